@@ -1,0 +1,182 @@
+"""Every error Timeleap raises on purpose, in one tree.
+
+::
+
+    TimeleapError
+    ├── InvalidInputError (ValueError)         what the caller handed in is wrong
+    │   ├── InvalidSessionIdError
+    │   └── TooLargeError
+    ├── SessionNotFoundError (LookupError)     no session of that id
+    ├── SessionNotOpenError                    it exists, but is not open here
+    ├── SessionExistsError                     the id is taken
+    ├── CheckpointNotFoundError (ValueError)   no such checkpoint in the present log
+    ├── TimelineNotFoundError (LookupError)    no such timeline
+    ├── SessionLockedError (RuntimeError)      another process owns the session
+    ├── ReadOnlyError                          opened to look, asked to write
+    ├── HeadConflictError                      `expectedHead` is not the head any more
+    ├── ExternallyModifiedError                a program that takes no lock wrote to the log
+    ├── CorruptedError                         stored data is damaged where it cannot be worked around
+    ├── StorageFailureError (OSError)          the operating system refused (disk full, no permission, ...)
+    ├── AlreadyRestoredError (RuntimeError)    a second `restore` of one object
+    ├── CompactionFailedError                  no summary could be had; nothing was changed
+    ├── DMailPendingError                      one D-Mail at a time
+    ├── NoPendingDMailError                    nothing to deliver or cancel
+    └── CancelledError                         cancelled before anything was written
+
+Each class has a `kind` (the wire's stable `data.kind`), says whether the same request may succeed later
+(`retryable`), and carries what a program needs in `data`. The second bases are those of the original program's
+errors, so that code written for it catches them unchanged. How they look on the wire is decided in one function,
+`timeleap.rpc.errors.to_wire`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+
+class TimeleapError(Exception):
+    """The root of all errors raised on purpose.
+
+    Args:
+        message: One sentence in words: what was wrong, and what to do.
+        **data: Members for programs (`error.data` on the wire), with their wire names.
+    """
+
+    kind: ClassVar[str] = "internalError"
+    retryable: ClassVar[bool] = False
+
+    def __init__(self, message: str, **data: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.data = data
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class InvalidInputError(TimeleapError, ValueError):
+    """A value handed in cannot be used. `errors` is a list of `{loc, msg, type}`."""
+
+    kind = "invalidParams"
+
+
+class InvalidSessionIdError(InvalidInputError):
+    """The session id is not of the form the wire contract allows."""
+
+    kind = "invalidSessionId"
+
+
+class TooLargeError(InvalidInputError):
+    """A message is over the limits of size or nesting."""
+
+    kind = "tooLarge"
+
+
+class SessionNotFoundError(TimeleapError, LookupError):
+    """No session of that id (or at that path)."""
+
+    kind = "sessionNotFound"
+
+
+class SessionNotOpenError(TimeleapError):
+    """The session exists, but this connection has not opened it."""
+
+    kind = "sessionNotOpen"
+
+
+class SessionExistsError(TimeleapError):
+    """The session id is taken."""
+
+    kind = "sessionExists"
+
+
+class CheckpointNotFoundError(TimeleapError, ValueError):
+    """The present log has no such checkpoint."""
+
+    kind = "checkpointNotFound"
+
+
+class TimelineNotFoundError(TimeleapError, LookupError):
+    """The session has no such timeline."""
+
+    kind = "timelineNotFound"
+
+
+class SessionLockedError(TimeleapError, RuntimeError):
+    """Another process writes to the session; `owner` is `{pid, host, since}` where known."""
+
+    kind = "sessionLocked"
+    retryable = True
+
+
+class ReadOnlyError(TimeleapError):
+    """The session was opened to look at, not to change."""
+
+    kind = "readOnly"
+
+
+class HeadConflictError(TimeleapError):
+    """The log has changed since `expectedHead`; `head` is the present one."""
+
+    kind = "contentModified"
+    retryable = True
+
+
+class ExternallyModifiedError(TimeleapError):
+    """A program that does not take our lock changed the log; reload to take over its state."""
+
+    kind = "externallyModified"
+
+
+class CorruptedError(TimeleapError):
+    """Stored data is damaged; `path` and, where known, `offset` say where."""
+
+    kind = "corrupted"
+
+
+class StorageFailureError(TimeleapError, OSError):
+    """The operating system refused; `path` and `errno` (its symbolic name) say what."""
+
+    kind = "storageFailure"
+    retryable = True
+
+    @classmethod
+    def of(cls, error: OSError, action: str, path: object = None) -> StorageFailureError:
+        """Wrap `error`; `action` completes the sentence "cannot ..."."""
+        import errno as codes
+
+        where = str(path if path is not None else error.filename or "")
+        name = codes.errorcode.get(error.errno or 0, "EUNKNOWN")
+        why = error.strerror or str(error)
+        return cls(f"cannot {action}: {why}", path=where, errno=name)
+
+
+class AlreadyRestoredError(TimeleapError, RuntimeError):
+    """`restore` works once an object: a second one would double the history."""
+
+    kind = "internalError"
+
+
+class CompactionFailedError(TimeleapError):
+    """No usable summary; the log is unchanged."""
+
+    kind = "compactionFailed"
+    retryable = True
+
+
+class DMailPendingError(TimeleapError):
+    """A D-Mail is already pending; deliver or cancel it first."""
+
+    kind = "dmailPending"
+
+
+class NoPendingDMailError(TimeleapError):
+    """There is no D-Mail to deliver or to cancel."""
+
+    kind = "noPendingDMail"
+
+
+class CancelledError(TimeleapError):
+    """The request was cancelled before anything was written."""
+
+    kind = "cancelled"

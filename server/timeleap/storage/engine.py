@@ -1,0 +1,323 @@
+"""The storage-engine interface: what a session's log can do, whatever keeps it.
+
+An engine owns ONE session's log and its timelines. It is an actor: `append`, `replace` and `run` are queued and take
+effect in the order of their calls; consecutive appends share one write and one sync (group commit). Each takes a
+*plan*: a pure function that is called with the log's state as it will be at its turn and says what to write; what it
+raises goes to its caller and changes nothing. A cancelled call either did nothing or is finished and kept.
+
+Reading (`LogReader`) is synchronous and works on ranges of lines; a line that is not asked for is never parsed.
+A timeline is read through the same interface.
+
+Adding an engine: implement `LogEngine`, add a line to `tests/unit/storage/engines.py`; the conformance suite does the rest.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum, IntFlag
+from typing import Any, Literal, NamedTuple, TypeVar
+
+T = TypeVar("T")
+
+Access = Literal["write", "read"]
+Durability = Literal["disk", "os"]
+TimelineReason = Literal["revert", "clear", "compact", "restore", "dmail", "import", "unknown"]
+
+
+class RecordKind(IntEnum):
+    """What a line of the log is, decided by its `role`."""
+
+    BLANK = 0
+    MESSAGE = 1
+    SYSTEM_PROMPT = 2
+    USAGE = 3
+    CHECKPOINT = 4
+    FOREIGN = 5  # another `_x` role: kept byte for byte, ignored
+    DAMAGED = 6  # not a JSON object with a usable role: kept, not part of history
+
+
+class RecordFlag(IntFlag):
+    """Facts about a line that save reading it."""
+
+    HAS_TL = 1  # carries our reserved key `_tl`
+    REQUEST = 2  # its `_tl` carries a request id
+    BATCH_OPEN = 4  # member of a batch, not its last one
+    BATCH_TAIL = 8  # member of a batch, not its first one
+    UNREADABLE = 16  # the original program cannot read it
+    VALIDATED = 32  # its JSON was parsed at least once since the index was built
+    IRREGULAR = 64  # cumulative: up to here some checkpoint id was not last + 1
+
+
+class Role(IntEnum):
+    """The role of a message, as far as we need to tell them apart."""
+
+    NONE = 0
+    USER = 1
+    ASSISTANT = 2
+    TOOL = 3
+    SYSTEM = 4
+    OTHER = 5
+
+
+@dataclass(frozen=True, slots=True)
+class LogState:
+    """What a log amounts to after one of its lines. Known for every line without reading those before it."""
+
+    length: int = 0  # bytes
+    lines: int = 0
+    messages: int = 0
+    checkpoints: int = 0  # checkpoint records
+    usages: int = 0
+    token_count: int = 0  # of the last `_usage`, else 0
+    pending_chars: int = 0  # characters of text parts since the last `_usage`; -1 = not known without reading
+    next_checkpoint_id: int = 0  # id of the last checkpoint record + 1
+    system_prompt_line: int = -1  # line of the `_system_prompt` in force; -1 = none
+    last_role: Role = Role.NONE  # of the last message
+    chain: int = 0  # 64-bit fingerprint of all bytes up to here
+    regular: bool = True  # every checkpoint id was last + 1
+
+    @property
+    def token_count_with_pending(self) -> int:
+        """`token_count` plus a quarter of the characters that came after it."""
+        return self.token_count + self.pending_chars // 4
+
+
+class Entry(NamedTuple):
+    """One line of a log, with the state after it."""
+
+    line: int
+    offset: int
+    length: int  # bytes, line feed included
+    crc: int
+    kind: RecordKind
+    flags: RecordFlag
+    role: Role
+    value: int  # checkpoint: its id; usage: its token count; message: characters of its text parts, -1 = not counted
+    state: LogState
+
+
+@dataclass(frozen=True, slots=True)
+class NewRecord:
+    """A record to be written: its JSON on one line without the line feed, and what its line amounts to.
+
+    Made by the constructors of `timeleap.storage.record`, never by hand.
+    """
+
+    body: bytes
+    kind: RecordKind
+    role: Role = Role.NONE
+    value: int = 0
+    flags: RecordFlag = RecordFlag(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """What an append did: `before` and `after` are the states around exactly its own records."""
+
+    before: LogState
+    after: LogState
+    head: str
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineFacts:
+    """What is remembered about a timeline beside its bytes."""
+
+    reason: TimelineReason = "unknown"
+    created_at: str = ""  # ISO-8601 UTC; "" = not known
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """An earlier log, set aside whole."""
+
+    timeline_id: str  # stem of its file, such as `context_3`; unique and never reused in a session
+    file: str  # name within the session's directory
+    facts: TimelineFacts
+    bytes: int
+    messages: int
+    checkpoints: int
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """A new log that takes the place of the present one, which becomes a timeline.
+
+    The new log is: the lines `[0, keep_lines)` of the present log (damaged ones left out), or the whole of
+    `from_timeline` byte for byte; then `records`.
+    """
+
+    facts: TimelineFacts
+    keep_lines: int = 0
+    from_timeline: str | None = None
+    records: Sequence[NewRecord] = ()
+    prepare: Callable[[str], None] | None = None
+    """Called in the writer's thread, after the new log is durable beside the old one and before the step that makes
+    it the live log, with the id the timeline will have. What it writes must be valid in both outcomes (it is for
+    noting request ids and timeline facts: they count only once that timeline exists). What it raises undoes all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """What a replacement did."""
+
+    before: LogState
+    after: LogState
+    timeline_id: str
+    head: str
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantined:
+    """Bytes that were cut from a log at open, and where they are kept."""
+
+    file: str  # relative to the session's directory
+    offset: int  # in the log they were cut from
+    bytes: int
+    reason: Literal["tornTail", "incompleteBatch"]
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """A line that is not part of history, or that only we can read."""
+
+    kind: Literal["damagedRecord", "notReadableByOriginal", "checksumMismatch"]
+    message: str
+    line: int
+    offset: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """What opening the log found and mended."""
+
+    quarantined: tuple[Quarantined, ...] = ()
+    cut_bytes: int = 0
+    index_rebuilt: bool = False
+    warnings: tuple[Damage, ...] = ()
+
+
+Progress = Callable[[int, int], None]
+"""Told `(done, total)` bytes now and then by work that may take over a second. May be called from another thread."""
+
+
+class LogReader(ABC):
+    """A log that can be read: the live one, or a timeline."""
+
+    @property
+    @abstractmethod
+    def state(self) -> LogState:
+        """The state at the end of the log."""
+
+    @abstractmethod
+    def entries(self, start: int, stop: int) -> list[Entry]:
+        """The entries of the lines `[start, stop)`, clipped to the log."""
+
+    @abstractmethod
+    def read(self, start: int, stop: int) -> list[bytes]:
+        """The bytes of the lines `[start, stop)` without line feeds, verified against their checksums.
+
+        Raises:
+            CorruptedError: The bytes are not those that were written.
+        """
+
+    @abstractmethod
+    def line_of_message(self, index: int) -> int:
+        """The line of the message `index` (0-based over messages). Raises IndexError out of range."""
+
+    @abstractmethod
+    def line_of_checkpoint(self, ordinal: int) -> int:
+        """The line of the checkpoint record `ordinal` (0-based over checkpoint records). Raises IndexError."""
+
+    @abstractmethod
+    def line_of_usage(self, ordinal: int) -> int:
+        """The line of the usage record `ordinal` (0-based over usage records). Raises IndexError."""
+
+    @abstractmethod
+    def find_checkpoint(self, checkpoint_id: int) -> int | None:
+        """The line of the FIRST checkpoint record with that id (where the original's revert stops), or None."""
+
+    @abstractmethod
+    def state_before(self, line: int) -> LogState:
+        """The state before `line`, with `pending_chars` known (its messages are read where they must be)."""
+
+    @abstractmethod
+    def damage(self) -> list[Damage]:
+        """Lines known not to be part of history, at most 100, oldest first."""
+
+    @abstractmethod
+    def verify(self, progress: Progress | None = None) -> list[Damage]:
+        """Read and check every byte (checksum, JSON, batch marks) without changing anything. Thread-safe."""
+
+
+class LogEngine(LogReader):
+    """The live log of one session, its timelines, its lock and its watchers."""
+
+    access: Access
+
+    @property
+    @abstractmethod
+    def head(self) -> str:
+        """Opaque; changes with every change of the log; never repeats in a session (G7)."""
+
+    @property
+    @abstractmethod
+    def recovery(self) -> Recovery:
+        """What opening found and mended."""
+
+    @property
+    @abstractmethod
+    def externally_modified(self) -> bool:
+        """Whether a program that takes no lock has changed the log since we last looked (G5)."""
+
+    @abstractmethod
+    async def append(self, plan: Callable[[LogState], Sequence[NewRecord]]) -> Appended:
+        """Append the planned records as one step; returns when they are as durable as was asked for.
+
+        Several records are one batch: marked in `_tl`, all or nothing also over a crash (G2). No records: nothing is written.
+
+        Raises:
+            ReadOnlyError, ExternallyModifiedError, StorageFailureError: nothing was written; state and disk agree.
+        """
+
+    @abstractmethod
+    async def replace(self, plan: Callable[[LogState], Replacement]) -> Replaced:
+        """Put a new log in the place of the present one as ONE atomic step (G3); the present one becomes a timeline.
+
+        Raises:
+            TimelineNotFoundError, CorruptedError, ReadOnlyError, ExternallyModifiedError, StorageFailureError:
+                nothing was changed.
+        """
+
+    @abstractmethod
+    async def run(self, job: Callable[[LogState], Awaitable[T]]) -> T:
+        """Run `job` alone at its turn in the queue (for changes of state beside the log that must keep their order)."""
+
+    @abstractmethod
+    def timelines(self) -> list[Timeline]:
+        """All timelines, newest first (counts are derived, and kept once known)."""
+
+    @abstractmethod
+    def timeline(self, timeline_id: str) -> LogReader:
+        """A reader of one timeline; never writes. Raises TimelineNotFoundError."""
+
+    @abstractmethod
+    def remove_timeline(self, timeline_id: str) -> None:
+        """Delete a timeline for good (retention, prune). Its id is not reused."""
+
+    @abstractmethod
+    def watch(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call `callback` on the event loop when the log was changed by somebody else (a follower: by the owner);
+        the reader's state has then been brought up to date. Returns a function that stops the watching."""
+
+    @abstractmethod
+    async def reload(self) -> Recovery:
+        """Take over what is on disk now (after `externally_modified`); the head changes."""
+
+    @abstractmethod
+    async def aclose(self) -> None:
+        """Finish what was accepted, then release lock and descriptors. Idempotent."""
