@@ -1,0 +1,70 @@
+"""What all tests share: nothing of the user's is touched, nothing is skipped in CI, real sessions where there are some."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+SAMPLE = ROOT / "examples" / "sample-session.jsonl"
+
+
+def session_files() -> list[Path]:
+    """The sample session, and the real ones of `TIMELEAP_SESSIONS_DIR` where that exists."""
+    folder = Path(os.environ.get("TIMELEAP_SESSIONS_DIR") or ROOT.parent / "shared" / "data" / "sessions")
+    return [SAMPLE, *sorted(folder.glob("*.jsonl"))]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test that takes `session_file` runs once for each session there is."""
+    if "session_file" in metafunc.fixturenames:
+        files = session_files()
+        metafunc.parametrize("session_file", files, ids=[file.stem for file in files])
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _private_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep the user's store, key and settings out of the tests, and the tests out of them."""
+    home = tmp_path_factory.mktemp("user")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in list(os.environ):
+            if name.startswith("TIMELEAP_") and name not in {"TIMELEAP_SESSIONS_DIR", "TIMELEAP_ORIGINAL_PYTHON"}:
+                patch.delenv(name)
+        for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"):
+            patch.setenv(name, str(home / name.lower()))
+        yield
+
+
+def _in_ci() -> bool:
+    return os.environ.get("CI", "").lower() in {"1", "true", "yes"}
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """In CI a skipped or expectedly failing test is a failure: everything it needs is there to be installed."""
+    report = yield
+    if report.skipped and _in_ci():
+        report.outcome = "failed"
+        report.longrepr = f"nothing is skipped in CI: {_reason(report)}"
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """The same for a whole module (`importorskip`)."""
+    report = yield
+    if report.skipped and _in_ci():
+        report.outcome = "failed"
+        report.longrepr = f"nothing is skipped in CI: {_reason(report)}"
+    return report
+
+
+def _reason(report: pytest.TestReport | pytest.CollectReport) -> str:
+    expected = getattr(report, "wasxfail", None)
+    if expected is not None:
+        del report.wasxfail  # type: ignore[union-attr]
+        return f"expected to fail: {expected}"
+    return report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
