@@ -1,0 +1,141 @@
+# Two commands do everything, set-up included:  make demo   and   make test
+
+SHELL := bash
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules
+
+VENV := .venv
+BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
+RUN := $(BIN)/python
+PIP := $(RUN) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+NPM := npm --no-audit --no-fund --no-update-notifier
+
+# The original program, for the interop tests: an environment of its own, because it needs a newer Python and pins much.
+ORIGINAL := .tools/original
+ORIGINAL_VERSION := 1.52.0
+
+# pyright's node package comes inside its wheel and runs on the system's Node.js.
+export PYRIGHT_PYTHON_GLOBAL_NODE := 1
+export PYRIGHT_PYTHON_NODEJS_WHEEL := 0
+export PYRIGHT_PYTHON_CACHE_DIR := $(CURDIR)/.tools/pyright
+export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
+
+JOBS ?= auto
+TESTS ?= tests
+PYTEST := $(RUN) -m pytest --numprocesses $(JOBS) --dist worksteal
+
+##@ Use
+
+.PHONY: demo
+demo: $(VENV)/.installed  ## Set up and show what Timeleap does, on a sample session (SESSION=file.jsonl for another)
+	@$(BIN)/timeleap demo $(SESSION)
+
+##@ Check
+
+.PHONY: test
+test: setup protocol/typescript/node_modules/.installed  ## Set up and run all tests but the long programmes
+	$(PYTEST) $(if $(COVERAGE),--cov --cov-report=) $(TESTS)
+	$(NPM) --prefix protocol/typescript test
+
+.PHONY: check
+check: setup  ## The quick part of the tests, under a minute
+	$(PYTEST) -m "not (slow or crash or interop or torture or bench)" tests/unit tests/architecture
+
+.PHONY: lint
+lint: setup protocol/typescript/node_modules/.installed  ## ruff, mypy, pyright, layers, TypeScript, generated files
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+	$(RUN) -m timeleap_protocol.generate --check
+	$(NPM) --prefix protocol/typescript run check
+
+.PHONY: coverage
+coverage: clean-coverage  ## All tests, measured; storage and context must be covered above 95 % (branches included)
+	@$(MAKE) --no-print-directory test COVERAGE=1
+	@$(MAKE) --no-print-directory coverage-gate
+
+.PHONY: coverage-gate
+coverage-gate: $(VENV)/.developing  ## Judge the last measured run
+	$(BIN)/coverage report --fail-under=0
+	$(BIN)/coverage report --include='*/timeleap/storage/*' --fail-under=95.1
+	$(BIN)/coverage report --include='*/timeleap/context/*' --fail-under=95.1
+
+.PHONY: clean-coverage
+clean-coverage:
+	@rm -f .coverage .coverage.*
+
+.PHONY: examples
+examples: setup  ## Run the examples and everything the README shows
+	$(PYTEST) tests/wire/test_examples.py tests/architecture/test_readme.py
+
+.PHONY: torture
+torture: setup  ## The long programmes: faults, crash states, soak
+	$(RUN) -m pytest -m torture --timeout=3600 tests
+
+.PHONY: bench
+bench: setup  ## Measure, beside the original and a bare pygls server, in one run
+	$(RUN) -m pytest -m bench --timeout=3600 benchmarks
+
+##@ Develop
+
+.PHONY: setup
+setup: $(VENV)/.developing $(ORIGINAL)/.installed  ## Create or refresh the environments (everything else does it by itself)
+
+.PHONY: generate
+generate: $(VENV)/.developing  ## Write what comes from the method table: schema, OpenRPC, TypeScript, spec tables; the README's picture
+	$(RUN) -m timeleap_protocol.generate
+
+.PHONY: format
+format: $(VENV)/.developing  ## Format, and mend what ruff can mend
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+.PHONY: constraints
+constraints: $(VENV)/.developing  ## Take over the installed versions as the ones everybody gets
+	@{ echo "# The versions the project is developed and tested with; 'make constraints' writes this file."; \
+	   $(RUN) -m pip freeze --exclude-editable --exclude pip; } > constraints.txt
+
+.PHONY: clean
+clean: clean-coverage  ## Remove everything that set-up, tests and builds made
+	rm -rf $(VENV) .tools .cache .demo build dist htmlcov .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf protocol/typescript/node_modules protocol/typescript/dist
+	find server protocol tests benchmarks examples -name __pycache__ -prune -exec rm -rf {} +
+
+.PHONY: help
+help:  ## This list
+	@awk 'BEGIN { FS = ":.*## " } \
+	  /^##@/ { printf "\n%s\n", substr($$0, 5) } \
+	  /^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+# Set-up. Each step leaves a stamp beside what it made and runs again when what it depends on is newer.
+
+$(VENV)/.installed: pyproject.toml constraints.txt .ci/require
+	@python=$$(.ci/require python 3.11) && echo "Setting up $(VENV) with $$python ..." && "$$python" -m venv $(VENV)
+	@$(RUN) -m pip install --quiet --disable-pip-version-check 'pip>=25.1'
+	@$(PIP) --editable .
+	@touch $@
+
+$(VENV)/.developing: $(VENV)/.installed
+	@echo "Installing the developers' tools ..."
+	@$(PIP) --group dev
+	@touch $@
+
+# Without a Python new enough for the original its tests are left out, except in CI.
+$(ORIGINAL)/.installed: .ci/require Makefile
+	@mkdir -p $(ORIGINAL)
+	@if python=$$(.ci/require python 3.12); then \
+	   echo "Installing kimi-cli $(ORIGINAL_VERSION) for the interop tests ..."; \
+	   "$$python" -m venv $(ORIGINAL) && \
+	   $(ORIGINAL)/$(notdir $(BIN))/python -m pip install --quiet --disable-pip-version-check kimi-cli==$(ORIGINAL_VERSION); \
+	 else \
+	   echo "The interop tests are left out: the original program needs Python 3.12."; test -z "$$CI"; \
+	 fi
+	@touch $@
+
+protocol/typescript/node_modules/.installed: protocol/typescript/package-lock.json .ci/require
+	@.ci/require node 20 >/dev/null
+	@cd protocol/typescript && $(NPM) ci --loglevel=error
+	@touch $@
