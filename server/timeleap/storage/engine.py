@@ -48,6 +48,7 @@ class RecordFlag(IntFlag):
     UNREADABLE = 16  # the original program cannot read it
     VALIDATED = 32  # its JSON was parsed at least once since the index was built
     IRREGULAR = 64  # cumulative: up to here some checkpoint id was not last + 1
+    LENIENT = 128  # the original reads it, a strict JSON parser does not (raw control characters, lone surrogates, NaN)
 
 
 class Role(IntEnum):
@@ -249,6 +250,16 @@ class LogReader(ABC):
     def damage(self) -> list[Damage]:
         """Lines known not to be part of history, at most 100, oldest first."""
 
+    def request_lines(self, limit: int) -> list[int]:
+        """The last `limit` lines that carry a request id, newest first (an engine may know a shorter way)."""
+        found: list[int] = []
+        stop = self.state.lines
+        while stop > 0 and len(found) < limit:
+            start = max(0, stop - 1024)
+            found += [one.line for one in reversed(self.entries(start, stop)) if one.flags & RecordFlag.REQUEST]
+            stop = start
+        return found[:limit]
+
     @abstractmethod
     def verify(self, progress: Progress | None = None) -> list[Damage]:
         """Read and check every byte (checksum, JSON, batch marks) without changing anything. Thread-safe."""
@@ -263,6 +274,10 @@ class LogEngine(LogReader):
     @abstractmethod
     def head(self) -> str:
         """Opaque; changes with every change of the log; never repeats in a session (G7)."""
+
+    def head_at(self, state: LogState) -> str:
+        """The head the present log has at `state`: what a plan compares `expectedHead` with."""
+        return f"{self.head.rpartition('.')[0]}.{state.length}"
 
     @property
     @abstractmethod

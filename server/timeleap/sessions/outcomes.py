@@ -1,0 +1,311 @@
+"""What sessions answer: plain frozen values, without I/O and without wire names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+AutoCheckpoint = Literal["off", "turn"]
+Access = Literal["owner", "readOnly"]
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Who asked for a change; events carry it.
+
+    Attributes:
+        request_id: The request id of the contract, where the request had one.
+        client: Name of the client program.
+    """
+
+    request_id: str | None = None
+    client: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """The circumstances of one mutating request.
+
+    Attributes:
+        expected_head: The change is made only if this is still the head.
+        request_id: A repeat of a known id is answered from the table and changes nothing.
+        method: The method's wire name.
+        fingerprint: 16 hexadecimal digits over method and parameters; tells a repeat from a reused id.
+        render: Makes the result of the outcome: what the mutator returns, and what a repeat is answered with. Must be
+            pure: after a crash it is called again with an outcome that was reconstructed from the log.
+        cause: Goes into the events.
+    """
+
+    expected_head: str | None = None
+    request_id: str | None = None
+    method: str = ""
+    fingerprint: str = ""
+    render: Callable[[Any], dict[str, Any]] = asdict
+    cause: Cause = Cause()
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A point of the log to come back to.
+
+    Attributes:
+        id: The number of the record; the next one is last + 1, and it restarts after a revert.
+        uid: Never reused in a session.
+        label: What the user or the server called it.
+        created_at: ISO-8601 UTC; None for records of the original program.
+        message_count: Messages before it.
+        token_count: Token count at it, without pending.
+        preview: The first 120 characters of the next message's text.
+    """
+
+    id: int
+    uid: str
+    label: str | None
+    created_at: str | None
+    message_count: int
+    token_count: int
+    preview: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The facts of a log that fit on a screen.
+
+    Attributes:
+        checkpoints: The newest 50, oldest first.
+        checkpoints_omitted: How many older ones there are.
+        n_checkpoints: The id the next checkpoint will have.
+        timelines: Number of earlier logs kept.
+    """
+
+    message_count: int
+    token_count: int
+    token_count_with_pending: int
+    n_checkpoints: int
+    checkpoints: tuple[Checkpoint, ...]
+    checkpoints_omitted: int
+    system_prompt: str | None
+    log_bytes: int
+    timelines: int
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """What a rewrite took away; negative where a restore brought more back."""
+
+    messages: int
+    checkpoints: int
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """What runs without asking.
+
+    Attributes:
+        actions: Approved by name, sorted.
+        sealed: Whether the stored values carry a valid seal; without one nothing is ever on.
+        changed_at: ISO-8601 UTC of the last change.
+        changed_by: Name of the client that asked for it.
+    """
+
+    yolo: bool = False
+    afk: bool = False
+    actions: tuple[str, ...] = ()
+    sealed: bool = False
+    changed_at: str | None = None
+    changed_by: str | None = None
+
+    @property
+    def anything_on(self) -> bool:
+        """Whether anything at all runs without asking."""
+        return self.yolo or self.afk or bool(self.actions)
+
+
+@dataclass(frozen=True, slots=True)
+class Subagent:
+    """A sub-agent that was defined while the session ran."""
+
+    name: str
+    system_prompt: str
+
+
+@dataclass(frozen=True, slots=True)
+class PendingDMail:
+    """A note to an earlier self that waits to be delivered."""
+
+    checkpoint_id: int
+    checkpoint_uid: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Parent:
+    """Where a fork came from."""
+
+    session_id: str
+    checkpoint_uid: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The process that holds a session's lock."""
+
+    pid: int
+    host: str
+    since: str
+
+
+@dataclass(frozen=True, slots=True)
+class SessionInfo:
+    """A session as a list shows it.
+
+    Attributes:
+        damaged: Why part of it could not be read; None in good order.
+        deleted_at: ISO-8601 UTC; only in the trash.
+    """
+
+    session_id: str
+    title: str | None
+    path: Path
+    workspace: str | None
+    created_at: str
+    updated_at: str
+    archived: bool
+    message_count: int
+    token_count: int
+    parent: Parent | None = None
+    owner: Owner | None = None
+    damaged: str | None = None
+    deleted_at: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SessionPage:
+    """A page of a listing; `next_cursor` is None on the last one."""
+
+    sessions: tuple[SessionInfo, ...]
+    next_cursor: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How much of the past a session keeps: the newest timelines up to both limits, never less than one."""
+
+    max_timelines: int = 50
+    max_timeline_bytes: int = 2 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionPlan:
+    """A compaction that was worked out on the log as it was at `head`.
+
+    Attributes:
+        head: The head it was worked out on. Appends since are preserved too; a rewrite since makes the plan void.
+        preserved_from: Index of the first message that stays; those before it are what `message` stands for.
+        message: The summary as a user message in its JSON form, the contract's preface first.
+        summary: The summary's text, as the result shows it.
+        summary_tokens: Tokens of `message` as the summarising model counted them; None = estimate.
+    """
+
+    head: str
+    preserved_from: int
+    message: dict[str, Any]
+    summary: str
+    summary_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AppendOutcome:
+    """Messages were appended; the counts are those right after them."""
+
+    head: str
+    first_index: int
+    count: int
+    message_count: int
+    token_count_with_pending: int
+
+
+@dataclass(frozen=True, slots=True)
+class UsageOutcome:
+    """The model's reported input usage was noted."""
+
+    head: str
+    token_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class HeadOutcome:
+    """Done; there is nothing else to say."""
+
+    head: str
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointOutcome:
+    """A checkpoint was written."""
+
+    head: str
+    checkpoint: Checkpoint
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteOutcome:
+    """Another log took the place of the present one (or would: then `timeline_id` is None).
+
+    Attributes:
+        context: The new log.
+        checkpoint: The checkpoint a delivered D-Mail begins with.
+    """
+
+    head: str
+    timeline_id: str | None
+    removed: Removed
+    context: Summary
+    checkpoint: Checkpoint | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CompactOutcome:
+    """The log was compacted, or `reason` says why it was not; in a dry run whether it would be.
+
+    Attributes:
+        token_count_before: Pending tokens included.
+    """
+
+    head: str
+    compacted: bool
+    reason: str | None
+    timeline_id: str | None
+    summary: str | None
+    removed_messages: int
+    preserved_messages: int
+    token_count_before: int
+    token_count_after: int
+    context: Summary
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalOutcome:
+    """Approvals were changed."""
+
+    head: str
+    approval: Approval
+
+
+@dataclass(frozen=True, slots=True)
+class SubagentsOutcome:
+    """Sub-agents were changed."""
+
+    head: str
+    subagents: tuple[Subagent, ...] = field(default=())
+
+
+@dataclass(frozen=True, slots=True)
+class DMailOutcome:
+    """A D-Mail was put, or taken back."""
+
+    head: str
+    pending_dmail: PendingDMail | None
