@@ -1,0 +1,170 @@
+"""What all models of the protocol have in common: the model base, the scalars, the bases of params.
+
+Names are snake_case in Python and camelCase on the wire. A field that may be absent is `Opt[T] = None`: null is refused
+on input, and the field is left out of the output when unset. A field that is always present and may be null is `T | None`
+without a default. The two are never mixed.
+
+Validators are built at first use (`defer_build`): a process pays for the methods it is asked for.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Self, TypeVar, Union, get_args
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, GetCoreSchemaHandler, RootModel
+from pydantic.alias_generators import to_camel
+from pydantic_core import CoreSchema, PydanticCustomError
+
+from timeleap_protocol.limits import MAX_PAGE, MAX_REQUEST_ID, MAX_SAFE_INTEGER, SESSION_ID_PATTERN
+
+T = TypeVar("T")
+
+JsonObject = dict[str, Any]
+
+
+class _AbsentWhenUnset:
+    """Makes `T | None` validate as `T`: the None of an unset field is for Python only."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        inner = tuple(arg for arg in get_args(source) if arg is not type(None))
+        return handler.generate_schema(Union[inner])  # noqa: UP007 (a tuple of any length)
+
+
+def _is_unset(value: object) -> bool:
+    return value is None
+
+
+Opt = Annotated[T | None, Field(exclude_if=_is_unset), _AbsentWhenUnset()]
+"""A field that is absent when unset, never null."""
+
+
+def _whole(value: Any) -> Any:
+    """JSON has one kind of number: 3.0 is the integer 3. Everything else is left for the strict check to judge."""
+    return int(value) if type(value) is float and value.is_integer() else value
+
+
+Int = Annotated[int, Field(ge=-MAX_SAFE_INTEGER, le=MAX_SAFE_INTEGER), BeforeValidator(_whole)]
+Count = Annotated[int, Field(ge=0, le=MAX_SAFE_INTEGER), BeforeValidator(_whole)]
+Positive = Annotated[int, Field(ge=1, le=MAX_SAFE_INTEGER), BeforeValidator(_whole)]
+Limit = Annotated[int, Field(ge=1, le=MAX_PAGE), BeforeValidator(_whole)]
+"""How many entries a page may have."""
+Name = Annotated[str, Field(min_length=1)]
+RequestId = Annotated[str, Field(min_length=1, max_length=MAX_REQUEST_ID)]
+SessionId = Annotated[str, Field(json_schema_extra={"pattern": SESSION_ID_PATTERN})]
+"""The form is published, but judged by the server: a bad id is `invalidSessionId`, not `invalidParams`."""
+Timestamp = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
+"""ISO-8601, UTC."""
+
+
+class WireModel(BaseModel):
+    """Base of every model. Strict: a string is never taken for a number, nor a number for a boolean."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel,
+        defer_build=True,
+        protected_namespaces=(),
+        serialize_by_alias=True,
+        strict=True,
+        validate_by_alias=True,
+        validate_by_name=True,
+    )
+
+    @classmethod
+    def from_wire(cls, value: object) -> Self:
+        """Validate a decoded JSON value; only wire names are known here.
+
+        Raises:
+            pydantic.ValidationError: It does not fit; see `timeleap_protocol.errors.validation_errors`.
+        """
+        return cls.model_validate(value, by_alias=True, by_name=False)
+
+    def to_wire(self) -> Any:
+        """The JSON value: wire names, unset optional fields left out."""
+        return self.model_dump(mode="json", by_alias=True)
+
+
+class WireRoot(RootModel[T]):
+    """Base of models that are not objects with fixed fields: a union of shapes, a free object."""
+
+    model_config = ConfigDict(defer_build=True, strict=True)
+
+    @classmethod
+    def from_wire(cls, value: object) -> Self:
+        """As `WireModel.from_wire`."""
+        return cls.model_validate(value, by_alias=True, by_name=False)
+
+    def to_wire(self) -> Any:
+        """As `WireModel.to_wire`."""
+        return self.model_dump(mode="json", by_alias=True)
+
+
+Model = WireModel | WireRoot[Any]
+"""What a row of the method table may name."""
+
+
+class Shape(WireModel):
+    """Base of what the server sends. Members this version does not know are kept: a newer server may add some."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+class Params(WireModel):
+    """Base of the params of every method: unknown fields are refused, three general ones are known everywhere."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    meta: Opt[JsonObject] = Field(default=None, alias="_meta")
+    """Room for extensions; carries no meaning in this protocol."""
+    work_done_token: Opt[str | Int] = None
+    """Asks for `$/progress` under this token."""
+    partial_result_token: Opt[str | Int] = None
+    """Accepted for LSP's sake; results always come whole."""
+
+
+GENERAL_PARAMS = frozenset({"_meta", "workDoneToken", "partialResultToken"})
+"""Wire names of the params that every method takes."""
+
+
+class SessionParams(Params):
+    """Base of the params of methods on one session."""
+
+    session_id: SessionId
+    """The session."""
+
+
+class MutationParams(SessionParams):
+    """Base of the params of methods that change a session."""
+
+    expected_head: Opt[str] = None
+    """Refuse with `contentModified` unless this is the present head."""
+    request_id: Opt[RequestId] = None
+    """Makes the request safe to retry: a repeat changes nothing and gets the stored result."""
+
+
+class PageParams(Params):
+    """Base of the params of methods that answer in pages."""
+
+    cursor: Opt[str] = None
+    """`nextCursor` of the page before."""
+    limit: Opt[Limit] = None
+    """The most entries to return."""
+
+
+def at_most_one(params: WireModel, *fields: str) -> None:
+    """Refuse params in which more than one of these Python fields is set."""
+    if _given(params, fields) > 1:
+        raise PydanticCustomError("conflicting_fields", "{rule}", {"rule": f"Give at most one of {_wire(fields)}"})
+
+
+def exactly_one(params: WireModel, *fields: str) -> None:
+    """Refuse params in which not exactly one of these Python fields is set."""
+    if _given(params, fields) != 1:
+        raise PydanticCustomError("exactly_one", "{rule}", {"rule": f"Give exactly one of {_wire(fields)}"})
+
+
+def _given(params: WireModel, fields: tuple[str, ...]) -> int:
+    return sum(getattr(params, field) is not None for field in fields)
+
+
+def _wire(fields: tuple[str, ...]) -> str:
+    return ", ".join(f"'{to_camel(field)}'" for field in fields)

@@ -1,0 +1,419 @@
+"""Params and results of `context/*`. Classes are called `<Verb>Params` and `<Verb>Result`, shared results by what they are."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from timeleap_protocol.base import (
+    Count,
+    Int,
+    Limit,
+    MutationParams,
+    Name,
+    Opt,
+    PageParams,
+    Params,
+    Positive,
+    SessionParams,
+    Shape,
+    WireModel,
+    at_most_one,
+    exactly_one,
+)
+from timeleap_protocol.messages import MessageObject
+from timeleap_protocol.shapes import (
+    Checkpoint,
+    ContextSummary,
+    Head,
+    HistoryMessage,
+    IndexedMessage,
+    LogRecord,
+    PendingDMail,
+    Range,
+    Removed,
+    Timeline,
+)
+
+Order = Literal["asc", "desc"]
+
+
+class _RewriteParams(MutationParams):
+    """Base of the params of methods that put a new log in the place of the present one."""
+
+    dry_run: Opt[bool] = None
+    """Say what would happen, and change nothing. Default: false."""
+
+
+class _SessionPageParams(SessionParams, PageParams):
+    """Base of the params of methods that list something of a session in pages."""
+
+
+class AppendMessageParams(MutationParams):
+    """`context/appendMessage`."""
+
+    message: Opt[MessageObject] = None
+    """One message; this or `messages`."""
+    messages: Opt[Annotated[list[MessageObject], Field(min_length=1)]] = None
+    """Several, appended all or none; this or `message`."""
+
+    @model_validator(mode="after")
+    def _one_or_many(self) -> Self:
+        exactly_one(self, "message", "messages")
+        return self
+
+
+class UpdateTokenCountParams(MutationParams):
+    """`context/updateTokenCount`."""
+
+    token_count: Count
+    """The input tokens the model reported."""
+
+
+class ListUsageParams(_SessionPageParams):
+    """`context/listUsage`."""
+
+
+class SetSystemPromptParams(MutationParams):
+    """`context/setSystemPrompt`."""
+
+    system_prompt: str
+
+
+class CheckpointParams(MutationParams):
+    """`context/checkpoint`."""
+
+    label: Opt[str] = None
+    add_user_message: Opt[bool] = None
+    """Whether a user message that tells the model of the checkpoint follows it, as one step. Default: false."""
+
+
+class ListCheckpointsParams(_SessionPageParams):
+    """`context/listCheckpoints`."""
+
+    order: Opt[Order] = None
+    """Default: `desc`, newest first."""
+    timeline_id: Opt[str] = None
+    """Of this timeline instead of the live log."""
+
+
+class RevertToParams(_RewriteParams):
+    """`context/revertTo`."""
+
+    checkpoint_id: Opt[Int] = None
+    """The checkpoint that goes, with all after it; this or `checkpointUid`."""
+    checkpoint_uid: Opt[str] = None
+    """The same, by uid."""
+
+    @model_validator(mode="after")
+    def _one_place(self) -> Self:
+        exactly_one(self, "checkpoint_id", "checkpoint_uid")
+        return self
+
+
+class ClearParams(_RewriteParams):
+    """`context/clear`."""
+
+    keep_system_prompt: Opt[bool] = None
+    """Default: true."""
+
+
+class GetHistoryParams(_SessionPageParams):
+    """`context/getHistory`. A range, a checkpoint or a cursor; without any, the whole history."""
+
+    from_: Opt[Count] = Field(default=None, alias="from")
+    """First message index. Default: 0."""
+    to: Opt[Count] = None
+    """The index after the last. Default: the end."""
+    checkpoint_uid: Opt[str] = None
+    """The messages between this checkpoint and the next."""
+    order: Opt[Order] = None
+    """Default: `asc`, oldest first."""
+    max_bytes: Opt[Positive] = None
+    """End the page before it is larger; at least one message comes. Default: 4 MiB."""
+    timeline_id: Opt[str] = None
+    """Of this timeline instead of the live log."""
+
+    @model_validator(mode="after")
+    def _one_range(self) -> Self:
+        ranged = self.from_ is not None or self.to is not None
+        if ranged + (self.checkpoint_uid is not None) + (self.cursor is not None) > 1:
+            raise PydanticCustomError(
+                "conflicting_fields", "Give at most one of 'from' and 'to', 'checkpointUid', 'cursor'"
+            )
+        if self.from_ is not None and self.to is not None and self.to < self.from_:
+            raise PydanticCustomError("reversed_range", "'to' must not be less than 'from'")
+        return self
+
+
+class GetRecordsParams(SessionParams):
+    """`context/getRecords`."""
+
+    from_: Opt[Count] = Field(default=None, alias="from")
+    """First line. Default: 0."""
+    limit: Opt[Limit] = None
+    timeline_id: Opt[str] = None
+    """Of this timeline instead of the live log."""
+
+
+class ListTimelinesParams(_SessionPageParams):
+    """`context/listTimelines`."""
+
+
+class RestoreTimelineParams(_RewriteParams):
+    """`context/restoreTimeline`."""
+
+    timeline_id: str
+
+
+class CompactParams(_RewriteParams):
+    """`context/compact`."""
+
+    max_preserved_messages: Opt[Positive] = None
+    """User and assistant messages at the end that stay as they are. Default: the session's setting."""
+    custom_instruction: Opt[str] = None
+    """What the summary should pay attention to."""
+    summarizer: Opt[Literal["auto", "client", "server", "builtin"]] = None
+    """Default: `auto`."""
+    summary: Opt[str] = None
+    """A summary the caller has made; nobody else is asked then."""
+
+
+class PrepareCompactionParams(SessionParams):
+    """`context/prepareCompaction`."""
+
+    max_preserved_messages: Opt[Positive] = None
+    custom_instruction: Opt[str] = None
+
+
+class SendDMailParams(MutationParams):
+    """`context/sendDMail`."""
+
+    checkpoint_id: Opt[Int] = None
+    """The checkpoint whose self gets the note; this or `checkpointUid`."""
+    checkpoint_uid: Opt[str] = None
+    """The same, by uid."""
+    message: str
+    """The note."""
+
+    @model_validator(mode="after")
+    def _one_place(self) -> Self:
+        exactly_one(self, "checkpoint_id", "checkpoint_uid")
+        return self
+
+
+class DeliverDMailParams(_RewriteParams):
+    """`context/deliverDMail`."""
+
+
+class CancelDMailParams(MutationParams):
+    """`context/cancelDMail`."""
+
+
+class SearchParams(_SessionPageParams):
+    """`context/search`."""
+
+    query: Name
+    regex: Opt[bool] = None
+    """Whether `query` is a regular expression. Default: false."""
+    timelines: Opt[bool] = None
+    """Whether to search timelines too. Default: true."""
+
+
+class DiffPoint(WireModel):
+    """One side of a comparison: a checkpoint, a timeline, or (empty) the present."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    checkpoint_uid: Opt[str] = None
+    timeline_id: Opt[str] = None
+
+    @model_validator(mode="after")
+    def _one_point(self) -> Self:
+        at_most_one(self, "checkpoint_uid", "timeline_id")
+        return self
+
+
+class DiffParams(SessionParams):
+    """`context/diff`."""
+
+    from_: DiffPoint = Field(alias="from")
+    to: DiffPoint
+
+
+class SummarizeParams(Params):
+    """`context/summarize`, sent to a client that declared it can."""
+
+    session_id: str
+    system_prompt: str
+    """What the model is told it is."""
+    prompt: MessageObject
+    """The one message to summarise."""
+    custom_instruction: Opt[str] = None
+
+
+class AppendMessageResult(Head):
+    """Where the messages went and what the context amounts to now."""
+
+    first_index: Count
+    """Of the first message appended."""
+    message_count: Count
+    token_count_with_pending: Count
+    should_compact: bool
+
+
+class UpdateTokenCountResult(Head):
+    """The token count now in force."""
+
+    token_count: Count
+
+
+class Usage(Shape):
+    """One entry of the trail of token counts."""
+
+    index: Count
+    """Messages before it."""
+    token_count: Count
+
+
+class ListUsageResult(Shape):
+    """The trail of token counts, oldest first."""
+
+    usage: list[Usage]
+    next_cursor: Opt[str] = None
+
+
+class CheckpointResult(Head):
+    """The checkpoint that was written."""
+
+    checkpoint: Checkpoint
+
+
+class ListCheckpointsResult(Shape):
+    """Checkpoints."""
+
+    checkpoints: list[Checkpoint]
+    next_cursor: Opt[str] = None
+
+
+class RewriteResult(Head):
+    """What a change of the whole log did, or (dry run) would do."""
+
+    timeline_id: Opt[str] = None
+    """The timeline the log before it became; absent in a dry run."""
+    removed: Removed
+    context: ContextSummary
+    """After it."""
+
+
+class DeliverDMailResult(RewriteResult):
+    """What the delivery of a D-Mail did, or (dry run) would do."""
+
+    checkpoint: Opt[Checkpoint] = None
+    """The new checkpoint before the note; absent in a dry run."""
+
+
+class GetHistoryResult(Shape):
+    """A page of the history."""
+
+    messages: list[HistoryMessage]
+    next_cursor: Opt[str] = None
+
+
+class GetRecordsResult(Shape):
+    """Lines of the log, control records included."""
+
+    records: list[LogRecord]
+    next: Opt[Count] = None
+    """`from` of the next page."""
+
+
+class ListTimelinesResult(Shape):
+    """Timelines, newest first."""
+
+    timelines: list[Timeline]
+    next_cursor: Opt[str] = None
+
+
+class CompactResult(Head):
+    """What a compaction did, or (dry run) would do."""
+
+    compacted: bool
+    reason: Opt[str] = None
+    """Why not, where `compacted` is false."""
+    timeline_id: Opt[str] = None
+    """The timeline the log before it became."""
+    summary: Opt[str] = None
+    removed_messages: Count
+    preserved_messages: Count
+    token_count_before: Count
+    """Pending tokens included."""
+    token_count_after: Count
+    context: ContextSummary
+    """After it."""
+
+
+class PrepareCompactionResult(Shape):
+    """What a summariser would be asked."""
+
+    system_prompt: str
+    prompt: MessageObject | None
+    """Null when there is nothing to compact."""
+    preserved_from: Count
+    """Index of the first message that would stay; 0 when there is nothing to compact."""
+
+
+class SendDMailResult(Head):
+    """The D-Mail that now waits."""
+
+    pending_dmail: PendingDMail = Field(alias="pendingDMail")
+
+
+class Match(Shape):
+    """A message that matches a search."""
+
+    index: Count
+    timeline_id: Opt[str] = None
+    """Absent for the live log."""
+    ranges: list[Range]
+    """Start and end of each match, in UTF-16 units of the message's text."""
+
+
+class SearchResult(Shape):
+    """Matches in one session."""
+
+    matches: list[Match]
+    next_cursor: Opt[str] = None
+
+
+class DiffTokens(Shape):
+    """Token counts of the two sides of a comparison."""
+
+    from_: Count = Field(alias="from")
+    to: Count
+
+
+class DiffResult(Shape):
+    """How two states of a context differ."""
+
+    common: Count
+    """Messages that both begin with."""
+    removed: list[IndexedMessage]
+    added: list[IndexedMessage]
+    tokens: DiffTokens
+
+
+class SummarizeUsage(Shape):
+    """What a summary cost, in tokens."""
+
+    input: Count
+    output: Count
+
+
+class SummarizeResult(Shape):
+    """A client's summary."""
+
+    summary: str
+    usage: Opt[SummarizeUsage] = None

@@ -1,0 +1,211 @@
+"""The messages around a connection's life: LSP's shapes, taken leniently, and what Timeleap puts into them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import ConfigDict, Field, ValidatorFunctionWrapHandler, WrapValidator
+from pydantic_core import PydanticUseDefault, ValidationError
+
+from timeleap_protocol.base import Count, Int, JsonObject, Name, Opt, Positive, Shape, WireModel, WireRoot
+
+T = TypeVar("T")
+
+
+def _or_default(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
+    try:
+        return handler(value)
+    except ValidationError:
+        raise PydanticUseDefault from None
+
+
+Lenient = Annotated[T | None, WrapValidator(_or_default)]
+"""A field that counts as absent when it is null or of another type than expected."""
+
+
+class _Lsp(WireModel):
+    """Base of LSP's own params: what we do not know is none of our business."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+class ClientInfo(_Lsp):
+    """Who is calling."""
+
+    name: str
+    version: Lenient[str] = None
+
+
+class ClientTimeleap(_Lsp):
+    """`capabilities.experimental.timeleap` of a client."""
+
+    protocol_version: Lenient[Int] = None
+    """Refused with `protocolVersion` if it is another than the server's."""
+    summarize: Lenient[bool] = None
+    """Whether the client answers `context/summarize`."""
+
+
+class ClientExperimental(_Lsp):
+    """`capabilities.experimental` of a client."""
+
+    timeleap: Lenient[ClientTimeleap] = None
+
+
+class ClientCapabilities(_Lsp):
+    """The client capabilities that matter here."""
+
+    experimental: Lenient[ClientExperimental] = None
+
+
+class Retention(WireModel):
+    """How many timelines a session keeps. The newest one is always kept."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    max_timelines: Opt[Positive] = None
+    """Default: 50."""
+    max_timeline_bytes: Opt[Count] = None
+    """Default: 2 GiB."""
+
+
+class SummarizerOptions(WireModel):
+    """An OpenAI-compatible endpoint for summaries."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    base_url: Opt[Name] = None
+    model: Opt[Name] = None
+    api_key_file: Opt[Name] = None
+    """A file, so that the key stands in no configuration and no process list."""
+
+
+class InitializationOptions(WireModel):
+    """What a client may set for its connection. Unknown members (`model_extra`) become a warning."""
+
+    model_config = ConfigDict(extra="allow")
+
+    home: Opt[Name] = None
+    """Directory of the store."""
+    durability: Opt[Literal["disk", "os"]] = None
+    """`disk` (default): a reply means synced. `os`: survives a kill, not a power loss."""
+    max_context_size: Positive | None = None
+    """Tokens; null (default): compaction is never suggested."""
+    reserved_context_size: Opt[Count] = None
+    """Default: 50000."""
+    trigger_ratio: Opt[Annotated[float, Field(gt=0, le=1)]] = None
+    """Default: 0.85."""
+    max_preserved_messages: Opt[Positive] = None
+    """Default: 2."""
+    retention: Opt[Retention] = None
+    summarizer: Opt[SummarizerOptions] = None
+    token: Opt[str] = None
+    """On a connection to an owner's socket: the token of the owner record."""
+
+
+class InitializeParams(_Lsp):
+    """`initialize`: LSP's params, all optional."""
+
+    process_id: Int | None = None
+    """The server exits when this process no longer lives."""
+    client_info: Lenient[ClientInfo] = None
+    capabilities: Lenient[ClientCapabilities] = None
+    initialization_options: InitializationOptions | None = None
+    trace: Lenient[Literal["off", "messages", "verbose"]] = None
+
+    @property
+    def timeleap(self) -> ClientTimeleap:
+        """The client's `capabilities.experimental.timeleap`; empty where it sent none."""
+        experimental = self.capabilities.experimental if self.capabilities else None
+        return experimental.timeleap if experimental and experimental.timeleap else ClientTimeleap()
+
+
+class ServerInfo(Shape):
+    """Who answers."""
+
+    name: Literal["timeleap"]
+    version: str
+
+
+class Limits(Shape):
+    """What the server takes at most."""
+
+    max_frame_bytes: Positive
+    max_message_bytes: Positive
+    max_depth: Positive
+    max_in_flight: Positive
+    max_page: Positive
+
+
+class MethodCapability(Shape):
+    """What a method takes."""
+
+    params: list[str]
+
+
+class ServerTimeleap(Shape):
+    """What this server speaks: `capabilities.experimental.timeleap`."""
+
+    protocol_version: Literal[1]
+    methods: dict[str, MethodCapability]
+    notifications: list[str]
+    client_requests: list[str]
+    limits: Limits
+
+
+class ServerExperimental(Shape):
+    """`capabilities.experimental` of the server."""
+
+    timeleap: ServerTimeleap
+
+
+class ServerCapabilities(Shape):
+    """LSP's server capabilities; ours stand under `experimental`."""
+
+    experimental: ServerExperimental
+
+
+class InitializeResult(Shape):
+    """What the server is and can."""
+
+    capabilities: ServerCapabilities
+    server_info: ServerInfo
+
+
+class InitializedParams(_Lsp):
+    """`initialized`."""
+
+
+class ShutdownParams(_Lsp):
+    """`shutdown`."""
+
+
+class ExitParams(_Lsp):
+    """`exit`."""
+
+
+class CancelParams(_Lsp):
+    """`$/cancelRequest`."""
+
+    id: str | Int
+    """Of the request that is no longer wanted."""
+
+
+class SetTraceParams(_Lsp):
+    """`$/setTrace`."""
+
+    value: Literal["off", "messages", "verbose"]
+
+
+class LogTraceParams(Shape):
+    """`$/logTrace`."""
+
+    message: str
+    verbose: Opt[str] = None
+
+
+class DiscoverParams(_Lsp):
+    """`rpc.discover`."""
+
+
+class DiscoverResult(WireRoot[JsonObject]):
+    """An OpenRPC document."""

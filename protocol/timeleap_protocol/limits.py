@@ -1,0 +1,50 @@
+"""The numbers of the protocol, announced by `initialize` as `limits` where a client needs them.
+
+Plain constants and nothing else: the edge reads them before any model exists.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+PROTOCOL_VERSION: Final = 1
+
+MAX_FRAME_BYTES: Final = 64 * 1024 * 1024
+MAX_MESSAGE_BYTES: Final = 32 * 1024 * 1024
+MAX_DEPTH: Final = 128
+"""Nesting of a message, counted from its own braces."""
+MAX_IN_FLIGHT: Final = 1024
+MAX_PAGE: Final = 1000
+"""The largest `limit`, and the most entries a page has."""
+
+LIMITS: Final[dict[str, int]] = {
+    "maxFrameBytes": MAX_FRAME_BYTES,
+    "maxMessageBytes": MAX_MESSAGE_BYTES,
+    "maxDepth": MAX_DEPTH,
+    "maxInFlight": MAX_IN_FLIGHT,
+    "maxPage": MAX_PAGE,
+}
+"""What `initialize` announces."""
+
+SESSION_ID_PATTERN: Final = r"^[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9_-])?$"
+"""1 to 64 characters; the last one is not a dot."""
+
+MAX_REQUEST_ID: Final = 64
+MAX_REMEMBERED_REQUESTS: Final = 1000
+"""Request ids a session remembers over a restart."""
+
+MAX_SAFE_INTEGER: Final = 2**53 - 1
+"""The largest integer every JSON implementation keeps exactly; larger ones are refused outside messages."""
+
+PREVIEW_CHARACTERS: Final = 120
+SUMMARY_CHECKPOINTS: Final = 50
+"""The checkpoints a `ContextSummary` lists."""
+
+DEFAULT_PAGE: Final = 100
+DEFAULT_SESSION_PAGE: Final = 50
+DEFAULT_PAGE_BYTES: Final = 4 * 1024 * 1024
+DEFAULT_RESERVED_CONTEXT: Final = 50_000
+DEFAULT_TRIGGER_RATIO: Final = 0.85
+DEFAULT_PRESERVED_MESSAGES: Final = 2
+DEFAULT_MAX_TIMELINES: Final = 50
+DEFAULT_MAX_TIMELINE_BYTES: Final = 2 * 1024 * 1024 * 1024

@@ -1,0 +1,256 @@
+"""Params and results of `session/*`. Classes are called `Session<Verb>Params`, shared results by what they are."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from pydantic import model_validator
+
+from timeleap_protocol.base import (
+    Count,
+    Int,
+    MutationParams,
+    Name,
+    Opt,
+    PageParams,
+    Params,
+    RequestId,
+    SessionId,
+    SessionParams,
+    Shape,
+    at_most_one,
+)
+from timeleap_protocol.shapes import Approval, Head, Loss, Range, SessionInfo, SessionState, Subagent, TrashedSession
+
+
+class SessionOpenParams(Params):
+    """`session/open`."""
+
+    session_id: Opt[SessionId] = None
+    """Generated if absent."""
+    path: Opt[Name] = None
+    """Absolute path of an existing session directory, the original program's included."""
+    create: Opt[bool] = None
+    """Whether an unknown `sessionId` makes a new session. Default: true."""
+    access: Opt[Literal["write", "readOnly"]] = None
+    """Default: `write`; `readOnly` for a `path` outside the store."""
+    attach: Opt[bool] = None
+    """Whether to go through the owner when another process owns the session. Default: true."""
+    title: Opt[str] = None
+    """Used on creation only."""
+    system_prompt: Opt[str] = None
+    """Used on creation only."""
+    workspace: Opt[str] = None
+    """URI; used on creation only."""
+    auto_checkpoint: Opt[Literal["off", "turn"]] = None
+    """`turn`: a checkpoint before each user message that starts a turn. Stays until set otherwise."""
+    request_id: Opt[RequestId] = None
+    """Makes the creation safe to retry."""
+
+
+class SessionCloseParams(SessionParams):
+    """`session/close`."""
+
+
+class SessionListParams(PageParams):
+    """`session/list`."""
+
+    include_archived: Opt[bool] = None
+    """Default: false."""
+    query: Opt[str] = None
+    """Looked for in title and id."""
+    workspace: Opt[str] = None
+    """Only sessions of this workspace (URI)."""
+
+
+class SessionGetStateParams(SessionParams):
+    """`session/getState`."""
+
+
+class SessionSetYoloParams(MutationParams):
+    """`session/setYolo`."""
+
+    yolo: bool
+
+
+class SessionSetAutoApproveParams(MutationParams):
+    """`session/setAutoApprove`."""
+
+    action: Name
+    enabled: bool
+
+
+class SessionIsApprovedParams(SessionParams):
+    """`session/isApproved`."""
+
+    action: Name
+
+
+class SessionPutSubagentParams(MutationParams):
+    """`session/putSubagent`."""
+
+    name: Name
+    """A sub-agent of this name is replaced."""
+    system_prompt: str
+
+
+class SessionRemoveSubagentParams(MutationParams):
+    """`session/removeSubagent`."""
+
+    name: Name
+
+
+class SessionSetTitleParams(MutationParams):
+    """`session/setTitle`."""
+
+    title: str
+
+
+class SessionForkParams(SessionParams):
+    """`session/fork`."""
+
+    checkpoint_id: Opt[Int] = None
+    """History up to and including this checkpoint; all of it if none is given."""
+    checkpoint_uid: Opt[str] = None
+    """The same, by uid."""
+    new_session_id: Opt[SessionId] = None
+    """Generated if absent."""
+    title: Opt[str] = None
+    request_id: Opt[RequestId] = None
+    """Makes the request safe to retry."""
+
+    @model_validator(mode="after")
+    def _one_place(self) -> Self:
+        at_most_one(self, "checkpoint_id", "checkpoint_uid")
+        return self
+
+
+class SessionArchiveParams(MutationParams):
+    """`session/archive`."""
+
+
+class SessionUnarchiveParams(MutationParams):
+    """`session/unarchive`."""
+
+
+class SessionDeleteParams(MutationParams):
+    """`session/delete`."""
+
+
+class SessionUndeleteParams(MutationParams):
+    """`session/undelete`."""
+
+
+class SessionListTrashParams(PageParams):
+    """`session/listTrash`."""
+
+
+class SessionReloadParams(SessionParams):
+    """`session/reload`."""
+
+
+class SessionSearchParams(PageParams):
+    """`session/search`."""
+
+    query: Name
+    regex: Opt[bool] = None
+    """Whether `query` is a regular expression. Default: false."""
+    timelines: Opt[bool] = None
+    """Whether to search timelines too. Default: true."""
+
+
+class SessionExportParams(SessionParams):
+    """`session/export`."""
+
+    format: Name
+    path: Name
+    """Absolute path of the file to write."""
+
+
+class SessionImportParams(Params):
+    """`session/import`."""
+
+    path: Name
+    """Absolute path of the file to read."""
+    format: Opt[Name] = None
+    """Recognised from the content if absent."""
+    session_id: Opt[SessionId] = None
+    """Generated if absent."""
+    request_id: Opt[RequestId] = None
+    """Makes the request safe to retry."""
+
+
+class SessionListResult(Shape):
+    """Sessions, newest change first."""
+
+    sessions: list[SessionInfo]
+    next_cursor: Opt[str] = None
+
+
+class TrashListResult(Shape):
+    """Sessions in the trash, newest first."""
+
+    sessions: list[TrashedSession]
+    next_cursor: Opt[str] = None
+
+
+class ApprovalResult(Head):
+    """The approvals after a change."""
+
+    approval: Approval
+
+
+class IsApprovedResult(Shape):
+    """Whether an action may run unasked, and why."""
+
+    approved: bool
+    reason: Literal["yolo", "autoApprove", "notApproved"]
+
+
+class SubagentsResult(Head):
+    """The sub-agents after a change."""
+
+    dynamic_subagents: list[Subagent]
+
+
+class HeadResult(Head):
+    """Only the head."""
+
+
+class EmptyResult(Shape):
+    """Nothing to tell."""
+
+    duplicate: Opt[Literal[True]] = None
+    """Present when this answers a repeated `requestId`; then nothing was changed."""
+
+
+class SessionMatch(Shape):
+    """A message that matches a search over the store."""
+
+    session_id: SessionId
+    index: Count
+    timeline_id: Opt[str] = None
+    """Absent for the live log."""
+    ranges: list[Range]
+    """Start and end of each match, in UTF-16 units of the message's text."""
+
+
+class SessionSearchResult(Shape):
+    """Matches over the store."""
+
+    matches: list[SessionMatch]
+    next_cursor: Opt[str] = None
+
+
+class ExportResult(Shape):
+    """What an export wrote."""
+
+    path: str
+    bytes: Count
+    losses: list[Loss]
+
+
+class ImportResult(SessionState):
+    """The new session, open."""
+
+    losses: list[Loss]

@@ -1,0 +1,240 @@
+"""The shapes that several methods and notifications share."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from timeleap_protocol.base import Count, Int, JsonObject, Opt, Positive, SessionId, Shape, Timestamp
+from timeleap_protocol.messages import MessageObject
+
+TimelineReason = Literal["revert", "clear", "compact", "restore", "dmail", "import", "unknown"]
+Access = Literal["owner", "attached", "readOnly"]
+Range = Annotated[list[Count], Field(min_length=2, max_length=2)]
+"""Start and end, the end exclusive."""
+
+
+class Checkpoint(Shape):
+    """A named point of the log that can be reverted to."""
+
+    id: Int
+    """Counts up by one; starts again lower after a revert."""
+    uid: str
+    """Never used twice in a session."""
+    label: Opt[str] = None
+    created_at: Opt[Timestamp] = None
+    """Absent for checkpoints the original program wrote."""
+    message_count: Count
+    """Messages before it."""
+    token_count: Count
+    """The token count at it."""
+    preview: Opt[str] = None
+    """The first 120 characters of the message that follows."""
+
+
+class Timeline(Shape):
+    """An earlier log of the session, set aside whole."""
+
+    timeline_id: str
+    file: str
+    """Its file's name within the session's directory."""
+    reason: TimelineReason
+    """What set it aside."""
+    created_at: Opt[Timestamp] = None
+    """When it was set aside; absent where nobody noted it."""
+    bytes: Count
+    message_count: Count
+    checkpoint_count: Count
+
+
+class ContextSummary(Shape):
+    """What a log amounts to."""
+
+    message_count: Count
+    token_count: Count
+    """The model's last reported usage."""
+    token_count_with_pending: Count
+    """`tokenCount` and an estimate of what came after it."""
+    n_checkpoints: Count
+    """The id the next checkpoint will have."""
+    checkpoints: list[Checkpoint]
+    """The newest 50, oldest first."""
+    checkpoints_omitted: Count
+    """How many older ones are not listed."""
+    system_prompt: str | None
+    log_bytes: Count
+    timelines: Count
+    should_compact: bool
+
+
+class Budget(Shape):
+    """When the context counts as full."""
+
+    max_context_size: Positive | None
+    """Tokens; null: no trigger."""
+    reserved_context_size: Count
+    trigger_ratio: float
+
+
+class Approval(Shape):
+    """What the user allowed to run unasked."""
+
+    yolo: bool
+    """Everything is approved."""
+    afk: bool
+    auto_approve_actions: list[str]
+    """Sorted."""
+    sealed: bool
+    """Whether the state on disk carries a valid seal."""
+    changed_at: Opt[Timestamp] = None
+    changed_by: Opt[str] = None
+
+
+class Subagent(Shape):
+    """A sub-agent defined at run time."""
+
+    name: str
+    system_prompt: str
+
+
+class PendingDMail(Shape):
+    """A note to an earlier self that waits for delivery."""
+
+    checkpoint_id: Int
+    checkpoint_uid: str
+    message: str
+
+
+class Parent(Shape):
+    """Where a forked session came from."""
+
+    session_id: str
+    checkpoint_uid: Opt[str] = None
+    """Absent when the whole history was taken."""
+
+
+class Owner(Shape):
+    """The process that writes to a session."""
+
+    pid: Int
+    host: str
+    since: Timestamp
+
+
+class StateWarning(Shape):
+    """Something worth knowing that stops nothing. Members beyond these depend on the kind."""
+
+    kind: str
+    message: str
+
+
+class Loss(Shape):
+    """Something an export or import could not carry over."""
+
+    kind: str
+    message: str
+
+
+class SessionInfo(Shape):
+    """A session in a list."""
+
+    session_id: SessionId
+    title: str | None
+    path: str
+    workspace: Opt[str] = None
+    """URI."""
+    created_at: Timestamp
+    updated_at: Timestamp
+    archived: bool
+    message_count: Count
+    token_count: Count
+    parent: Opt[Parent] = None
+    owner: Opt[Owner] = None
+
+
+class TrashedSession(SessionInfo):
+    """A session in the trash."""
+
+    deleted_at: Timestamp
+
+
+class Head(Shape):
+    """Base of results of mutating requests."""
+
+    head: str
+    """The log's head after the request."""
+    duplicate: Opt[Literal[True]] = None
+    """Present when this answers a repeated `requestId`; then nothing was changed and `head` is the present one."""
+
+
+class SessionState(Head):
+    """Everything about one session but its messages."""
+
+    session_id: SessionId
+    title: str | None
+    path: str
+    workspace: Opt[str] = None
+    """URI."""
+    archived: bool
+    access: Access
+    context: ContextSummary
+    budget: Budget
+    approval: Approval
+    dynamic_subagents: list[Subagent]
+    pending_dmail: PendingDMail | None = Field(alias="pendingDMail")
+    warnings: list[StateWarning]
+
+
+class Removed(Shape):
+    """How much a change of the log took away; negative where it brought something back."""
+
+    messages: Int
+    checkpoints: Int
+    tokens: Int
+
+
+class IndexedMessage(Shape):
+    """A message and its place in the history."""
+
+    index: Count
+    message: MessageObject
+
+
+class MessageMeta(Shape):
+    """What is known about a message beside itself."""
+
+    request_id: Opt[str] = None
+    """Of the request that appended it."""
+
+
+class HistoryMessage(IndexedMessage):
+    """A message of a history page."""
+
+    meta: Opt[MessageMeta] = None
+
+
+class Cause(Shape):
+    """Whose request caused a notification; empty where none did."""
+
+    request_id: Opt[str] = None
+    client: Opt[str] = None
+    """The `clientInfo.name` of the requesting connection."""
+
+
+class Quarantined(Shape):
+    """Bytes that were cut from a file, and why."""
+
+    file: str
+    """Where they are kept, relative to the session's directory."""
+    offset: Count
+    bytes: Count
+    reason: str
+
+
+class LogRecord(Shape):
+    """A line of the log."""
+
+    line: Count
+    """0-based in the file, blank lines counted."""
+    record: JsonObject
