@@ -8,7 +8,7 @@ MAKEFLAGS += --no-builtin-rules
 VENV := .venv
 BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 RUN := $(BIN)/python
-PIP := $(RUN) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+PIP := $(RUN) -m pip install -qq --disable-pip-version-check --constraint constraints.txt
 NPM := npm --no-audit --no-fund --no-update-notifier
 
 # The original program, for the interop tests: an environment of its own, because it needs a newer Python and pins much.
@@ -114,7 +114,7 @@ help:  ## This list
 
 $(VENV)/.installed: pyproject.toml constraints.txt .ci/require
 	@python=$$(.ci/require python 3.11) && echo "Setting up $(VENV) with $$python ..." && "$$python" -m venv $(VENV)
-	@$(RUN) -m pip install --quiet --disable-pip-version-check 'pip>=25.1'
+	@$(RUN) -m pip install -qq --disable-pip-version-check 'pip>=25.1'
 	@$(PIP) --editable .
 	@touch $@
 
@@ -129,7 +129,7 @@ $(ORIGINAL)/.installed: .ci/require Makefile
 	@if python=$$(.ci/require python 3.12); then \
 	   echo "Installing kimi-cli $(ORIGINAL_VERSION) for the interop tests ..."; \
 	   "$$python" -m venv $(ORIGINAL) && \
-	   $(ORIGINAL)/$(notdir $(BIN))/python -m pip install --quiet --disable-pip-version-check kimi-cli==$(ORIGINAL_VERSION); \
+	   $(ORIGINAL)/$(notdir $(BIN))/python -m pip install -qq --disable-pip-version-check kimi-cli==$(ORIGINAL_VERSION); \
 	 else \
 	   echo "The interop tests are left out: the original program needs Python 3.12."; test -z "$$CI"; \
 	 fi
