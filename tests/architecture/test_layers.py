@@ -1,0 +1,82 @@
+"""The layers of ARCHITECTURE.md hold: who may import what, and who may call the operating system for durability."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.architecture.sources import PROTOCOL, ROOT, SERVER, calls, dotted, imports, modules, where
+
+DURABLE = SERVER / "storage" / "durable.py"
+DURABILITY_CALLS = {
+    f"{module}.{name}"
+    for module in ("os", "aiofiles.os", "shutil")
+    for name in ("fsync", "fdatasync", "replace", "rename", "renames", "link", "move", "truncate", "ftruncate")
+}
+PATH_METHODS = {"rename", "hardlink_to", "link_to"}
+LOCKING_MODULES = {"fcntl", "msvcrt"}
+
+
+def test_imports_go_downwards_only() -> None:
+    command = Path(sys.executable).parent / "lint-imports"
+    done = subprocess.run([command, "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def moves_a_path(call: ast.Call, awaited: bool) -> bool:
+    """Whether a call looks like `Path.rename(target)` or `Path.replace(target)` (`str.replace` takes two arguments,
+    `dataclasses.replace` keywords, and an engine's `replace` is awaited)."""
+    if not isinstance(call.func, ast.Attribute) or awaited:
+        return False
+    alone = len(call.args) == 1 and not call.keywords
+    return call.func.attr in PATH_METHODS or (call.func.attr == "replace" and alone)
+
+
+@pytest.mark.parametrize(
+    "module", modules(SERVER) + modules(PROTOCOL), ids=lambda module: str(module.relative_to(ROOT))
+)
+def test_only_durable_makes_things_durable(module: Path) -> None:
+    if module == DURABLE:
+        return
+    found = [
+        f"{where(module, call)} calls {ast.unparse(call.func)}"
+        for call, awaited in calls(module)
+        if dotted(call.func) in DURABILITY_CALLS or moves_a_path(call, awaited)
+    ]
+    found += [f"{module.relative_to(ROOT)} imports {name}" for name in imports(module) if name in LOCKING_MODULES]
+    assert not found, f"these belong in {DURABLE.relative_to(ROOT)}: {found}"
+
+
+def test_durable_has_the_primitives() -> None:
+    used = {dotted(call.func) for call, _ in calls(DURABLE)}
+    assert {"os.fsync", "os.replace", "os.link"} <= used, "the rule above would guard an empty house"
+
+
+def test_only_rpc_imports_pygls_and_lsprotocol() -> None:
+    importers = {
+        module.relative_to(SERVER).parts[0]
+        for module in modules(SERVER)
+        if any(name.split(".")[0] in {"pygls", "lsprotocol"} for name in imports(module))
+    }
+    assert importers == {"rpc"}
+
+
+def test_the_protocol_needs_pydantic_only() -> None:
+    allowed = {*sys.stdlib_module_names, "pydantic", "pydantic_core", "typing_extensions", "timeleap_protocol"}
+    foreign = {name for module in modules(PROTOCOL) for name in imports(module) if name.split(".")[0] not in allowed}
+    assert not foreign
+
+
+def test_only_the_command_line_prints() -> None:
+    found = [
+        where(module, call)
+        for module in modules(SERVER) + modules(PROTOCOL)
+        for call, _ in calls(module)
+        if dotted(call.func) in {"print", "sys.stdout.write"}
+        and SERVER / "cli" not in module.parents
+        and module.name not in {"generate.py", "__main__.py"}
+    ]
+    assert not found, f"standard output carries protocol bytes only: {found}"
