@@ -48,7 +48,7 @@ class RecordFlag(IntFlag):
     UNREADABLE = 16  # the original program cannot read it
     VALIDATED = 32  # its JSON was parsed at least once since the index was built
     IRREGULAR = 64  # cumulative: up to here some checkpoint id was not last + 1
-    LENIENT = 128  # the original reads it, a strict JSON parser does not (raw control characters, lone surrogates, NaN)
+    TROUBLED = 256  # cumulative: up to here some line is damaged or not readable by the original
 
 
 class Role(IntEnum):
@@ -78,6 +78,7 @@ class LogState:
     last_role: Role = Role.NONE  # of the last message
     chain: int = 0  # 64-bit fingerprint of all bytes up to here
     regular: bool = True  # every checkpoint id was last + 1
+    troubled: bool = False  # some line is damaged or not readable by the original
 
     @property
     def token_count_with_pending(self) -> int:
@@ -97,6 +98,16 @@ class Entry(NamedTuple):
     role: Role
     value: int  # checkpoint: its id; usage: its token count; message: characters of its text parts, -1 = not counted
     state: LogState
+
+
+class Row(NamedTuple):
+    """One line of a log with its text: what a page of history needs, without the state after it."""
+
+    line: int
+    kind: RecordKind
+    flags: RecordFlag
+    messages_before: int  # for a message: its index
+    body: bytes  # as `read` gives it
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +196,7 @@ class Quarantined:
 class Damage:
     """A line that is not part of history, or that only we can read."""
 
-    kind: Literal["damagedRecord", "notReadableByOriginal", "checksumMismatch"]
+    kind: Literal["damagedRecord", "notReadableByOriginal", "checksumMismatch", "logMissing"]
     message: str
     line: int
     offset: int
@@ -225,6 +236,18 @@ class LogReader(ABC):
         Raises:
             CorruptedError: The bytes are not those that were written.
         """
+
+    def rows(self, start: int, stop: int) -> list[Row]:
+        """Entries and bytes of the lines `[start, stop)` in one go; the fast way to a page of history.
+
+        Raises:
+            CorruptedError: The bytes are not those that were written.
+        """
+        bodies = self.read(start, stop)
+        return [
+            Row(e.line, e.kind, e.flags, e.state.messages - (e.kind == RecordKind.MESSAGE), body)
+            for e, body in zip(self.entries(start, stop), bodies, strict=True)
+        ]
 
     @abstractmethod
     def line_of_message(self, index: int) -> int:
@@ -290,10 +313,12 @@ class LogEngine(LogReader):
         """Whether a program that takes no lock has changed the log since we last looked (G5)."""
 
     @abstractmethod
-    async def append(self, plan: Callable[[LogState], Sequence[NewRecord]]) -> Appended:
+    async def append(self, plan: Callable[[LogState], Sequence[NewRecord]], *, mark: bool = True) -> Appended:
         """Append the planned records as one step; returns when they are as durable as was asked for.
 
         Several records are one batch: marked in `_tl`, all or nothing also over a crash (G2). No records: nothing is written.
+        `mark=False` leaves the marks out, for callers that must write the original's very bytes: still one write, but
+        a crash may then leave only the first of the records.
 
         Raises:
             ReadOnlyError, ExternallyModifiedError, StorageFailureError: nothing was written; state and disk agree.
