@@ -1,0 +1,118 @@
+"""Who hears of a session's changes, and what they are told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from timeleap.service import views
+from timeleap.sessions import events
+
+if TYPE_CHECKING:
+    from timeleap.service.call import Client
+    from timeleap.service.config import Budget
+    from timeleap.service.views import Json, Views
+    from timeleap.sessions.session import Session
+
+CONTEXT = "context/didChange"
+SESSION = "session/didChange"
+
+
+class Audience:
+    """The connections that have one session open.
+
+    It listens to the session and passes each event on, in order, before the reply to the request that caused it.
+    """
+
+    def __init__(self, session: Session, budget: Budget, shapes: Views) -> None:
+        self._session = session
+        self._budget = budget
+        self._views = shapes
+        self._clients: list[Client] = []
+        self._over = budget.should_compact(session.engine.state.token_count_with_pending)
+        self._stop: Callable[[], None] = session.listen(self._hear)
+
+    def join(self, client: Client) -> None:
+        """Let `client` hear from now on."""
+        self._clients.append(client)
+
+    def leave(self, client: Client) -> None:
+        """`client` hears no more."""
+        self._clients = [each for each in self._clients if each is not client]
+
+    @property
+    def empty(self) -> bool:
+        """Whether nobody listens."""
+        return not self._clients
+
+    def close(self) -> None:
+        """Stop listening to the session."""
+        self._stop()
+
+    def tell(self, method: str, params: Json) -> None:
+        """Send one notification to all."""
+        for client in self._clients:
+            client.notify(method, params)
+
+    def _hear(self, event: events.Event) -> None:
+        method, params = self._notification(event)
+        self.tell(method, params)
+        if method == CONTEXT:
+            self._watch_budget()
+
+    def _notification(self, event: events.Event) -> tuple[str, Json]:
+        session_id = self._session.session_id
+        if isinstance(event, events.Recovered):
+            return "session/didRecover", recovered(session_id, event)
+        if isinstance(event, events.Warned):
+            return "session/warning", {"sessionId": session_id, "kind": event.kind, "message": event.message}
+        method, members = self._members(event)
+        cause = views.set_members(requestId=event.cause.request_id, client=event.cause.client)
+        return method, {"sessionId": session_id, "head": event.head, "kind": event.kind, "cause": cause, **members}
+
+    def _members(self, event: events.Event) -> tuple[str, dict[str, Any]]:
+        match event:
+            case events.MessagesAppended():
+                return CONTEXT, {"firstIndex": event.first_index, "count": event.count}
+            case events.CheckpointCreated():
+                return CONTEXT, {"checkpoint": views.checkpoint(event.checkpoint)}
+            case events.Rewritten():
+                return CONTEXT, self._rewritten(event)
+            case events.TokenCountUpdated():
+                return CONTEXT, {"tokenCount": event.token_count}
+            case events.SystemPromptSet() | events.External():
+                return CONTEXT, {}
+            case events.ApprovalChanged():
+                return SESSION, {"approval": views.approval(event.approval)}
+            case events.DMailChanged():
+                return SESSION, {"pendingDMail": views.pending_dmail(event.pending_dmail)}
+            case events.AccessChanged():
+                return SESSION, {"access": event.access}
+            case _:
+                return SESSION, {}
+
+    def _rewritten(self, event: events.Rewritten) -> Json:
+        return {
+            **views.set_members(checkpointId=event.checkpoint_id, checkpointUid=event.checkpoint_uid),
+            **views.set_members(timelineId=event.timeline_id),
+            "removed": views.removed(event.removed),
+            "context": self._views.summary(event.summary),
+        }
+
+    def _watch_budget(self) -> None:
+        """Suggest compaction once per crossing of the trigger."""
+        tokens = self._session.engine.state.token_count_with_pending
+        over = self._budget.should_compact(tokens)
+        if over and not self._over:
+            suggestion = {"sessionId": self._session.session_id, "tokenCountWithPending": tokens, **self._budget.wire()}
+            self.tell("context/compactionSuggested", suggestion)
+        self._over = over
+
+
+def recovered(session_id: str, event: events.Recovered) -> Json:
+    """`session/didRecover` of the contract."""
+    return {
+        "sessionId": session_id,
+        "quarantined": [views.quarantined(one) for one in event.quarantined],
+        "cutBytes": event.cut_bytes,
+    }

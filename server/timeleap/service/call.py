@@ -1,0 +1,44 @@
+"""What the service knows of the client that asked: the boundary to the protocol edge."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+ReportProgress = Callable[[str | None, int | None], None]
+"""Takes a message and a percentage (0 to 100), either of them None where unknown."""
+
+
+class Client(Protocol):
+    """One connection, as the service sees it. The protocol edge implements it."""
+
+    @property
+    def name(self) -> str | None:
+        """`clientInfo.name` of `initialize`."""
+
+    @property
+    def can_summarize(self) -> bool:
+        """Whether it declared that it serves `context/summarize`."""
+
+    def notify(self, method: str, params: dict[str, Any]) -> None:
+        """Queue a notification; it leaves before every reply that is queued after it."""
+
+    async def request(self, method: str, params: dict[str, Any], *, timeout: float) -> Any:
+        """Ask the client something and wait for its answer, at most `timeout` seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """The circumstances of one request."""
+
+    client: Client
+    method: str
+    progress: ReportProgress | None = None
+
+    def byte_progress(self, message: str) -> Callable[[int, int], None] | None:
+        """A progress callback in bytes that reports `message` with the percentage, or None where nobody asked."""
+        report = self.progress
+        if report is None:
+            return None
+        return lambda done, total: report(message, min(100, done * 100 // max(1, total)))

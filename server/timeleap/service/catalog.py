@@ -1,0 +1,70 @@
+"""session/list, archive, delete and their opposites: the store as a whole."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from timeleap.service import views
+from timeleap.service.guards import cause, guard
+from timeleap.service.registry import handles
+
+if TYPE_CHECKING:
+    from timeleap.service.call import Call
+    from timeleap.service.service import Service
+    from timeleap.service.views import Json
+    from timeleap.sessions.outcomes import SessionPage
+
+
+@handles("session/list")
+async def list_sessions(service: Service, params: Any, _: Call) -> Json:
+    """Sessions of the store and those open by path, newest change first."""
+    page = await service.store.list(
+        cursor=params.cursor,
+        limit=params.limit,
+        include_archived=params.include_archived,
+        query=params.query,
+        workspace=params.workspace,
+    )
+    return _listing(page)
+
+
+@handles("session/listTrash")
+async def list_trash(service: Service, params: Any, _: Call) -> Json:
+    """Deleted sessions, newest first."""
+    return _listing(await service.store.list_trash(cursor=params.cursor, limit=params.limit))
+
+
+def _listing(page: SessionPage) -> Json:
+    return {
+        "sessions": [views.session_info(one) for one in page.sessions],
+        **views.set_members(nextCursor=page.next_cursor),
+    }
+
+
+@handles("session/archive")
+async def archive_session(service: Service, params: Any, call: Call) -> Json:
+    """Hide the session from plain listings."""
+    async with service.borrowed(call, params.session_id, "write") as session:
+        return await session.archive(guard=guard(params, call, views.head))
+
+
+@handles("session/unarchive")
+async def unarchive_session(service: Service, params: Any, call: Call) -> Json:
+    """Show the session in plain listings again."""
+    async with service.borrowed(call, params.session_id, "write") as session:
+        return await session.unarchive(guard=guard(params, call, views.head))
+
+
+@handles("session/delete")
+async def delete_session(service: Service, params: Any, call: Call) -> Json:
+    """Move the session to the store's trash."""
+    await service.store.delete(params.session_id, cause=cause(call))
+    await service.drop(call, params.session_id)
+    return {}
+
+
+@handles("session/undelete")
+async def undelete_session(service: Service, params: Any, _: Call) -> Json:
+    """Bring the newest deleted session of that id back."""
+    await service.store.undelete(params.session_id)
+    return {}

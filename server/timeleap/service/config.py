@@ -1,0 +1,292 @@
+"""Settings of the server: `initializationOptions` over the environment over `config.toml` in the store's home.
+
+The keys are those of the contract's `initializationOptions`, in all three places; as an environment variable
+`maxContextSize` is `TIMELEAP_MAX_CONTEXT_SIZE`, `retention.maxTimelines` is `TIMELEAP_RETENTION_MAX_TIMELINES`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from timeleap.context.compaction import reserve_fits, should_compact
+from timeleap.errors import InvalidInputError, StorageFailureError
+from timeleap.sessions.outcomes import Retention
+
+FILE_NAME = "config.toml"
+PREFIX = "TIMELEAP_"
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """The model's window, and when a context is due for compaction.
+
+    Attributes:
+        max_context_size: Tokens the model takes; None = never suggest compaction.
+        reserved_context_size: Tokens to keep free for the answer. Counts only where it is less than half the window:
+            a small window would otherwise be compacted for ever.
+        trigger_ratio: Part of the window that may be used.
+    """
+
+    max_context_size: int | None = None
+    reserved_context_size: int = 50_000
+    trigger_ratio: float = 0.85
+
+    def should_compact(self, tokens: int) -> bool:
+        """Whether a context of so many tokens is due."""
+        return should_compact(
+            tokens,
+            self.max_context_size,
+            trigger_ratio=self.trigger_ratio,
+            reserved_context_size=self.reserved_context_size,
+        )
+
+    def warning(self) -> str | None:
+        """What is odd about these numbers, in words."""
+        size = self.max_context_size
+        if size is not None and not reserve_fits(size, self.reserved_context_size):
+            return (
+                f"reservedContextSize {self.reserved_context_size} is half of maxContextSize {size} "
+                "or more, so it is not counted: only triggerRatio decides when to compact"
+            )
+        return None
+
+    def wire(self) -> dict[str, Any]:
+        """`budget` of the contract."""
+        return {
+            "maxContextSize": self.max_context_size,
+            "reservedContextSize": self.reserved_context_size,
+            "triggerRatio": self.trigger_ratio,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """All settings, resolved.
+
+    Attributes:
+        home: Directory of the store.
+        durability: `disk` = a reply means it survives power loss; `os` = it survives the end of the process.
+        max_preserved_messages: User and assistant messages that a compaction keeps as they are.
+        summarizer: `baseUrl`, `model`, `apiKeyFile` of a summarising endpoint (no key is ever kept here).
+        warnings: What was odd about the settings, in words.
+    """
+
+    home: Path
+    durability: str = "disk"
+    budget: Budget = Budget()
+    max_preserved_messages: int = 2
+    retention: Retention = Retention()
+    summarizer: Mapping[str, str] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+
+def default_home() -> Path:
+    """The platform's directory for a user's application data."""
+    import platformdirs
+
+    return Path(platformdirs.user_data_dir("timeleap", appauthor=False))
+
+
+def load(
+    home: Path | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    options: Mapping[str, Any] | None = None,
+    durability: str | None = None,
+) -> Config:
+    """Resolve the settings.
+
+    Args:
+        home: `--home` of the command line.
+        environ: The environment; `os.environ` where None.
+        options: `initializationOptions`; they win over everything.
+        durability: `--durability` of the command line; wins over environment and file.
+
+    Raises:
+        InvalidInputError: A known setting has an unusable value; the message names it and where it stands.
+        StorageFailureError: `config.toml` exists but cannot be read.
+    """
+    environ = os.environ if environ is None else environ
+    options = dict(options or {})
+    chosen = options.get("home") or home or environ.get("TIMELEAP_HOME") or default_home()
+    root = Path(_string(chosen, "home")).expanduser().absolute()
+    from_file = _read_file(root / FILE_NAME)
+    command_line = {"durability": durability} if durability else {}
+    warnings: list[str] = []
+    settings: dict[str, Any] = {}
+    for source, values in (
+        (str(root / FILE_NAME), from_file),
+        ("environment", _from_environment(environ)),
+        ("command line", command_line),
+        ("initializationOptions", options),
+    ):
+        warnings += _merge(settings, values, source)
+    return _resolve(root, settings, warnings)
+
+
+def _read_file(path: Path) -> dict[str, Any]:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except OSError as error:
+        raise StorageFailureError.of(error, f"read the settings in {path}", path) from error
+    except UnicodeDecodeError as error:
+        raise InvalidInputError(f"{path} is not UTF-8: {error}") from error
+    import tomllib
+
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidInputError(f"{path} is not TOML: {error}") from error
+
+
+def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
+    """Settings among the environment's variables, as text; nested ones by their group's name."""
+    found: dict[str, Any] = {}
+    for name, (group, key) in _VARIABLES.items():
+        text = environ.get(name)
+        if text:
+            (found.setdefault(group, {}) if group else found)[key] = text
+    return found
+
+
+def _merge(settings: dict[str, Any], values: Mapping[str, Any], source: str) -> list[str]:
+    """Put `values` over `settings`, checked; returns warnings about keys nobody knows."""
+    warnings = []
+    for key, value in values.items():
+        if key in _GROUPS:
+            if not isinstance(value, Mapping):
+                raise _refused(key, "an object", source)
+            for inner, each in value.items():
+                check = _GROUPS[key].get(inner)
+                if check is None:
+                    warnings.append(f"unknown setting {key}.{inner} in {source}")
+                else:
+                    settings.setdefault(key, {})[inner] = _checked(check, each, f"{key}.{inner}", source)
+        elif key in _CHECKS:
+            settings[key] = _checked(_CHECKS[key], value, key, source)
+        elif not (source == "initializationOptions" and key == "token"):
+            warnings.append(f"unknown setting {key} in {source}")
+    return warnings
+
+
+def _resolve(home: Path, settings: dict[str, Any], warnings: list[str]) -> Config:
+    budget = Budget()
+    for name, attribute in (
+        ("maxContextSize", "max_context_size"),
+        ("reservedContextSize", "reserved_context_size"),
+        ("triggerRatio", "trigger_ratio"),
+    ):
+        if name in settings:
+            budget = replace(budget, **{attribute: settings[name]})
+    if odd := budget.warning():
+        warnings.append(odd)
+    kept = settings.get("retention", {})
+    default = Retention()
+    return Config(
+        home=home,
+        durability=settings.get("durability", "disk"),
+        budget=budget,
+        max_preserved_messages=settings.get("maxPreservedMessages", 2),
+        retention=Retention(
+            kept.get("maxTimelines", default.max_timelines), kept.get("maxTimelineBytes", default.max_timeline_bytes)
+        ),
+        summarizer=settings.get("summarizer", {}),
+        warnings=tuple(warnings),
+    )
+
+
+class _Unusable(Exception):
+    """A value is not what a setting asks for; the text completes "must be ..."."""
+
+
+def _checked(check: Any, value: Any, name: str, source: str) -> Any:
+    try:
+        return check(value)
+    except _Unusable as expected:
+        raise _refused(name, str(expected), source) from None
+
+
+def _refused(name: str, expected: str, source: str) -> InvalidInputError:
+    problem = {"loc": ["initializationOptions", *name.split(".")], "msg": f"must be {expected}", "type": "setting"}
+    return InvalidInputError(f"{name} must be {expected} (set in {source})", errors=[problem])
+
+
+def _string(value: Any, name: str) -> str:
+    if isinstance(value, (str, os.PathLike)) and os.fspath(value):
+        return str(value)
+    raise _refused(name, "a path", "initializationOptions")
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str) and value:
+        return value
+    raise _Unusable("a non-empty string")
+
+
+def _durability(value: Any) -> str:
+    if value in ("disk", "os"):
+        return str(value)
+    raise _Unusable('"disk" or "os"')
+
+
+def _whole(least: int) -> Any:
+    def check(value: Any) -> int:
+        if isinstance(value, str) and re.fullmatch(r"\d{1,18}", value):
+            value = int(value)
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if isinstance(value, int) and not isinstance(value, bool) and value >= least:
+            return value
+        raise _Unusable(f"a whole number, {least} or more")
+
+    return check
+
+
+def _whole_or_null(value: Any) -> int | None:
+    if value is None or value == "null":
+        return None
+    try:
+        return int(_whole(1)(value))
+    except _Unusable:
+        raise _Unusable("null or a whole number, 1 or more") from None
+
+
+def _ratio(value: Any) -> float:
+    try:
+        number = float(value) if not isinstance(value, bool) else -1.0
+    except (TypeError, ValueError):
+        number = -1.0
+    if 0 < number <= 1:
+        return number
+    raise _Unusable("a number over 0 and at most 1")
+
+
+_CHECKS: dict[str, Any] = {
+    "home": _text,
+    "durability": _durability,
+    "maxContextSize": _whole_or_null,
+    "reservedContextSize": _whole(0),
+    "triggerRatio": _ratio,
+    "maxPreservedMessages": _whole(1),
+}
+_GROUPS: dict[str, dict[str, Any]] = {
+    "retention": {"maxTimelines": _whole(1), "maxTimelineBytes": _whole(0)},
+    "summarizer": {"baseUrl": _text, "model": _text, "apiKeyFile": _text},
+}
+
+
+def _variable(*words: str) -> str:
+    return PREFIX + "_".join(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", word).upper() for word in words)
+
+
+_VARIABLES: dict[str, tuple[str | None, str]] = {
+    **{_variable(key): (None, key) for key in _CHECKS if key != "home"},
+    **{_variable(group, key): (group, key) for group, keys in _GROUPS.items() for key in keys},
+}

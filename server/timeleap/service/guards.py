@@ -1,0 +1,43 @@
+"""From a mutating request to the guard its change is made under."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from timeleap.sessions.outcomes import Cause, Guard
+
+if TYPE_CHECKING:
+    from timeleap.service.call import Call
+
+IGNORED = {"expected_head", "request_id", "meta", "work_done_token", "partial_result_token"}
+
+
+def guard(params: Any, call: Call, render: Callable[[Any], dict[str, Any]]) -> Guard:
+    """The guard of the request `params`; `render` makes its result."""
+    request_id = params.request_id
+    return Guard(
+        expected_head=params.expected_head,
+        request_id=request_id,
+        method=call.method,
+        fingerprint=fingerprint(call.method, params) if request_id else "",
+        render=render,
+        cause=Cause(request_id=request_id, client=call.client.name),
+    )
+
+
+def cause(call: Call) -> Cause:
+    """The cause of a change that carries no request id."""
+    return Cause(client=call.client.name)
+
+
+def fingerprint(method: str, params: Any) -> str:
+    """16 hexadecimal digits that tell one request from another with the same id.
+
+    Order of keys does not count, nor does what does not change the effect (expected head, tokens, `_meta`).
+    """
+    fields = params.model_dump(mode="json", by_alias=True, exclude=IGNORED, exclude_none=True)
+    text = json.dumps([method, fields], sort_keys=True, separators=(",", ":"))
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()

@@ -1,0 +1,79 @@
+"""What a message must be to be taken: the checks of the wire contract that a data model would make slow.
+
+A message is the caller's own JSON object; nothing is added, dropped or reordered. Only its shape is looked at.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from timeleap.errors import InvalidInputError, TooLargeError
+
+MAX_DEPTH = 128
+RESERVED_KEY = "_tl"
+
+
+def check_messages(messages: list[Any], where: list[str | int]) -> None:
+    """Check each message; `where` is the wire location of the list.
+
+    Raises:
+        InvalidInputError: With `errors` naming the place (`loc`) and what is wrong.
+        TooLargeError: Nested deeper than 128 levels.
+    """
+    for number, message in enumerate(messages):
+        check_message(message, [*where, number])
+
+
+def check_message(message: Any, where: list[str | int]) -> None:
+    """Check one message at the wire location `where`. Raises as `check_messages`."""
+    if not isinstance(message, dict):
+        raise _refused(where, "a message is a JSON object", "dict_type")
+    _check_role(message, where)
+    _check_content(message, where)
+    if RESERVED_KEY in message:
+        raise _refused([*where, RESERVED_KEY], f"the key {RESERVED_KEY} is reserved for the server", "reserved")
+    if _depth(message) > MAX_DEPTH:
+        path = _dotted(where)
+        raise TooLargeError(f"{path} is nested deeper than {MAX_DEPTH} levels", limit="maxDepth", maximum=MAX_DEPTH)
+
+
+def _check_role(message: dict[str, Any], where: list[str | int]) -> None:
+    role = message.get("role")
+    if not isinstance(role, str) or not role:
+        raise _refused([*where, "role"], "role is required: a non-empty string such as user or assistant", "role")
+    if role.startswith("_"):
+        raise _refused([*where, "role"], "roles that start with _ are control records; use the methods for them", "role")
+
+
+def _check_content(message: dict[str, Any], where: list[str | int]) -> None:
+    content = message.get("content")
+    if content is None or isinstance(content, str):
+        return
+    if not isinstance(content, list):
+        raise _refused([*where, "content"], "content is a string, null or a list of parts", "content")
+    for number, part in enumerate(content):
+        if not isinstance(part, dict) or not isinstance(part.get("type"), str):
+            raise _refused([*where, "content", number], "a part is an object with a string type", "content_part")
+
+
+def _depth(value: Any) -> int:
+    """Nesting levels of objects and lists, `value`'s own included; stops counting past the limit."""
+    level = [value]
+    depth = 0
+    while level and depth <= MAX_DEPTH:
+        depth += 1
+        level = [
+            child
+            for node in level
+            for child in (node.values() if isinstance(node, dict) else node)
+            if isinstance(child, (dict, list))
+        ]
+    return depth
+
+
+def _refused(where: list[str | int], message: str, kind: str) -> InvalidInputError:
+    return InvalidInputError(f"{_dotted(where)}: {message}", errors=[{"loc": where, "msg": message, "type": kind}])
+
+
+def _dotted(where: list[str | int]) -> str:
+    return ".".join(str(step) for step in where)

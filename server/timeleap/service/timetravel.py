@@ -1,0 +1,72 @@
+"""Revert, clear, restore, D-Mail: another log in the place of the present one, which is kept."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from timeleap.service import views
+from timeleap.service.guards import guard
+from timeleap.service.registry import handles
+
+if TYPE_CHECKING:
+    from timeleap.service.call import Call
+    from timeleap.service.service import Service
+    from timeleap.service.views import Json
+
+
+@handles("context/revertTo")
+async def revert_to(service: Service, params: Any, call: Call) -> Json:
+    """Remove a checkpoint and all after it."""
+    target = {"checkpoint_id": params.checkpoint_id, "checkpoint_uid": params.checkpoint_uid}
+    if params.dry_run:
+        return service.views.rewrite(service.session(call, params.session_id).plan_revert(**target))
+    session = service.writable(call, params.session_id)
+    return await session.revert(**target, guard=guard(params, call, service.views.rewrite))
+
+
+@handles("context/clear")
+async def clear(service: Service, params: Any, call: Call) -> Json:
+    """Start over with an empty log."""
+    if params.dry_run:
+        session = service.session(call, params.session_id)
+        return service.views.rewrite(session.plan_clear(params.keep_system_prompt))
+    session = service.writable(call, params.session_id)
+    return await session.clear(params.keep_system_prompt, guard=guard(params, call, service.views.rewrite))
+
+
+@handles("context/restoreTimeline")
+async def restore_timeline(service: Service, params: Any, call: Call) -> Json:
+    """Bring an earlier log back; the undo of every rewrite."""
+    if params.dry_run:
+        session = service.session(call, params.session_id)
+        return service.views.rewrite(session.plan_restore(params.timeline_id))
+    session = service.writable(call, params.session_id)
+    return await session.restore_timeline(params.timeline_id, guard=guard(params, call, service.views.rewrite))
+
+
+@handles("context/sendDMail")
+async def send_dmail(service: Service, params: Any, call: Call) -> Json:
+    """Leave a note for an earlier self."""
+    session = service.writable(call, params.session_id)
+    return await session.send_dmail(
+        checkpoint_id=params.checkpoint_id,
+        checkpoint_uid=params.checkpoint_uid,
+        message=params.message,
+        guard=guard(params, call, views.dmail),
+    )
+
+
+@handles("context/deliverDMail")
+async def deliver_dmail(service: Service, params: Any, call: Call) -> Json:
+    """Go back to the note's checkpoint and find the note there."""
+    if params.dry_run:
+        return service.views.rewrite(service.session(call, params.session_id).plan_deliver_dmail())
+    session = service.writable(call, params.session_id)
+    return await session.deliver_dmail(guard=guard(params, call, service.views.rewrite))
+
+
+@handles("context/cancelDMail")
+async def cancel_dmail(service: Service, params: Any, call: Call) -> Json:
+    """Forget the pending note."""
+    session = service.writable(call, params.session_id)
+    return await session.cancel_dmail(guard=guard(params, call, views.head))
