@@ -1,0 +1,75 @@
+"""What an engine needs remembered beside the log, and who remembers it.
+
+The log is the truth; these facts only explain it (why a timeline was set aside, and when) or keep promises over time
+(a timeline number is never used twice, a head never means two things). Sessions keep them in `timeleap.json`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from timeleap.storage.engine import TimelineFacts
+
+
+class Notes(Protocol):
+    """Where an engine keeps what the log's own bytes cannot say."""
+
+    @property
+    def epoch(self) -> int:
+        """Counts the times the log's meaning changed without its bytes being appended to."""
+        ...
+
+    @property
+    def rotation(self) -> int:
+        """The highest timeline number ever used, as far as remembered."""
+        ...
+
+    def facts(self, timeline_id: str) -> TimelineFacts | None:
+        """What is known about a timeline, or None."""
+        ...
+
+    def bump_epoch(self) -> None:
+        """Count `epoch` up, durably."""
+        ...
+
+    def remember(
+        self, *, rotation: int | None = None, counts: Mapping[str, tuple[int, int, int]] | None = None
+    ) -> None:
+        """Keep facts, durably before returning.
+
+        Args:
+            rotation: The highest timeline number used up to now.
+            counts: By timeline id: its bytes, messages and checkpoints. May be dropped; they can be derived.
+        """
+        ...
+
+
+class MemoryNotes:
+    """Notes for logs that have nothing beside them; forgotten with the object."""
+
+    def __init__(self) -> None:
+        self.epoch = 0
+        self.rotation = 0
+        self._facts: dict[str, TimelineFacts] = {}
+        self._counts: dict[str, tuple[int, int, int]] = {}
+
+    def facts(self, timeline_id: str) -> TimelineFacts | None:
+        """What is known about a timeline, or None."""
+        return self._facts.get(timeline_id)
+
+    def note(self, timeline_id: str, facts: TimelineFacts) -> None:
+        """Remember why a timeline was set aside."""
+        self._facts[timeline_id] = facts
+
+    def bump_epoch(self) -> None:
+        """Count `epoch` up."""
+        self.epoch += 1
+
+    def remember(
+        self, *, rotation: int | None = None, counts: Mapping[str, tuple[int, int, int]] | None = None
+    ) -> None:
+        """Keep facts for as long as this object lives."""
+        if rotation is not None:
+            self.rotation = max(self.rotation, rotation)
+        self._counts.update(counts or {})

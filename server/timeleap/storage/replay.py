@@ -1,0 +1,66 @@
+"""Replaying: the state of a log after one more line. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from timeleap.storage.engine import LogState, RecordFlag, RecordKind, Role
+
+CHAIN_P: Final = 0x9E3779B97F4A7C15
+CHAIN_Q: Final = 0xC2B2AE3D27D4EB4F
+MASK: Final = 0xFFFFFFFFFFFFFFFF
+
+_TROUBLE: Final = RecordFlag.UNREADABLE
+
+
+def chained(chain: int, crc: int, content_length: int) -> int:
+    """The fingerprint after one more line; `content_length` leaves out the line feed, which may come later."""
+    return (chain * CHAIN_P + crc * CHAIN_Q + content_length) & MASK
+
+
+def advance(
+    state: LogState, *, kind: RecordKind, role: Role, value: int, flags: RecordFlag, crc: int, length: int, content: int
+) -> LogState:
+    """The state after a line.
+
+    Args:
+        state: The state before it.
+        kind: What the line is.
+        role: The role of a message.
+        value: As in `Entry.value`.
+        flags: The line's own flags.
+        crc: crc32 of the line without its line feed.
+        length: Bytes of the line with its line feed.
+        content: Bytes of the line without its line feed.
+    """
+    messages, checkpoints, usages = state.messages, state.checkpoints, state.usages
+    token_count, pending, next_id = state.token_count, state.pending_chars, state.next_checkpoint_id
+    prompt, last_role, regular = state.system_prompt_line, state.last_role, state.regular
+    if kind == RecordKind.MESSAGE:
+        messages += 1
+        last_role = role
+        pending = -1 if pending < 0 or value < 0 else pending + value
+    elif kind == RecordKind.USAGE:
+        usages += 1
+        token_count, pending = value, 0
+    elif kind == RecordKind.CHECKPOINT:
+        checkpoints += 1
+        regular = regular and value == next_id
+        next_id = value + 1
+    elif kind == RecordKind.SYSTEM_PROMPT:
+        prompt = state.lines
+    return LogState(
+        state.length + length,
+        state.lines + 1,
+        messages,
+        checkpoints,
+        usages,
+        token_count,
+        pending,
+        next_id,
+        prompt,
+        last_role,
+        chained(state.chain, crc, content),
+        regular,
+        state.troubled or kind == RecordKind.DAMAGED or bool(flags & _TROUBLE),
+    )
