@@ -1,0 +1,106 @@
+"""Fixtures of the black-box tests. A `conftest.py` takes them in by `from tests.support.fixtures import *`."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.framing import FRAMINGS, Framing
+from tests.support.server import Launch, Server
+from tests.support.session import Session
+
+__all__ = ["framing", "home", "server", "session", "start", "start_at"]
+
+StartServer = Callable[..., Server]
+
+
+@pytest.fixture(scope="module", params=FRAMINGS)
+def framing(request: pytest.FixtureRequest) -> Framing:
+    """Each of the two framings in turn."""
+    chosen: Framing = request.param
+    return chosen
+
+
+@pytest.fixture(scope="module")
+def server(framing: Framing, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """One initialized server for all tests of a module; they keep apart by their sessions."""
+    home = tmp_path_factory.mktemp("shared") / "home"
+    running = Server(Launch(home, framing))
+    try:
+        running.initialize(clientInfo={"name": "tests"})
+        yield running
+    finally:
+        running.dispose()
+
+
+@pytest.fixture
+def session(server: Server) -> Session:
+    """A new session on the module's server."""
+    return Session.open(server)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A store of the test's own, not created yet."""
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def start_at(tmp_path: Path) -> Iterator[StartServer]:
+    """Start servers that have said and heard nothing yet: `start_at(home, framing, args=..., env=..., ...)`."""
+    started: list[Server] = []
+
+    def start(
+        home: Path,
+        framing: Framing = "lsp",
+        *,
+        args: tuple[str, ...] = (),
+        env: dict[str, str] | None = None,
+        wrapper: tuple[str, ...] = (),
+        home_argument: bool = True,
+        **options: Any,
+    ) -> Server:
+        launch = Launch(home, framing, args, env or {}, wrapper, home_argument)
+        started.append(Server(launch, **options))
+        return started[-1]
+
+    try:
+        yield start
+    finally:
+        failures = [failure for failure in map(_disposed, started) if failure is not None]
+        if failures:
+            raise failures[0]
+
+
+@pytest.fixture
+def start(start_at: StartServer, home: Path) -> StartServer:
+    """Start initialized servers on the test's own store: `start(framing=..., failpoints=..., options={...})`."""
+    names = (f"client-{number}" for number in itertools.count(1))
+
+    def launch(
+        framing: Framing = "lsp",
+        *,
+        at: Path | None = None,
+        failpoints: str = "",
+        options: dict[str, Any] | None = None,
+        env: dict[str, str] | None = None,
+        **others: Any,
+    ) -> Server:
+        environment = {**(env or {}), **({"TIMELEAP_FAILPOINTS": failpoints} if failpoints else {})}
+        running = start_at(home if at is None else at, framing, env=environment, **others)
+        running.initialize(clientInfo={"name": next(names)}, initializationOptions=options or {})
+        return running
+
+    return launch
+
+
+def _disposed(server: Server) -> BaseException | None:
+    try:
+        server.dispose()
+    except BaseException as failure:
+        return failure
+    return None

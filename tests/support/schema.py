@@ -1,0 +1,128 @@
+"""What must hold for EVERY message the server sends; the harness applies it to each one it receives.
+
+The envelope is checked by hand, as an outsider would; params and results by the models of the method table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from timeleap_protocol.methods import METHODS
+from timeleap_protocol.shapes import Warning as Warning_
+
+Message = dict[str, Any]
+
+KINDS: dict[int, str] = {
+    -32700: "parseError",
+    -32600: "invalidRequest",
+    -32601: "methodNotFound",
+    -32602: "invalidParams",
+    -32603: "internalError",
+    -32002: "notInitialized",
+    -32800: "cancelled",
+    -32801: "contentModified",
+    4001: "sessionNotFound",
+    4002: "checkpointNotFound",
+    4003: "sessionLocked",
+    4004: "readOnly",
+    4005: "storageFailure",
+    4006: "compactionFailed",
+    4007: "dmailPending",
+    4008: "noPendingDMail",
+    4009: "timelineNotFound",
+    4010: "invalidSessionId",
+    4011: "tooLarge",
+    4012: "overloaded",
+    4013: "sessionNotOpen",
+    4014: "corrupted",
+    4015: "externallyModified",
+    4016: "sessionExists",
+    4017: "protocolVersion",
+}
+UNREADABLE = {-32700, -32600, 4011}
+"""The codes an answer with `id: null` may carry."""
+
+DATA: dict[int, set[str]] = {-32801: {"head"}, 4005: {"path", "errno"}, -32602: {"errors"}}
+"""What `error.data` has to carry beside `kind` and `retryable`."""
+
+
+def check_envelope(message: Any) -> None:
+    """Fail unless `message` is a well-formed reply, notification or request of ours."""
+    assert isinstance(message, dict) and message.get("jsonrpc") == "2.0", message
+    if "method" in message:
+        assert set(message) <= {"jsonrpc", "id", "method", "params"}, message
+        assert isinstance(message["method"], str)
+        assert isinstance(message.get("params", {}), dict), message
+        return
+    assert "id" in message, message
+    assert isinstance(message["id"], str | int | None) and not isinstance(message["id"], bool), message
+    if "error" in message:
+        assert set(message) == {"jsonrpc", "id", "error"}, message
+        check_error(message["error"], has_id=message["id"] is not None)
+    else:
+        assert set(message) == {"jsonrpc", "id", "result"}, message
+        assert message["id"] is not None, message
+
+
+def check_error(error: Any, *, has_id: bool) -> None:
+    """Fail unless `error` is of the form the contract gives every error."""
+    assert set(error) == {"code", "message", "data"}, error
+    code, data = error["code"], error["data"]
+    assert isinstance(error["message"], str) and error["message"].strip(), error
+    assert data["kind"] == KINDS[code], error
+    assert isinstance(data["retryable"], bool), error
+    assert has_id or code in UNREADABLE, error
+    for leak in ("Traceback", 'File "', "site-packages", ".py:", ".py\""):
+        assert leak not in str(error), error
+    for problem in data.get("errors", ()):
+        assert set(problem) == {"loc", "msg", "type"}, error
+        assert all(isinstance(part, str | int) for part in problem["loc"]), error
+    missing = DATA.get(code, set()) - set(data)
+    assert not missing, (missing, error)
+
+
+def check_content(message: Message, method: str | None) -> None:
+    """Fail unless params or result are what the method table says, with nothing the table does not know.
+
+    Args:
+        message: One that passed `check_envelope`.
+        method: What a reply answers; None where nobody knows.
+    """
+    row = METHODS.get(message.get("method") or method or "")
+    if "method" in message:
+        assert row is not None and row.kind in ("serverNotification", "clientRequest"), message
+        _check_value(row.params_model, message.get("params", {}), message)
+    elif "result" in message and row is not None:
+        if row.result_model is None:
+            assert message["result"] is None, message
+        else:
+            _check_value(row.result_model, message["result"], message)
+
+
+def _check_value(model: type[Any], value: Any, message: Message) -> None:
+    try:
+        parsed = model.from_wire(value)
+    except ValidationError as error:
+        raise AssertionError(f"{model.__name__} is not the shape of {str(message)[:2000]}: {error}") from None
+    unknown = list(_unknown(parsed))
+    assert not unknown, f"the method table does not know {unknown} of {model.__name__}"
+
+
+def _unknown(value: Any) -> Iterator[str]:
+    """Members of ours that no model names, at any depth; members of messages are the caller's business."""
+    if isinstance(value, Warning_):
+        return
+    if isinstance(value, BaseModel):
+        root = getattr(value, "root", None)
+        if root is not None:
+            yield from _unknown(root)
+            return
+        yield from (f"{type(value).__name__}.{name}" for name in value.model_extra or ())
+        for name in type(value).model_fields:
+            yield from _unknown(getattr(value, name))
+    elif isinstance(value, list):
+        for item in value:
+            yield from _unknown(item)

@@ -1,0 +1,321 @@
+"""`timeleap serve` as a child process, spoken to in raw bytes.
+
+A reader thread takes in every frame, checks it (`schema`) and keeps it in order of arrival, so that a test can
+ask what came before what. Nothing here imports the server: only its bytes, its exit code and its files count.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from tests.support import schema
+from tests.support.framing import Decoder, Framing, dumps, frame, loads
+
+PATIENCE = 30.0
+"""Seconds after which a missing answer is a failure (generous: the machine may be busy)."""
+
+Message = dict[str, Any]
+
+
+class Refused(Exception):
+    """The server answered with an error where a result was expected."""
+
+    def __init__(self, method: str, error: Message) -> None:
+        super().__init__(f"{method}: {error}")
+        self.error = error
+
+
+@dataclass
+class Pending:
+    """A request that was sent."""
+
+    server: Server
+    id: int | str
+    method: str
+    sent_at: int
+    """How many messages had been received when it was sent."""
+
+    def reply(self, timeout: float = PATIENCE) -> Message:
+        """The whole reply."""
+        return self.server.wait_for(self._is_reply, since=self.sent_at, timeout=timeout)
+
+    def result(self, timeout: float = PATIENCE) -> Any:
+        """The result; raises `Refused` if it is an error."""
+        reply = self.reply(timeout)
+        if "error" in reply:
+            raise Refused(self.method, reply["error"])
+        return reply["result"]
+
+    def error(self, timeout: float = PATIENCE) -> Message:
+        """The error; fails if there is a result."""
+        reply = self.reply(timeout)
+        assert "error" in reply, f"{self.method} succeeded: {reply}"
+        return dict(reply["error"])
+
+    def heard(self, timeout: float = PATIENCE) -> list[Message]:
+        """The notifications that came between sending the request and its reply."""
+        self.reply(timeout)
+        received = self.server.received
+        end = next(i for i, message in enumerate(received) if i >= self.sent_at and self._is_reply(message))
+        return [message for message in received[self.sent_at : end] if "id" not in message]
+
+    def _is_reply(self, message: Message) -> bool:
+        return "method" not in message and message["id"] == self.id and type(message["id"]) is type(self.id)
+
+
+@dataclass
+class Launch:
+    """How to start a server; the same again for a restart."""
+
+    home: Path
+    framing: Framing
+    args: Sequence[str] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    wrapper: Sequence[str] = ()
+    home_argument: bool = True
+
+    def command(self) -> list[str]:
+        """The command line."""
+        home = ["--home", str(self.home)] if self.home_argument else []
+        return [*self.wrapper, sys.executable, "-m", "timeleap", "serve", *home, *self.args]
+
+    def environment(self) -> dict[str, str]:
+        """The environment: ours, with nothing of the user's own Timeleap in it."""
+        private = self.home.parent / "user"
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("TIMELEAP_")}
+        return {
+            **inherited,
+            "HOME": str(private),
+            "XDG_RUNTIME_DIR": str(private / "run"),
+            "TIMELEAP_KEY_FILE": str(private / "key"),
+            **self.env,
+        }
+
+
+class Server:
+    """A running server and all it has said."""
+
+    def __init__(
+        self,
+        launch: Launch,
+        *,
+        reading: bool = True,
+        stdin: int | IO[Any] = subprocess.PIPE,
+        stdout: int | IO[Any] = subprocess.PIPE,
+    ) -> None:
+        self.launch = launch
+        self.home = launch.home
+        self.framing = launch.framing
+        self.received: list[Message] = []
+        self.raw: list[bytes] = []
+        self._arrived = threading.Condition()
+        self._broken: BaseException | None = None
+        self._ended = False
+        self._ids = itertools.count(1)
+        self._methods: dict[int | str, str] = {}
+        private = launch.home.parent / "user"
+        (private / "run").mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._stderr = (private / f"stderr-{time.monotonic_ns()}").open("w+b")
+        self.process: subprocess.Popen[bytes] = subprocess.Popen(
+            launch.command(), stdin=stdin, stdout=stdout, stderr=self._stderr, env=launch.environment(), bufsize=0
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        if reading:
+            self.start_reading()
+
+    # sending
+
+    def send_bytes(self, data: bytes) -> None:
+        """Write raw bytes, all of them."""
+        assert self.process.stdin is not None
+        view = memoryview(data)
+        while view:
+            view = view[self.process.stdin.write(view) :]
+
+    def send(self, message: Any) -> None:
+        """Write one message in our framing."""
+        body = dumps(message)
+        if isinstance(message, dict) and "id" in message and isinstance(message["id"], str | int):
+            self._methods.setdefault(message["id"], str(message.get("method")))
+        self.send_bytes(frame(body, self.framing))
+
+    def send_body(self, body: bytes) -> None:
+        """Write one frame with a body that may be anything."""
+        self.send_bytes(frame(body, self.framing))
+
+    def start(self, method: str, /, **params: Any) -> Pending:
+        """Send a request and do not wait."""
+        return self.start_with(method, params)
+
+    def start_with(self, method: str, params: Any, *, id: int | str | None = None) -> Pending:
+        """Send a request with these params, whatever they are, and do not wait."""
+        pending = self.expect(method, next(self._ids) if id is None else id)
+        self.send({"jsonrpc": "2.0", "id": pending.id, "method": method, "params": params})
+        return pending
+
+    def expect(self, method: str, id: int | str) -> Pending:
+        """A handle on the reply to a request that is sent by other means."""
+        self._methods[id] = method
+        return Pending(self, id, method, len(self.received))
+
+    def call(self, method: str, /, **params: Any) -> Any:
+        """Send a request and return its result."""
+        return self.start_with(method, params).result()
+
+    def refuse(self, method: str, /, **params: Any) -> Message:
+        """Send a request that has to fail and return its error."""
+        return self.start_with(method, params).error()
+
+    def notify(self, method: str, /, **params: Any) -> None:
+        """Send a notification."""
+        self.send({"jsonrpc": "2.0", "method": method, "params": params})
+
+    def initialize(self, **params: Any) -> Message:
+        """The opening handshake; returns the result."""
+        result = self.call("initialize", **params)
+        self.notify("initialized")
+        return dict(result)
+
+    # receiving
+
+    def wait_for(self, wanted: Callable[[Message], bool], *, since: int = 0, timeout: float = PATIENCE) -> Message:
+        """The first message after the first `since` ones that is `wanted`."""
+        deadline = time.monotonic() + timeout
+        position = since
+        with self._arrived:
+            while True:
+                for message in self.received[position:]:
+                    position += 1
+                    if wanted(message):
+                        return message
+                self._complain()
+                remaining = deadline - time.monotonic()
+                if self._ended or remaining <= 0:
+                    state = "ended its output" if self._ended else f"said nothing of the kind for {timeout:.0f} s"
+                    raise AssertionError(f"the server {state}; last: {self.received[-3:]}\n{self.stderr()[-4000:]}")
+                self._arrived.wait(remaining)
+
+    def heard(self, method: str, *, since: int = 0, timeout: float = PATIENCE, **members: Any) -> Message:
+        """Wait for a notification of that method whose params have these members; returns the params."""
+
+        def wanted(message: Message) -> bool:
+            params = message.get("params", {})
+            return message.get("method") == method and members.items() <= params.items()
+
+        return dict(self.wait_for(wanted, since=since, timeout=timeout)["params"])
+
+    def notifications(self, since: int = 0) -> list[Message]:
+        """What was received that is not a reply, in order."""
+        with self._arrived:
+            return [message for message in self.received[since:] if "method" in message]
+
+    def start_reading(self) -> None:
+        """Begin to take in what the server says (only for servers started with `reading=False`)."""
+        if self.process.stdout is not None:
+            self._reader.start()
+
+    def stderr(self) -> str:
+        """All that was written to the standard error output so far."""
+        return Path(self._stderr.name).read_text(errors="replace")
+
+    # ending
+
+    def close_stdin(self) -> None:
+        """End of input."""
+        if self.process.stdin is not None:
+            self.process.stdin.close()
+
+    def wait(self, timeout: float = PATIENCE) -> int:
+        """Wait for the end; returns the exit code, all output read."""
+        try:
+            code = self.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"still running after {timeout:.0f} s\n{self.stderr()[-4000:]}") from None
+        if self._reader.ident is not None:
+            self._reader.join(timeout)
+        self._complain()
+        return code
+
+    def finish(self) -> int:
+        """End of input, then the exit code."""
+        self.close_stdin()
+        return self.wait()
+
+    def shut_down(self) -> int:
+        """`shutdown`, `exit`, then the exit code."""
+        self.call("shutdown")
+        self.notify("exit")
+        return self.wait()
+
+    def kill(self) -> None:
+        """kill -9."""
+        self.process.kill()
+        self.process.wait(PATIENCE)
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal."""
+        self.process.send_signal(number)
+
+    def again(self, **env: str) -> Server:
+        """Start another one in the same way on the same store, handshake done."""
+        launch = Launch(**{**self.launch.__dict__, "env": {**self.launch.env, **env}})
+        other = Server(launch)
+        other.initialize()
+        return other
+
+    def dispose(self) -> None:
+        """Make sure it is gone; fails if it ever broke the rules of the stream."""
+        if self.process.poll() is None:
+            self.kill()
+        for stream in (self.process.stdin, self.process.stdout):
+            if stream is not None:
+                if stream is self.process.stdout and self._reader.ident is not None:
+                    self._reader.join(PATIENCE)
+                try:
+                    stream.close()
+                except OSError:
+                    pass
+        log = self.stderr()
+        self._stderr.close()
+        self._complain()
+        assert "Traceback (most recent call last)" not in log, log[-4000:]
+
+    # the reader
+
+    def _complain(self) -> None:
+        if self._broken is not None:
+            raise AssertionError(f"the server broke the protocol: {self._broken!r}") from self._broken
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        decoder = Decoder(self.framing)
+        try:
+            while data := os.read(self.process.stdout.fileno(), 1 << 20):
+                for body in decoder.feed(data):
+                    self._take(body)
+            assert not decoder.rest or self.process.wait(PATIENCE) == -signal.SIGKILL, bytes(decoder.rest[:200])
+        except BaseException as error:
+            self._broken = error
+        finally:
+            with self._arrived:
+                self._ended = True
+                self._arrived.notify_all()
+
+    def _take(self, body: bytes) -> None:
+        message = loads(body)
+        with self._arrived:
+            self.received.append(message)
+            self.raw.append(body)
+            self._arrived.notify_all()
+        schema.check_envelope(message)
+        schema.check_content(message, self._methods.get(message.get("id")) if "method" not in message else None)

@@ -1,0 +1,118 @@
+"""A session as a test sees it: the wire on one side, its directory on the other."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.support.server import Message, Pending, Server
+
+
+def user(text: str) -> Message:
+    """A message of the user."""
+    return {"role": "user", "content": text}
+
+
+def assistant(text: str) -> Message:
+    """A message of the assistant."""
+    return {"role": "assistant", "content": text}
+
+
+@dataclass
+class Session:
+    """An open session on one connection."""
+
+    server: Server
+    state: Message
+
+    @classmethod
+    def open(cls, server: Server, session_id: str | None = None, **params: Any) -> Session:
+        """Open it (a new one where no id is given)."""
+        identity = {} if session_id is None else {"sessionId": session_id}
+        return cls(server, server.call("session/open", **identity, **params))
+
+    @property
+    def id(self) -> str:
+        """The session id."""
+        return str(self.state["sessionId"])
+
+    @property
+    def path(self) -> Path:
+        """The session's directory."""
+        return Path(self.state["path"])
+
+    @property
+    def log(self) -> Path:
+        """The live log."""
+        return self.path / "context.jsonl"
+
+    def call(self, method: str, /, **params: Any) -> Any:
+        """The result of a request on this session."""
+        return self.server.call(method, sessionId=self.id, **params)
+
+    def refuse(self, method: str, /, **params: Any) -> Message:
+        """The error of a request on this session."""
+        return self.server.refuse(method, sessionId=self.id, **params)
+
+    def start(self, method: str, /, **params: Any) -> Pending:
+        """Send a request on this session and do not wait."""
+        return self.server.start(method, sessionId=self.id, **params)
+
+    def append(self, *messages: Message, **params: Any) -> Message:
+        """Append messages as one step."""
+        return dict(self.call("context/appendMessage", messages=list(messages), **params))
+
+    def say(self, *texts: str) -> None:
+        """Append messages of the user, one by one."""
+        for text in texts:
+            self.call("context/appendMessage", message=user(text))
+
+    def checkpoint(self, **params: Any) -> Message:
+        """Write a checkpoint and return it."""
+        return dict(self.call("context/checkpoint", **params)["checkpoint"])
+
+    def get_state(self) -> Message:
+        """The present SessionState."""
+        return dict(self.call("session/getState"))
+
+    @property
+    def head(self) -> str:
+        """The present head."""
+        return str(self.get_state()["head"])
+
+    def history(self, **params: Any) -> list[Message]:
+        """The whole history, by pages."""
+        timeline = {name: value for name, value in params.items() if name == "timelineId"}
+        page = self.call("context/getHistory", limit=1000, **params)
+        entries = list(page["messages"])
+        while "nextCursor" in page:
+            page = self.call("context/getHistory", limit=1000, cursor=page["nextCursor"], **timeline)
+            entries += page["messages"]
+        return [entry["message"] for entry in entries]
+
+    def texts(self, **params: Any) -> list[str]:
+        """The string contents of the history."""
+        return [message["content"] for message in self.history(**params)]
+
+    def records(self, **params: Any) -> list[Message]:
+        """All records of the log, as the wire tells them."""
+        page = self.call("context/getRecords", limit=1000, **params)
+        records = list(page["records"])
+        while "next" in page:
+            page = self.call("context/getRecords", limit=1000, **{**params, "from": page["next"]})
+            records += page["records"]
+        return [entry["record"] for entry in records]
+
+    def lines(self) -> list[Message]:
+        """All records of the log, as its file has them."""
+        return [json.loads(line) for line in self.log.read_bytes().split(b"\n") if line.strip()]
+
+    def timelines(self) -> list[Message]:
+        """The timelines, newest first."""
+        return list(self.call("context/listTimelines")["timelines"])
+
+    def reopen(self, server: Server, **params: Any) -> Session:
+        """The same session on another connection."""
+        return Session.open(server, self.id, **params)

@@ -1,0 +1,79 @@
+"""Every example runs, against the real server, and prints what it is there to show."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+
+def run(tmp_path: Path, *command: str) -> list[str]:
+    """The lines that an example prints, in a store of its own, with the `timeleap` of this environment."""
+    environment = os.environ | {
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
+        "TIMELEAP_HOME": str(tmp_path / "store"),
+    }
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stderr == ""
+    return done.stdout.splitlines()
+
+
+def test_the_shell_pipeline(tmp_path: Path) -> None:
+    lines = run(tmp_path, "bash", str(EXAMPLES / "pipeline.sh"))
+    assert lines[0].startswith("Speaking to timeleap ")
+    conversation = [line.strip() for line in lines if line.startswith("   ") and not line.strip().startswith("(")]
+    assert conversation == [
+        "0 user: How many files are there in each folder?",
+        "1 assistant: I will count them one by one.",
+        "2 tool: src: 21 files",
+        "3 tool: tests: 35 files",
+        "4 tool: docs: 28 files",
+        "0 user: How many files are there in each folder?",
+        "1 assistant: I will count them one by one.",
+    ]
+    told = [line.strip() for line in lines if line.strip().startswith("(")]
+    assert told == [
+        *["(context/didChange: messagesAppended)"] * 2,
+        "(context/didChange: checkpointCreated)",
+        *["(context/didChange: messagesAppended)"] * 3,
+        "(context/didChange: reverted)",
+        "(context/didChange: timelineRestored)",
+    ]
+    assert any(line.startswith("Reverted: 3 messages were set aside in timeline ") for line in lines)
+    assert lines[-1] == "Restored: 5 messages again"
+
+
+def test_the_client_in_node(tmp_path: Path) -> None:
+    lines = run(tmp_path, "node", str(EXAMPLES / "node-client.mjs"))
+    said = [line for line in lines if not line.startswith("   ")]
+    assert said[0].startswith("Speaking to timeleap ")
+    assert said[1:4] == [
+        "Checkpoint 0: Rename the module, please. 改名",
+        "Reverted: 3 messages were set aside, 0 are left",
+        "Restored: 3 messages again",
+    ]
+    assert said[4].startswith("As it should be: checkpointNotFound: ")
+    told = [line.strip() for line in lines if line.startswith("   ")]
+    assert told[0] == "(context/didChange: checkpointCreated)", "the turn's checkpoint is told before its message"
+
+
+@pytest.mark.parametrize("store", ["temporary", "named"])
+def test_the_client_in_pythons_standard_library(tmp_path: Path, store: str) -> None:
+    folder = [str(tmp_path / "named")] if store == "named" else []
+    lines = run(tmp_path, sys.executable, "-I", str(EXAMPLES / "stdlib_client.py"), *folder)
+    assert lines[1:] == [
+        "Appended 2 messages; nothing is lost even if the power fails now",
+        "Sent once more with the same request id: duplicate=True, still 2 messages",
+        "A clear that expects the old head is refused: contentModified",
+        "Approved without asking from now on: run shell command",
+        "Told meanwhile: messagesAppended, approvalChanged",
+    ]
+    assert (tmp_path / "named").exists() is (store == "named")
