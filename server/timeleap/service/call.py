@@ -24,7 +24,7 @@ class Client(Protocol):
     def notify(self, method: str, params: dict[str, Any]) -> None:
         """Queue a notification; it leaves before every reply that is queued after it."""
 
-    async def request(self, method: str, params: dict[str, Any], *, timeout: float) -> Any:
+    async def request(self, method: str, params: dict[str, Any], *, timeout: float) -> Any:  # noqa: ASYNC109
         """Ask the client something and wait for its answer, at most `timeout` seconds."""
 
 

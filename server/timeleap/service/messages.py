@@ -42,7 +42,9 @@ def _check_role(message: dict[str, Any], where: list[str | int]) -> None:
     if not isinstance(role, str) or not role:
         raise _refused([*where, "role"], "role is required: a non-empty string such as user or assistant", "role")
     if role.startswith("_"):
-        raise _refused([*where, "role"], "roles that start with _ are control records; use the methods for them", "role")
+        raise _refused(
+            [*where, "role"], "roles that start with _ are control records; use the methods for them", "role"
+        )
 
 
 def _check_content(message: dict[str, Any], where: list[str | int]) -> None:

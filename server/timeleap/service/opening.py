@@ -134,4 +134,3 @@ async def fork_session(service: Service, params: Any, call: Call) -> Json:
     )
     held = service.hold(call, forked.session, "owner")
     return _answer(service, held, forked.duplicate)
-

@@ -1,12 +1,11 @@
 """Pages of history, straight from the log's bytes.
 
 A page costs two binary searches in the index and one read; a message is copied from the log to the reply, it never
-becomes a Python object (unless it carries our reserved key or is JSON that only lenient parsers take).
+becomes a Python object (unless it carries our reserved key).
 """
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +13,7 @@ import msgspec
 
 from timeleap.errors import HeadConflictError, InvalidInputError
 from timeleap.service import cursors
-from timeleap.storage.engine import Entry, LogReader, RecordFlag, RecordKind
+from timeleap.storage.engine import LogReader, RecordFlag, RecordKind, Row
 from timeleap.storage.record import read_tl, strip_tl
 
 LISTING = "context/getHistory"
@@ -84,77 +83,37 @@ def page(reader: LogReader, span: Span, limit: int, max_bytes: int) -> tuple[lis
         return [], None
     wanted = min(limit, span.stop - span.start)
     if span.newest_first:
-        first, last = span.stop - wanted, span.stop
+        rows = _within(_messages(reader, span.stop - wanted, span.stop)[::-1], max_bytes)
+        left = Span(span.start, span.stop - len(rows), True, span.timeline_id)
     else:
-        first, last = span.start, span.start + wanted
-    entries = _messages(reader, first, last)
-    kept = _within(entries, max_bytes, from_end=span.newest_first)
-    records = _records(reader, kept)
-    if span.newest_first:
-        records.reverse()
-        left = Span(span.start, kept[0].state.messages - 1, True, span.timeline_id)
-    else:
-        left = Span(kept[-1].state.messages, span.stop, False, span.timeline_id)
-    return records, left if left.start < left.stop else None
+        rows = _within(_messages(reader, span.start, span.start + wanted), max_bytes)
+        left = Span(span.start + len(rows), span.stop, False, span.timeline_id)
+    return [message_of(row) for row in rows], left if left.start < left.stop else None
 
 
-def _messages(reader: LogReader, first: int, last: int) -> list[Entry]:
+def _messages(reader: LogReader, first: int, last: int) -> list[Row]:
     start = reader.line_of_message(first)
     stop = reader.line_of_message(last - 1) + 1
-    return [entry for entry in reader.entries(start, stop) if entry.kind is RecordKind.MESSAGE]
+    return [row for row in reader.rows(start, stop) if row.kind == RecordKind.MESSAGE]
 
 
-def _within(entries: list[Entry], max_bytes: int, *, from_end: bool) -> list[Entry]:
-    """As many entries as fit, at least one, from the end where asked."""
+def _within(rows: list[Row], max_bytes: int) -> list[Row]:
+    """As many of the first rows as fit, at least one."""
     total = 0
-    count = 0
-    for entry in reversed(entries) if from_end else entries:
-        total += entry.length
+    for count, row in enumerate(rows):
+        total += len(row.body) + 1
         if count and total > max_bytes:
-            break
-        count += 1
-    return entries[-count:] if from_end else entries[:count]
+            return rows[:count]
+    return rows
 
 
-def _records(reader: LogReader, entries: list[Entry]) -> list[dict[str, Any]]:
-    start = entries[0].line
-    lines = reader.read(start, entries[-1].line + 1)
-    return [message_of(entry, lines[entry.line - start]) for entry in entries]
-
-
-def message_of(entry: Entry, line: bytes) -> dict[str, Any]:
+def message_of(row: Row) -> dict[str, Any]:
     """`{index, message, meta?}` of one message line."""
-    found: dict[str, Any] = {"index": entry.state.messages - 1}
-    if entry.flags & RecordFlag.HAS_TL:
-        found["message"] = _spliced(entry, strip_tl(line))
-        meta = _meta(read_tl(line))
-        if meta:
-            found["meta"] = meta
-    else:
-        found["message"] = _spliced(entry, line)
-    return found
-
-
-def _spliced(entry: Entry, line: bytes) -> msgspec.Raw:
-    """The line as it is where that is strict JSON, else re-written so that every parser takes it."""
-    if entry.flags & RecordFlag.LENIENT or not entry.flags & RecordFlag.VALIDATED:
-        return strict_json(line)
-    return msgspec.Raw(line)
-
-
-def strict_json(line: bytes) -> msgspec.Raw:
-    """A line that the original reads, as JSON that strict parsers take too.
-
-    Raw control characters, lone surrogates and NaN pass the original's parser; they are escaped, or null for NaN and
-    infinities, which JSON cannot say. Bytes that are not UTF-8 come as U+FFFD, as the original shows them.
-    """
-    try:
-        msgspec.json.decode(line, type=msgspec.Raw)
-        line.decode("utf-8")
-    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError, RecursionError):
-        value = json.loads(line.decode("utf-8", "replace"), strict=False, parse_constant=lambda _: None)
-        return msgspec.Raw(json.dumps(value, separators=(",", ":")).encode("ascii"))
-    return msgspec.Raw(line)
+    if not row.flags & RecordFlag.HAS_TL:
+        return {"index": row.messages_before, "message": msgspec.Raw(row.body)}
+    found = {"index": row.messages_before, "message": msgspec.Raw(strip_tl(row.body))}
+    meta = _meta(read_tl(row.body))
+    return {**found, "meta": meta} if meta else found
 
 
 def _meta(tl: dict[str, Any]) -> dict[str, Any]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from timeleap.service import cursors, paging, views
 from timeleap.service.paging import Span
 from timeleap.service.registry import handles
@@ -57,12 +59,10 @@ async def get_records(service: Service, params: Any, call: Call) -> Json:
     reader = reader_of(session, params.timeline_id)
     start = min(params.from_ or 0, reader.state.lines)
     stop = min(start + params.limit, reader.state.lines)
-    entries = reader.entries(start, stop)
-    lines = reader.read(start, stop)
     records = [
-        {"line": entry.line, "record": paging.strict_json(line)}
-        for entry, line in zip(entries, lines, strict=True)
-        if entry.kind not in (RecordKind.BLANK, RecordKind.DAMAGED)
+        {"line": row.line, "record": msgspec.Raw(row.body)}
+        for row in reader.rows(start, stop)
+        if row.kind not in (RecordKind.BLANK, RecordKind.DAMAGED)
     ]
     following = stop if stop < reader.state.lines else None
     return {"records": records, **views.set_members(next=following)}
