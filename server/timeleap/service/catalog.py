@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from timeleap.service import views
 from timeleap.service.guards import cause, guard
@@ -13,10 +13,18 @@ if TYPE_CHECKING:
     from timeleap.service.service import Service
     from timeleap.service.views import Json
     from timeleap.sessions.outcomes import SessionPage
+    from timeleap_protocol.session import (
+        SessionArchiveParams,
+        SessionDeleteParams,
+        SessionListParams,
+        SessionListTrashParams,
+        SessionUnarchiveParams,
+        SessionUndeleteParams,
+    )
 
 
 @handles("session/list")
-async def list_sessions(service: Service, params: Any, _: Call) -> Json:
+async def list_sessions(service: Service, params: SessionListParams, _: Call) -> Json:
     """Sessions of the store and those open by path, newest change first."""
     page = await service.store.list(
         cursor=params.cursor,
@@ -29,7 +37,7 @@ async def list_sessions(service: Service, params: Any, _: Call) -> Json:
 
 
 @handles("session/listTrash")
-async def list_trash(service: Service, params: Any, _: Call) -> Json:
+async def list_trash(service: Service, params: SessionListTrashParams, _: Call) -> Json:
     """Deleted sessions, newest first."""
     return _listing(await service.store.list_trash(cursor=params.cursor, limit=params.limit))
 
@@ -42,21 +50,21 @@ def _listing(page: SessionPage) -> Json:
 
 
 @handles("session/archive")
-async def archive_session(service: Service, params: Any, call: Call) -> Json:
+async def archive_session(service: Service, params: SessionArchiveParams, call: Call) -> Json:
     """Hide the session from plain listings."""
     async with service.borrowed(call, params.session_id, "write") as session:
         return await session.archive(guard=guard(params, call, views.head))
 
 
 @handles("session/unarchive")
-async def unarchive_session(service: Service, params: Any, call: Call) -> Json:
+async def unarchive_session(service: Service, params: SessionUnarchiveParams, call: Call) -> Json:
     """Show the session in plain listings again."""
     async with service.borrowed(call, params.session_id, "write") as session:
         return await session.unarchive(guard=guard(params, call, views.head))
 
 
 @handles("session/delete")
-async def delete_session(service: Service, params: Any, call: Call) -> Json:
+async def delete_session(service: Service, params: SessionDeleteParams, call: Call) -> Json:
     """Move the session to the store's trash."""
     await service.store.delete(params.session_id, cause=cause(call))
     await service.drop(call, params.session_id)
@@ -64,7 +72,7 @@ async def delete_session(service: Service, params: Any, call: Call) -> Json:
 
 
 @handles("session/undelete")
-async def undelete_session(service: Service, params: Any, _: Call) -> Json:
+async def undelete_session(service: Service, params: SessionUndeleteParams, _: Call) -> Json:
     """Bring the newest deleted session of that id back."""
     await service.store.undelete(params.session_id)
     return {}

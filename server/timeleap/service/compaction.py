@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from timeleap.service.service import Service
     from timeleap.service.views import Json
     from timeleap.sessions.session import Session
+    from timeleap_protocol.context import CompactParams, PrepareCompactionParams
 
 _LINES_AT_ONCE = 1000
 
@@ -52,7 +53,7 @@ async def read_history(session: Session, max_preserved_messages: int) -> History
 
 
 @handles("context/prepareCompaction")
-async def prepare_compaction(service: Service, params: Any, call: Call) -> Json:
+async def prepare_compaction(service: Service, params: PrepareCompactionParams, call: Call) -> Json:
     """What a client's own summariser is to be asked."""
     session = service.session(call, params.session_id)
     history = await read_history(session, params.max_preserved_messages or service.config.max_preserved_messages)
@@ -65,7 +66,7 @@ async def prepare_compaction(service: Service, params: Any, call: Call) -> Json:
 
 
 @handles("context/compact")
-async def compact(service: Service, params: Any, call: Call) -> Json:
+async def compact(service: Service, params: CompactParams, call: Call) -> Json:
     """Put a summary in the place of all but the latest messages."""
     dry = bool(params.dry_run)
     session = service.session(call, params.session_id) if dry else service.writable(call, params.session_id)

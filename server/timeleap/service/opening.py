@@ -17,10 +17,17 @@ if TYPE_CHECKING:
     from timeleap.service.service import Access, Held, Service
     from timeleap.service.views import Json
     from timeleap.sessions.session import Session
+    from timeleap_protocol.session import (
+        SessionCloseParams,
+        SessionForkParams,
+        SessionGetStateParams,
+        SessionOpenParams,
+        SessionReloadParams,
+    )
 
 
 @handles("session/open")
-async def open_session(service: Service, params: Any, call: Call) -> Json:
+async def open_session(service: Service, params: SessionOpenParams, call: Call) -> Json:
     """Open or create a session; a repeat on the same connection is counted."""
     path = _absolute(params.path)
     wanted = _access(service, params.access, path)
@@ -98,14 +105,14 @@ def _tell_recovery(call: Call, session: Session) -> None:
 
 
 @handles("session/close")
-async def close_session(service: Service, params: Any, call: Call) -> Json:
+async def close_session(service: Service, params: SessionCloseParams, call: Call) -> Json:
     """Undo one open."""
     await service.let_go(call, params.session_id)
     return {}
 
 
 @handles("session/getState")
-async def get_state(service: Service, params: Any, call: Call) -> Json:
+async def get_state(service: Service, params: SessionGetStateParams, call: Call) -> Json:
     """The session as it is now; one that is not open is read without taking its lock."""
     if held := service.if_held(call, params.session_id):
         return service.views.state(held.session, held.access)
@@ -114,7 +121,7 @@ async def get_state(service: Service, params: Any, call: Call) -> Json:
 
 
 @handles("session/reload")
-async def reload_session(service: Service, params: Any, call: Call) -> Json:
+async def reload_session(service: Service, params: SessionReloadParams, call: Call) -> Json:
     """Take over what another program wrote to the log."""
     held = service.held(call, params.session_id)
     await held.session.reload()
@@ -122,7 +129,7 @@ async def reload_session(service: Service, params: Any, call: Call) -> Json:
 
 
 @handles("session/fork")
-async def fork_session(service: Service, params: Any, call: Call) -> Json:
+async def fork_session(service: Service, params: SessionForkParams, call: Call) -> Json:
     """Copy the history up to a checkpoint into a new session, and open that."""
     forked = await service.store.fork(
         params.session_id,

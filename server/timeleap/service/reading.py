@@ -17,6 +17,13 @@ if TYPE_CHECKING:
     from timeleap.service.views import Json
     from timeleap.sessions.session import Session
     from timeleap.storage.engine import LogReader
+    from timeleap_protocol.context import (
+        GetHistoryParams,
+        GetRecordsParams,
+        ListCheckpointsParams,
+        ListTimelinesParams,
+        ListUsageParams,
+    )
 
 
 CHECKPOINTS = "context/listCheckpoints"
@@ -28,7 +35,7 @@ def reader_of(session: Session, timeline_id: str | None) -> LogReader:
 
 
 @handles("context/getHistory")
-async def get_history(service: Service, params: Any, call: Call) -> Json:
+async def get_history(service: Service, params: GetHistoryParams, call: Call) -> Json:
     """A page of messages, cut out of the log as bytes."""
     session = service.session(call, params.session_id)
     span = _span(session, params)
@@ -53,7 +60,7 @@ def _span(session: Session, params: Any) -> Span:
 
 
 @handles("context/getRecords")
-async def get_records(service: Service, params: Any, call: Call) -> Json:
+async def get_records(service: Service, params: GetRecordsParams, call: Call) -> Json:
     """Lines of the log as they are: messages, control records and our own additions."""
     session = service.session(call, params.session_id)
     reader = reader_of(session, params.timeline_id)
@@ -69,7 +76,7 @@ async def get_records(service: Service, params: Any, call: Call) -> Json:
 
 
 @handles("context/listCheckpoints")
-async def list_checkpoints(service: Service, params: Any, call: Call) -> Json:
+async def list_checkpoints(service: Service, params: ListCheckpointsParams, call: Call) -> Json:
     """Checkpoints, newest first unless asked otherwise."""
     session = service.session(call, params.session_id)
     era = paging.era_of(session.head)
@@ -90,7 +97,7 @@ async def list_checkpoints(service: Service, params: Any, call: Call) -> Json:
 
 
 @handles("context/listUsage")
-async def list_usage(service: Service, params: Any, call: Call) -> Json:
+async def list_usage(service: Service, params: ListUsageParams, call: Call) -> Json:
     """The trail of token counts."""
     engine = service.session(call, params.session_id).engine
     start = cursors.offset(params.cursor, "context/listUsage")
@@ -105,7 +112,7 @@ async def list_usage(service: Service, params: Any, call: Call) -> Json:
 
 
 @handles("context/listTimelines")
-async def list_timelines(service: Service, params: Any, call: Call) -> Json:
+async def list_timelines(service: Service, params: ListTimelinesParams, call: Call) -> Json:
     """Earlier logs, newest first."""
     every = service.session(call, params.session_id).engine.timelines()
     start = cursors.offset(params.cursor, "context/listTimelines")

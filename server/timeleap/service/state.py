@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from timeleap.service import views
 from timeleap.service.guards import guard
@@ -12,31 +12,39 @@ if TYPE_CHECKING:
     from timeleap.service.call import Call
     from timeleap.service.service import Service
     from timeleap.service.views import Json
+    from timeleap_protocol.session import (
+        SessionIsApprovedParams,
+        SessionPutSubagentParams,
+        SessionRemoveSubagentParams,
+        SessionSetAutoApproveParams,
+        SessionSetTitleParams,
+        SessionSetYoloParams,
+    )
 
 
 @handles("session/setYolo")
-async def set_yolo(service: Service, params: Any, call: Call) -> Json:
+async def set_yolo(service: Service, params: SessionSetYoloParams, call: Call) -> Json:
     """Switch approval of everything on or off."""
     session = service.writable(call, params.session_id)
     return await session.set_yolo(params.yolo, guard=guard(params, call, views.approved))
 
 
 @handles("session/setAutoApprove")
-async def set_auto_approve(service: Service, params: Any, call: Call) -> Json:
+async def set_auto_approve(service: Service, params: SessionSetAutoApproveParams, call: Call) -> Json:
     """Switch approval of one action on or off."""
     session = service.writable(call, params.session_id)
     return await session.set_auto_approve(params.action, params.enabled, guard=guard(params, call, views.approved))
 
 
 @handles("session/isApproved")
-async def is_approved(service: Service, params: Any, call: Call) -> Json:
+async def is_approved(service: Service, params: SessionIsApprovedParams, call: Call) -> Json:
     """Whether an action may go ahead without asking, and why."""
     approved, reason = service.session(call, params.session_id).is_approved(params.action)
     return {"approved": approved, "reason": reason}
 
 
 @handles("session/putSubagent")
-async def put_subagent(service: Service, params: Any, call: Call) -> Json:
+async def put_subagent(service: Service, params: SessionPutSubagentParams, call: Call) -> Json:
     """Define a sub-agent, or define it anew."""
     session = service.writable(call, params.session_id)
     render = views.subagents_changed
@@ -44,14 +52,14 @@ async def put_subagent(service: Service, params: Any, call: Call) -> Json:
 
 
 @handles("session/removeSubagent")
-async def remove_subagent(service: Service, params: Any, call: Call) -> Json:
+async def remove_subagent(service: Service, params: SessionRemoveSubagentParams, call: Call) -> Json:
     """Forget a sub-agent."""
     session = service.writable(call, params.session_id)
     return await session.remove_subagent(params.name, guard=guard(params, call, views.subagents_changed))
 
 
 @handles("session/setTitle")
-async def set_title(service: Service, params: Any, call: Call) -> Json:
+async def set_title(service: Service, params: SessionSetTitleParams, call: Call) -> Json:
     """Give the session a title."""
     session = service.writable(call, params.session_id)
     return await session.set_title(params.title, guard=guard(params, call, views.head))

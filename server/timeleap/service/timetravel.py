@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from timeleap.service import views
 from timeleap.service.guards import guard
@@ -12,10 +12,18 @@ if TYPE_CHECKING:
     from timeleap.service.call import Call
     from timeleap.service.service import Service
     from timeleap.service.views import Json
+    from timeleap_protocol.context import (
+        CancelDMailParams,
+        ClearParams,
+        DeliverDMailParams,
+        RestoreTimelineParams,
+        RevertToParams,
+        SendDMailParams,
+    )
 
 
 @handles("context/revertTo")
-async def revert_to(service: Service, params: Any, call: Call) -> Json:
+async def revert_to(service: Service, params: RevertToParams, call: Call) -> Json:
     """Remove a checkpoint and all after it."""
     target = {"checkpoint_id": params.checkpoint_id, "checkpoint_uid": params.checkpoint_uid}
     if params.dry_run:
@@ -25,7 +33,7 @@ async def revert_to(service: Service, params: Any, call: Call) -> Json:
 
 
 @handles("context/clear")
-async def clear(service: Service, params: Any, call: Call) -> Json:
+async def clear(service: Service, params: ClearParams, call: Call) -> Json:
     """Start over with an empty log."""
     if params.dry_run:
         session = service.session(call, params.session_id)
@@ -35,7 +43,7 @@ async def clear(service: Service, params: Any, call: Call) -> Json:
 
 
 @handles("context/restoreTimeline")
-async def restore_timeline(service: Service, params: Any, call: Call) -> Json:
+async def restore_timeline(service: Service, params: RestoreTimelineParams, call: Call) -> Json:
     """Bring an earlier log back; the undo of every rewrite."""
     if params.dry_run:
         session = service.session(call, params.session_id)
@@ -45,7 +53,7 @@ async def restore_timeline(service: Service, params: Any, call: Call) -> Json:
 
 
 @handles("context/sendDMail")
-async def send_dmail(service: Service, params: Any, call: Call) -> Json:
+async def send_dmail(service: Service, params: SendDMailParams, call: Call) -> Json:
     """Leave a note for an earlier self."""
     session = service.writable(call, params.session_id)
     return await session.send_dmail(
@@ -57,7 +65,7 @@ async def send_dmail(service: Service, params: Any, call: Call) -> Json:
 
 
 @handles("context/deliverDMail")
-async def deliver_dmail(service: Service, params: Any, call: Call) -> Json:
+async def deliver_dmail(service: Service, params: DeliverDMailParams, call: Call) -> Json:
     """Go back to the note's checkpoint and find the note there."""
     if params.dry_run:
         return service.views.rewrite(service.session(call, params.session_id).plan_deliver_dmail())
@@ -66,7 +74,7 @@ async def deliver_dmail(service: Service, params: Any, call: Call) -> Json:
 
 
 @handles("context/cancelDMail")
-async def cancel_dmail(service: Service, params: Any, call: Call) -> Json:
+async def cancel_dmail(service: Service, params: CancelDMailParams, call: Call) -> Json:
     """Forget the pending note."""
     session = service.writable(call, params.session_id)
     return await session.cancel_dmail(guard=guard(params, call, views.head))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from timeleap.service import views
 from timeleap.service.guards import guard
@@ -13,10 +13,16 @@ if TYPE_CHECKING:
     from timeleap.service.call import Call
     from timeleap.service.service import Service
     from timeleap.service.views import Json
+    from timeleap_protocol.context import (
+        AppendMessageParams,
+        CheckpointParams,
+        SetSystemPromptParams,
+        UpdateTokenCountParams,
+    )
 
 
 @handles("context/appendMessage")
-async def append_message(service: Service, params: Any, call: Call) -> Json:
+async def append_message(service: Service, params: AppendMessageParams, call: Call) -> Json:
     """Append one message, or several as one step."""
     session = service.writable(call, params.session_id)
     if params.messages is None:
@@ -29,21 +35,21 @@ async def append_message(service: Service, params: Any, call: Call) -> Json:
 
 
 @handles("context/updateTokenCount")
-async def update_token_count(service: Service, params: Any, call: Call) -> Json:
+async def update_token_count(service: Service, params: UpdateTokenCountParams, call: Call) -> Json:
     """Note how many tokens the model says the context has."""
     session = service.writable(call, params.session_id)
     return await session.update_token_count(params.token_count, guard=guard(params, call, views.usage))
 
 
 @handles("context/setSystemPrompt")
-async def set_system_prompt(service: Service, params: Any, call: Call) -> Json:
+async def set_system_prompt(service: Service, params: SetSystemPromptParams, call: Call) -> Json:
     """Put a system prompt in force."""
     session = service.writable(call, params.session_id)
     return await session.set_system_prompt(params.system_prompt, guard=guard(params, call, views.head))
 
 
 @handles("context/checkpoint")
-async def checkpoint(service: Service, params: Any, call: Call) -> Json:
+async def checkpoint(service: Service, params: CheckpointParams, call: Call) -> Json:
     """Write a checkpoint, with the message that tells the model of it where asked."""
     session = service.writable(call, params.session_id)
     return await session.checkpoint(
