@@ -23,13 +23,16 @@ if TYPE_CHECKING:
     )
 
 
+PAGE = 50
+
+
 @handles("session/list")
 async def list_sessions(service: Service, params: SessionListParams, _: Call) -> Json:
     """Sessions of the store and those open by path, newest change first."""
     page = await service.store.list(
         cursor=params.cursor,
-        limit=params.limit,
-        include_archived=params.include_archived,
+        limit=params.limit or PAGE,
+        include_archived=bool(params.include_archived),
         query=params.query,
         workspace=params.workspace,
     )
@@ -39,7 +42,7 @@ async def list_sessions(service: Service, params: SessionListParams, _: Call) ->
 @handles("session/listTrash")
 async def list_trash(service: Service, params: SessionListTrashParams, _: Call) -> Json:
     """Deleted sessions, newest first."""
-    return _listing(await service.store.list_trash(cursor=params.cursor, limit=params.limit))
+    return _listing(await service.store.list_trash(cursor=params.cursor, limit=params.limit or PAGE))
 
 
 def _listing(page: SessionPage) -> Json:

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import base64
 import binascii
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
 from timeleap.errors import InvalidInputError
+
+T = TypeVar("T")
 
 
 def encode(listing: str, **position: Any) -> str:
@@ -21,34 +24,35 @@ def encode(listing: str, **position: Any) -> str:
     return base64.urlsafe_b64encode(raw).rstrip(b"=").decode("ascii")
 
 
-def decode(cursor: str, listing: str) -> dict[str, Any]:
-    """Return the position that `encode` put in.
+def decode_as(cursor: str, listing: str, position: type[T]) -> T:
+    """Return the position that `encode` put in, as the dataclass `position`.
 
     Raises:
         InvalidInputError: It is no cursor of that listing.
     """
     try:
         raw = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
-        position = msgspec.json.decode(raw, type=dict[str, Any])
+        members = msgspec.json.decode(raw, type=dict[str, Any])
+        if members.pop("of", None) == listing:
+            return msgspec.convert(members, position)
     except (binascii.Error, ValueError, msgspec.DecodeError, msgspec.ValidationError):
-        position = {}
-    if position.pop("of", None) != listing:
-        problem = {"loc": ["cursor"], "msg": "unknown cursor: use the nextCursor of this listing", "type": "cursor"}
-        raise InvalidInputError(f"cursor: {problem['msg']}", errors=[problem])
-    return position
+        pass
+    problem = {"loc": ["cursor"], "msg": "unknown cursor: use the nextCursor of this listing", "type": "cursor"}
+    raise InvalidInputError(f"cursor: {problem['msg']}", errors=[problem])
+
+
+@dataclass(frozen=True, slots=True)
+class Offset:
+    """The position in a simple listing: how many entries were given."""
+
+    done: Annotated[int, msgspec.Meta(ge=0)]
 
 
 def offset(cursor: str | None, listing: str) -> int:
-    """The offset a simple listing goes on from; 0 without a cursor.
+    """The offset a simple listing goes on from; 0 without a cursor. Raises as `decode_as`."""
+    return 0 if cursor is None else decode_as(cursor, listing, Offset).done
 
-    Raises:
-        InvalidInputError: It is no cursor of that listing.
-    """
-    if cursor is None:
-        return 0
-    value = decode(cursor, listing).get("next")
-    if not isinstance(value, int) or value < 0:
-        raise InvalidInputError(
-            "cursor: unknown cursor", errors=[{"loc": ["cursor"], "msg": "unknown cursor", "type": "cursor"}]
-        )
-    return value
+
+def after(done: int, total: int, listing: str) -> str | None:
+    """The cursor of a simple listing that has given `done` of `total` entries; None at its end."""
+    return encode(listing, done=done) if done < total else None

@@ -36,7 +36,7 @@ async def open_session(service: Service, params: SessionOpenParams, call: Call) 
     opened = await service.store.open(
         params.session_id,
         path=path,
-        create=params.create,
+        create=params.create is not False,
         access="write" if wanted == "owner" else "read",
         title=params.title,
         system_prompt=params.system_prompt,
@@ -100,7 +100,7 @@ def _tell_recovery(call: Call, session: Session) -> None:
     """Report what opening mended, to the connection whose request opened the session."""
     recovery = session.engine.recovery
     if recovery.quarantined or recovery.cut_bytes:
-        event = Recovered(session.head, Cause(), recovery.quarantined, recovery.cut_bytes)
+        event = Recovered(head=session.head, quarantined=recovery.quarantined, cut_bytes=recovery.cut_bytes)
         call.client.notify("session/didRecover", recovered(session.session_id, event))
 
 

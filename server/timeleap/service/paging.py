@@ -6,12 +6,12 @@ becomes a Python object (unless it carries our reserved key).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import msgspec
 
-from timeleap.errors import HeadConflictError, InvalidInputError
+from timeleap.errors import HeadConflictError
 from timeleap.service import cursors
 from timeleap.storage.engine import LogReader, RecordFlag, RecordKind, Row
 from timeleap.storage.record import read_tl, strip_tl
@@ -21,23 +21,37 @@ LISTING = "context/getHistory"
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Messages `[start, stop)` that are still to be shown, from which end, and of which log."""
+    """Messages `[start, stop)` that are still to be shown, from which end, and of which log.
+
+    Attributes:
+        era: The part of the head that changes with a rewrite (see `era_of`).
+    """
 
     start: int
     stop: int
     newest_first: bool
     timeline_id: str | None
+    era: str
 
-    def cursor(self, era: str) -> str:
-        """A cursor that goes on with this span; `era` changes with every rewrite."""
-        return cursors.encode(
-            LISTING, era=era, start=self.start, stop=self.stop, desc=self.newest_first, timeline=self.timeline_id
-        )
+    @property
+    def cursor(self) -> str | None:
+        """A cursor that goes on with this span; None where nothing is left."""
+        return cursors.encode(LISTING, **asdict(self)) if self.start < self.stop else None
 
 
 def era_of(head: str) -> str:
     """The part of a head that changes with a rewrite, but not with an append."""
     return head.rpartition(".")[0]
+
+
+def check_era(era: str, head: str) -> None:
+    """Refuse a cursor from before a rewrite.
+
+    Raises:
+        HeadConflictError: With the present head.
+    """
+    if era != era_of(head):
+        raise HeadConflictError("the log was rewritten since this cursor was given: start the listing again", head=head)
 
 
 def span_of_cursor(cursor: str, head: str) -> Span:
@@ -47,48 +61,24 @@ def span_of_cursor(cursor: str, head: str) -> Span:
         InvalidInputError: Unknown cursor.
         HeadConflictError: The log was rewritten since.
     """
-    position = cursors.decode(cursor, LISTING)
-    try:
-        span = msgspec.convert(
-            {
-                "start": position["start"],
-                "stop": position["stop"],
-                "newest_first": position["desc"],
-                "timeline_id": position["timeline"],
-            },
-            Span,
-        )
-    except (KeyError, msgspec.ValidationError):
-        raise InvalidInputError(
-            "cursor: unknown cursor", errors=[{"loc": ["cursor"], "msg": "unknown cursor", "type": "cursor"}]
-        ) from None
+    span = cursors.decode_as(cursor, LISTING, Span)
     if span.timeline_id is None:
-        check_era(position, head)
+        check_era(span.era, head)
     return span
 
 
-def check_era(position: dict[str, Any], head: str) -> None:
-    """Refuse a cursor from before a rewrite.
-
-    Raises:
-        HeadConflictError: With the present head.
-    """
-    if position.get("era") != era_of(head):
-        raise HeadConflictError("the log was rewritten since this cursor was given: start the listing again", head=head)
-
-
-def page(reader: LogReader, span: Span, limit: int, max_bytes: int) -> tuple[list[dict[str, Any]], Span | None]:
+def page(reader: LogReader, span: Span, limit: int, max_bytes: int) -> tuple[list[dict[str, Any]], Span]:
     """The next messages of `span`, at least one and at most `limit` and about `max_bytes`; and what is left of it."""
     if span.start >= span.stop:
-        return [], None
+        return [], span
     wanted = min(limit, span.stop - span.start)
     if span.newest_first:
         rows = _within(_messages(reader, span.stop - wanted, span.stop)[::-1], max_bytes)
-        left = Span(span.start, span.stop - len(rows), True, span.timeline_id)
+        left = replace(span, stop=span.stop - len(rows))
     else:
         rows = _within(_messages(reader, span.start, span.start + wanted), max_bytes)
-        left = Span(span.start + len(rows), span.stop, False, span.timeline_id)
-    return [message_of(row) for row in rows], left if left.start < left.stop else None
+        left = replace(span, start=span.start + len(rows))
+    return [message_of(row) for row in rows], left
 
 
 def _messages(reader: LogReader, first: int, last: int) -> list[Row]:

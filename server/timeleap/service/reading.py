@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 
 CHECKPOINTS = "context/listCheckpoints"
+PAGE = 100
+PAGE_BYTES = 4 * 1024 * 1024
 
 
 def reader_of(session: Session, timeline_id: str | None) -> LogReader:
@@ -40,9 +43,8 @@ async def get_history(service: Service, params: GetHistoryParams, call: Call) ->
     session = service.session(call, params.session_id)
     span = _span(session, params)
     reader = reader_of(session, span.timeline_id)
-    messages, left = paging.page(reader, span, params.limit, params.max_bytes)
-    cursor = None if left is None else left.cursor(paging.era_of(session.head))
-    return {"messages": messages, **views.set_members(nextCursor=cursor)}
+    messages, left = paging.page(reader, span, params.limit or PAGE, params.max_bytes or PAGE_BYTES)
+    return {"messages": messages, **views.set_members(nextCursor=left.cursor)}
 
 
 def _span(session: Session, params: Any) -> Span:
@@ -56,7 +58,7 @@ def _span(session: Session, params: Any) -> Span:
     elif params.from_ is not None or params.to is not None:
         start = min(params.from_ or 0, count)
         stop = count if params.to is None else min(params.to, count)
-    return Span(start, max(start, stop), params.order == "desc", params.timeline_id)
+    return Span(start, max(start, stop), params.order == "desc", params.timeline_id, paging.era_of(session.head))
 
 
 @handles("context/getRecords")
@@ -65,7 +67,7 @@ async def get_records(service: Service, params: GetRecordsParams, call: Call) ->
     session = service.session(call, params.session_id)
     reader = reader_of(session, params.timeline_id)
     start = min(params.from_ or 0, reader.state.lines)
-    stop = min(start + params.limit, reader.state.lines)
+    stop = min(start + (params.limit or PAGE), reader.state.lines)
     records = [
         {"line": row.line, "record": msgspec.Raw(row.body)}
         for row in reader.rows(start, stop)
@@ -75,25 +77,39 @@ async def get_records(service: Service, params: GetRecordsParams, call: Call) ->
     return {"records": records, **views.set_members(next=following)}
 
 
+@dataclass(frozen=True, slots=True)
+class _CheckpointsLeft:
+    """Where a listing of checkpoints goes on: `done` of the `total` there were at its start."""
+
+    done: int
+    total: int
+    newest_first: bool
+    timeline_id: str | None
+    era: str
+
+
 @handles("context/listCheckpoints")
 async def list_checkpoints(service: Service, params: ListCheckpointsParams, call: Call) -> Json:
     """Checkpoints, newest first unless asked otherwise."""
     session = service.session(call, params.session_id)
+    left = _checkpoints_left(session, params)
+    count = min(params.limit or PAGE, left.total - left.done)
+    first = left.total - left.done - count if left.newest_first else left.done
+    found = session.checkpoints(reader_of(session, left.timeline_id), first, count, left.newest_first)
+    left = replace(left, done=left.done + count)
+    cursor = cursors.encode(CHECKPOINTS, **asdict(left)) if left.done < left.total else None
+    return {"checkpoints": [views.checkpoint(one) for one in found], **views.set_members(nextCursor=cursor)}
+
+
+def _checkpoints_left(session: Session, params: ListCheckpointsParams) -> _CheckpointsLeft:
     era = paging.era_of(session.head)
     if params.cursor is None:
         total = reader_of(session, params.timeline_id).state.checkpoints
-        left = {"next": 0, "total": total, "desc": params.order != "asc", "timeline": params.timeline_id, "era": era}
-    else:
-        left = cursors.decode(params.cursor, CHECKPOINTS)
-        if left["timeline"] is None:
-            paging.check_era(left, session.head)
-    done, total, newest_first = left["next"], left["total"], left["desc"]
-    count = min(params.limit, total - done)
-    first = total - done - count if newest_first else done
-    found = session.checkpoints(reader_of(session, left["timeline"]), first, count, newest_first)
-    left["next"] = done + count
-    cursor = cursors.encode(CHECKPOINTS, **left) if left["next"] < total else None
-    return {"checkpoints": [views.checkpoint(one) for one in found], **views.set_members(nextCursor=cursor)}
+        return _CheckpointsLeft(0, total, params.order != "asc", params.timeline_id, era)
+    left = cursors.decode_as(params.cursor, CHECKPOINTS, _CheckpointsLeft)
+    if left.timeline_id is None:
+        paging.check_era(left.era, session.head)
+    return left
 
 
 @handles("context/listUsage")
@@ -101,13 +117,13 @@ async def list_usage(service: Service, params: ListUsageParams, call: Call) -> J
     """The trail of token counts."""
     engine = service.session(call, params.session_id).engine
     start = cursors.offset(params.cursor, "context/listUsage")
-    stop = min(start + params.limit, engine.state.usages)
+    stop = min(start + (params.limit or PAGE), engine.state.usages)
     usage = []
     for ordinal in range(start, stop):
         line = engine.line_of_usage(ordinal)
         entry = engine.entries(line, line + 1)[0]
         usage.append({"index": entry.state.messages, "tokenCount": entry.value})
-    cursor = cursors.encode("context/listUsage", next=stop) if stop < engine.state.usages else None
+    cursor = cursors.after(stop, engine.state.usages, "context/listUsage")
     return {"usage": usage, **views.set_members(nextCursor=cursor)}
 
 
@@ -116,6 +132,6 @@ async def list_timelines(service: Service, params: ListTimelinesParams, call: Ca
     """Earlier logs, newest first."""
     every = service.session(call, params.session_id).engine.timelines()
     start = cursors.offset(params.cursor, "context/listTimelines")
-    stop = min(start + params.limit, len(every))
-    cursor = cursors.encode("context/listTimelines", next=stop) if stop < len(every) else None
+    stop = min(start + (params.limit or PAGE), len(every))
+    cursor = cursors.after(stop, len(every), "context/listTimelines")
     return {"timelines": [views.timeline(one) for one in every[start:stop]], **views.set_members(nextCursor=cursor)}

@@ -37,9 +37,9 @@ async def clear(service: Service, params: ClearParams, call: Call) -> Json:
     """Start over with an empty log."""
     if params.dry_run:
         session = service.session(call, params.session_id)
-        return service.views.rewrite(session.plan_clear(params.keep_system_prompt))
+        return service.views.rewrite(session.plan_clear(params.keep_system_prompt is not False))
     session = service.writable(call, params.session_id)
-    return await session.clear(params.keep_system_prompt, guard=guard(params, call, service.views.rewrite))
+    return await session.clear(params.keep_system_prompt is not False, guard=guard(params, call, service.views.rewrite))
 
 
 @handles("context/restoreTimeline")

@@ -53,5 +53,5 @@ async def checkpoint(service: Service, params: CheckpointParams, call: Call) -> 
     """Write a checkpoint, with the message that tells the model of it where asked."""
     session = service.writable(call, params.session_id)
     return await session.checkpoint(
-        params.label, params.add_user_message, guard=guard(params, call, views.checkpointed)
+        params.label, bool(params.add_user_message), guard=guard(params, call, views.checkpointed)
     )
