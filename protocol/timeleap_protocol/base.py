@@ -9,9 +9,10 @@ Validators are built at first use (`defer_build`): a process pays for the method
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Self, TypeVar, Union, get_args
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Self, TypeVar, Union, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, GetCoreSchemaHandler, RootModel
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, GetCoreSchemaHandler, RootModel, model_validator
 from pydantic.alias_generators import to_camel
 from pydantic_core import CoreSchema, PydanticCustomError
 
@@ -150,21 +151,39 @@ class PageParams(Params):
     """The most entries to return."""
 
 
-def at_most_one(params: WireModel, *fields: str) -> None:
-    """Refuse params in which more than one of these Python fields is set."""
-    if _given(params, fields) > 1:
-        raise PydanticCustomError("conflicting_fields", "{rule}", {"rule": f"Give at most one of {_wire(fields)}"})
+class Choice(WireModel):
+    """Mix-in for params some of whose fields exclude each other.
+
+    Declared, not coded, so that the published schema says the same as the validator.
+    """
+
+    alternatives: ClassVar[tuple[tuple[str, ...], ...]]
+    """Groups of Python field names; fields of different groups do not go together."""
+    must_choose: ClassVar[bool] = True
+    """Whether a field of one of the groups has to be given."""
+
+    @model_validator(mode="after")
+    def _choose(self) -> Self:
+        chosen = sum(any(getattr(self, field) is not None for field in group) for group in self.alternatives)
+        if chosen > 1 or (self.must_choose and chosen == 0):
+            quantity = "exactly" if self.must_choose else "at most"
+            raise PydanticCustomError("choice", "{rule}", {"rule": f"Give {quantity} one of {self._alternatives()}"})
+        return self
+
+    @classmethod
+    def _alternatives(cls) -> str:
+        return ", ".join("/".join(f"'{name}'" for name in group) for group in cls.wire_alternatives())
+
+    @classmethod
+    def wire_alternatives(cls) -> list[list[str]]:
+        """`alternatives` with wire names."""
+        return [[cls.model_fields[field].alias or field for field in group] for group in cls.alternatives]
 
 
-def exactly_one(params: WireModel, *fields: str) -> None:
-    """Refuse params in which not exactly one of these Python fields is set."""
-    if _given(params, fields) != 1:
-        raise PydanticCustomError("exactly_one", "{rule}", {"rule": f"Give exactly one of {_wire(fields)}"})
-
-
-def _given(params: WireModel, fields: tuple[str, ...]) -> int:
-    return sum(getattr(params, field) is not None for field in fields)
-
-
-def _wire(fields: tuple[str, ...]) -> str:
-    return ", ".join(f"'{to_camel(field)}'" for field in fields)
+def given(values: Mapping[str, object]) -> JsonObject:
+    """Params as they go over the wire: unset (None) ones left out, models as JSON values."""
+    return {
+        name: value.to_wire() if isinstance(value, WireModel) else value
+        for name, value in values.items()
+        if value is not None
+    }

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import ConfigDict, Field
 
 from timeleap_protocol.base import (
+    Choice,
     Count,
     Int,
     Limit,
@@ -19,9 +19,6 @@ from timeleap_protocol.base import (
     Positive,
     SessionParams,
     Shape,
-    WireModel,
-    at_most_one,
-    exactly_one,
 )
 from timeleap_protocol.messages import MessageObject
 from timeleap_protocol.shapes import (
@@ -51,18 +48,15 @@ class _SessionPageParams(SessionParams, PageParams):
     """Base of the params of methods that list something of a session in pages."""
 
 
-class AppendMessageParams(MutationParams):
+class AppendMessageParams(Choice, MutationParams):
     """`context/appendMessage`."""
+
+    alternatives = (("message",), ("messages",))
 
     message: Opt[MessageObject] = None
     """One message; this or `messages`."""
     messages: Opt[Annotated[list[MessageObject], Field(min_length=1)]] = None
     """Several, appended all or none; this or `message`."""
-
-    @model_validator(mode="after")
-    def _one_or_many(self) -> Self:
-        exactly_one(self, "message", "messages")
-        return self
 
 
 class UpdateTokenCountParams(MutationParams):
@@ -99,18 +93,15 @@ class ListCheckpointsParams(_SessionPageParams):
     """Of this timeline instead of the live log."""
 
 
-class RevertToParams(_RewriteParams):
+class RevertToParams(Choice, _RewriteParams):
     """`context/revertTo`."""
+
+    alternatives = (("checkpoint_id",), ("checkpoint_uid",))
 
     checkpoint_id: Opt[Int] = None
     """The checkpoint that goes, with all after it; this or `checkpointUid`."""
     checkpoint_uid: Opt[str] = None
     """The same, by uid."""
-
-    @model_validator(mode="after")
-    def _one_place(self) -> Self:
-        exactly_one(self, "checkpoint_id", "checkpoint_uid")
-        return self
 
 
 class ClearParams(_RewriteParams):
@@ -120,8 +111,11 @@ class ClearParams(_RewriteParams):
     """Default: true."""
 
 
-class GetHistoryParams(_SessionPageParams):
+class GetHistoryParams(Choice, _SessionPageParams):
     """`context/getHistory`. A range, a checkpoint or a cursor; without any, the whole history."""
+
+    alternatives = (("from_", "to"), ("checkpoint_uid",), ("cursor",))
+    must_choose = False
 
     from_: Opt[Count] = Field(default=None, alias="from")
     """First message index. Default: 0."""
@@ -135,17 +129,6 @@ class GetHistoryParams(_SessionPageParams):
     """End the page before it is larger; at least one message comes. Default: 4 MiB."""
     timeline_id: Opt[str] = None
     """Of this timeline instead of the live log."""
-
-    @model_validator(mode="after")
-    def _one_range(self) -> Self:
-        ranged = self.from_ is not None or self.to is not None
-        if ranged + (self.checkpoint_uid is not None) + (self.cursor is not None) > 1:
-            raise PydanticCustomError(
-                "conflicting_fields", "Give at most one of 'from' and 'to', 'checkpointUid', 'cursor'"
-            )
-        if self.from_ is not None and self.to is not None and self.to < self.from_:
-            raise PydanticCustomError("reversed_range", "'to' must not be less than 'from'")
-        return self
 
 
 class GetRecordsParams(SessionParams):
@@ -188,8 +171,10 @@ class PrepareCompactionParams(SessionParams):
     custom_instruction: Opt[str] = None
 
 
-class SendDMailParams(MutationParams):
+class SendDMailParams(Choice, MutationParams):
     """`context/sendDMail`."""
+
+    alternatives = (("checkpoint_id",), ("checkpoint_uid",))
 
     checkpoint_id: Opt[Int] = None
     """The checkpoint whose self gets the note; this or `checkpointUid`."""
@@ -197,11 +182,6 @@ class SendDMailParams(MutationParams):
     """The same, by uid."""
     message: str
     """The note."""
-
-    @model_validator(mode="after")
-    def _one_place(self) -> Self:
-        exactly_one(self, "checkpoint_id", "checkpoint_uid")
-        return self
 
 
 class DeliverDMailParams(_RewriteParams):
@@ -222,18 +202,16 @@ class SearchParams(_SessionPageParams):
     """Whether to search timelines too. Default: true."""
 
 
-class DiffPoint(WireModel):
+class DiffPoint(Choice):
     """One side of a comparison: a checkpoint, a timeline, or (empty) the present."""
+
+    alternatives = (("checkpoint_uid",), ("timeline_id",))
+    must_choose = False
 
     model_config = ConfigDict(extra="forbid")
 
     checkpoint_uid: Opt[str] = None
     timeline_id: Opt[str] = None
-
-    @model_validator(mode="after")
-    def _one_point(self) -> Self:
-        at_most_one(self, "checkpoint_uid", "timeline_id")
-        return self
 
 
 class DiffParams(SessionParams):

@@ -92,7 +92,7 @@ class Message(_Described):
 
     role: Annotated[str, Field(json_schema_extra={"pattern": "^[^_]", "minLength": 1})]
     """`user`, `assistant`, `tool`, `system` or another one; never beginning with `_`."""
-    content: Opt[str | list[TextPart | ThinkPart | ImagePart | AudioPart | VideoPart | OtherPart] | None] = None
+    content: str | list[TextPart | ThinkPart | ImagePart | AudioPart | VideoPart | OtherPart] | None = None
     """Text, or parts."""
     name: str | None = None
     tool_calls: list[ToolCall] | None = None

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
-
-from pydantic import model_validator
+from typing import Literal
 
 from timeleap_protocol.base import (
+    Choice,
     Count,
     Int,
     MutationParams,
@@ -18,7 +17,6 @@ from timeleap_protocol.base import (
     SessionId,
     SessionParams,
     Shape,
-    at_most_one,
 )
 from timeleap_protocol.shapes import Approval, Head, Loss, Range, SessionInfo, SessionState, Subagent, TrashedSession
 
@@ -106,8 +104,11 @@ class SessionSetTitleParams(MutationParams):
     title: str
 
 
-class SessionForkParams(SessionParams):
+class SessionForkParams(Choice, SessionParams):
     """`session/fork`."""
+
+    alternatives = (("checkpoint_id",), ("checkpoint_uid",))
+    must_choose = False
 
     checkpoint_id: Opt[Int] = None
     """History up to and including this checkpoint; all of it if none is given."""
@@ -118,11 +119,6 @@ class SessionForkParams(SessionParams):
     title: Opt[str] = None
     request_id: Opt[RequestId] = None
     """Makes the request safe to retry."""
-
-    @model_validator(mode="after")
-    def _one_place(self) -> Self:
-        at_most_one(self, "checkpoint_id", "checkpoint_uid")
-        return self
 
 
 class SessionArchiveParams(MutationParams):

@@ -238,3 +238,35 @@ class LogRecord(Shape):
     line: Count
     """0-based in the file, blank lines counted."""
     record: JsonObject
+
+
+class FieldError(Shape):
+    """One misfit of params."""
+
+    loc: list[str | Int]
+    """The path of wire names and list positions; empty for the params as a whole."""
+    msg: str
+    type: str
+
+
+class ErrorData(Shape):
+    """What an error says to programs. Members beyond these depend on the kind."""
+
+    kind: str
+    """Stable; the list may grow."""
+    retryable: bool
+    """Whether the same request may succeed later."""
+    errors: Opt[list[FieldError]] = None
+    """With `invalidParams`."""
+    head: Opt[str] = None
+    """With `contentModified`: the present one."""
+    owner: Opt[Owner] = None
+    """With `sessionLocked`."""
+
+
+class ErrorObject(Shape):
+    """The `error` of a reply."""
+
+    code: Int
+    message: str
+    data: ErrorData

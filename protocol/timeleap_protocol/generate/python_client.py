@@ -1,0 +1,185 @@
+"""Typed methods of the Python client: one coroutine (and one plain method) per request."""
+
+from __future__ import annotations
+
+import keyword
+from dataclasses import dataclass
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from pydantic.fields import FieldInfo
+
+from timeleap_protocol.base import GENERAL_PARAMS, WireModel
+from timeleap_protocol.generate.docs import field_docs
+from timeleap_protocol.generate.header import LINE_LENGTH, python_header
+from timeleap_protocol.methods import REQUESTS, Method
+
+_BY_HAND = ("initialize", "shutdown")
+"""The client library sends these itself."""
+_NOQA = "# ruff: noqa: A002 (params are called what they are called on the wire)"
+
+
+@dataclass(frozen=True)
+class _Flavour:
+    """How the asynchronous and the plain variant differ."""
+
+    owner: str
+    define: str
+    wait: str
+    summary: str
+
+
+_ASYNC = _Flavour("AsyncMethods", "async def", "await ", "Every request of the protocol as a coroutine.")
+_SYNC = _Flavour("SyncMethods", "def", "", "Every request of the protocol as a method that waits for the reply.")
+
+
+def async_module() -> str:
+    """The text of `timeleap/client/_methods_async.py`."""
+    return _module(_ASYNC)
+
+
+def sync_module() -> str:
+    """The text of `timeleap/client/_methods_sync.py`."""
+    return _module(_SYNC)
+
+
+def _module(flavour: _Flavour) -> str:
+    rows = [row for row in REQUESTS.values() if row.name not in _BY_HAND]
+    names = _Names()
+    methods = [line for row in rows for line in _method(row, flavour, names)]
+    return "\n".join(
+        [
+            _NOQA,
+            *python_header(flavour.summary),
+            "from abc import ABC, abstractmethod",
+            "from typing import Any, Literal, TypeVar",
+            "",
+            "from timeleap_protocol.base import JsonObject, WireModel, WireRoot, given",
+            *names.imports(),
+            "",
+            'R = TypeVar("R", bound=WireModel | WireRoot[Any])',
+            "",
+            "",
+            f"class {flavour.owner}(ABC):",
+            f'    """{flavour.summary} Params that are None are not sent."""',
+            "",
+            "    @abstractmethod",
+            f"    {flavour.define} call(self, method: str, params: JsonObject, result: type[R]) -> R:",
+            '        """Send a request and return its result as `result`; an error reply is raised."""',
+            *methods,
+            "",
+        ]
+    )
+
+
+class _Names:
+    """The model classes a module mentions."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, set[str]] = {}
+
+    def use(self, model: type) -> str:
+        self._found.setdefault(model.__module__, set()).add(model.__name__)
+        return model.__name__
+
+    def imports(self) -> list[str]:
+        return [f"from {module} import {_listed(sorted(names))}" for module, names in sorted(self._found.items())]
+
+
+def _listed(names: list[str]) -> str:
+    plain = ", ".join(names)
+    if len(plain) < 70:
+        return plain
+    return "(\n" + "".join(f"    {name},\n" for name in names) + ")"
+
+
+def _method(row: Method, flavour: _Flavour, names: _Names) -> list[str]:
+    model = row.params_model
+    if row.result_model is None or not issubclass(model, WireModel):
+        raise ValueError(f"{row.name}: the client needs params with fields and a result")
+    result = names.use(row.result_model)
+    fields = {
+        name: field
+        for name, field in model.model_fields.items()
+        if (field.alias or name) not in GENERAL_PARAMS or (row.progress and name == "work_done_token")
+    }
+    required = [name for name, field in fields.items() if field.is_required()]
+    order = [*required, *(name for name in fields if name not in required)]
+    signature = [_parameter(name, fields[name], names) for name in order]
+    sent = [f'"{fields[name].alias or name}": {name}' for name in order]
+    return [
+        "",
+        *_signature(f"    {flavour.define} {row.python_name}", signature, result),
+        *_docstring(row, model, order),
+        *_call(row, flavour, sent, result),
+    ]
+
+
+def _parameter(name: str, field: FieldInfo, names: _Names) -> str:
+    if keyword.iskeyword(name):
+        raise ValueError(f"{name} is a keyword")
+    text = f"{name}: {_annotation(field.annotation, names)}"
+    return text if field.is_required() else f"{text} = None"
+
+
+def _annotation(annotation: Any, names: _Names) -> str:
+    """A type as source text; what it validates (lengths, bounds) is left out."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        return _annotation(get_args(annotation)[0], names)
+    if origin in (Union, UnionType):
+        return " | ".join(dict.fromkeys(_annotation(arg, names) for arg in get_args(annotation)))
+    if origin is Literal:
+        return "Literal[" + ", ".join(_literal(arg) for arg in get_args(annotation)) + "]"
+    if origin is list:
+        return f"list[{_annotation(get_args(annotation)[0], names)}]"
+    if origin is dict:
+        return "JsonObject"
+    if annotation is NoneType:
+        return "None"
+    return names.use(annotation) if issubclass(annotation, WireModel) else str(annotation.__name__)
+
+
+def _literal(value: object) -> str:
+    return f'"{value}"' if isinstance(value, str) else repr(value)
+
+
+def _signature(start: str, parameters: list[str], result: str) -> list[str]:
+    if not parameters:
+        return [f"{start}(self) -> {result}:"]
+    line = f"{start}(self, *, {', '.join(parameters)}) -> {result}:"
+    if len(line) <= LINE_LENGTH:
+        return [line]
+    return [
+        f"{start}(",
+        "        self,",
+        "        *,",
+        *(f"        {text}," for text in parameters),
+        f"    ) -> {result}:",
+    ]
+
+
+def _docstring(row: Method, model: type[WireModel], order: list[str]) -> list[str]:
+    docs = field_docs(model)
+    summary = row.summary[0].lower() + row.summary[1:]
+    described = [f"            {name}: {' '.join(docs[name].split())}" for name in order if name in docs]
+    if not described:
+        return [f'        """`{row.name}`: {summary}"""']
+    return [f'        """`{row.name}`: {summary}', "", "        Args:", *described, '        """']
+
+
+def _call(row: Method, flavour: _Flavour, sent: list[str], result: str) -> list[str]:
+    start = f'        return {flavour.wait}self.call("{row.name}", '
+    line = f"{start}given({{{', '.join(sent)}}}), {result})"
+    if not sent:
+        return [f"{start}{{}}, {result})"]
+    if len(line) <= LINE_LENGTH:
+        return [line]
+    return [
+        "        params = given(",
+        "            {",
+        *(f"                {text}," for text in sent),
+        "            }",
+        "        )",
+        f"{start}params, {result})",
+    ]

@@ -1,0 +1,109 @@
+"""JSON Schema (2020-12) of every model: one bundle, whose `$defs` are the shapes and whose index names them by method.
+
+One bundle rather than a file per method: most shapes are shared, and one document needs no resolver that reads files.
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, models_json_schema
+from pydantic_core import core_schema
+
+from timeleap_protocol.base import Choice, Model
+from timeleap_protocol.generate.docs import field_docs
+from timeleap_protocol.limits import PROTOCOL_VERSION
+from timeleap_protocol.methods import METHODS, Method
+from timeleap_protocol.shapes import ErrorObject
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+Schema = dict[str, Any]
+
+
+class _Generator(GenerateJsonSchema):
+    """Leaves out the default of fields that are absent when unset: absent is not null."""
+
+    def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
+        if schema.get("default", ...) is None:
+            return self.generate_inner(schema["schema"])
+        return super().default_schema(schema)
+
+
+def definitions(ref_template: str = "#/$defs/{model}") -> dict[str, Schema]:
+    """The schemas of all shapes, by class name, sorted; they refer to each other by `ref_template`."""
+    models = _models()
+    _, bundle = models_json_schema(
+        [(model, "validation") for model in models],
+        by_alias=True,
+        ref_template=ref_template,
+        schema_generator=_Generator,
+    )
+    found: dict[str, Schema] = bundle["$defs"]
+    known = _classes()
+    return {name: _finish(schema, known[name]) for name, schema in sorted(found.items())}
+
+
+def bundle() -> Schema:
+    """The document that is published as `timeleap.schema.json`."""
+    return {
+        "$schema": DIALECT,
+        "$comment": "Generated from timeleap_protocol.methods by timeleap_protocol.generate. Do not edit.",
+        "$id": f"urn:timeleap:protocol:{PROTOCOL_VERSION}",
+        "title": "Timeleap wire protocol",
+        "description": "`methods` says which of the `$defs` are the params and the result of each method.",
+        "methods": {row.name: _index(row) for row in METHODS.values()},
+        "$defs": definitions(),
+    }
+
+
+def _index(row: Method) -> Schema:
+    entry: Schema = {"kind": row.kind, "params": {"$ref": f"#/$defs/{row.params_model.__name__}"}}
+    if row.result_model is not None:
+        entry["result"] = {"$ref": f"#/$defs/{row.result_model.__name__}"}
+    return entry
+
+
+def _models() -> list[type[Model]]:
+    """The models the table names and those of errors, without repeats, built."""
+    named = chain([ErrorObject], *((row.params_model, row.result_model) for row in METHODS.values()))
+    found = list(dict.fromkeys(model for model in named if model is not None))
+    for model in found:
+        model.model_rebuild()
+    return found
+
+
+def _classes() -> dict[str, type[BaseModel]]:
+    """All our model classes by name; a name used twice would be two shapes under one name in every language."""
+    found: dict[str, type[BaseModel]] = {}
+    waiting: list[type[BaseModel]] = [BaseModel]
+    while waiting:
+        for model in waiting.pop().__subclasses__():
+            waiting.append(model)
+            ours = model.__module__.startswith("timeleap_protocol.") and "[" not in model.__name__
+            if ours and found.setdefault(model.__name__, model) is not model:
+                raise ValueError(f"two models are called {model.__name__}")
+    return found
+
+
+def _finish(schema: Schema, model: type[BaseModel]) -> Schema:
+    """Put in what pydantic does not know (field docs, choices) and take out what says nothing (derived titles)."""
+    docs = field_docs(model)
+    for name, field in model.model_fields.items():
+        described = schema.get("properties", {}).get(field.alias or name)
+        if described is not None:
+            described.pop("title", None)
+            if name in docs:
+                described["description"] = docs[name]
+    if issubclass(model, Choice):
+        schema["oneOf"] = _alternatives(model)
+    return schema
+
+
+def _alternatives(model: type[Choice]) -> list[Schema]:
+    groups = [[{"required": [name]} for name in group] for group in model.wire_alternatives()]
+    branches: list[Schema] = [group[0] if len(group) == 1 else {"anyOf": group} for group in groups]
+    if not model.must_choose:
+        branches.append({"not": {"anyOf": list(chain.from_iterable(groups))}})
+    return branches

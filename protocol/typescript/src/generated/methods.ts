@@ -1,0 +1,280 @@
+// Generated from timeleap_protocol.methods by `python -m timeleap_protocol.generate`. Do not edit.
+
+/** Which params and results belong to which method. */
+
+import type {
+  AppendMessageParams,
+  AppendMessageResult,
+  ApprovalResult,
+  CancelDMailParams,
+  CancelParams,
+  CheckpointParams,
+  CheckpointResult,
+  ClearParams,
+  CompactParams,
+  CompactResult,
+  CompactionSuggested,
+  ContextDidChange,
+  DeliverDMailParams,
+  DeliverDMailResult,
+  DiffParams,
+  DiffResult,
+  DiscoverParams,
+  DiscoverResult,
+  EmptyResult,
+  ExitParams,
+  ExportResult,
+  GetHistoryParams,
+  GetHistoryResult,
+  GetRecordsParams,
+  GetRecordsResult,
+  HeadResult,
+  ImportResult,
+  InitializeParams,
+  InitializeResult,
+  InitializedParams,
+  IsApprovedResult,
+  ListCheckpointsParams,
+  ListCheckpointsResult,
+  ListTimelinesParams,
+  ListTimelinesResult,
+  ListUsageParams,
+  ListUsageResult,
+  LogTraceParams,
+  PrepareCompactionParams,
+  PrepareCompactionResult,
+  ProgressParams,
+  RestoreTimelineParams,
+  RevertToParams,
+  RewriteResult,
+  SearchParams,
+  SearchResult,
+  SendDMailParams,
+  SendDMailResult,
+  SessionArchiveParams,
+  SessionCloseParams,
+  SessionDeleteParams,
+  SessionDidChange,
+  SessionDidRecover,
+  SessionExportParams,
+  SessionForkParams,
+  SessionGetStateParams,
+  SessionImportParams,
+  SessionIsApprovedParams,
+  SessionListParams,
+  SessionListResult,
+  SessionListTrashParams,
+  SessionOpenParams,
+  SessionPutSubagentParams,
+  SessionReloadParams,
+  SessionRemoveSubagentParams,
+  SessionSearchParams,
+  SessionSearchResult,
+  SessionSetAutoApproveParams,
+  SessionSetTitleParams,
+  SessionSetYoloParams,
+  SessionState,
+  SessionUnarchiveParams,
+  SessionUndeleteParams,
+  SessionWarning,
+  SetSystemPromptParams,
+  SetTraceParams,
+  ShutdownParams,
+  SubagentsResult,
+  SummarizeParams,
+  SummarizeResult,
+  TrashListResult,
+  UpdateTokenCountParams,
+  UpdateTokenCountResult,
+} from "./types.js";
+
+export const PROTOCOL_VERSION = 1;
+
+/** What a server takes at most, unless it announces something else. */
+export const LIMITS = {
+  "maxFrameBytes": 67108864,
+  "maxMessageBytes": 33554432,
+  "maxDepth": 128,
+  "maxInFlight": 1024,
+  "maxPage": 1000
+} as const;
+
+/** Requests of the client. */
+export interface Methods {
+  /** Opens the connection; tells both sides what the other can. */
+  "initialize": { params: InitializeParams; result: InitializeResult };
+  /** Finishes everything; only `exit` may follow. */
+  "shutdown": { params: ShutdownParams; result: null };
+  /** The OpenRPC document; works before `initialize`. */
+  "rpc.discover": { params: DiscoverParams; result: DiscoverResult };
+  /** Opens a session, creating it if need be. */
+  "session/open": { params: SessionOpenParams; result: SessionState };
+  /** Undoes one `session/open`. */
+  "session/close": { params: SessionCloseParams; result: EmptyResult };
+  /** Lists the sessions of the store, newest change first. */
+  "session/list": { params: SessionListParams; result: SessionListResult };
+  /** Everything about a session but its messages. */
+  "session/getState": { params: SessionGetStateParams; result: SessionState };
+  /** Switches the approval of everything on or off. */
+  "session/setYolo": { params: SessionSetYoloParams; result: ApprovalResult };
+  /** Switches the approval of one action on or off. */
+  "session/setAutoApprove": { params: SessionSetAutoApproveParams; result: ApprovalResult };
+  /** Whether an action may run without asking the user. */
+  "session/isApproved": { params: SessionIsApprovedParams; result: IsApprovedResult };
+  /** Defines or replaces a sub-agent. */
+  "session/putSubagent": { params: SessionPutSubagentParams; result: SubagentsResult };
+  /** Removes a sub-agent. */
+  "session/removeSubagent": { params: SessionRemoveSubagentParams; result: SubagentsResult };
+  /** Names the session. */
+  "session/setTitle": { params: SessionSetTitleParams; result: HeadResult };
+  /** Copies the history, whole or up to a checkpoint, into a new session and opens it. */
+  "session/fork": { params: SessionForkParams; result: SessionState };
+  /** Leaves the session out of lists. */
+  "session/archive": { params: SessionArchiveParams; result: HeadResult };
+  /** Puts the session back into lists. */
+  "session/unarchive": { params: SessionUnarchiveParams; result: HeadResult };
+  /** Moves the session to the trash; its id is free again. */
+  "session/delete": { params: SessionDeleteParams; result: EmptyResult };
+  /** Takes the newest session of that id out of the trash. */
+  "session/undelete": { params: SessionUndeleteParams; result: EmptyResult };
+  /** Lists the sessions in the trash. */
+  "session/listTrash": { params: SessionListTrashParams; result: TrashListResult };
+  /** Takes over what is on disk after `externallyModified`. */
+  "session/reload": { params: SessionReloadParams; result: SessionState };
+  /** Finds messages in all sessions of the store. */
+  "session/search": { params: SessionSearchParams; result: SessionSearchResult };
+  /** Writes a session to a file of another form. */
+  "session/export": { params: SessionExportParams; result: ExportResult };
+  /** Makes a new session from a file, and opens it. */
+  "session/import": { params: SessionImportParams; result: ImportResult };
+  /** Appends one message, or several as one step. */
+  "context/appendMessage": { params: AppendMessageParams; result: AppendMessageResult };
+  /** Records the usage the model reported. */
+  "context/updateTokenCount": { params: UpdateTokenCountParams; result: UpdateTokenCountResult };
+  /** The trail of token counts. */
+  "context/listUsage": { params: ListUsageParams; result: ListUsageResult };
+  /** Sets the system prompt; the last one wins. */
+  "context/setSystemPrompt": { params: SetSystemPromptParams; result: HeadResult };
+  /** Writes a checkpoint. */
+  "context/checkpoint": { params: CheckpointParams; result: CheckpointResult };
+  /** Lists checkpoints. */
+  "context/listCheckpoints": { params: ListCheckpointsParams; result: ListCheckpointsResult };
+  /** Removes a checkpoint and all after it; what it removes stays as a timeline. */
+  "context/revertTo": { params: RevertToParams; result: RewriteResult };
+  /** Empties the log; what it removes stays as a timeline. */
+  "context/clear": { params: ClearParams; result: RewriteResult };
+  /** A page of messages. */
+  "context/getHistory": { params: GetHistoryParams; result: GetHistoryResult };
+  /** A page of the whole log, control records included. */
+  "context/getRecords": { params: GetRecordsParams; result: GetRecordsResult };
+  /** Lists the earlier logs of the session, newest first. */
+  "context/listTimelines": { params: ListTimelinesParams; result: ListTimelinesResult };
+  /** Makes a timeline the live log again, byte for byte; the present log becomes a timeline. */
+  "context/restoreTimeline": { params: RestoreTimelineParams; result: RewriteResult };
+  /** Puts a summary in the place of the older messages. */
+  "context/compact": { params: CompactParams; result: CompactResult };
+  /** What a summariser would be asked. */
+  "context/prepareCompaction": { params: PrepareCompactionParams; result: PrepareCompactionResult };
+  /** Leaves a note to the self of a checkpoint. */
+  "context/sendDMail": { params: SendDMailParams; result: SendDMailResult };
+  /** Reverts to the checkpoint of the pending D-Mail and puts the note there, as one step. */
+  "context/deliverDMail": { params: DeliverDMailParams; result: DeliverDMailResult };
+  /** Drops the pending D-Mail. */
+  "context/cancelDMail": { params: CancelDMailParams; result: HeadResult };
+  /** Finds messages of one session. */
+  "context/search": { params: SearchParams; result: SearchResult };
+  /** What two states of the context have in common, and what not. */
+  "context/diff": { params: DiffParams; result: DiffResult };
+}
+
+/** Notifications of the client. */
+export interface ClientNotifications {
+  /** The client has read the result. */
+  "initialized": InitializedParams;
+  /** Ends the process. */
+  "exit": ExitParams;
+  /** A request is no longer wanted. */
+  "$/cancelRequest": CancelParams;
+  /** How much `$/logTrace` is to tell. */
+  "$/setTrace": SetTraceParams;
+}
+
+/** Requests of the server. */
+export interface ClientRequests {
+  /** Asks a client that owns a model for a summary. */
+  "context/summarize": { params: SummarizeParams; result: SummarizeResult };
+}
+
+/** Notifications of the server. */
+export interface Notifications {
+  /** The log of an open session changed. */
+  "context/didChange": ContextDidChange;
+  /** Something about an open session other than its log changed. */
+  "session/didChange": SessionDidChange;
+  /** Opening a session found damage and mended it. */
+  "session/didRecover": SessionDidRecover;
+  /** The context passed the trigger; sent once a crossing. */
+  "context/compactionSuggested": CompactionSuggested;
+  /** Something worth knowing that stops nothing. */
+  "session/warning": SessionWarning;
+  /** How far the work of a request has come. */
+  "$/progress": ProgressParams;
+  /** What the server is doing, where `$/setTrace` asked for it. */
+  "$/logTrace": LogTraceParams;
+}
+
+/** The code of every kind of error. */
+export const ERROR_CODES = {
+  /** What arrived is not JSON. */
+  parseError: -32700,
+  /** JSON, but no request that can be taken here and now. */
+  invalidRequest: -32600,
+  /** No method of that name. */
+  methodNotFound: -32601,
+  /** The params do not fit the method; every misfit is named. */
+  invalidParams: -32602,
+  /** A fault of the server; details are in its log only. */
+  internalError: -32603,
+  /** Sent before `initialize`. */
+  notInitialized: -32002,
+  /** Cancelled; nothing was written. */
+  cancelled: -32800,
+  /** The log is not at the head (or cursor) the request names. */
+  contentModified: -32801,
+  /** No such session. */
+  sessionNotFound: 4001,
+  /** The present log has no such checkpoint. */
+  checkpointNotFound: 4002,
+  /** Another process writes to the session. */
+  sessionLocked: 4003,
+  /** The session is open to look at, not to change. */
+  readOnly: 4004,
+  /** The operating system refused; nothing was changed. */
+  storageFailure: 4005,
+  /** No usable summary could be had; nothing was changed. */
+  compactionFailed: 4006,
+  /** A D-Mail is pending already. */
+  dmailPending: 4007,
+  /** No D-Mail is pending. */
+  noPendingDMail: 4008,
+  /** The session has no such timeline. */
+  timelineNotFound: 4009,
+  /** The session id does not have the allowed form. */
+  invalidSessionId: 4010,
+  /** Over a limit that `initialize` announced. */
+  tooLarge: 4011,
+  /** The server cannot take more right now. */
+  overloaded: 4012,
+  /** The session exists, but is not open on this connection. */
+  sessionNotOpen: 4013,
+  /** Stored data is damaged where it cannot be worked around. */
+  corrupted: 4014,
+  /** A program that takes no lock changed the log; `session/reload` takes its state over. */
+  externallyModified: 4015,
+  /** The session id is taken. */
+  sessionExists: 4016,
+  /** The client speaks another version of the protocol. */
+  protocolVersion: 4017,
+} as const;
+
+export type ErrorKind = keyof typeof ERROR_CODES;

@@ -1,0 +1,1726 @@
+// Generated from timeleap_protocol.methods by `python -m timeleap_protocol.generate`. Do not edit.
+
+/** The shapes of the wire protocol. */
+
+/** What this process may do with the session changed. */
+export interface AccessChanged {
+  sessionId: string;
+  /** The same as in the reply to the request that caused it. */
+  head: string;
+  cause: Cause;
+  kind: "accessChanged";
+  access: "owner" | "attached" | "readOnly";
+}
+
+/** `context/appendMessage`. */
+export interface AppendMessageParams {
+  /** Room for extensions; carries no meaning in this protocol. */
+  _meta?: { [member: string]: unknown };
+  /** Asks for `$/progress` under this token. */
+  workDoneToken?: string | number;
+  /** Accepted for LSP's sake; results always come whole. */
+  partialResultToken?: string | number;
+  /** The session. */
+  sessionId: string;
+  /** Refuse with `contentModified` unless this is the present head. */
+  expectedHead?: string;
+  /** Makes the request safe to retry: a repeat changes nothing and gets the stored result. */
+  requestId?: string;
+  /** One message; this or `messages`. */
+  message?: Message;
+  /** Several, appended all or none; this or `message`. */
+  messages?: Message[];
+}
+
+/** Where the messages went and what the context amounts to now. */
+export interface AppendMessageResult {
+  /** The log's head after the request. */
+  head: string;
+  /** Present when this answers a repeated `requestId`; then nothing was changed and `head` is the present one. */
+  duplicate?: true;
+  /** Of the first message appended. */
+  firstIndex: number;
+  messageCount: number;
+  tokenCountWithPending: number;
+  shouldCompact: boolean;
+}
+
+/** What the user allowed to run unasked. */
+export interface Approval {
+  /** Everything is approved. */
+  yolo: boolean;
+  afk: boolean;
+  /** Sorted. */
+  autoApproveActions: string[];
+  /** Whether the state on disk carries a valid seal. */
+  sealed: boolean;
+  changedAt?: string;
+  changedBy?: string;
+}
+
+/** Other things may run unasked now. */
+export interface ApprovalChanged {
+  sessionId: string;
+  /** The same as in the reply to the request that caused it. */
+  head: string;
+  cause: Cause;
+  kind: "approvalChanged";
+  approval: Approval;
+}
+
+/** The approvals after a change. */
+export interface ApprovalResult {
+  /** The log's head after the request. */
+  head: string;
+  /** Present when this answers a repeated `requestId`; then nothing was changed and `head` is the present one. */
+  duplicate?: true;
+  approval: Approval;
+}
+
+/** The session was archived. */
+export interface Archived {
+  sessionId: string;
+  /** The same as in the reply to the request that caused it. */
+  head: string;
+  cause: Cause;
+  kind: "archived";
+}
+
+/** A sound. */
+export interface AudioPart {
+  type: "audio_url";
+  audio_url: MediaUrl;
+}
+
+/** When the context counts as full. */
+export interface Budget {
+  /** Tokens; null: no trigger. */
+  maxContextSize: number | null;
+  reservedContextSize: number;
+  triggerRatio: number;
+}
+
+/** `context/cancelDMail`. */
+export interface CancelDMailParams {
+  /** Room for extensions; carries no meaning in this protocol. */
+  _meta?: { [member: string]: unknown };
+  /** Asks for `$/progress` under this token. */
+  workDoneToken?: string | number;
+  /** Accepted for LSP's sake; results always come whole. */
+  partialResultToken?: string | number;
+  /** The session. */
+  sessionId: string;
+  /** Refuse with `contentModified` unless this is the present head. */
+  expectedHead?: string;
+  /** Makes the request safe to retry: a repeat changes nothing and gets the stored result. */
+  requestId?: string;
+}
+
+/** `$/cancelRequest`. */
+export interface CancelParams {
+  /** Of the request that is no longer wanted. */
+  id: string | number;
+}
+
+/** Whose request caused a notification; empty where none did. */
+export interface Cause {
+  requestId?: string;
+  /** The `clientInfo.name` of the requesting connection. */
+  client?: string;
+}
+
+/** A named point of the log that can be reverted to. */
+export interface Checkpoint {
+  /** Counts up by one; starts again lower after a revert. */
+  id: number;
+  /** Never used twice in a session. */
+  uid: string;
+  label?: string;
+  /** Absent for checkpoints the original program wrote. */
+  createdAt?: string;
+  /** Messages before it. */
+  messageCount: number;
+  /** The token count at it. */
+  tokenCount: number;
+  /** The first 120 characters of the message that follows. */
+  preview?: string;
+}
+
+/** A checkpoint was written. */
+export interface CheckpointCreated {
+  sessionId: string;
+  /** The same as in the reply to the request that caused it. */
+  head: string;
+  cause: Cause;
+  kind: "checkpointCreated";
+  checkpoint: Checkpoint;
+}
+
+/** `context/checkpoint`. */
+export interface CheckpointParams {
+  /** Room for extensions; carries no meaning in this protocol. */
+  _meta?: { [member: string]: unknown };
+  /** Asks for `$/progress` under this token. */
+  workDoneToken?: string | number;
+  /** Accepted for LSP's sake; results always come whole. */
+  partialResultToken?: string | number;
+  /** The session. */
+  sessionId: string;
+  /** Refuse with `contentModified` unless this is the present head. */
+  expectedHead?: string;
+  /** Makes the request safe to retry: a repeat changes nothing and gets the stored result. */
+  requestId?: string;
+  label?: string;
+  /** Whether a user message that tells the model of the checkpoint follows it, as one step. Default: false. */
+  addUserMessage?: boolean;
+}
+
+/** The checkpoint that was written. */
+export interface CheckpointResult {
+  /** The log's head after the request. */
+  head: string;
+  /** Present when this answers a repeated `requestId`; then nothing was changed and `head` is the present one. */
+  duplicate?: true;
+  checkpoint: Checkpoint;
+}
+
+/** `context/clear`. */
+export interface ClearParams {
+  /** Room for extensions; carries no meaning in this protocol. */
+  _meta?: { [member: string]: unknown };
+  /** Asks for `$/progress` under this token. */
+  workDoneToken?: string | number;
+  /** Accepted for LSP's sake; results always come whole. */
+  partialResultToken?: string | number;
+  /** The session. */
+  sessionId: string;
+  /** Refuse with `contentModified` unless this is the present head. */
+  expectedHead?: string;
+  /** Makes the request safe to retry: a repeat changes nothing and gets the stored result. */
+  requestId?: string;
+  /** Say what would happen, and change nothing. Default: false. */
+  dryRun?: boolean;
+  /** Default: true. */
+  keepSystemPrompt?: boolean;
+}
+
+/** The log was emptied. */
+export interface Cleared {
+  sessionId: string;
+  /** The same as in the reply to the request that caused it. */
+  head: string;
+  cause: Cause;
+  /** The timeline the log before it became. */
+  timelineId: string;
+  removed: Removed;
+  /** After it. */
+  context: ContextSummary;
+  kind: "cleared";
+}
+
+/** The client capabilities that matter here. */
+export interface ClientCapabilities {
+  experimental?: ClientExperimental | null;
+}
+
+/** `capabilities.experimental` of a client. */
+export interface ClientExperimental {
+  timeleap?: ClientTimeleap | null;
+}
+
+/** Who is calling. */
+export interface ClientInfo {
+  name: string;
+  version?: string | null;
+}
+
+/** `capabilities.experimental.timeleap` of a client. */
+export interface ClientTimeleap {
+  /** Refused with `protocolVersion` if it is another than the server's. */
+  protocolVersion?: number | null;
+  /** Whether the client answers `context/summarize`. */
+  summarize?: boolean | null;
+}
+
+/** `context/compact`. */
+export interface CompactParams {
+  /** Room for extensions; carries no meaning in this protocol. */
+  _meta?: { [member: string]: unknown };
+  /** Asks for `$/progress` under this token. */
+  workDoneToken?: string | number;
+  /** Accepted for LSP's sake; results always come whole. */
+  partialResultToken?: string | number;
+  /** The session. */
+  sessionId: string;
+  /** Refuse with `contentModified` unless this is the present head. */
+  expectedHead?: string;
+  /** Makes the request safe to retry: a repeat changes nothing and gets the stored result. */
+  requestId?: string;
+  /** Say what would happen, and change nothing. Default: false. */
+  dryRun?: boolean;
+  /** User and assistant messages at the end that stay as they are. Default: the session's setting. */
+  maxPreservedMessages?: number;
+  /** What the summary should pay attention to. */
+  customInstruction?: string;
+  /** Default: `auto`. */
+  summarizer?: "auto" | "client" | "server" | "builtin";
+  /** A summary the caller has made; nobody else is asked then. */
+  summary?: string;
+}
+
+/** What a compaction did, or (dry run) would do. */
+export interface CompactResult {
+  /** The log's head after the request. */
+  head: string;
+  /** Present when this answers a repeated `requestId`; then nothing was changed and `head` is the present one. */
+  duplicate?: true;
+  compacted: boolean;
+  /** Why not, where `compacted` is false. */
+  reason?: string;
+  /** The timeline the log before it became. */
+  timelineId?: string;
+  summary?: string;
+  removedMessages: number;
+  preservedMessages: number;
+  /** Pending tokens included. */
+  tokenCountBefore: number;
+  tokenCountAfter: number;
+  /** After it. */
+  context: ContextSummary;
+}
+
+/** A summary took the place of the older messages. */
+export interface Compacted {
+  sessionId: string;
+  /** The same as in the reply to the request that caused it. */
+  head: string;
+  cause: Cause;
+  /** The timeline the log before it became. */
+  timelineId: string;
+  removed: Removed;
+  /** After it. */
+  context: ContextSummary;
+  kind: "compacted";
+}
+
+/** `context/compactionSuggested`: the context passed the trigger; sent once a crossing. */
+export interface CompactionSuggested {
+  sessionId: string;
+  tokenCountWithPending: number;
+  maxContextSize?: number;
+}
+
+/** `context/didChange`: the log of a session changed. */
+export type ContextDidChange = MessagesAppended | CheckpointCreated | Reverted | Cleared | Compacted | TimelineRestored | DMailDelivered | TokenCountUpdated | SystemPromptSet | ExternalChange;
+
+/** What a log amounts to. */
+export interface ContextSummary {
+  messageCount: number;
+  /** The model's last reported usage. */
+  tokenCount: number;
+  /** `tokenCount` and an estimate of what came after it. */
+  tokenCountWithPending: number;
+  /** The id the next checkpoint will have. */
+  nCheckpoints: number;
+  /** The newest 50, oldest first. */
+  checkpoints: Checkpoint[];
+  /** How many older ones are not listed. */
+  checkpointsOmitted: number;
+  systemPrompt: string | null;
+  logBytes: number;
+  timelines: number;
+  shouldCompact: boolean;
+}
+
+/** A D-Mail is pending, or none is any more. */
+export interface DMailChanged {
+  sessionId: string;
+  /** The same as in the reply to the request that caused it. */
+  head: string;
+  cause: Cause;
+  kind: "dmailChanged";
+  pendingDMail: PendingDMail | null;
+}
+
+/** A D-Mail arrived in the past. */
+export interface DMailDelivered {
+  sessionId: string;
+  /** The same as in the reply to the request that caused it. */
+  head: string;
+  cause: Cause;
+  /** The timeline the log before it became. */
+  timelineId: string;
+  removed: Removed;
+  /** After it. */
+  context: ContextSummary;
+  kind: "dmailDelivered";
+  /** The new checkpoint before the note. */
+  checkpoint?: Checkpoint;
+}
+
+/** The session went to the trash. */
+export interface Deleted {
+  sessionId: string;
+  /** The same as in the reply to the request that caused it. */
+  head: string;
+  cause: Cause;
+  kind: "deleted";
+}
+
+/** `context/deliverDMail`. */
+export interface DeliverDMailParams {
+  /** Room for extensions; carries no meaning in this protocol. */
+  _meta?: { [member: string]: unknown };
+  /** Asks for `$/progress` under this token. */
+  workDoneToken?: string | number;
+  /** Accepted for LSP's sake; results always come whole. */
+  partialResultToken?: string | number;
+  /** The session. */
+  sessionId: string;
+  /** Refuse with `contentModified` unless this is the present head. */
+  expectedHead?: string;
+  /** Makes the request safe to retry: a repeat changes nothing and gets the stored result. */
+  requestId?: string;
+  /** Say what would happen, and change nothing. Default: false. */
+  dryRun?: boolean;
+}
+
+/** What the delivery of a D-Mail did, or (dry run) would do. */
+export interface DeliverDMailResult {
+  /** The log's head after the request. */
+  head: string;
+  /** Present when this answers a repeated `requestId`; then nothing was changed and `head` is the present one. */
+  duplicate?: true;
+  /** The timeline the log before it became; absent in a dry run. */
+  timelineId?: string;
+  removed: Removed;
+  /** After it. */
+  context: ContextSummary;
+  /** The new checkpoint before the note; absent in a dry run. */
+  checkpoint?: Checkpoint;
+}
+
+/** `context/diff`. */
+export interface DiffParams {
+  /** Room for extensions; carries no meaning in this protocol. */
+  _meta?: { [member: string]: unknown };
+  /** Asks for `$/progress` under this token. */
+  workDoneToken?: string | number;
+  /** Accepted for LSP's sake; results always come whole. */
+  partialResultToken?: string | number;
+  /** The session. */
+  sessionId: string;
+  from: DiffPoint;
+  to: DiffPoint;
+}
+
+/** One side of a comparison: a checkpoint, a timeline, or (empty) the present. */
+export interface DiffPoint {
+  checkpointUid?: string;
+  timelineId?: string;
+}
+
+/** How two states of a context differ. */
+export interface DiffResult {
+  /** Messages that both begin with. */
+  common: number;
+  removed: IndexedMessage[];
+  added: IndexedMessage[];
+  tokens: DiffTokens;
+}
+
+/** Token counts of the two sides of a comparison. */
+export interface DiffTokens {
+  from: number;
+  to: number;
+}
+
+/** `rpc.discover`. */
+export interface DiscoverParams {
+}
+
+/** An OpenRPC document. */
+export type DiscoverResult = { [member: string]: unknown };
+
+/** Nothing to tell. */
+export interface EmptyResult {
+  /** Present when this answers a repeated `requestId`; then nothing was changed. */
+  duplicate?: true;
+}
+
+/** What an error says to programs. Members beyond these depend on the kind. */
+export interface ErrorData {
+  /** Stable; the list may grow. */
+  kind: string;
+  /** Whether the same request may succeed later. */
+  retryable: boolean;
+  /** With `invalidParams`. */
+  errors?: FieldError[];
+  /** With `contentModified`: the present one. */
+  head?: string;
+  /** With `sessionLocked`. */
+  owner?: Owner;
+  [member: string]: unknown;
+}
+
+/** The `error` of a reply. */
+export interface ErrorObject {
+  code: number;
+  message: string;
+  data: ErrorData;
+}
+
+/** `exit`. */
+export interface ExitParams {
+}
+
+/** What an export wrote. */
+export interface ExportResult {
+  path: string;
+  bytes: number;
+  losses: Loss[];
+}
+
+/** A followed log was changed by a program that is not attached. */
+export interface ExternalChange {
+  sessionId: string;
+  /** The same as in the reply to the request that caused it. */
+  head: string;
+  cause: Cause;
+  kind: "external";
+}
+
+/** One misfit of params. */
+export interface FieldError {
+  /** The path of wire names and list positions; empty for the params as a whole. */
+  loc: (string | number)[];
+  msg: string;
+  type: string;
+}
+
+/** The function a model wants to be called, and with what. */
+export interface FunctionCall {
+  name: string;
+  /** JSON text, as the model produced it. */
+  arguments?: string | null;
+}
+
+/** `context/getHistory`. A range, a checkpoint or a cursor; without any, the whole history. */
+export interface GetHistoryParams {
+  /** Room for extensions; carries no meaning in this protocol. */
+  _meta?: { [member: string]: unknown };
+  /** Asks for `$/progress` under this token. */
+  workDoneToken?: string | number;
+  /** Accepted for LSP's sake; results always come whole. */
+  partialResultToken?: string | number;
+  /** `nextCursor` of the page before. */
+  cursor?: string;
+  /** The most entries to return. */
+  limit?: number;
+  /** The session. */
+  sessionId: string;
+  /** First message index. Default: 0. */
+  from?: number;
+  /** The index after the last. Default: the end. */
+  to?: number;
+  /** The messages between this checkpoint and the next. */
+  checkpointUid?: string;
+  /** Default: `asc`, oldest first. */
+  order?: "asc" | "desc";
+  /** End the page before it is larger; at least one message comes. Default: 4 MiB. */
+  maxBytes?: number;
+  /** Of this timeline instead of the live log. */
+  timelineId?: string;
+}
+
+/** A page of the history. */
+export interface GetHistoryResult {
+  messages: HistoryMessage[];
+  nextCursor?: string;
+}
+
+/** `context/getRecords`. */
+export interface GetRecordsParams {
+  /** Room for extensions; carries no meaning in this protocol. */
+  _meta?: { [member: string]: unknown };
+  /** Asks for `$/progress` under this token. */
+  workDoneToken?: string | number;
+  /** Accepted for LSP's sake; results always come whole. */
+  partialResultToken?: string | number;
+  /** The session. */
+  sessionId: string;
+  /** First line. Default: 0. */
+  from?: number;
+  limit?: number;
+  /** Of this timeline instead of the live log. */
+  timelineId?: string;
+}
+
+/** Lines of the log, control records included. */
+export interface GetRecordsResult {
+  records: LogRecord[];
+  /** `from` of the next page. */
+  next?: number;
+}
+
+/** Only the head. */
+export interface HeadResult {
+  /** The log's head after the request. */
+  head: string;
+  /** Present when this answers a repeated `requestId`; then nothing was changed and `head` is the present one. */
+  duplicate?: true;
+}
+
+/** A message of a history page. */
+export interface HistoryMessage {
+  index: number;
+  message: Message;
+  meta?: MessageMeta;
+}
+
+/** An image. */
+export interface ImagePart {
+  type: "image_url";
+  image_url: MediaUrl;
+}
+
+/** The new session, open. */
+export interface ImportResult {
+  /** The log's head after the request. */
+  head: string;
+  /** Present when this answers a repeated `requestId`; then nothing was changed and `head` is the present one. */
+  duplicate?: true;
+  sessionId: string;
+  title: string | null;
+  path: string;
+  /** URI. */
+  workspace?: string;
+  archived: boolean;
+  access: "owner" | "attached" | "readOnly";
+  context: ContextSummary;
+  budget: Budget;
+  approval: Approval;
+  dynamicSubagents: Subagent[];
+  pendingDMail: PendingDMail | null;
+  warnings: StateWarning[];
+  losses: Loss[];
+}
+
+/** A message and its place in the history. */
+export interface IndexedMessage {
+  index: number;
+  message: Message;
+}
+
+/** What a client may set for its connection. Unknown members (`model_extra`) become a warning. */
+export interface InitializationOptions {
+  /** Directory of the store. */
+  home?: string;
+  /** `disk` (default): a reply means synced. `os`: survives a kill, not a power loss. */
+  durability?: "disk" | "os";
+  /** Tokens; null (default): compaction is never suggested. */
+  maxContextSize?: number | null;
+  /** Default: 50000. */
+  reservedContextSize?: number;
+  /** Default: 0.85. */
+  triggerRatio?: number;
+  /** Default: 2. */
+  maxPreservedMessages?: number;
+  retention?: Retention;
+  summarizer?: SummarizerOptions;
+  /** On a connection to an owner's socket: the token of the owner record. */
+  token?: string;
+  [member: string]: unknown;
+}
+
+/** `initialize`: LSP's params, all optional. */
+export interface InitializeParams {
+  /** The server exits when this process no longer lives. */
+  processId?: number | null;
+  clientInfo?: ClientInfo | null;
+  capabilities?: ClientCapabilities | null;
+  initializationOptions?: InitializationOptions | null;
+  trace?: "off" | "messages" | "verbose" | null;
+}
+
+/** What the server is and can. */
+export interface InitializeResult {
+  capabilities: ServerCapabilities;
+  serverInfo: ServerInfo;
+}
+
+/** `initialized`. */
+export interface InitializedParams {
+}
+
+/** Whether an action may run unasked, and why. */
+export interface IsApprovedResult {
+  approved: boolean;
+  reason: "yolo" | "autoApprove" | "notApproved";
+}
+
+/** What the server takes at most. */
+export interface Limits {
+  maxFrameBytes: number;
+  maxMessageBytes: number;
+  maxDepth: number;
+  maxInFlight: number;
+  maxPage: number;
+}
+
+/** `context/listCheckpoints`. */
+export interface ListCheckpointsParams {
+  /** Room for extensions; carries no meaning in this protocol. */
+  _meta?: { [member: string]: unknown };
+  /** Asks for `$/progress` under this token. */
+  workDoneToken?: string | number;
+  /** Accepted for LSP's sake; results always come whole. */
+  partialResultToken?: string | number;
+  /** `nextCursor` of the page before. */
+  cursor?: string;
+  /** The most entries to return. */
+  limit?: number;
+  /** The session. */
+  sessionId: string;
+  /** Default: `desc`, newest first. */
+  order?: "asc" | "desc";
+  /** Of this timeline instead of the live log. */
+  timelineId?: string;
+}
+
+/** Checkpoints. */
+export interface ListCheckpointsResult {
+  checkpoints: Checkpoint[];
+  nextCursor?: string;
+}
+
+/** `context/listTimelines`. */
+export interface ListTimelinesParams {
+  /** Room for extensions; carries no meaning in this protocol. */
+  _meta?: { [member: string]: unknown };
+  /** Asks for `$/progress` under this token. */
+  workDoneToken?: string | number;
+  /** Accepted for LSP's sake; results always come whole. */
+  partialResultToken?: string | number;
+  /** `nextCursor` of the page before. */
+  cursor?: string;
+  /** The most entries to return. */
+  limit?: number;
+  /** The session. */
+  sessionId: string;
+}
+
+/** Timelines, newest first. */
+export interface ListTimelinesResult {
+  timelines: Timeline[];
+  nextCursor?: string;
+}
+
+/** `context/listUsage`. */
+export interface ListUsageParams {
+  /** Room for extensions; carries no meaning in this protocol. */
+  _meta?: { [member: string]: unknown };
+  /** Asks for `$/progress` under this token. */
+  workDoneToken?: string | number;
+  /** Accepted for LSP's sake; results always come whole. */
+  partialResultToken?: string | number;
+  /** `nextCursor` of the page before. */
+  cursor?: string;
+  /** The most entries to return. */
+  limit?: number;
+  /** The session. */
+  sessionId: string;
+}
+
+/** The trail of token counts, oldest first. */
+export interface ListUsageResult {
+  usage: Usage[];
+  nextCursor?: string;
+}
+
+/** A line of the log. */
+export interface LogRecord {
+  /** 0-based in the file, blank lines counted. */
+  line: number;
+  record: { [member: string]: unknown };
+}
+
+/** `$/logTrace`. */
+export interface LogTraceParams {
+  message: string;
+  verbose?: string;
+}
+
+/** Something an export or import could not carry over. */
+export interface Loss {
+  kind: string;
+  message: string;
+}
+
+/** A message that matches a search. */
+export interface Match {
+  index: number;
+  /** Absent for the live log. */
+  timelineId?: string;
+  /** Start and end of each match, in UTF-16 units of the message's text. */
+  ranges: ([number, number])[];
+}
+
+/** Where the data of a media part is: a URL, often a `data:` one. */
+export interface MediaUrl {
+  url: string;
+  id?: string | null;
+}
+
+/** One message of the conversation. Members beyond these are kept, and so is the order of all. */
+export interface Message {
+  /** `user`, `assistant`, `tool`, `system` or another one; never beginning with `_`. */
+  role: string;
+  /** Text, or parts. */
+  content?: string | (TextPart | ThinkPart | ImagePart | AudioPart | VideoPart | OtherPart)[] | null;
+  name?: string | null;
+  /** The calls an assistant's message asks for. */
+  tool_calls?: ToolCall[] | null;
+  /** In a tool's message: the call it answers. */
+  tool_call_id?: string | null;
+  /** Whether the message is still being written. */
+  partial?: boolean | null;
+  [member: string]: unknown;
+}
+
+/** What is known about a message beside itself. */
+export interface MessageMeta {
+  /** Of the request that appended it. */
+  requestId?: string;
+}
+
+/** Messages came. */
+export interface MessagesAppended {
+  sessionId: string;
+  /** The same as in the reply to the request that caused it. */
+  head: string;
+  cause: Cause;
+  kind: "messagesAppended";
+  firstIndex: number;
+  count: number;
+}
+
+/** What a method takes. */
+export interface MethodCapability {
+  params: string[];
+}
+
+/** A part of a type this version does not know; it is kept as it is. */
+export interface OtherPart {
+  type: string;
+  [member: string]: unknown;
+}
+
+/** The process that writes to a session. */
+export interface Owner {
+  pid: number;
+  host: string;
+  since: string;
+}
+
+/** Where a forked session came from. */
+export interface Parent {
+  sessionId: string;
+  /** Absent when the whole history was taken. */
+  checkpointUid?: string;
+}
+
+/** A note to an earlier self that waits for delivery. */
+export interface PendingDMail {
+  checkpointId: number;
+  checkpointUid: string;
+  message: string;
+}
+
+/** `context/prepareCompaction`. */
+export interface PrepareCompactionParams {
+  /** Room for extensions; carries no meaning in this protocol. */
+  _meta?: { [member: string]: unknown };
+  /** Asks for `$/progress` under this token. */
+  workDoneToken?: string | number;
+  /** Accepted for LSP's sake; results always come whole. */
+  partialResultToken?: string | number;
+  /** The session. */
+  sessionId: string;
+  maxPreservedMessages?: number;
+  customInstruction?: string;
+}
+
+/** What a summariser would be asked. */
+export interface PrepareCompactionResult {
+  systemPrompt: string;
+  /** Null when there is nothing to compact. */
+  prompt: Message | null;
+  /** Index of the first message that would stay; 0 when there is nothing to compact. */
+  preservedFrom: number;
+}
+
+/** `$/progress`: how far the work of a request with a `workDoneToken` has come. */
+export interface ProgressParams {
+  token: string | number;
+  value: WorkDoneBegin | WorkDoneReport | WorkDoneEnd;
+}
+
+/** Bytes that were cut from a file, and why. */
+export interface Quarantined {
+  /** Where they are kept, relative to the session's directory. */
+  file: string;
+  offset: number;
+  bytes: number;
+  reason: string;
+}
+
+/** How much a change of the log took away; negative where it brought something back. */
+export interface Removed {
+  messages: number;
+  checkpoints: number;
+  tokens: number;
+}
+
+/** `context/restoreTimeline`. */
+export interface RestoreTimelineParams {
+  /** Room for extensions; carries no meaning in this protocol. */
+  _meta?: { [member: string]: unknown };
+  /** Asks for `$/progress` under this token. */
+  workDoneToken?: string | number;
+  /** Accepted for LSP's sake; results always come whole. */
+  partialResultToken?: string | number;
+  /** The session. */
+  sessionId: string;
+  /** Refuse with `contentModified` unless this is the present head. */
+  expectedHead?: string;
+  /** Makes the request safe to retry: a repeat changes nothing and gets the stored result. */
+  requestId?: string;
+  /** Say what would happen, and change nothing. Default: false. */
+  dryRun?: boolean;
+  timelineId: string;
+}
+
+/** How many timelines a session keeps. The newest one is always kept. */
+export interface Retention {
+  /** Default: 50. */
+  maxTimelines?: number;
+  /** Default: 2 GiB. */
+  maxTimelineBytes?: number;
+}
+
+/** `context/revertTo`. */
+export interface RevertToParams {
+  /** Room for extensions; carries no meaning in this protocol. */
+  _meta?: { [member: string]: unknown };
+  /** Asks for `$/progress` under this token. */
+  workDoneToken?: string | number;
+  /** Accepted for LSP's sake; results always come whole. */
+  partialResultToken?: string | number;
+  /** The session. */
+  sessionId: string;
+  /** Refuse with `contentModified` unless this is the present head. */
+  expectedHead?: string;
+  /** Makes the request safe to retry: a repeat changes nothing and gets the stored result. */
+  requestId?: string;
+  /** Say what would happen, and change nothing. Default: false. */
+  dryRun?: boolean;
+  /** The checkpoint that goes, with all after it; this or `checkpointUid`. */
+  checkpointId?: number;
+  /** The same, by uid. */
+  checkpointUid?: string;
+}
+
+/** The log went back to before a checkpoint. */
+export interface Reverted {
+  sessionId: string;
+  /** The same as in the reply to the request that caused it. */
+  head: string;
+  cause: Cause;
+  /** The timeline the log before it became. */
+  timelineId: string;
+  removed: Removed;
+  /** After it. */
+  context: ContextSummary;
+  kind: "reverted";
+  checkpointId: number;
+  checkpointUid: string;
+}
+
+/** What a change of the whole log did, or (dry run) would do. */
+export interface RewriteResult {
+  /** The log's head after the request. */
+  head: string;
+  /** Present when this answers a repeated `requestId`; then nothing was changed and `head` is the present one. */
+  duplicate?: true;
+  /** The timeline the log before it became; absent in a dry run. */
+  timelineId?: string;
+  removed: Removed;
+  /** After it. */
+  context: ContextSummary;
+}
+
+/** `context/search`. */
+export interface SearchParams {
+  /** Room for extensions; carries no meaning in this protocol. */
+  _meta?: { [member: string]: unknown };
+  /** Asks for `$/progress` under this token. */
+  workDoneToken?: string | number;
+  /** Accepted for LSP's sake; results always come whole. */
+  partialResultToken?: string | number;
+  /** `nextCursor` of the page before. */
+  cursor?: string;
+  /** The most entries to return. */
+  limit?: number;
+  /** The session. */
+  sessionId: string;
+  query: string;
+  /** Whether `query` is a regular expression. Default: false. */
+  regex?: boolean;
+  /** Whether to search timelines too. Default: true. */
+  timelines?: boolean;
+}
+
+/** Matches in one session. */
+export interface SearchResult {
+  matches: Match[];
+  nextCursor?: string;
+}
+
+/** `context/sendDMail`. */
+export interface SendDMailParams {
+  /** Room for extensions; carries no meaning in this protocol. */
+  _meta?: { [member: string]: unknown };
+  /** Asks for `$/progress` under this token. */
+  workDoneToken?: string | number;
+  /** Accepted for LSP's sake; results always come whole. */
+  partialResultToken?: string | number;
+  /** The session. */
+  sessionId: string;
+  /** Refuse with `contentModified` unless this is the present head. */
+  expectedHead?: string;
+  /** Makes the request safe to retry: a repeat changes nothing and gets the stored result. */
+  requestId?: string;
+  /** The checkpoint whose self gets the note; this or `checkpointUid`. */
+  checkpointId?: number;
+  /** The same, by uid. */
+  checkpointUid?: string;
+  /** The note. */
+  message: string;
+}
+
+/** The D-Mail that now waits. */
+export interface SendDMailResult {
+  /** The log's head after the request. */
+  head: string;
+  /** Present when this answers a repeated `requestId`; then nothing was changed and `head` is the present one. */
+  duplicate?: true;
+  pendingDMail: PendingDMail;
+}
+
+/** LSP's server capabilities; ours stand under `experimental`. */
+export interface ServerCapabilities {
+  experimental: ServerExperimental;
+}
+
+/** `capabilities.experimental` of the server. */
+export interface ServerExperimental {
+  timeleap: ServerTimeleap;
+}
+
+/** Who answers. */
+export interface ServerInfo {
+  name: "timeleap";
+  version: string;
+}
+
+/** What this server speaks: `capabilities.experimental.timeleap`. */
+export interface ServerTimeleap {
+  protocolVersion: 1;
+  methods: { [member: string]: MethodCapability };
+  notifications: string[];
+  clientRequests: string[];
+  limits: Limits;
+}
+
+/** `session/archive`. */
+export interface SessionArchiveParams {
+  /** Room for extensions; carries no meaning in this protocol. */
+  _meta?: { [member: string]: unknown };
+  /** Asks for `$/progress` under this token. */
+  workDoneToken?: string | number;
+  /** Accepted for LSP's sake; results always come whole. */
+  partialResultToken?: string | number;
+  /** The session. */
+  sessionId: string;
+  /** Refuse with `contentModified` unless this is the present head. */
+  expectedHead?: string;
+  /** Makes the request safe to retry: a repeat changes nothing and gets the stored result. */
+  requestId?: string;
+}
+
+/** `session/close`. */
+export interface SessionCloseParams {
+  /** Room for extensions; carries no meaning in this protocol. */
+  _meta?: { [member: string]: unknown };
+  /** Asks for `$/progress` under this token. */
+  workDoneToken?: string | number;
+  /** Accepted for LSP's sake; results always come whole. */
+  partialResultToken?: string | number;
+  /** The session. */
+  sessionId: string;
+}
+
+/** `session/delete`. */
+export interface SessionDeleteParams {
+  /** Room for extensions; carries no meaning in this protocol. */
+  _meta?: { [member: string]: unknown };
+  /** Asks for `$/progress` under this token. */
+  workDoneToken?: string | number;
+  /** Accepted for LSP's sake; results always come whole. */
+  partialResultToken?: string | number;
+  /** The session. */
+  sessionId: string;
+  /** Refuse with `contentModified` unless this is the present head. */
+  expectedHead?: string;
+  /** Makes the request safe to retry: a repeat changes nothing and gets the stored result. */
+  requestId?: string;
+}
+
+/** `session/didChange`: something about a session other than its log changed. */
+export type SessionDidChange = ApprovalChanged | SubagentsChanged | TitleChanged | Archived | Unarchived | Deleted | DMailChanged | AccessChanged;
+
+/** `session/didRecover`: opening a session found damage and mended it. */
+export interface SessionDidRecover {
+  sessionId: string;
+  quarantined: Quarantined[];
+  /** Bytes of an unfinished record or batch that were cut from the end of the log. */
+  cutBytes: number;
+}
+
+/** `session/export`. */
+export interface SessionExportParams {
+  /** Room for extensions; carries no meaning in this protocol. */
+  _meta?: { [member: string]: unknown };
+  /** Asks for `$/progress` under this token. */
+  workDoneToken?: string | number;
+  /** Accepted for LSP's sake; results always come whole. */
+  partialResultToken?: string | number;
+  /** The session. */
+  sessionId: string;
+  format: string;
+  /** Absolute path of the file to write. */
+  path: string;
+}
+
+/** `session/fork`. */
+export interface SessionForkParams {
+  /** Room for extensions; carries no meaning in this protocol. */
+  _meta?: { [member: string]: unknown };
+  /** Asks for `$/progress` under this token. */
+  workDoneToken?: string | number;
+  /** Accepted for LSP's sake; results always come whole. */
+  partialResultToken?: string | number;
+  /** The session. */
+  sessionId: string;
+  /** History up to and including this checkpoint; all of it if none is given. */
+  checkpointId?: number;
+  /** The same, by uid. */
+  checkpointUid?: string;
+  /** Generated if absent. */
+  newSessionId?: string;
+  title?: string;
+  /** Makes the request safe to retry. */
+  requestId?: string;
+}
+
+/** `session/getState`. */
+export interface SessionGetStateParams {
+  /** Room for extensions; carries no meaning in this protocol. */
+  _meta?: { [member: string]: unknown };
+  /** Asks for `$/progress` under this token. */
+  workDoneToken?: string | number;
+  /** Accepted for LSP's sake; results always come whole. */
+  partialResultToken?: string | number;
+  /** The session. */
+  sessionId: string;
+}
+
+/** `session/import`. */
+export interface SessionImportParams {
+  /** Room for extensions; carries no meaning in this protocol. */
+  _meta?: { [member: string]: unknown };
+  /** Asks for `$/progress` under this token. */
+  workDoneToken?: string | number;
+  /** Accepted for LSP's sake; results always come whole. */
+  partialResultToken?: string | number;
+  /** Absolute path of the file to read. */
+  path: string;
+  /** Recognised from the content if absent. */
+  format?: string;
+  /** Generated if absent. */
+  sessionId?: string;
+  /** Makes the request safe to retry. */
+  requestId?: string;
+}
+
+/** A session in a list. */
+export interface SessionInfo {
+  sessionId: string;
+  title: string | null;
+  path: string;
+  /** URI. */
+  workspace?: string;
+  createdAt: string;
+  updatedAt: string;
+  archived: boolean;
+  messageCount: number;
+  tokenCount: number;
+  parent?: Parent;
+  owner?: Owner;
+}
+
+/** `session/isApproved`. */
+export interface SessionIsApprovedParams {
+  /** Room for extensions; carries no meaning in this protocol. */
+  _meta?: { [member: string]: unknown };
+  /** Asks for `$/progress` under this token. */
+  workDoneToken?: string | number;
+  /** Accepted for LSP's sake; results always come whole. */
+  partialResultToken?: string | number;
+  /** The session. */
+  sessionId: string;
+  action: string;
+}
+
+/** `session/list`. */
+export interface SessionListParams {
+  /** Room for extensions; carries no meaning in this protocol. */
+  _meta?: { [member: string]: unknown };
+  /** Asks for `$/progress` under this token. */
+  workDoneToken?: string | number;
+  /** Accepted for LSP's sake; results always come whole. */
+  partialResultToken?: string | number;
+  /** `nextCursor` of the page before. */
+  cursor?: string;
+  /** The most entries to return. */
+  limit?: number;
+  /** Default: false. */
+  includeArchived?: boolean;
+  /** Looked for in title and id. */
+  query?: string;
+  /** Only sessions of this workspace (URI). */
+  workspace?: string;
+}
+
+/** Sessions, newest change first. */
+export interface SessionListResult {
+  sessions: SessionInfo[];
+  nextCursor?: string;
+}
+
+/** `session/listTrash`. */
+export interface SessionListTrashParams {
+  /** Room for extensions; carries no meaning in this protocol. */
+  _meta?: { [member: string]: unknown };
+  /** Asks for `$/progress` under this token. */
+  workDoneToken?: string | number;
+  /** Accepted for LSP's sake; results always come whole. */
+  partialResultToken?: string | number;
+  /** `nextCursor` of the page before. */
+  cursor?: string;
+  /** The most entries to return. */
+  limit?: number;
+}
+
+/** A message that matches a search over the store. */
+export interface SessionMatch {
+  sessionId: string;
+  index: number;
+  /** Absent for the live log. */
+  timelineId?: string;
+  /** Start and end of each match, in UTF-16 units of the message's text. */
+  ranges: ([number, number])[];
+}
+
+/** `session/open`. */
+export interface SessionOpenParams {
+  /** Room for extensions; carries no meaning in this protocol. */
+  _meta?: { [member: string]: unknown };
+  /** Asks for `$/progress` under this token. */
+  workDoneToken?: string | number;
+  /** Accepted for LSP's sake; results always come whole. */
+  partialResultToken?: string | number;
+  /** Generated if absent. */
+  sessionId?: string;
+  /** Absolute path of an existing session directory, the original program's included. */
+  path?: string;
+  /** Whether an unknown `sessionId` makes a new session. Default: true. */
+  create?: boolean;
+  /** Default: `write`; `readOnly` for a `path` outside the store. */
+  access?: "write" | "readOnly";
+  /** Whether to go through the owner when another process owns the session. Default: true. */
+  attach?: boolean;
+  /** Used on creation only. */
+  title?: string;
+  /** Used on creation only. */
+  systemPrompt?: string;
+  /** URI; used on creation only. */
+  workspace?: string;
+  /** `turn`: a checkpoint before each user message that starts a turn. Stays until set otherwise. */
+  autoCheckpoint?: "off" | "turn";
+  /** Makes the creation safe to retry. */
+  requestId?: string;
+}
+
+/** `session/putSubagent`. */
+export interface SessionPutSubagentParams {
+  /** Room for extensions; carries no meaning in this protocol. */
+  _meta?: { [member: string]: unknown };
+  /** Asks for `$/progress` under this token. */
+  workDoneToken?: string | number;
+  /** Accepted for LSP's sake; results always come whole. */
+  partialResultToken?: string | number;
+  /** The session. */
+  sessionId: string;
+  /** Refuse with `contentModified` unless this is the present head. */
+  expectedHead?: string;
+  /** Makes the request safe to retry: a repeat changes nothing and gets the stored result. */
+  requestId?: string;
+  /** A sub-agent of this name is replaced. */
+  name: string;
+  systemPrompt: string;
+}
+
+/** `session/reload`. */
+export interface SessionReloadParams {
+  /** Room for extensions; carries no meaning in this protocol. */
+  _meta?: { [member: string]: unknown };
+  /** Asks for `$/progress` under this token. */
+  workDoneToken?: string | number;
+  /** Accepted for LSP's sake; results always come whole. */
+  partialResultToken?: string | number;
+  /** The session. */
+  sessionId: string;
+}
+
+/** `session/removeSubagent`. */
+export interface SessionRemoveSubagentParams {
+  /** Room for extensions; carries no meaning in this protocol. */
+  _meta?: { [member: string]: unknown };
+  /** Asks for `$/progress` under this token. */
+  workDoneToken?: string | number;
+  /** Accepted for LSP's sake; results always come whole. */
+  partialResultToken?: string | number;
+  /** The session. */
+  sessionId: string;
+  /** Refuse with `contentModified` unless this is the present head. */
+  expectedHead?: string;
+  /** Makes the request safe to retry: a repeat changes nothing and gets the stored result. */
+  requestId?: string;
+  name: string;
+}
+
+/** `session/search`. */
+export interface SessionSearchParams {
+  /** Room for extensions; carries no meaning in this protocol. */
+  _meta?: { [member: string]: unknown };
+  /** Asks for `$/progress` under this token. */
+  workDoneToken?: string | number;
+  /** Accepted for LSP's sake; results always come whole. */
+  partialResultToken?: string | number;
+  /** `nextCursor` of the page before. */
+  cursor?: string;
+  /** The most entries to return. */
+  limit?: number;
+  query: string;
+  /** Whether `query` is a regular expression. Default: false. */
+  regex?: boolean;
+  /** Whether to search timelines too. Default: true. */
+  timelines?: boolean;
+}
+
+/** Matches over the store. */
+export interface SessionSearchResult {
+  matches: SessionMatch[];
+  nextCursor?: string;
+}
+
+/** `session/setAutoApprove`. */
+export interface SessionSetAutoApproveParams {
+  /** Room for extensions; carries no meaning in this protocol. */
+  _meta?: { [member: string]: unknown };
+  /** Asks for `$/progress` under this token. */
+  workDoneToken?: string | number;
+  /** Accepted for LSP's sake; results always come whole. */
+  partialResultToken?: string | number;
+  /** The session. */
+  sessionId: string;
+  /** Refuse with `contentModified` unless this is the present head. */
+  expectedHead?: string;
+  /** Makes the request safe to retry: a repeat changes nothing and gets the stored result. */
+  requestId?: string;
+  action: string;
+  enabled: boolean;
+}
+
+/** `session/setTitle`. */
+export interface SessionSetTitleParams {
+  /** Room for extensions; carries no meaning in this protocol. */
+  _meta?: { [member: string]: unknown };
+  /** Asks for `$/progress` under this token. */
+  workDoneToken?: string | number;
+  /** Accepted for LSP's sake; results always come whole. */
+  partialResultToken?: string | number;
+  /** The session. */
+  sessionId: string;
+  /** Refuse with `contentModified` unless this is the present head. */
+  expectedHead?: string;
+  /** Makes the request safe to retry: a repeat changes nothing and gets the stored result. */
+  requestId?: string;
+  title: string;
+}
+
+/** `session/setYolo`. */
+export interface SessionSetYoloParams {
+  /** Room for extensions; carries no meaning in this protocol. */
+  _meta?: { [member: string]: unknown };
+  /** Asks for `$/progress` under this token. */
+  workDoneToken?: string | number;
+  /** Accepted for LSP's sake; results always come whole. */
+  partialResultToken?: string | number;
+  /** The session. */
+  sessionId: string;
+  /** Refuse with `contentModified` unless this is the present head. */
+  expectedHead?: string;
+  /** Makes the request safe to retry: a repeat changes nothing and gets the stored result. */
+  requestId?: string;
+  yolo: boolean;
+}
+
+/** Everything about one session but its messages. */
+export interface SessionState {
+  /** The log's head after the request. */
+  head: string;
+  /** Present when this answers a repeated `requestId`; then nothing was changed and `head` is the present one. */
+  duplicate?: true;
+  sessionId: string;
+  title: string | null;
+  path: string;
+  /** URI. */
+  workspace?: string;
+  archived: boolean;
+  access: "owner" | "attached" | "readOnly";
+  context: ContextSummary;
+  budget: Budget;
+  approval: Approval;
+  dynamicSubagents: Subagent[];
+  pendingDMail: PendingDMail | null;
+  warnings: StateWarning[];
+}
+
+/** `session/unarchive`. */
+export interface SessionUnarchiveParams {
+  /** Room for extensions; carries no meaning in this protocol. */
+  _meta?: { [member: string]: unknown };
+  /** Asks for `$/progress` under this token. */
+  workDoneToken?: string | number;
+  /** Accepted for LSP's sake; results always come whole. */
+  partialResultToken?: string | number;
+  /** The session. */
+  sessionId: string;
+  /** Refuse with `contentModified` unless this is the present head. */
+  expectedHead?: string;
+  /** Makes the request safe to retry: a repeat changes nothing and gets the stored result. */
+  requestId?: string;
+}
+
+/** `session/undelete`. */
+export interface SessionUndeleteParams {
+  /** Room for extensions; carries no meaning in this protocol. */
+  _meta?: { [member: string]: unknown };
+  /** Asks for `$/progress` under this token. */
+  workDoneToken?: string | number;
+  /** Accepted for LSP's sake; results always come whole. */
+  partialResultToken?: string | number;
+  /** The session. */
+  sessionId: string;
+  /** Refuse with `contentModified` unless this is the present head. */
+  expectedHead?: string;
+  /** Makes the request safe to retry: a repeat changes nothing and gets the stored result. */
+  requestId?: string;
+}
+
+/** `session/warning`: something worth knowing that stops nothing. */
+export interface SessionWarning {
+  sessionId: string;
+  kind: string;
+  message: string;
+}
+
+/** `context/setSystemPrompt`. */
+export interface SetSystemPromptParams {
+  /** Room for extensions; carries no meaning in this protocol. */
+  _meta?: { [member: string]: unknown };
+  /** Asks for `$/progress` under this token. */
+  workDoneToken?: string | number;
+  /** Accepted for LSP's sake; results always come whole. */
+  partialResultToken?: string | number;
+  /** The session. */
+  sessionId: string;
+  /** Refuse with `contentModified` unless this is the present head. */
+  expectedHead?: string;
+  /** Makes the request safe to retry: a repeat changes nothing and gets the stored result. */
+  requestId?: string;
+  systemPrompt: string;
+}
+
+/** `$/setTrace`. */
+export interface SetTraceParams {
+  value: "off" | "messages" | "verbose";
+}
+
+/** `shutdown`. */
+export interface ShutdownParams {
+}
+
+/** Something worth knowing that stops nothing. Members beyond these depend on the kind. */
+export interface StateWarning {
+  kind: string;
+  message: string;
+  [member: string]: unknown;
+}
+
+/** A sub-agent defined at run time. */
+export interface Subagent {
+  name: string;
+  systemPrompt: string;
+}
+
+/** A sub-agent was defined, changed or removed. */
+export interface SubagentsChanged {
+  sessionId: string;
+  /** The same as in the reply to the request that caused it. */
+  head: string;
+  cause: Cause;
+  kind: "subagentsChanged";
+  dynamicSubagents?: Subagent[];
+}
+
+/** The sub-agents after a change. */
+export interface SubagentsResult {
+  /** The log's head after the request. */
+  head: string;
+  /** Present when this answers a repeated `requestId`; then nothing was changed and `head` is the present one. */
+  duplicate?: true;
+  dynamicSubagents: Subagent[];
+}
+
+/** `context/summarize`, sent to a client that declared it can. */
+export interface SummarizeParams {
+  /** Room for extensions; carries no meaning in this protocol. */
+  _meta?: { [member: string]: unknown };
+  /** Asks for `$/progress` under this token. */
+  workDoneToken?: string | number;
+  /** Accepted for LSP's sake; results always come whole. */
+  partialResultToken?: string | number;
+  sessionId: string;
+  /** What the model is told it is. */
+  systemPrompt: string;
+  /** The one message to summarise. */
+  prompt: Message;
+  customInstruction?: string;
+}
+
+/** A client's summary. */
+export interface SummarizeResult {
+  summary: string;
+  usage?: SummarizeUsage;
+}
+
+/** What a summary cost, in tokens. */
+export interface SummarizeUsage {
+  input: number;
+  output: number;
+}
+
+/** An OpenAI-compatible endpoint for summaries. */
+export interface SummarizerOptions {
+  baseUrl?: string;
+  model?: string;
+  /** A file, so that the key stands in no configuration and no process list. */
+  apiKeyFile?: string;
+}
+
+/** Another system prompt is in force. */
+export interface SystemPromptSet {
+  sessionId: string;
+  /** The same as in the reply to the request that caused it. */
+  head: string;
+  cause: Cause;
+  kind: "systemPromptSet";
+}
+
+/** Text. */
+export interface TextPart {
+  type: "text";
+  text: string;
+}
+
+/** What the model thought before it answered. */
+export interface ThinkPart {
+  type: "think";
+  think: string;
+  /** The provider's signature or opaque form of the thought. */
+  encrypted?: string | null;
+}
+
+/** An earlier log of the session, set aside whole. */
+export interface Timeline {
+  timelineId: string;
+  /** Its file's name within the session's directory. */
+  file: string;
+  /** What set it aside. */
+  reason: "revert" | "clear" | "compact" | "restore" | "dmail" | "import" | "unknown";
+  /** When it was set aside; absent where nobody noted it. */
+  createdAt?: string;
+  bytes: number;
+  messageCount: number;
+  checkpointCount: number;
+}
+
+/** A timeline became the live log again. */
+export interface TimelineRestored {
+  sessionId: string;
+  /** The same as in the reply to the request that caused it. */
+  head: string;
+  cause: Cause;
+  /** The timeline the log before it became. */
+  timelineId: string;
+  removed: Removed;
+  /** After it. */
+  context: ContextSummary;
+  kind: "timelineRestored";
+}
+
+/** The session has another title. */
+export interface TitleChanged {
+  sessionId: string;
+  /** The same as in the reply to the request that caused it. */
+  head: string;
+  cause: Cause;
+  kind: "titleChanged";
+  title?: string;
+}
+
+/** The model reported its usage. */
+export interface TokenCountUpdated {
+  sessionId: string;
+  /** The same as in the reply to the request that caused it. */
+  head: string;
+  cause: Cause;
+  kind: "tokenCountUpdated";
+  tokenCount: number;
+}
+
+/** One call a model asks for. */
+export interface ToolCall {
+  id: string;
+  type?: "function";
+  function: FunctionCall;
+}
+
+/** Sessions in the trash, newest first. */
+export interface TrashListResult {
+  sessions: TrashedSession[];
+  nextCursor?: string;
+}
+
+/** A session in the trash. */
+export interface TrashedSession {
+  sessionId: string;
+  title: string | null;
+  path: string;
+  /** URI. */
+  workspace?: string;
+  createdAt: string;
+  updatedAt: string;
+  archived: boolean;
+  messageCount: number;
+  tokenCount: number;
+  parent?: Parent;
+  owner?: Owner;
+  deletedAt: string;
+}
+
+/** The session is no longer archived. */
+export interface Unarchived {
+  sessionId: string;
+  /** The same as in the reply to the request that caused it. */
+  head: string;
+  cause: Cause;
+  kind: "unarchived";
+}
+
+/** `context/updateTokenCount`. */
+export interface UpdateTokenCountParams {
+  /** Room for extensions; carries no meaning in this protocol. */
+  _meta?: { [member: string]: unknown };
+  /** Asks for `$/progress` under this token. */
+  workDoneToken?: string | number;
+  /** Accepted for LSP's sake; results always come whole. */
+  partialResultToken?: string | number;
+  /** The session. */
+  sessionId: string;
+  /** Refuse with `contentModified` unless this is the present head. */
+  expectedHead?: string;
+  /** Makes the request safe to retry: a repeat changes nothing and gets the stored result. */
+  requestId?: string;
+  /** The input tokens the model reported. */
+  tokenCount: number;
+}
+
+/** The token count now in force. */
+export interface UpdateTokenCountResult {
+  /** The log's head after the request. */
+  head: string;
+  /** Present when this answers a repeated `requestId`; then nothing was changed and `head` is the present one. */
+  duplicate?: true;
+  tokenCount: number;
+}
+
+/** One entry of the trail of token counts. */
+export interface Usage {
+  /** Messages before it. */
+  index: number;
+  tokenCount: number;
+}
+
+/** A video. */
+export interface VideoPart {
+  type: "video_url";
+  video_url: MediaUrl;
+}
+
+/** Work has begun. */
+export interface WorkDoneBegin {
+  kind: "begin";
+  title: string;
+  cancellable?: boolean;
+  message?: string;
+  percentage?: number;
+}
+
+/** Work has ended. */
+export interface WorkDoneEnd {
+  kind: "end";
+  message?: string;
+}
+
+/** Work goes on. */
+export interface WorkDoneReport {
+  kind: "report";
+  cancellable?: boolean;
+  message?: string;
+  percentage?: number;
+}

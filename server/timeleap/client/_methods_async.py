@@ -1,0 +1,1043 @@
+# ruff: noqa: A002 (params are called what they are called on the wire)
+# Generated from timeleap_protocol.methods by `python -m timeleap_protocol.generate`. Do not edit.
+"""Every request of the protocol as a coroutine."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, Literal, TypeVar
+
+from timeleap_protocol.base import JsonObject, WireModel, WireRoot, given
+from timeleap_protocol.context import (
+    AppendMessageResult,
+    CheckpointResult,
+    CompactResult,
+    DeliverDMailResult,
+    DiffPoint,
+    DiffResult,
+    GetHistoryResult,
+    GetRecordsResult,
+    ListCheckpointsResult,
+    ListTimelinesResult,
+    ListUsageResult,
+    PrepareCompactionResult,
+    RewriteResult,
+    SearchResult,
+    SendDMailResult,
+    UpdateTokenCountResult,
+)
+from timeleap_protocol.lifecycle import DiscoverResult
+from timeleap_protocol.session import (
+    ApprovalResult,
+    EmptyResult,
+    ExportResult,
+    HeadResult,
+    ImportResult,
+    IsApprovedResult,
+    SessionListResult,
+    SessionSearchResult,
+    SubagentsResult,
+    TrashListResult,
+)
+from timeleap_protocol.shapes import SessionState
+
+R = TypeVar("R", bound=WireModel | WireRoot[Any])
+
+
+class AsyncMethods(ABC):
+    """Every request of the protocol as a coroutine. Params that are None are not sent."""
+
+    @abstractmethod
+    async def call(self, method: str, params: JsonObject, result: type[R]) -> R:
+        """Send a request and return its result as `result`; an error reply is raised."""
+
+    async def rpc_discover(self) -> DiscoverResult:
+        """`rpc.discover`: the OpenRPC document; works before `initialize`."""
+        return await self.call("rpc.discover", {}, DiscoverResult)
+
+    async def session_open(
+        self,
+        *,
+        work_done_token: str | int | None = None,
+        session_id: str | None = None,
+        path: str | None = None,
+        create: bool | None = None,
+        access: Literal["write", "readOnly"] | None = None,
+        attach: bool | None = None,
+        title: str | None = None,
+        system_prompt: str | None = None,
+        workspace: str | None = None,
+        auto_checkpoint: Literal["off", "turn"] | None = None,
+        request_id: str | None = None,
+    ) -> SessionState:
+        """`session/open`: opens a session, creating it if need be.
+
+        Args:
+            work_done_token: Asks for `$/progress` under this token.
+            session_id: Generated if absent.
+            path: Absolute path of an existing session directory, the original program's included.
+            create: Whether an unknown `sessionId` makes a new session. Default: true.
+            access: Default: `write`; `readOnly` for a `path` outside the store.
+            attach: Whether to go through the owner when another process owns the session. Default: true.
+            title: Used on creation only.
+            system_prompt: Used on creation only.
+            workspace: URI; used on creation only.
+            auto_checkpoint: `turn`: a checkpoint before each user message that starts a turn. Stays until set otherwise.
+            request_id: Makes the creation safe to retry.
+        """
+        params = given(
+            {
+                "workDoneToken": work_done_token,
+                "sessionId": session_id,
+                "path": path,
+                "create": create,
+                "access": access,
+                "attach": attach,
+                "title": title,
+                "systemPrompt": system_prompt,
+                "workspace": workspace,
+                "autoCheckpoint": auto_checkpoint,
+                "requestId": request_id,
+            }
+        )
+        return await self.call("session/open", params, SessionState)
+
+    async def session_close(self, *, session_id: str) -> EmptyResult:
+        """`session/close`: undoes one `session/open`.
+
+        Args:
+            session_id: The session.
+        """
+        return await self.call("session/close", given({"sessionId": session_id}), EmptyResult)
+
+    async def session_list(
+        self,
+        *,
+        cursor: str | None = None,
+        limit: int | None = None,
+        include_archived: bool | None = None,
+        query: str | None = None,
+        workspace: str | None = None,
+    ) -> SessionListResult:
+        """`session/list`: lists the sessions of the store, newest change first.
+
+        Args:
+            cursor: `nextCursor` of the page before.
+            limit: The most entries to return.
+            include_archived: Default: false.
+            query: Looked for in title and id.
+            workspace: Only sessions of this workspace (URI).
+        """
+        params = given(
+            {
+                "cursor": cursor,
+                "limit": limit,
+                "includeArchived": include_archived,
+                "query": query,
+                "workspace": workspace,
+            }
+        )
+        return await self.call("session/list", params, SessionListResult)
+
+    async def session_get_state(self, *, session_id: str) -> SessionState:
+        """`session/getState`: everything about a session but its messages.
+
+        Args:
+            session_id: The session.
+        """
+        return await self.call("session/getState", given({"sessionId": session_id}), SessionState)
+
+    async def session_set_yolo(
+        self,
+        *,
+        session_id: str,
+        yolo: bool,
+        expected_head: str | None = None,
+        request_id: str | None = None,
+    ) -> ApprovalResult:
+        """`session/setYolo`: switches the approval of everything on or off.
+
+        Args:
+            session_id: The session.
+            expected_head: Refuse with `contentModified` unless this is the present head.
+            request_id: Makes the request safe to retry: a repeat changes nothing and gets the stored result.
+        """
+        params = given(
+            {
+                "sessionId": session_id,
+                "yolo": yolo,
+                "expectedHead": expected_head,
+                "requestId": request_id,
+            }
+        )
+        return await self.call("session/setYolo", params, ApprovalResult)
+
+    async def session_set_auto_approve(
+        self,
+        *,
+        session_id: str,
+        action: str,
+        enabled: bool,
+        expected_head: str | None = None,
+        request_id: str | None = None,
+    ) -> ApprovalResult:
+        """`session/setAutoApprove`: switches the approval of one action on or off.
+
+        Args:
+            session_id: The session.
+            expected_head: Refuse with `contentModified` unless this is the present head.
+            request_id: Makes the request safe to retry: a repeat changes nothing and gets the stored result.
+        """
+        params = given(
+            {
+                "sessionId": session_id,
+                "action": action,
+                "enabled": enabled,
+                "expectedHead": expected_head,
+                "requestId": request_id,
+            }
+        )
+        return await self.call("session/setAutoApprove", params, ApprovalResult)
+
+    async def session_is_approved(self, *, session_id: str, action: str) -> IsApprovedResult:
+        """`session/isApproved`: whether an action may run without asking the user.
+
+        Args:
+            session_id: The session.
+        """
+        params = given(
+            {
+                "sessionId": session_id,
+                "action": action,
+            }
+        )
+        return await self.call("session/isApproved", params, IsApprovedResult)
+
+    async def session_put_subagent(
+        self,
+        *,
+        session_id: str,
+        name: str,
+        system_prompt: str,
+        expected_head: str | None = None,
+        request_id: str | None = None,
+    ) -> SubagentsResult:
+        """`session/putSubagent`: defines or replaces a sub-agent.
+
+        Args:
+            session_id: The session.
+            name: A sub-agent of this name is replaced.
+            expected_head: Refuse with `contentModified` unless this is the present head.
+            request_id: Makes the request safe to retry: a repeat changes nothing and gets the stored result.
+        """
+        params = given(
+            {
+                "sessionId": session_id,
+                "name": name,
+                "systemPrompt": system_prompt,
+                "expectedHead": expected_head,
+                "requestId": request_id,
+            }
+        )
+        return await self.call("session/putSubagent", params, SubagentsResult)
+
+    async def session_remove_subagent(
+        self,
+        *,
+        session_id: str,
+        name: str,
+        expected_head: str | None = None,
+        request_id: str | None = None,
+    ) -> SubagentsResult:
+        """`session/removeSubagent`: removes a sub-agent.
+
+        Args:
+            session_id: The session.
+            expected_head: Refuse with `contentModified` unless this is the present head.
+            request_id: Makes the request safe to retry: a repeat changes nothing and gets the stored result.
+        """
+        params = given(
+            {
+                "sessionId": session_id,
+                "name": name,
+                "expectedHead": expected_head,
+                "requestId": request_id,
+            }
+        )
+        return await self.call("session/removeSubagent", params, SubagentsResult)
+
+    async def session_set_title(
+        self,
+        *,
+        session_id: str,
+        title: str,
+        expected_head: str | None = None,
+        request_id: str | None = None,
+    ) -> HeadResult:
+        """`session/setTitle`: names the session.
+
+        Args:
+            session_id: The session.
+            expected_head: Refuse with `contentModified` unless this is the present head.
+            request_id: Makes the request safe to retry: a repeat changes nothing and gets the stored result.
+        """
+        params = given(
+            {
+                "sessionId": session_id,
+                "title": title,
+                "expectedHead": expected_head,
+                "requestId": request_id,
+            }
+        )
+        return await self.call("session/setTitle", params, HeadResult)
+
+    async def session_fork(
+        self,
+        *,
+        session_id: str,
+        checkpoint_id: int | None = None,
+        checkpoint_uid: str | None = None,
+        new_session_id: str | None = None,
+        title: str | None = None,
+        request_id: str | None = None,
+    ) -> SessionState:
+        """`session/fork`: copies the history, whole or up to a checkpoint, into a new session and opens it.
+
+        Args:
+            session_id: The session.
+            checkpoint_id: History up to and including this checkpoint; all of it if none is given.
+            checkpoint_uid: The same, by uid.
+            new_session_id: Generated if absent.
+            request_id: Makes the request safe to retry.
+        """
+        params = given(
+            {
+                "sessionId": session_id,
+                "checkpointId": checkpoint_id,
+                "checkpointUid": checkpoint_uid,
+                "newSessionId": new_session_id,
+                "title": title,
+                "requestId": request_id,
+            }
+        )
+        return await self.call("session/fork", params, SessionState)
+
+    async def session_archive(
+        self,
+        *,
+        session_id: str,
+        expected_head: str | None = None,
+        request_id: str | None = None,
+    ) -> HeadResult:
+        """`session/archive`: leaves the session out of lists.
+
+        Args:
+            session_id: The session.
+            expected_head: Refuse with `contentModified` unless this is the present head.
+            request_id: Makes the request safe to retry: a repeat changes nothing and gets the stored result.
+        """
+        params = given(
+            {
+                "sessionId": session_id,
+                "expectedHead": expected_head,
+                "requestId": request_id,
+            }
+        )
+        return await self.call("session/archive", params, HeadResult)
+
+    async def session_unarchive(
+        self,
+        *,
+        session_id: str,
+        expected_head: str | None = None,
+        request_id: str | None = None,
+    ) -> HeadResult:
+        """`session/unarchive`: puts the session back into lists.
+
+        Args:
+            session_id: The session.
+            expected_head: Refuse with `contentModified` unless this is the present head.
+            request_id: Makes the request safe to retry: a repeat changes nothing and gets the stored result.
+        """
+        params = given(
+            {
+                "sessionId": session_id,
+                "expectedHead": expected_head,
+                "requestId": request_id,
+            }
+        )
+        return await self.call("session/unarchive", params, HeadResult)
+
+    async def session_delete(
+        self,
+        *,
+        session_id: str,
+        expected_head: str | None = None,
+        request_id: str | None = None,
+    ) -> EmptyResult:
+        """`session/delete`: moves the session to the trash; its id is free again.
+
+        Args:
+            session_id: The session.
+            expected_head: Refuse with `contentModified` unless this is the present head.
+            request_id: Makes the request safe to retry: a repeat changes nothing and gets the stored result.
+        """
+        params = given(
+            {
+                "sessionId": session_id,
+                "expectedHead": expected_head,
+                "requestId": request_id,
+            }
+        )
+        return await self.call("session/delete", params, EmptyResult)
+
+    async def session_undelete(
+        self,
+        *,
+        session_id: str,
+        expected_head: str | None = None,
+        request_id: str | None = None,
+    ) -> EmptyResult:
+        """`session/undelete`: takes the newest session of that id out of the trash.
+
+        Args:
+            session_id: The session.
+            expected_head: Refuse with `contentModified` unless this is the present head.
+            request_id: Makes the request safe to retry: a repeat changes nothing and gets the stored result.
+        """
+        params = given(
+            {
+                "sessionId": session_id,
+                "expectedHead": expected_head,
+                "requestId": request_id,
+            }
+        )
+        return await self.call("session/undelete", params, EmptyResult)
+
+    async def session_list_trash(self, *, cursor: str | None = None, limit: int | None = None) -> TrashListResult:
+        """`session/listTrash`: lists the sessions in the trash.
+
+        Args:
+            cursor: `nextCursor` of the page before.
+            limit: The most entries to return.
+        """
+        return await self.call("session/listTrash", given({"cursor": cursor, "limit": limit}), TrashListResult)
+
+    async def session_reload(self, *, session_id: str) -> SessionState:
+        """`session/reload`: takes over what is on disk after `externallyModified`.
+
+        Args:
+            session_id: The session.
+        """
+        return await self.call("session/reload", given({"sessionId": session_id}), SessionState)
+
+    async def session_search(
+        self,
+        *,
+        query: str,
+        work_done_token: str | int | None = None,
+        cursor: str | None = None,
+        limit: int | None = None,
+        regex: bool | None = None,
+        timelines: bool | None = None,
+    ) -> SessionSearchResult:
+        """`session/search`: finds messages in all sessions of the store.
+
+        Args:
+            work_done_token: Asks for `$/progress` under this token.
+            cursor: `nextCursor` of the page before.
+            limit: The most entries to return.
+            regex: Whether `query` is a regular expression. Default: false.
+            timelines: Whether to search timelines too. Default: true.
+        """
+        params = given(
+            {
+                "query": query,
+                "workDoneToken": work_done_token,
+                "cursor": cursor,
+                "limit": limit,
+                "regex": regex,
+                "timelines": timelines,
+            }
+        )
+        return await self.call("session/search", params, SessionSearchResult)
+
+    async def session_export(
+        self,
+        *,
+        session_id: str,
+        format: str,
+        path: str,
+        work_done_token: str | int | None = None,
+    ) -> ExportResult:
+        """`session/export`: writes a session to a file of another form.
+
+        Args:
+            session_id: The session.
+            path: Absolute path of the file to write.
+            work_done_token: Asks for `$/progress` under this token.
+        """
+        params = given(
+            {
+                "sessionId": session_id,
+                "format": format,
+                "path": path,
+                "workDoneToken": work_done_token,
+            }
+        )
+        return await self.call("session/export", params, ExportResult)
+
+    async def session_import(
+        self,
+        *,
+        path: str,
+        work_done_token: str | int | None = None,
+        format: str | None = None,
+        session_id: str | None = None,
+        request_id: str | None = None,
+    ) -> ImportResult:
+        """`session/import`: makes a new session from a file, and opens it.
+
+        Args:
+            path: Absolute path of the file to read.
+            work_done_token: Asks for `$/progress` under this token.
+            format: Recognised from the content if absent.
+            session_id: Generated if absent.
+            request_id: Makes the request safe to retry.
+        """
+        params = given(
+            {
+                "path": path,
+                "workDoneToken": work_done_token,
+                "format": format,
+                "sessionId": session_id,
+                "requestId": request_id,
+            }
+        )
+        return await self.call("session/import", params, ImportResult)
+
+    async def context_append_message(
+        self,
+        *,
+        session_id: str,
+        expected_head: str | None = None,
+        request_id: str | None = None,
+        message: JsonObject | None = None,
+        messages: list[JsonObject] | None = None,
+    ) -> AppendMessageResult:
+        """`context/appendMessage`: appends one message, or several as one step.
+
+        Args:
+            session_id: The session.
+            expected_head: Refuse with `contentModified` unless this is the present head.
+            request_id: Makes the request safe to retry: a repeat changes nothing and gets the stored result.
+            message: One message; this or `messages`.
+            messages: Several, appended all or none; this or `message`.
+        """
+        params = given(
+            {
+                "sessionId": session_id,
+                "expectedHead": expected_head,
+                "requestId": request_id,
+                "message": message,
+                "messages": messages,
+            }
+        )
+        return await self.call("context/appendMessage", params, AppendMessageResult)
+
+    async def context_update_token_count(
+        self,
+        *,
+        session_id: str,
+        token_count: int,
+        expected_head: str | None = None,
+        request_id: str | None = None,
+    ) -> UpdateTokenCountResult:
+        """`context/updateTokenCount`: records the usage the model reported.
+
+        Args:
+            session_id: The session.
+            token_count: The input tokens the model reported.
+            expected_head: Refuse with `contentModified` unless this is the present head.
+            request_id: Makes the request safe to retry: a repeat changes nothing and gets the stored result.
+        """
+        params = given(
+            {
+                "sessionId": session_id,
+                "tokenCount": token_count,
+                "expectedHead": expected_head,
+                "requestId": request_id,
+            }
+        )
+        return await self.call("context/updateTokenCount", params, UpdateTokenCountResult)
+
+    async def context_list_usage(
+        self,
+        *,
+        session_id: str,
+        cursor: str | None = None,
+        limit: int | None = None,
+    ) -> ListUsageResult:
+        """`context/listUsage`: the trail of token counts.
+
+        Args:
+            session_id: The session.
+            cursor: `nextCursor` of the page before.
+            limit: The most entries to return.
+        """
+        params = given(
+            {
+                "sessionId": session_id,
+                "cursor": cursor,
+                "limit": limit,
+            }
+        )
+        return await self.call("context/listUsage", params, ListUsageResult)
+
+    async def context_set_system_prompt(
+        self,
+        *,
+        session_id: str,
+        system_prompt: str,
+        expected_head: str | None = None,
+        request_id: str | None = None,
+    ) -> HeadResult:
+        """`context/setSystemPrompt`: sets the system prompt; the last one wins.
+
+        Args:
+            session_id: The session.
+            expected_head: Refuse with `contentModified` unless this is the present head.
+            request_id: Makes the request safe to retry: a repeat changes nothing and gets the stored result.
+        """
+        params = given(
+            {
+                "sessionId": session_id,
+                "systemPrompt": system_prompt,
+                "expectedHead": expected_head,
+                "requestId": request_id,
+            }
+        )
+        return await self.call("context/setSystemPrompt", params, HeadResult)
+
+    async def context_checkpoint(
+        self,
+        *,
+        session_id: str,
+        expected_head: str | None = None,
+        request_id: str | None = None,
+        label: str | None = None,
+        add_user_message: bool | None = None,
+    ) -> CheckpointResult:
+        """`context/checkpoint`: writes a checkpoint.
+
+        Args:
+            session_id: The session.
+            expected_head: Refuse with `contentModified` unless this is the present head.
+            request_id: Makes the request safe to retry: a repeat changes nothing and gets the stored result.
+            add_user_message: Whether a user message that tells the model of the checkpoint follows it, as one step. Default: false.
+        """
+        params = given(
+            {
+                "sessionId": session_id,
+                "expectedHead": expected_head,
+                "requestId": request_id,
+                "label": label,
+                "addUserMessage": add_user_message,
+            }
+        )
+        return await self.call("context/checkpoint", params, CheckpointResult)
+
+    async def context_list_checkpoints(
+        self,
+        *,
+        session_id: str,
+        cursor: str | None = None,
+        limit: int | None = None,
+        order: Literal["asc", "desc"] | None = None,
+        timeline_id: str | None = None,
+    ) -> ListCheckpointsResult:
+        """`context/listCheckpoints`: lists checkpoints.
+
+        Args:
+            session_id: The session.
+            cursor: `nextCursor` of the page before.
+            limit: The most entries to return.
+            order: Default: `desc`, newest first.
+            timeline_id: Of this timeline instead of the live log.
+        """
+        params = given(
+            {
+                "sessionId": session_id,
+                "cursor": cursor,
+                "limit": limit,
+                "order": order,
+                "timelineId": timeline_id,
+            }
+        )
+        return await self.call("context/listCheckpoints", params, ListCheckpointsResult)
+
+    async def context_revert_to(
+        self,
+        *,
+        session_id: str,
+        work_done_token: str | int | None = None,
+        expected_head: str | None = None,
+        request_id: str | None = None,
+        dry_run: bool | None = None,
+        checkpoint_id: int | None = None,
+        checkpoint_uid: str | None = None,
+    ) -> RewriteResult:
+        """`context/revertTo`: removes a checkpoint and all after it; what it removes stays as a timeline.
+
+        Args:
+            session_id: The session.
+            work_done_token: Asks for `$/progress` under this token.
+            expected_head: Refuse with `contentModified` unless this is the present head.
+            request_id: Makes the request safe to retry: a repeat changes nothing and gets the stored result.
+            dry_run: Say what would happen, and change nothing. Default: false.
+            checkpoint_id: The checkpoint that goes, with all after it; this or `checkpointUid`.
+            checkpoint_uid: The same, by uid.
+        """
+        params = given(
+            {
+                "sessionId": session_id,
+                "workDoneToken": work_done_token,
+                "expectedHead": expected_head,
+                "requestId": request_id,
+                "dryRun": dry_run,
+                "checkpointId": checkpoint_id,
+                "checkpointUid": checkpoint_uid,
+            }
+        )
+        return await self.call("context/revertTo", params, RewriteResult)
+
+    async def context_clear(
+        self,
+        *,
+        session_id: str,
+        expected_head: str | None = None,
+        request_id: str | None = None,
+        dry_run: bool | None = None,
+        keep_system_prompt: bool | None = None,
+    ) -> RewriteResult:
+        """`context/clear`: empties the log; what it removes stays as a timeline.
+
+        Args:
+            session_id: The session.
+            expected_head: Refuse with `contentModified` unless this is the present head.
+            request_id: Makes the request safe to retry: a repeat changes nothing and gets the stored result.
+            dry_run: Say what would happen, and change nothing. Default: false.
+            keep_system_prompt: Default: true.
+        """
+        params = given(
+            {
+                "sessionId": session_id,
+                "expectedHead": expected_head,
+                "requestId": request_id,
+                "dryRun": dry_run,
+                "keepSystemPrompt": keep_system_prompt,
+            }
+        )
+        return await self.call("context/clear", params, RewriteResult)
+
+    async def context_get_history(
+        self,
+        *,
+        session_id: str,
+        cursor: str | None = None,
+        limit: int | None = None,
+        from_: int | None = None,
+        to: int | None = None,
+        checkpoint_uid: str | None = None,
+        order: Literal["asc", "desc"] | None = None,
+        max_bytes: int | None = None,
+        timeline_id: str | None = None,
+    ) -> GetHistoryResult:
+        """`context/getHistory`: a page of messages.
+
+        Args:
+            session_id: The session.
+            cursor: `nextCursor` of the page before.
+            limit: The most entries to return.
+            from_: First message index. Default: 0.
+            to: The index after the last. Default: the end.
+            checkpoint_uid: The messages between this checkpoint and the next.
+            order: Default: `asc`, oldest first.
+            max_bytes: End the page before it is larger; at least one message comes. Default: 4 MiB.
+            timeline_id: Of this timeline instead of the live log.
+        """
+        params = given(
+            {
+                "sessionId": session_id,
+                "cursor": cursor,
+                "limit": limit,
+                "from": from_,
+                "to": to,
+                "checkpointUid": checkpoint_uid,
+                "order": order,
+                "maxBytes": max_bytes,
+                "timelineId": timeline_id,
+            }
+        )
+        return await self.call("context/getHistory", params, GetHistoryResult)
+
+    async def context_get_records(
+        self,
+        *,
+        session_id: str,
+        from_: int | None = None,
+        limit: int | None = None,
+        timeline_id: str | None = None,
+    ) -> GetRecordsResult:
+        """`context/getRecords`: a page of the whole log, control records included.
+
+        Args:
+            session_id: The session.
+            from_: First line. Default: 0.
+            timeline_id: Of this timeline instead of the live log.
+        """
+        params = given(
+            {
+                "sessionId": session_id,
+                "from": from_,
+                "limit": limit,
+                "timelineId": timeline_id,
+            }
+        )
+        return await self.call("context/getRecords", params, GetRecordsResult)
+
+    async def context_list_timelines(
+        self,
+        *,
+        session_id: str,
+        cursor: str | None = None,
+        limit: int | None = None,
+    ) -> ListTimelinesResult:
+        """`context/listTimelines`: lists the earlier logs of the session, newest first.
+
+        Args:
+            session_id: The session.
+            cursor: `nextCursor` of the page before.
+            limit: The most entries to return.
+        """
+        params = given(
+            {
+                "sessionId": session_id,
+                "cursor": cursor,
+                "limit": limit,
+            }
+        )
+        return await self.call("context/listTimelines", params, ListTimelinesResult)
+
+    async def context_restore_timeline(
+        self,
+        *,
+        session_id: str,
+        timeline_id: str,
+        expected_head: str | None = None,
+        request_id: str | None = None,
+        dry_run: bool | None = None,
+    ) -> RewriteResult:
+        """`context/restoreTimeline`: makes a timeline the live log again, byte for byte; the present log becomes a timeline.
+
+        Args:
+            session_id: The session.
+            expected_head: Refuse with `contentModified` unless this is the present head.
+            request_id: Makes the request safe to retry: a repeat changes nothing and gets the stored result.
+            dry_run: Say what would happen, and change nothing. Default: false.
+        """
+        params = given(
+            {
+                "sessionId": session_id,
+                "timelineId": timeline_id,
+                "expectedHead": expected_head,
+                "requestId": request_id,
+                "dryRun": dry_run,
+            }
+        )
+        return await self.call("context/restoreTimeline", params, RewriteResult)
+
+    async def context_compact(
+        self,
+        *,
+        session_id: str,
+        work_done_token: str | int | None = None,
+        expected_head: str | None = None,
+        request_id: str | None = None,
+        dry_run: bool | None = None,
+        max_preserved_messages: int | None = None,
+        custom_instruction: str | None = None,
+        summarizer: Literal["auto", "client", "server", "builtin"] | None = None,
+        summary: str | None = None,
+    ) -> CompactResult:
+        """`context/compact`: puts a summary in the place of the older messages.
+
+        Args:
+            session_id: The session.
+            work_done_token: Asks for `$/progress` under this token.
+            expected_head: Refuse with `contentModified` unless this is the present head.
+            request_id: Makes the request safe to retry: a repeat changes nothing and gets the stored result.
+            dry_run: Say what would happen, and change nothing. Default: false.
+            max_preserved_messages: User and assistant messages at the end that stay as they are. Default: the session's setting.
+            custom_instruction: What the summary should pay attention to.
+            summarizer: Default: `auto`.
+            summary: A summary the caller has made; nobody else is asked then.
+        """
+        params = given(
+            {
+                "sessionId": session_id,
+                "workDoneToken": work_done_token,
+                "expectedHead": expected_head,
+                "requestId": request_id,
+                "dryRun": dry_run,
+                "maxPreservedMessages": max_preserved_messages,
+                "customInstruction": custom_instruction,
+                "summarizer": summarizer,
+                "summary": summary,
+            }
+        )
+        return await self.call("context/compact", params, CompactResult)
+
+    async def context_prepare_compaction(
+        self,
+        *,
+        session_id: str,
+        max_preserved_messages: int | None = None,
+        custom_instruction: str | None = None,
+    ) -> PrepareCompactionResult:
+        """`context/prepareCompaction`: what a summariser would be asked.
+
+        Args:
+            session_id: The session.
+        """
+        params = given(
+            {
+                "sessionId": session_id,
+                "maxPreservedMessages": max_preserved_messages,
+                "customInstruction": custom_instruction,
+            }
+        )
+        return await self.call("context/prepareCompaction", params, PrepareCompactionResult)
+
+    async def context_send_dmail(
+        self,
+        *,
+        session_id: str,
+        message: str,
+        expected_head: str | None = None,
+        request_id: str | None = None,
+        checkpoint_id: int | None = None,
+        checkpoint_uid: str | None = None,
+    ) -> SendDMailResult:
+        """`context/sendDMail`: leaves a note to the self of a checkpoint.
+
+        Args:
+            session_id: The session.
+            message: The note.
+            expected_head: Refuse with `contentModified` unless this is the present head.
+            request_id: Makes the request safe to retry: a repeat changes nothing and gets the stored result.
+            checkpoint_id: The checkpoint whose self gets the note; this or `checkpointUid`.
+            checkpoint_uid: The same, by uid.
+        """
+        params = given(
+            {
+                "sessionId": session_id,
+                "message": message,
+                "expectedHead": expected_head,
+                "requestId": request_id,
+                "checkpointId": checkpoint_id,
+                "checkpointUid": checkpoint_uid,
+            }
+        )
+        return await self.call("context/sendDMail", params, SendDMailResult)
+
+    async def context_deliver_dmail(
+        self,
+        *,
+        session_id: str,
+        expected_head: str | None = None,
+        request_id: str | None = None,
+        dry_run: bool | None = None,
+    ) -> DeliverDMailResult:
+        """`context/deliverDMail`: reverts to the checkpoint of the pending D-Mail and puts the note there, as one step.
+
+        Args:
+            session_id: The session.
+            expected_head: Refuse with `contentModified` unless this is the present head.
+            request_id: Makes the request safe to retry: a repeat changes nothing and gets the stored result.
+            dry_run: Say what would happen, and change nothing. Default: false.
+        """
+        params = given(
+            {
+                "sessionId": session_id,
+                "expectedHead": expected_head,
+                "requestId": request_id,
+                "dryRun": dry_run,
+            }
+        )
+        return await self.call("context/deliverDMail", params, DeliverDMailResult)
+
+    async def context_cancel_dmail(
+        self,
+        *,
+        session_id: str,
+        expected_head: str | None = None,
+        request_id: str | None = None,
+    ) -> HeadResult:
+        """`context/cancelDMail`: drops the pending D-Mail.
+
+        Args:
+            session_id: The session.
+            expected_head: Refuse with `contentModified` unless this is the present head.
+            request_id: Makes the request safe to retry: a repeat changes nothing and gets the stored result.
+        """
+        params = given(
+            {
+                "sessionId": session_id,
+                "expectedHead": expected_head,
+                "requestId": request_id,
+            }
+        )
+        return await self.call("context/cancelDMail", params, HeadResult)
+
+    async def context_search(
+        self,
+        *,
+        session_id: str,
+        query: str,
+        work_done_token: str | int | None = None,
+        cursor: str | None = None,
+        limit: int | None = None,
+        regex: bool | None = None,
+        timelines: bool | None = None,
+    ) -> SearchResult:
+        """`context/search`: finds messages of one session.
+
+        Args:
+            session_id: The session.
+            work_done_token: Asks for `$/progress` under this token.
+            cursor: `nextCursor` of the page before.
+            limit: The most entries to return.
+            regex: Whether `query` is a regular expression. Default: false.
+            timelines: Whether to search timelines too. Default: true.
+        """
+        params = given(
+            {
+                "sessionId": session_id,
+                "query": query,
+                "workDoneToken": work_done_token,
+                "cursor": cursor,
+                "limit": limit,
+                "regex": regex,
+                "timelines": timelines,
+            }
+        )
+        return await self.call("context/search", params, SearchResult)
+
+    async def context_diff(self, *, session_id: str, from_: DiffPoint, to: DiffPoint) -> DiffResult:
+        """`context/diff`: what two states of the context have in common, and what not.
+
+        Args:
+            session_id: The session.
+        """
+        return await self.call("context/diff", given({"sessionId": session_id, "from": from_, "to": to}), DiffResult)
