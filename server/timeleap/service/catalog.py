@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from timeleap.service import views
 from timeleap.service.guards import cause, guard
 from timeleap.service.registry import handles
+from timeleap_protocol.limits import DEFAULT_SESSION_PAGE
 
 if TYPE_CHECKING:
     from timeleap.service.call import Call
@@ -23,15 +24,12 @@ if TYPE_CHECKING:
     )
 
 
-PAGE = 50
-
-
 @handles("session/list")
 async def list_sessions(service: Service, params: SessionListParams, _: Call) -> Json:
     """Sessions of the store and those open by path, newest change first."""
     page = await service.store.list(
         cursor=params.cursor,
-        limit=params.limit or PAGE,
+        limit=params.limit or DEFAULT_SESSION_PAGE,
         include_archived=bool(params.include_archived),
         query=params.query,
         workspace=params.workspace,
@@ -42,7 +40,7 @@ async def list_sessions(service: Service, params: SessionListParams, _: Call) ->
 @handles("session/listTrash")
 async def list_trash(service: Service, params: SessionListTrashParams, _: Call) -> Json:
     """Deleted sessions, newest first."""
-    return _listing(await service.store.list_trash(cursor=params.cursor, limit=params.limit or PAGE))
+    return _listing(await service.store.list_trash(cursor=params.cursor, limit=params.limit or DEFAULT_SESSION_PAGE))
 
 
 def _listing(page: SessionPage) -> Json:

@@ -16,6 +16,7 @@ from typing import Any
 from timeleap.context.compaction import reserve_fits, should_compact
 from timeleap.errors import InvalidInputError, StorageFailureError
 from timeleap.sessions.outcomes import Retention
+from timeleap_protocol.limits import DEFAULT_PRESERVED_MESSAGES, DEFAULT_RESERVED_CONTEXT, DEFAULT_TRIGGER_RATIO
 
 FILE_NAME = "config.toml"
 PREFIX = "TIMELEAP_"
@@ -33,8 +34,8 @@ class Budget:
     """
 
     max_context_size: int | None = None
-    reserved_context_size: int = 50_000
-    trigger_ratio: float = 0.85
+    reserved_context_size: int = DEFAULT_RESERVED_CONTEXT
+    trigger_ratio: float = DEFAULT_TRIGGER_RATIO
 
     def should_compact(self, tokens: int) -> bool:
         """Whether a context of so many tokens is due."""
@@ -79,7 +80,7 @@ class Config:
     home: Path
     durability: str = "disk"
     budget: Budget = Budget()
-    max_preserved_messages: int = 2
+    max_preserved_messages: int = DEFAULT_PRESERVED_MESSAGES
     retention: Retention = Retention()
     summarizer: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
@@ -193,7 +194,7 @@ def _resolve(home: Path, settings: dict[str, Any], warnings: list[str]) -> Confi
         home=home,
         durability=settings.get("durability", "disk"),
         budget=budget,
-        max_preserved_messages=settings.get("maxPreservedMessages", 2),
+        max_preserved_messages=settings.get("maxPreservedMessages", DEFAULT_PRESERVED_MESSAGES),
         retention=Retention(
             kept.get("maxTimelines", default.max_timelines), kept.get("maxTimelineBytes", default.max_timeline_bytes)
         ),

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from timeleap.errors import InvalidInputError, TooLargeError
+from timeleap_protocol.limits import MAX_DEPTH
 
-MAX_DEPTH = 128
 RESERVED_KEY = "_tl"
 
 

@@ -11,6 +11,7 @@ from timeleap.service import cursors, paging, views
 from timeleap.service.paging import Span
 from timeleap.service.registry import handles
 from timeleap.storage.engine import RecordKind
+from timeleap_protocol.limits import DEFAULT_PAGE, DEFAULT_PAGE_BYTES
 
 if TYPE_CHECKING:
     from timeleap.service.call import Call
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 
 
 CHECKPOINTS = "context/listCheckpoints"
-PAGE = 100
-PAGE_BYTES = 4 * 1024 * 1024
 
 
 def reader_of(session: Session, timeline_id: str | None) -> LogReader:
@@ -43,7 +42,7 @@ async def get_history(service: Service, params: GetHistoryParams, call: Call) ->
     session = service.session(call, params.session_id)
     span = _span(session, params)
     reader = reader_of(session, span.timeline_id)
-    messages, left = paging.page(reader, span, params.limit or PAGE, params.max_bytes or PAGE_BYTES)
+    messages, left = paging.page(reader, span, params.limit or DEFAULT_PAGE, params.max_bytes or DEFAULT_PAGE_BYTES)
     return {"messages": messages, **views.set_members(nextCursor=left.cursor)}
 
 
@@ -67,7 +66,7 @@ async def get_records(service: Service, params: GetRecordsParams, call: Call) ->
     session = service.session(call, params.session_id)
     reader = reader_of(session, params.timeline_id)
     start = min(params.from_ or 0, reader.state.lines)
-    stop = min(start + (params.limit or PAGE), reader.state.lines)
+    stop = min(start + (params.limit or DEFAULT_PAGE), reader.state.lines)
     records = [
         {"line": row.line, "record": msgspec.Raw(row.body)}
         for row in reader.rows(start, stop)
@@ -93,7 +92,7 @@ async def list_checkpoints(service: Service, params: ListCheckpointsParams, call
     """Checkpoints, newest first unless asked otherwise."""
     session = service.session(call, params.session_id)
     left = _checkpoints_left(session, params)
-    count = min(params.limit or PAGE, left.total - left.done)
+    count = min(params.limit or DEFAULT_PAGE, left.total - left.done)
     first = left.total - left.done - count if left.newest_first else left.done
     found = session.checkpoints(reader_of(session, left.timeline_id), first, count, left.newest_first)
     left = replace(left, done=left.done + count)
@@ -117,7 +116,7 @@ async def list_usage(service: Service, params: ListUsageParams, call: Call) -> J
     """The trail of token counts."""
     engine = service.session(call, params.session_id).engine
     start = cursors.offset(params.cursor, "context/listUsage")
-    stop = min(start + (params.limit or PAGE), engine.state.usages)
+    stop = min(start + (params.limit or DEFAULT_PAGE), engine.state.usages)
     usage = []
     for ordinal in range(start, stop):
         line = engine.line_of_usage(ordinal)
@@ -132,6 +131,6 @@ async def list_timelines(service: Service, params: ListTimelinesParams, call: Ca
     """Earlier logs, newest first."""
     every = service.session(call, params.session_id).engine.timelines()
     start = cursors.offset(params.cursor, "context/listTimelines")
-    stop = min(start + (params.limit or PAGE), len(every))
+    stop = min(start + (params.limit or DEFAULT_PAGE), len(every))
     cursor = cursors.after(stop, len(every), "context/listTimelines")
     return {"timelines": [views.timeline(one) for one in every[start:stop]], **views.set_members(nextCursor=cursor)}

@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 async def append_message(service: Service, params: AppendMessageParams, call: Call) -> Json:
     """Append one message, or several as one step."""
     session = service.writable(call, params.session_id)
-    if params.messages is None:
+    messages = params.messages
+    if messages is not None:
+        check_messages(messages, ["messages"])
+    elif params.message is not None:
         check_message(params.message, ["message"])
         messages = [params.message]
-    else:
-        check_messages(params.messages, ["messages"])
-        messages = params.messages
-    return await session.append(messages, guard=guard(params, call, service.views.append))
+    return await session.append(messages or [], guard=guard(params, call, service.views.append))
 
 
 @handles("context/updateTokenCount")
