@@ -74,6 +74,7 @@ class Config:
         durability: `disk` = a reply means it survives power loss; `os` = it survives the end of the process.
         max_preserved_messages: User and assistant messages that a compaction keeps as they are.
         summarizer: `baseUrl`, `model`, `apiKeyFile` of a summarising endpoint (no key is ever kept here).
+        flags: Settings of the command line, to be merged again when a client's options arrive.
         warnings: What was odd about the settings, in words.
     """
 
@@ -83,6 +84,7 @@ class Config:
     max_preserved_messages: int = DEFAULT_PRESERVED_MESSAGES
     retention: Retention = Retention()
     summarizer: Mapping[str, str] = field(default_factory=dict)
+    flags: Mapping[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 
 
@@ -98,7 +100,7 @@ def load(
     *,
     environ: Mapping[str, str] | None = None,
     options: Mapping[str, Any] | None = None,
-    durability: str | None = None,
+    flags: Mapping[str, Any] | None = None,
 ) -> Config:
     """Resolve the settings.
 
@@ -106,7 +108,7 @@ def load(
         home: `--home` of the command line.
         environ: The environment; `os.environ` where None.
         options: `initializationOptions`; they win over everything.
-        durability: `--durability` of the command line; wins over environment and file.
+        flags: Other settings of the command line; they win over environment and file.
 
     Raises:
         InvalidInputError: A known setting has an unusable value; the message names it and where it stands.
@@ -117,17 +119,17 @@ def load(
     chosen = options.get("home") or home or environ.get("TIMELEAP_HOME") or default_home()
     root = Path(_string(chosen, "home")).expanduser().absolute()
     from_file = _read_file(root / FILE_NAME)
-    command_line = {"durability": durability} if durability else {}
+    flags = dict(flags or {})
     warnings: list[str] = []
     settings: dict[str, Any] = {}
     for source, values in (
         (str(root / FILE_NAME), from_file),
         ("environment", _from_environment(environ)),
-        ("command line", command_line),
+        ("command line", flags),
         ("initializationOptions", options),
     ):
         warnings += _merge(settings, values, source)
-    return _resolve(root, settings, warnings)
+    return _resolve(root, settings, flags, warnings)
 
 
 def _read_file(path: Path) -> dict[str, Any]:
@@ -177,7 +179,7 @@ def _merge(settings: dict[str, Any], values: Mapping[str, Any], source: str) -> 
     return warnings
 
 
-def _resolve(home: Path, settings: dict[str, Any], warnings: list[str]) -> Config:
+def _resolve(home: Path, settings: dict[str, Any], flags: Mapping[str, Any], warnings: list[str]) -> Config:
     budget = Budget()
     for name, attribute in (
         ("maxContextSize", "max_context_size"),
@@ -199,6 +201,7 @@ def _resolve(home: Path, settings: dict[str, Any], warnings: list[str]) -> Confi
             kept.get("maxTimelines", default.max_timelines), kept.get("maxTimelineBytes", default.max_timeline_bytes)
         ),
         summarizer=settings.get("summarizer", {}),
+        flags=flags,
         warnings=tuple(warnings),
     )
 

@@ -97,7 +97,7 @@ class Service:
             StorageFailureError: The home cannot be used.
         """
         if options and self._store is None:
-            self.config = settings.load(self.config.home, options=options, durability=None)
+            self.config = settings.load(self.config.home, options=options, flags=self.config.flags)
             self.views = Views(self.config.budget)
         _ = self.store
         self._connections[id(client)] = _Connection(client)
