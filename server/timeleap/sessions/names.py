@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from timeleap import clock
+from timeleap.context.tokens import texts
 from timeleap.errors import InvalidSessionIdError
 
 _SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -73,25 +74,11 @@ def fork_title(title: str | None, session_id: str) -> str:
     return f"{title or session_id} (fork)"[:_TITLE_LENGTH]
 
 
-def text_of(message: Mapping[str, Any]) -> str:
-    """The text parts of a message in its JSON form, joined."""
-    content = message.get("content")
-    if isinstance(content, str):
-        return content
-    if not isinstance(content, list):
-        return ""
-    texts = (part.get("text") for part in content if isinstance(part, dict) and part.get("type") == "text")
-    return "".join(text for text in texts if isinstance(text, str))
-
-
 def first_words(message: Mapping[str, Any]) -> str | None:
     """A label made of the beginning of a message's text, at most 60 characters, or None without text."""
-    # Far more white space than this before the first words is not worth splitting megabytes for.
-    words = " ".join(text_of(message)[: 20 * _LABEL_LENGTH].split())
+    # Megabytes of white space before the first word are not worth splitting.
+    words = " ".join(" ".join(texts(message))[: 20 * _LABEL_LENGTH].split())
     if len(words) <= _LABEL_LENGTH:
         return words or None
-    return (
-        words[: _LABEL_LENGTH - 1].rpartition(" ")[0].rstrip() + "…"
-        if " " in words[: _LABEL_LENGTH - 1]
-        else words[: _LABEL_LENGTH - 1] + "…"
-    )
+    start = words[: _LABEL_LENGTH - 1]
+    return (start.rpartition(" ")[0] or start) + "…"

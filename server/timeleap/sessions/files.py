@@ -1,0 +1,108 @@
+"""Small JSON files beside a log: read with suspicion, written whole, moved aside when damaged.
+
+Whatever lies in a session's directory may have been put there by anybody: a link, a FIFO that blocks for ever, a
+gigabyte of brackets. Reading never follows, never waits, never raises for what it finds; it says what is wrong.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from timeleap import clock
+from timeleap.errors import StorageFailureError
+from timeleap.storage.durable import OpenFile, atomic_write, replace_file, sync_directory
+
+MAX_BYTES = 16 << 20
+"""A larger file is not one of ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A JSON object read from a file.
+
+    Attributes:
+        members: The object; empty where the file is missing or unusable.
+        problem: Why the file cannot be used, in words; None in good order.
+        present: Whether there is a file (or something else) of that name.
+    """
+
+    members: dict[str, Any]
+    problem: str | None = None
+    present: bool = True
+
+
+def read_document(path: Path) -> Document:
+    """Read the JSON object in `path`."""
+    try:
+        text = read_bytes(path).decode("utf-8")
+        members = json.loads(text)
+    except FileNotFoundError:
+        return Document({}, present=False)
+    except OSError as error:
+        return Document({}, f"{path.name} cannot be read: {error.strerror or error}")
+    except RecursionError:
+        return Document({}, f"{path.name} is nested too deeply")
+    except ValueError as error:
+        return Document({}, f"{path.name} is not JSON: {error}")
+    if not isinstance(members, dict):
+        return Document({}, f"{path.name} is not a JSON object")
+    return Document(members)
+
+
+def read_bytes(path: Path, limit: int = MAX_BYTES) -> bytes:
+    """The bytes of an ordinary file of at most `limit` bytes.
+
+    Raises:
+        OSError: It cannot be read, or is no ordinary file.
+        ValueError: It is larger.
+    """
+    file = OpenFile(path)
+    try:
+        size = file.status().size
+        if size > limit:
+            raise ValueError(f"larger than {limit} bytes")
+        return file.pread(0, size)
+    finally:
+        file.close()
+
+
+def encode_document(members: dict[str, Any]) -> bytes:
+    """The bytes of a JSON object, in the original program's layout."""
+    try:
+        return json.dumps(members, indent=2, ensure_ascii=False).encode("utf-8")
+    except UnicodeEncodeError:  # a lone surrogate that somebody wrote as an escape goes back as one
+        return json.dumps(members, indent=2).encode("ascii")
+
+
+def write_document(path: Path, members: dict[str, Any]) -> None:
+    """Put a JSON object in the place of `path`, atomically and durably, readable by the user only.
+
+    Raises:
+        StorageFailureError: The old file is unchanged.
+    """
+    try:
+        atomic_write(path, encode_document(members))
+    except StorageFailureError:
+        raise
+    except OSError as error:
+        raise StorageFailureError.of(error, f"write {path.name}", path) from error
+
+
+def move_aside(path: Path) -> Path:
+    """Give a damaged file a name under which it is kept, and return that.
+
+    Raises:
+        StorageFailureError: It could not be moved.
+    """
+    aside = path.with_name(f"{path.stem}.damaged-{int(clock.now())}-{clock.new_uid(4)}{path.suffix}")
+    try:
+        replace_file(path, aside)
+        sync_directory(path.parent)
+    except StorageFailureError:
+        raise
+    except OSError as error:
+        raise StorageFailureError.of(error, f"move the damaged {path.name} aside", path) from error
+    return aside

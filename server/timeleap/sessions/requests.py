@@ -1,0 +1,189 @@
+"""The request ids of a session: what makes a mutating request safe to send again (G8).
+
+An id must become known in the same atomic step as its effect, else a crash in between repeats or loses one of them:
+
+- What appends records carries the id in the `_tl` of its first record. Nothing else is stored: the outcome is
+  reconstructed from the index, and rendered again.
+- What replaces the log, or changes state beside it, puts id and result into the `journal` of `timeleap.json`. The
+  journal of a replacement names the timeline that makes it true: until that exists, it says nothing. It also takes over
+  the ids of the records that the new log does not have any more.
+
+The journal has room for one step. Before the next one its lines are moved to `requests.jsonl`, so that file holds only
+what did happen, and a crash between the two leaves a line twice, which does no harm.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from timeleap.errors import HeadConflictError, InvalidInputError
+from timeleap.sessions import lines
+from timeleap.sessions.outcomes import Guard
+from timeleap.storage.durable import atomic_write
+
+FILE_NAME = "requests.jsonl"
+REMEMBERED = 1000
+FILE_LINES = 2 * REMEMBERED
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A request that was made.
+
+    Attributes:
+        fingerprint: As in `Guard`.
+        method: The last part of the method's name.
+        result: What it was answered with; its head is that of then.
+        line: The record that carries the id; -1 where none does.
+    """
+
+    fingerprint: str
+    method: str
+    result: Mapping[str, Any]
+    line: int = -1
+
+
+class Repeated(Exception):
+    """A request id that is known; `known` is None while its first request is still on its way."""
+
+    def __init__(self, request_id: str, known: Known | None, first: asyncio.Future[None] | None) -> None:
+        super().__init__(request_id)
+        self.known = known
+        self.first = first
+
+
+class RequestTable:
+    """The ids of one session, newest last.
+
+    Filled by its session: `add` for what the log and the journal hold, `read_file` for `requests.jsonl`.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[str, Known] = {}
+        self._under_way: dict[str, tuple[str, asyncio.Future[None]]] = {}
+
+    def check(self, guard: Guard, head: str) -> None:
+        """Let a request pass that is new and made on the present head.
+
+        Args:
+            guard: The request's circumstances.
+            head: The head at its turn.
+
+        Raises:
+            Repeated: The id is known (asked first: a repeat of what moved the head must not conflict with itself).
+            InvalidInputError: The id is known for another request.
+            HeadConflictError: The head is not the expected one.
+        """
+        request_id = guard.request_id
+        if request_id is not None:
+            known = self._known.get(request_id)
+            if known is not None:
+                _same(guard, known.fingerprint)
+                raise Repeated(request_id, known, None)
+            if request_id in self._under_way:
+                fingerprint, first = self._under_way[request_id]
+                _same(guard, fingerprint)
+                raise Repeated(request_id, None, first)
+        if guard.expected_head is not None and guard.expected_head != head:
+            raise HeadConflictError(
+                f"the log has changed: its head is {head}, not {guard.expected_head}; look at it and try again",
+                head=head,
+            )
+
+    def begin(self, guard: Guard) -> None:
+        """The request has passed and is on its way to the disk."""
+        if guard.request_id is not None:
+            first = asyncio.get_running_loop().create_future()
+            self._under_way[guard.request_id] = (guard.fingerprint, first)
+
+    def finish(self, guard: Guard, result: Mapping[str, Any], line: int = -1) -> None:
+        """The request is done."""
+        if guard.request_id is not None:
+            self.add(guard.request_id, Known(guard.fingerprint, short(guard.method), result, line))
+            self.abandon(guard)
+
+    def abandon(self, guard: Guard) -> None:
+        """The request is not on its way any more; whoever waited for it looks again."""
+        if guard.request_id is not None:
+            _, first = self._under_way.pop(guard.request_id, ("", None))
+            if first is not None and not first.done():
+                first.set_result(None)
+
+    def add(self, request_id: str, known: Known) -> None:
+        """Remember a request as the newest; the oldest beyond 1 000 are forgotten."""
+        self._known.pop(request_id, None)
+        self._known[request_id] = known
+        while len(self._known) > REMEMBERED:
+            del self._known[next(iter(self._known))]
+
+    def leaving(self, keep_lines: int) -> list[dict[str, Any]]:
+        """Journal lines for the ids whose records stand at `keep_lines` or later."""
+        return [encode(name, known) for name, known in self._known.items() if known.line >= keep_lines]
+
+    def __contains__(self, request_id: str) -> bool:
+        return request_id in self._known
+
+
+class RequestFile:
+    """The `requests.jsonl` of one directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self.path = directory / FILE_NAME
+        self._count: int | None = None
+
+    def read(self) -> Iterator[tuple[str, Known]]:
+        """All requests in the file, oldest first."""
+        documents = lines.read(self.path)
+        self._count = len(documents)
+        return decode(documents)
+
+    def append(self, documents: Iterable[Mapping[str, Any]]) -> None:
+        """Note requests, durably; beyond 2 000 lines the file is written anew with the last 1 000.
+
+        Raises:
+            OSError: They could not be noted.
+        """
+        new = [dict(one) for one in documents]
+        if not new:
+            return
+        if self._count is None:
+            self._count = len(lines.read(self.path))
+        if self._count + len(new) > FILE_LINES:
+            kept = [*lines.read(self.path), *new][-REMEMBERED:]
+            atomic_write(self.path, b"".join(lines.encode(one) + b"\n" for one in kept))
+            self._count = len(kept)
+        else:
+            lines.append(self.path, new)
+            self._count += len(new)
+
+
+def encode(request_id: str, known: Known) -> dict[str, Any]:
+    """A request as the journal and the file keep it."""
+    return {"r": request_id, "h": known.fingerprint, "m": known.method, "v": dict(known.result)}
+
+
+def decode(documents: Iterable[Any]) -> Iterator[tuple[str, Known]]:
+    """The requests of journal or file lines; what is none is left out."""
+    for one in documents:
+        match one:
+            case {"r": str(name), "h": str(fingerprint), "m": str(method), "v": dict(result)}:
+                yield name, Known(fingerprint, method, result)
+            case _:
+                continue
+
+
+def short(method: str) -> str:
+    """The last part of a method's wire name: what records carry."""
+    return method.rpartition("/")[2]
+
+
+def _same(guard: Guard, fingerprint: str) -> None:
+    if guard.fingerprint != fingerprint:
+        message = f"requestId {guard.request_id!r} was used for another request; choose a new one for each"
+        raise InvalidInputError(
+            message, errors=[{"loc": ["requestId"], "msg": "used for another request", "type": "request_id"}]
+        )
