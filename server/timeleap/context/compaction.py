@@ -1,0 +1,165 @@
+"""Compaction without I/O: when it is due, what it keeps, what the summariser is shown.
+
+Messages are in their JSON form, as they stand in the log. Who writes the summary is no concern of this module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from timeleap.context import prompts, tokens
+from timeleap.context.guard import safe_cut
+from timeleap.storage import record
+from timeleap.storage.engine import NewRecord
+
+Record = Mapping[str, Any]
+
+COMPACTED_LABEL = "compacted"
+"""The label of the checkpoint a compacted log begins with."""
+
+
+def should_auto_compact(
+    token_count: int, max_context_size: int, *, trigger_ratio: float, reserved_context_size: int
+) -> bool:
+    """Whether a context is so full that it should be compacted, by the original's rule.
+
+    Args:
+        token_count: Tokens in the context.
+        max_context_size: Tokens the model can take.
+        trigger_ratio: The part of it from which compaction is due.
+        reserved_context_size: Tokens to keep free for the answer.
+    """
+    return _over_ratio(token_count, max_context_size, trigger_ratio) or (
+        token_count + reserved_context_size >= max_context_size
+    )
+
+
+def should_compact(
+    token_count: int, max_context_size: int | None, *, trigger_ratio: float, reserved_context_size: int
+) -> bool:
+    """The same with two limits to it: no window, no trigger; and a reserve only where one makes sense.
+
+    Args:
+        token_count: Tokens in the context, pending ones included.
+        max_context_size: Tokens the model can take; None switches the trigger off.
+        trigger_ratio: The part of it from which compaction is due.
+        reserved_context_size: Tokens to keep free for the answer (see `reserve_fits`).
+    """
+    if max_context_size is None:
+        return False
+    if reserve_fits(max_context_size, reserved_context_size):
+        return should_auto_compact(
+            token_count,
+            max_context_size,
+            trigger_ratio=trigger_ratio,
+            reserved_context_size=reserved_context_size,
+        )
+    return _over_ratio(token_count, max_context_size, trigger_ratio)
+
+
+def reserve_fits(max_context_size: int, reserved_context_size: int) -> bool:
+    """Whether the reserve is less than half of the window; a larger one would have a small window compacted for ever."""
+    return reserved_context_size < max_context_size / 2
+
+
+def preserved_from(messages: Sequence[Record], max_preserved_messages: int) -> int:
+    """Where the messages begin that a compaction keeps.
+
+    Args:
+        messages: The history; it is read from its end, and only as far as needed.
+        max_preserved_messages: How many of the last user and assistant messages are kept, with all that comes after
+            the first of them. A tool call is never parted from its result: then more is kept.
+
+    Returns:
+        The index of the first message to keep; 0 means that there is nothing to compact.
+    """
+    if max_preserved_messages <= 0:
+        return 0
+    counted = 0
+    for index in range(len(messages) - 1, -1, -1):
+        if messages[index].get("role") in ("user", "assistant"):
+            counted += 1
+            if counted == max_preserved_messages:
+                return safe_cut(messages, index)
+    return 0
+
+
+def prompt_message(messages: Iterable[Record], custom_instruction: str = "") -> dict[str, Any]:
+    """The one message a summariser is shown.
+
+    Args:
+        messages: What is to be summarised. Only text is shown; tool calls and results become text.
+        custom_instruction: A wish of the user's; empty for none.
+
+    Returns:
+        A user message in its JSON form.
+    """
+    parts = [text for number, message in enumerate(messages, 1) for text in _shown(number, message)]
+    parts.append(prompts.request_text(custom_instruction))
+    return {"role": "user", "content": [_text_part(text) for text in parts]}
+
+
+def summary_message(summary: str) -> dict[str, Any]:
+    """The user message that takes the place of what was compacted, in its JSON form.
+
+    Args:
+        summary: What the summariser wrote.
+    """
+    preface = f"<system>{prompts.SUMMARY_PREFACE}</system>"
+    return {"role": "user", "content": [_text_part(preface), _text_part(summary)]}
+
+
+def compacted_records(
+    *, system_prompt: str | None, summary: str, preserved: Sequence[bytes], uid: str, created_at: str
+) -> list[NewRecord]:
+    """The records a compacted log consists of.
+
+    Args:
+        system_prompt: The one in force, or None.
+        summary: What the summariser wrote.
+        preserved: The lines of the messages that are kept, as they stand in the log.
+        uid: The uid of the new log's first checkpoint.
+        created_at: When it was made, ISO-8601 UTC.
+
+    Returns:
+        The system prompt, the checkpoint 0, the summary, the preserved messages (members of a batch no longer: the
+        whole log is written in one step), and the estimated token count of these messages.
+    """
+    messages = [record.message_record(summary_message(summary)), *map(record.without_batch_marks, preserved)]
+    prompt = [] if system_prompt is None else [record.system_prompt_record(system_prompt)]
+    checkpoint = record.checkpoint_record(0, {"u": uid, "l": COMPACTED_LABEL, "t": created_at})
+    estimate = sum(message.value for message in messages) // tokens.CHARS_PER_TOKEN
+    return [*prompt, checkpoint, *messages, record.usage_record(estimate)]
+
+
+def is_summary(message: Record) -> bool:
+    """Whether a message is the result of an earlier compaction."""
+    texts = tokens.texts(message)
+    return message.get("role") == "user" and bool(texts) and texts[0].startswith(f"<system>{prompts.SUMMARY_PREFACE}")
+
+
+def call_text(call: Any) -> str:
+    """A tool call as text: its name and its arguments."""
+    function = call.get("function") if isinstance(call, Mapping) else None
+    if not isinstance(function, Mapping):
+        return ""
+    return f"{function.get('name') or 'tool'}({function.get('arguments') or ''})"
+
+
+def _over_ratio(token_count: int, max_context_size: int, trigger_ratio: float) -> bool:
+    return token_count >= max_context_size * trigger_ratio
+
+
+def _shown(number: int, message: Record) -> list[str]:
+    lines = [f"## Message {number}\nRole: {message.get('role')}\nContent:\n"]
+    if isinstance(answer := message.get("tool_call_id"), str):
+        lines.append(f"Result of tool call {answer}:\n")
+    lines.extend(tokens.texts(message))
+    calls = message.get("tool_calls")
+    asked = [(call, call_text(call)) for call in calls] if isinstance(calls, list) else []
+    return lines + [f"\nTool call {call.get('id')}: {text}\n" for call, text in asked if text]
+
+
+def _text_part(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
