@@ -38,6 +38,9 @@ def _is_unset(value: object) -> bool:
 Opt = Annotated[T | None, Field(exclude_if=_is_unset), _AbsentWhenUnset()]
 """A field that is absent when unset, never null."""
 
+Nullable = Annotated[T | None, Field(exclude_if=_is_unset)]
+"""A field of LSP's kind: null and absent mean the same."""
+
 
 def _whole(value: Any) -> Any:
     """JSON has one kind of number: 3.0 is the integer 3. Everything else is left for the strict check to judge."""

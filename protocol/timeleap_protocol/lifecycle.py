@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import ConfigDict, Field, ValidatorFunctionWrapHandler, WrapValidator
 from pydantic_core import PydanticUseDefault, ValidationError
 
-from timeleap_protocol.base import Count, Int, JsonObject, Name, Opt, Positive, Shape, WireModel, WireRoot
+from timeleap_protocol.base import Count, Int, JsonObject, Name, Nullable, Opt, Positive, Shape, WireModel, WireRoot
 
 T = TypeVar("T")
 
@@ -19,7 +19,7 @@ def _or_default(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
         raise PydanticUseDefault from None
 
 
-Lenient = Annotated[T | None, WrapValidator(_or_default)]
+Lenient = Annotated[Nullable[T], WrapValidator(_or_default)]
 """A field that counts as absent when it is null or of another type than expected."""
 
 
@@ -88,7 +88,7 @@ class InitializationOptions(WireModel):
     """Directory of the store."""
     durability: Opt[Literal["disk", "os"]] = None
     """`disk` (default): a reply means synced. `os`: survives a kill, not a power loss."""
-    max_context_size: Positive | None = None
+    max_context_size: Nullable[Positive] = None
     """Tokens; null (default): compaction is never suggested."""
     reserved_context_size: Opt[Count] = None
     """Default: 50000."""
@@ -105,11 +105,11 @@ class InitializationOptions(WireModel):
 class InitializeParams(_Lsp):
     """`initialize`: LSP's params, all optional."""
 
-    process_id: Int | None = None
+    process_id: Nullable[Int] = None
     """The server exits when this process no longer lives."""
     client_info: Lenient[ClientInfo] = None
     capabilities: Lenient[ClientCapabilities] = None
-    initialization_options: InitializationOptions | None = None
+    initialization_options: Nullable[InitializationOptions] = None
     trace: Lenient[Literal["off", "messages", "verbose"]] = None
 
     @property

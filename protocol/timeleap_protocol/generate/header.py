@@ -9,9 +9,9 @@ LINE_LENGTH = 120
 """Of the project's Python code."""
 
 
-def python_header(summary: str) -> list[str]:
+def python_header(summary: str, *comments: str) -> list[str]:
     """The top of a generated Python module."""
-    return [f"# {NOTICE}", f'"""{summary}"""', "", "from __future__ import annotations", ""]
+    return [f"# {NOTICE}", *comments, f'"""{summary}"""', "", "from __future__ import annotations", ""]
 
 
 def typescript_header(summary: str) -> list[str]:

@@ -49,8 +49,7 @@ def _module(flavour: _Flavour) -> str:
     methods = [line for row in rows for line in _method(row, flavour, names)]
     return "\n".join(
         [
-            _NOQA,
-            *python_header(flavour.summary),
+            *python_header(flavour.summary, _NOQA),
             "from abc import ABC, abstractmethod",
             "from typing import Any, Literal, TypeVar",
             "",
@@ -103,8 +102,7 @@ def _method(row: Method, flavour: _Flavour, names: _Names) -> list[str]:
         for name, field in model.model_fields.items()
         if (field.alias or name) not in GENERAL_PARAMS or (row.progress and name == "work_done_token")
     }
-    required = [name for name, field in fields.items() if field.is_required()]
-    order = [*required, *(name for name in fields if name not in required)]
+    order = sorted(fields, key=lambda name: (not fields[name].is_required(), name == "work_done_token"))
     signature = [_parameter(name, fields[name], names) for name in order]
     sent = [f'"{fields[name].alias or name}": {name}' for name in order]
     return [

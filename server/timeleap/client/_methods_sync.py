@@ -1,5 +1,5 @@
-# ruff: noqa: A002 (params are called what they are called on the wire)
 # Generated from timeleap_protocol.methods by `python -m timeleap_protocol.generate`. Do not edit.
+# ruff: noqa: A002 (params are called what they are called on the wire)
 """Every request of the protocol as a method that waits for the reply."""
 
 from __future__ import annotations
@@ -58,7 +58,6 @@ class SyncMethods(ABC):
     def session_open(
         self,
         *,
-        work_done_token: str | int | None = None,
         session_id: str | None = None,
         path: str | None = None,
         create: bool | None = None,
@@ -69,11 +68,11 @@ class SyncMethods(ABC):
         workspace: str | None = None,
         auto_checkpoint: Literal["off", "turn"] | None = None,
         request_id: str | None = None,
+        work_done_token: str | int | None = None,
     ) -> SessionState:
         """`session/open`: opens a session, creating it if need be.
 
         Args:
-            work_done_token: Asks for `$/progress` under this token.
             session_id: Generated if absent.
             path: Absolute path of an existing session directory, the original program's included.
             create: Whether an unknown `sessionId` makes a new session. Default: true.
@@ -84,10 +83,10 @@ class SyncMethods(ABC):
             workspace: URI; used on creation only.
             auto_checkpoint: `turn`: a checkpoint before each user message that starts a turn. Stays until set otherwise.
             request_id: Makes the creation safe to retry.
+            work_done_token: Asks for `$/progress` under this token.
         """
         params = given(
             {
-                "workDoneToken": work_done_token,
                 "sessionId": session_id,
                 "path": path,
                 "create": create,
@@ -98,6 +97,7 @@ class SyncMethods(ABC):
                 "workspace": workspace,
                 "autoCheckpoint": auto_checkpoint,
                 "requestId": request_id,
+                "workDoneToken": work_done_token,
             }
         )
         return self.call("session/open", params, SessionState)
@@ -429,29 +429,29 @@ class SyncMethods(ABC):
         self,
         *,
         query: str,
-        work_done_token: str | int | None = None,
         cursor: str | None = None,
         limit: int | None = None,
         regex: bool | None = None,
         timelines: bool | None = None,
+        work_done_token: str | int | None = None,
     ) -> SessionSearchResult:
         """`session/search`: finds messages in all sessions of the store.
 
         Args:
-            work_done_token: Asks for `$/progress` under this token.
             cursor: `nextCursor` of the page before.
             limit: The most entries to return.
             regex: Whether `query` is a regular expression. Default: false.
             timelines: Whether to search timelines too. Default: true.
+            work_done_token: Asks for `$/progress` under this token.
         """
         params = given(
             {
                 "query": query,
-                "workDoneToken": work_done_token,
                 "cursor": cursor,
                 "limit": limit,
                 "regex": regex,
                 "timelines": timelines,
+                "workDoneToken": work_done_token,
             }
         )
         return self.call("session/search", params, SessionSearchResult)
@@ -485,27 +485,27 @@ class SyncMethods(ABC):
         self,
         *,
         path: str,
-        work_done_token: str | int | None = None,
         format: str | None = None,
         session_id: str | None = None,
         request_id: str | None = None,
+        work_done_token: str | int | None = None,
     ) -> ImportResult:
         """`session/import`: makes a new session from a file, and opens it.
 
         Args:
             path: Absolute path of the file to read.
-            work_done_token: Asks for `$/progress` under this token.
             format: Recognised from the content if absent.
             session_id: Generated if absent.
             request_id: Makes the request safe to retry.
+            work_done_token: Asks for `$/progress` under this token.
         """
         params = given(
             {
                 "path": path,
-                "workDoneToken": work_done_token,
                 "format": format,
                 "sessionId": session_id,
                 "requestId": request_id,
+                "workDoneToken": work_done_token,
             }
         )
         return self.call("session/import", params, ImportResult)
@@ -674,33 +674,33 @@ class SyncMethods(ABC):
         self,
         *,
         session_id: str,
-        work_done_token: str | int | None = None,
         expected_head: str | None = None,
         request_id: str | None = None,
         dry_run: bool | None = None,
         checkpoint_id: int | None = None,
         checkpoint_uid: str | None = None,
+        work_done_token: str | int | None = None,
     ) -> RewriteResult:
         """`context/revertTo`: removes a checkpoint and all after it; what it removes stays as a timeline.
 
         Args:
             session_id: The session.
-            work_done_token: Asks for `$/progress` under this token.
             expected_head: Refuse with `contentModified` unless this is the present head.
             request_id: Makes the request safe to retry: a repeat changes nothing and gets the stored result.
             dry_run: Say what would happen, and change nothing. Default: false.
             checkpoint_id: The checkpoint that goes, with all after it; this or `checkpointUid`.
             checkpoint_uid: The same, by uid.
+            work_done_token: Asks for `$/progress` under this token.
         """
         params = given(
             {
                 "sessionId": session_id,
-                "workDoneToken": work_done_token,
                 "expectedHead": expected_head,
                 "requestId": request_id,
                 "dryRun": dry_run,
                 "checkpointId": checkpoint_id,
                 "checkpointUid": checkpoint_uid,
+                "workDoneToken": work_done_token,
             }
         )
         return self.call("context/revertTo", params, RewriteResult)
@@ -855,7 +855,6 @@ class SyncMethods(ABC):
         self,
         *,
         session_id: str,
-        work_done_token: str | int | None = None,
         expected_head: str | None = None,
         request_id: str | None = None,
         dry_run: bool | None = None,
@@ -863,12 +862,12 @@ class SyncMethods(ABC):
         custom_instruction: str | None = None,
         summarizer: Literal["auto", "client", "server", "builtin"] | None = None,
         summary: str | None = None,
+        work_done_token: str | int | None = None,
     ) -> CompactResult:
         """`context/compact`: puts a summary in the place of the older messages.
 
         Args:
             session_id: The session.
-            work_done_token: Asks for `$/progress` under this token.
             expected_head: Refuse with `contentModified` unless this is the present head.
             request_id: Makes the request safe to retry: a repeat changes nothing and gets the stored result.
             dry_run: Say what would happen, and change nothing. Default: false.
@@ -876,11 +875,11 @@ class SyncMethods(ABC):
             custom_instruction: What the summary should pay attention to.
             summarizer: Default: `auto`.
             summary: A summary the caller has made; nobody else is asked then.
+            work_done_token: Asks for `$/progress` under this token.
         """
         params = given(
             {
                 "sessionId": session_id,
-                "workDoneToken": work_done_token,
                 "expectedHead": expected_head,
                 "requestId": request_id,
                 "dryRun": dry_run,
@@ -888,6 +887,7 @@ class SyncMethods(ABC):
                 "customInstruction": custom_instruction,
                 "summarizer": summarizer,
                 "summary": summary,
+                "workDoneToken": work_done_token,
             }
         )
         return self.call("context/compact", params, CompactResult)
@@ -999,31 +999,31 @@ class SyncMethods(ABC):
         *,
         session_id: str,
         query: str,
-        work_done_token: str | int | None = None,
         cursor: str | None = None,
         limit: int | None = None,
         regex: bool | None = None,
         timelines: bool | None = None,
+        work_done_token: str | int | None = None,
     ) -> SearchResult:
         """`context/search`: finds messages of one session.
 
         Args:
             session_id: The session.
-            work_done_token: Asks for `$/progress` under this token.
             cursor: `nextCursor` of the page before.
             limit: The most entries to return.
             regex: Whether `query` is a regular expression. Default: false.
             timelines: Whether to search timelines too. Default: true.
+            work_done_token: Asks for `$/progress` under this token.
         """
         params = given(
             {
                 "sessionId": session_id,
                 "query": query,
-                "workDoneToken": work_done_token,
                 "cursor": cursor,
                 "limit": limit,
                 "regex": regex,
                 "timelines": timelines,
+                "workDoneToken": work_done_token,
             }
         )
         return self.call("context/search", params, SearchResult)
