@@ -1,0 +1,310 @@
+"""A connection that comes back: it starts the server, and starts it again when it goes away.
+
+Requests that were not answered are sent again, in the order of their calls, once the sessions are open again. That they
+take effect once is the server's promise for repeated request ids; that only such requests are repeated is ours.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from timeleap.client.connection import Connection, Handler, OnProgress, Params
+from timeleap.client.errors import (
+    ClientClosedError,
+    ConnectionLostError,
+    RequestTimeoutError,
+    StartFailedError,
+    TimeleapRpcError,
+)
+from timeleap.client.frames import Framing
+from timeleap.client.notifications import RECONNECTED, Bus
+from timeleap.client.opened import Opened, OpenSessions
+from timeleap.client.process import Launch, ServerProcess
+from timeleap_protocol.limits import PROTOCOL_VERSION
+
+_REOPEN_ATTEMPTS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Restarts:
+    """How a server that went away is started again.
+
+    Attributes:
+        limit: Starts in a row without `stable` seconds of running between them; then it is given up.
+        delay: Seconds before the second start in a row; doubled for each further one, up to `longest`.
+        longest: Seconds of the longest pause.
+        stable: Seconds a server has to run for its loss to count as the first one again.
+        repeats: How often one request is sent at most: it may be what the server cannot stand.
+    """
+
+    limit: int = 5
+    delay: float = 0.2
+    longest: float = 5.0
+    stable: float = 10.0
+    repeats: int = 3
+
+    def pause(self, start: int) -> float:
+        """Seconds to wait before the start of that number (0-based)."""
+        return 0.0 if start == 0 else min(self.longest, self.delay * 2 ** (start - 1))
+
+
+DEFAULT_RESTARTS = Restarts()
+NO_RESTARTS = Restarts(limit=0, repeats=1)
+"""A server that goes away is an error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Greeting:
+    """What we say of ourselves in `initialize`.
+
+    Attributes:
+        name: `clientInfo.name`.
+        options: `initializationOptions`.
+        timeout: Seconds the handshake may take; None waits for ever.
+    """
+
+    name: str
+    options: Mapping[str, Any]
+    timeout: float | None
+
+    def params(self, *, summarize: bool) -> Params:
+        """The params of `initialize`."""
+        return {
+            "processId": os.getpid(),
+            "clientInfo": {"name": self.name},
+            "capabilities": {
+                "experimental": {"timeleap": {"protocolVersion": PROTOCOL_VERSION, "summarize": summarize}}
+            },
+            "initializationOptions": dict(self.options),
+        }
+
+
+class Link:
+    """One server at a time, kept running from `start` to `close`.
+
+    Args:
+        launch: How to start it.
+        framing: How to speak to it.
+        greeting: The opening handshake.
+        restarts: How to start it again.
+        bus: Takes the notifications.
+    """
+
+    def __init__(self, launch: Launch, framing: Framing, greeting: Greeting, restarts: Restarts, bus: Bus) -> None:
+        self.handlers: dict[str, Handler] = {}
+        self.sessions = OpenSessions()
+        self.initialized: Params = {}
+        """The result of the latest `initialize`."""
+        self._launch = launch
+        self._framing = framing
+        self._greeting = greeting
+        self._restarts = restarts
+        self._bus = bus
+        self._running = False
+        self._connection: Connection | None = None
+        self._recovery: asyncio.Task[None] | None = None
+        self._watching: asyncio.Task[None] | None = None
+        self._starts = 0
+        self._started_at = 0.0
+        self._calls = 0
+        self._tickets: list[tuple[int, asyncio.Future[Connection]]] = []
+        self._queued = 0
+
+    @property
+    def process(self) -> ServerProcess | None:
+        """The server; None before the start and after the end."""
+        return None if self._connection is None else self._connection.process
+
+    async def start(self) -> None:
+        """Start the server and shake hands.
+
+        Raises:
+            StartFailedError, TimeleapRpcError: It could not be started; it refused our options.
+        """
+        if self._running:
+            raise ClientClosedError("the client is running already")
+        self._running = True
+        try:
+            await self._connect()
+        except BaseException:
+            self._running = False
+            raise
+
+    async def close(self, grace: float) -> int | None:
+        """End the server in good order, at the latest after `grace` seconds; returns its exit code."""
+        if not self._running:
+            return None
+        self._running = False
+        for task in (self._recovery, self._watching):
+            if task is not None:
+                task.cancel()
+                await asyncio.wait({task})
+        self._refuse_tickets(ClientClosedError("the client was closed"))
+        connection, self._connection = self._connection, None
+        return await connection.shut_down(grace) if connection is not None else None
+
+    async def request(
+        self,
+        method: str,
+        params: Params,
+        *,
+        within: float | None,
+        on_progress: OnProgress | None,
+        repeatable: bool,
+    ) -> Any:
+        """Send a request until it is answered; over restarts where it is `repeatable`."""
+        self._calls += 1
+        number = self._calls
+        sent = 0
+        while True:
+            connection = await self._connected(number)
+            if (opened := self.sessions.get(params.get("sessionId"))) and opened.refusal is not None:
+                await self._reopen(connection, opened)
+            try:
+                result = await connection.request(method, params, within=within, on_progress=on_progress)
+            except ConnectionLostError:
+                sent += 1
+                if method == "session/close":
+                    result = {}  # what was open on that connection went with it
+                elif self._running and repeatable and sent < self._restarts.repeats:
+                    continue
+                else:
+                    raise
+            self.sessions.note(method, params, result)
+            return result
+
+    async def notify(self, method: str, params: Params) -> None:
+        """Send a notification, behind the requests that were called before."""
+        self._calls += 1
+        (await self._connected(self._calls)).notify(method, params)
+
+    async def _connected(self, number: int) -> Connection:
+        """The live connection; waits for a recovery that is under way, in the order of the call numbers."""
+        if not self._running:
+            raise ClientClosedError("the client is not running; use `async with` or call `start` first")
+        live = self._connection if self._connection is not None and self._connection.alive else None
+        if live is not None and not self._queued:
+            return live
+        loop = asyncio.get_running_loop()
+        ticket: asyncio.Future[Connection] = loop.create_future()
+        self._tickets.append((number, ticket))
+        if live is not None:
+            # Others were let go a moment ago and have not sent yet: stay behind them.
+            loop.call_soon(self._release_tickets)
+        elif self._recovery is None or self._recovery.done():
+            self._recovery = asyncio.create_task(self._recover(), name="timeleap-client-recovery")
+        self._queued += 1
+        try:
+            return await ticket
+        finally:
+            self._queued -= 1
+
+    def _release_tickets(self) -> None:
+        tickets, self._tickets = sorted(self._tickets, key=lambda ticket: ticket[0]), []
+        for _, ticket in tickets:
+            if not ticket.done() and self._connection is not None:
+                ticket.set_result(self._connection)
+
+    def _refuse_tickets(self, error: Exception) -> None:
+        tickets, self._tickets = self._tickets, []
+        for _, ticket in tickets:
+            if not ticket.done():
+                ticket.set_exception(error)
+
+    async def _recover(self) -> None:
+        """Start the server again and open the sessions again; then let go who waits."""
+        try:
+            await self._start_again()
+        except Exception as error:
+            self._refuse_tickets(error)
+            return
+        self._bus.publish(RECONNECTED, {})
+        self._release_tickets()
+
+    async def _start_again(self) -> None:
+        lost = await self._connection.lost() if self._connection is not None else ConnectionLostError("no server")
+        if time.monotonic() - self._started_at >= self._restarts.stable:
+            self._starts = 0
+        while self._starts < self._restarts.limit:
+            await asyncio.sleep(self._restarts.pause(self._starts))
+            self._starts += 1
+            try:
+                await self._connect()
+            except ConnectionLostError as error:
+                lost = error
+            else:
+                return
+        raise ConnectionLostError(f"{lost}\n(given up after {self._starts} starts in a row)", lost.exit_code)
+
+    async def _connect(self) -> None:
+        """A new server, ready, with our sessions open; it becomes `_connection`."""
+        process = await ServerProcess.start(self._launch)
+        connection = Connection(process, self._framing, self._bus.publish, self.handlers)
+        try:
+            await self._shake_hands(connection)
+            for opened in self.sessions:
+                await self._try_to_reopen(connection, opened)
+        except BaseException:
+            await process.kill()
+            await connection.lost()
+            raise
+        self._started_at = time.monotonic()
+        self._connection = connection
+        self._watching = asyncio.create_task(self._watch(connection), name="timeleap-client-watch")
+
+    async def _shake_hands(self, connection: Connection) -> None:
+        params = self._greeting.params(summarize="context/summarize" in self.handlers)
+        try:
+            self.initialized = await connection.request("initialize", params, within=self._greeting.timeout)
+            connection.notify("initialized", {})
+        except ConnectionLostError as error:
+            raise StartFailedError(f"the server did not start: {error}", error.exit_code) from None
+        except RequestTimeoutError as error:
+            raise StartFailedError(f"the server did not start: {error}\n{connection.process.stderr_tail}") from None
+        connection.max_frame_bytes = timeleap_capabilities(self.initialized).get("limits", {}).get("maxFrameBytes")
+
+    async def _watch(self, connection: Connection) -> None:
+        """Start again even if nobody calls: whoever listens to a session wants to go on hearing."""
+        await connection.lost()
+        if self._running and len(self.sessions) and (self._recovery is None or self._recovery.done()):
+            self._recovery = asyncio.create_task(self._recover(), name="timeleap-client-recovery")
+
+    async def _try_to_reopen(self, connection: Connection, opened: Opened) -> None:
+        """Open a session again; a refusal waits for the next request on that session and stops no other one."""
+        try:
+            await self._reopen(connection, opened)
+        except TimeleapRpcError as error:
+            opened.refusal = error
+
+    async def _reopen(self, connection: Connection, opened: Opened) -> None:
+        # The lock of a server that was killed is free at once; that of one that still drains is, a little later.
+        for attempt in range(1, _REOPEN_ATTEMPTS + 1):
+            try:
+                for _ in range(opened.count):
+                    state = await connection.request("session/open", opened.params, within=self._greeting.timeout)
+                    _check_identity(opened, state["sessionId"])
+            except TimeleapRpcError as error:
+                if not error.retryable or attempt == _REOPEN_ATTEMPTS:
+                    raise
+                await asyncio.sleep(0.025 * 2**attempt)
+            else:
+                opened.refusal = None
+                return
+
+
+def _check_identity(opened: Opened, session_id: str) -> None:
+    """A directory whose name is no session id gets a generated one, and now another one than before."""
+    if session_id != opened.session_id:
+        why = f"session {opened.session_id} came back as {session_id} when the server was started again; open it anew"
+        raise TimeleapRpcError(4013, "sessionNotOpen", why, {"kind": "sessionNotOpen", "retryable": False}, False)
+
+
+def timeleap_capabilities(initialized: Params) -> Params:
+    """`capabilities.experimental.timeleap` of a result of `initialize`."""
+    capabilities: Params = initialized.get("capabilities", {}).get("experimental", {}).get("timeleap", {})
+    return capabilities

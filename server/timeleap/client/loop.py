@@ -1,0 +1,66 @@
+"""An event loop in a thread of its own, for callers that block."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from timeleap.client.errors import ClientClosedError
+
+T = TypeVar("T")
+
+
+class LoopThread:
+    """Runs coroutines for threads that wait for their results. Started by the first `run`, ended by `close`."""
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run `work` on the loop and wait for it; a Ctrl-C meanwhile cancels it.
+
+        Raises:
+            ClientClosedError: Called on the loop's own thread, which would wait for itself for ever.
+        """
+        if threading.current_thread() is self._thread:
+            work.close()
+            raise ClientClosedError("a blocking call inside a callback of the same client would wait for itself")
+        future = asyncio.run_coroutine_threadsafe(work, self._started())
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def close(self) -> None:
+        """End the loop and its thread. Idempotent."""
+        loop, thread = self._loop, self._thread
+        self._loop = self._thread = None
+        if loop is not None and thread is not None:
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join()
+
+    def _started(self) -> asyncio.AbstractEventLoop:
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            # A daemon: a program that ends without `close` must not hang; the server sees the end of its input.
+            self._thread = threading.Thread(target=_run, args=(self._loop,), name="timeleap-client", daemon=True)
+            self._thread.start()
+        return self._loop
+
+
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_forever()
+        left = asyncio.all_tasks(loop)
+        for task in left:
+            task.cancel()
+        loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.run_until_complete(loop.shutdown_default_executor())
+    finally:
+        loop.close()

@@ -1,0 +1,72 @@
+"""What a client has open, so that it can be opened again on a new server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from timeleap.client.errors import TimeleapRpcError
+
+Params = dict[str, Any]
+
+_OPENING = frozenset({"session/open", "session/fork", "session/import"})
+_KEPT_PARAMS = ("path", "access", "attach")
+
+
+@dataclass(slots=True)
+class Opened:
+    """A session that is open.
+
+    Attributes:
+        session_id: Its id.
+        params: Of the `session/open` that opens it again.
+        count: How many times it is open.
+        refusal: Why it could not be opened again after the last restart; None if it could.
+    """
+
+    session_id: str
+    params: Params
+    count: int = 0
+    refusal: TimeleapRpcError | None = None
+
+
+class OpenSessions:
+    """The open sessions of one client, counted as the server counts them."""
+
+    def __init__(self) -> None:
+        self._sessions: dict[str, Opened] = {}
+
+    def __iter__(self) -> Iterator[Opened]:
+        return iter(list(self._sessions.values()))
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def get(self, session_id: object) -> Opened | None:
+        """The session of that id, if it is open."""
+        return self._sessions.get(session_id) if isinstance(session_id, str) else None
+
+    def note(self, method: str, params: Params, result: Any) -> None:
+        """Take in that a request succeeded."""
+        if method in _OPENING and isinstance(result, dict):
+            session_id = result["sessionId"]
+            opened = self._sessions.setdefault(session_id, Opened(session_id, _reopening(session_id, params)))
+            opened.count += 1
+        elif method in _UNDOING and (known := self.get(params.get("sessionId"))) is not None:
+            known.count = _UNDOING[method](known.count)
+            if known.count <= 0:
+                del self._sessions[known.session_id]
+
+
+_UNDOING: dict[str, Callable[[int], int]] = {
+    "session/close": lambda count: count - 1,
+    "session/delete": lambda _: 0,
+}
+
+
+def _reopening(session_id: str, params: Params) -> Params:
+    kept = {name: params[name] for name in _KEPT_PARAMS if name in params}
+    if "path" in kept:
+        return kept
+    return {"sessionId": session_id, "create": False, **kept}

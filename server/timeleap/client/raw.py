@@ -1,0 +1,186 @@
+"""A client without models: one server, kept running; requests and results are the JSON values they are.
+
+It loads no model and not pydantic, which counts where a process makes one request and ends, as on the command line.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+from timeleap.client.connection import Handler, OnProgress, Params
+from timeleap.client.frames import Framing
+from timeleap.client.link import DEFAULT_RESTARTS, Greeting, Link, Restarts, timeleap_capabilities
+from timeleap.client.notifications import Bus, Notification, Subscription, Wanted
+from timeleap.client.process import Launch, default_command
+from timeleap.clock import new_uid
+from timeleap_protocol.methods import REQUESTS
+
+Summarize = Callable[[Params], Awaitable["str | Params"]]
+"""Serves `context/summarize`: its params in wire names, to the summary, or to `{summary, usage}`."""
+
+
+class RawTimeleap:
+    """Starts a server and keeps it running.
+
+    Requests are sent in the order of the calls. A request that changes something carries a `requestId`; when the server
+    goes away it is started again, the sessions are opened again, and what was not answered is sent again, in the same
+    order: it takes effect once.
+
+    Args:
+        home: The store's directory; None leaves it to the server (`TIMELEAP_HOME`, the platform's directory).
+        command: What to start instead of the server of this installation.
+        env: Variables for the server on top of our own environment.
+        cwd: Working directory of the server.
+        framing: How to speak: `ndjson` or `lsp`.
+        options: `initializationOptions`.
+        name: What we are called in notifications and audits (`clientInfo.name`).
+        timeout: Seconds to wait for an answer since the last sign of work; None waits for ever.
+        summarize: Serves `context/summarize`; the server then asks us for summaries.
+        restarts: How to start a server again that went away (`NO_RESTARTS`: not at all).
+    """
+
+    def __init__(
+        self,
+        *,
+        home: str | os.PathLike[str] | None = None,
+        command: Sequence[str] | None = None,
+        env: Mapping[str, str] | None = None,
+        cwd: str | os.PathLike[str] | None = None,
+        framing: Framing | str = Framing.NDJSON,
+        options: Mapping[str, Any] | None = None,
+        name: str = "timeleap-python",
+        timeout: float | None = 60.0,
+        summarize: Summarize | None = None,
+        restarts: Restarts = DEFAULT_RESTARTS,
+    ) -> None:
+        launch = Launch(
+            command=tuple(command or default_command()),
+            home=None if home is None else Path(home).absolute(),
+            env=dict(env or {}),
+            cwd=None if cwd is None else Path(cwd),
+        )
+        self._timeout = timeout
+        self._bus = Bus()
+        greeting = Greeting(name, dict(options or {}), timeout)
+        self._link = Link(launch, Framing(framing), greeting, restarts, self._bus)
+        if summarize is not None:
+            self.serve("context/summarize", _summarizing(summarize))
+
+    async def start(self) -> Self:
+        """Start the server and shake hands.
+
+        Raises:
+            StartFailedError: It could not be started.
+            TimeleapRpcError: It refused our options.
+        """
+        await self._link.start()
+        return self
+
+    async def aclose(self, grace: float = 10.0) -> int | None:
+        """Let the server finish what it accepted and end; it is killed where that takes over `grace` seconds.
+
+        Returns:
+            The exit code of the server; None where there was none.
+        """
+        try:
+            return await self._link.close(grace)
+        finally:
+            self._bus.close()
+
+    async def __aenter__(self) -> Self:
+        return await self.start()
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    @property
+    def server_info(self) -> Params:
+        """`{name, version}` of the server."""
+        info: Params = self._link.initialized.get("serverInfo", {})
+        return info
+
+    @property
+    def capabilities(self) -> Params:
+        """What the server can: `methods`, `notifications`, `limits` ..."""
+        return timeleap_capabilities(self._link.initialized)
+
+    @property
+    def pid(self) -> int | None:
+        """The process id of the server; None while there is none."""
+        return None if self._link.process is None else self._link.process.pid
+
+    @property
+    def stderr_tail(self) -> str:
+        """The last lines the server wrote to its standard error output."""
+        return "" if self._link.process is None else self._link.process.stderr_tail
+
+    async def call(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        within: float | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> Any:
+        """Send a request of any method and wait for its result, the JSON value it is.
+
+        Args:
+            method: Wire name, such as `context/revertTo`.
+            params: In wire names.
+            within: Seconds to wait since the last sign of work; None takes the client's `timeout`.
+            on_progress: Told how far a long request is: the `value` of each `$/progress`.
+
+        Raises:
+            TimeleapRpcError: The server refused.
+            RequestTimeoutError: No answer in time; the request was cancelled.
+            ConnectionLostError: The server went away, and repeating the request was not possible or did not help.
+            ClientClosedError: The client is not running.
+        """
+        row = REQUESTS.get(method)
+        sent = dict(params or {})
+        if row is not None and row.mutates:
+            sent.setdefault("requestId", new_uid(32))
+        if on_progress is not None:
+            sent["workDoneToken"] = f"progress-{new_uid()}"
+        return await self._link.request(
+            method,
+            sent,
+            within=within or self._timeout,
+            on_progress=on_progress,
+            repeatable=row is not None,  # what changes something carries a request id, the rest changes nothing
+        )
+
+    async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
+        """Send a notification."""
+        await self._link.notify(method, dict(params or {}))
+
+    def notifications(self, *methods: str, session_id: str | None = None, capacity: int = 10_000) -> Subscription:
+        """An asynchronous iterator over notifications from now on.
+
+        Args:
+            *methods: Only these; none given: all.
+            session_id: Only those about this session.
+            capacity: How many may wait to be taken; over that the oldest are dropped and counted.
+        """
+        return self._bus.subscribe(Wanted(methods, session_id), capacity)
+
+    def on(
+        self, callback: Callable[[Notification], object], *methods: str, session_id: str | None = None
+    ) -> Callable[[], None]:
+        """Call `callback` (a function or a coroutine function) with each notification; returns what stops it."""
+        return self._bus.listen(Wanted(methods, session_id), callback)
+
+    def serve(self, method: str, handler: Handler) -> None:
+        """Answer requests of the server: `handler` takes the params and returns the result."""
+        self._link.handlers[method] = handler
+
+
+def _summarizing(summarize: Summarize) -> Handler:
+    async def serve(params: Params) -> Params:
+        summary = await summarize(params)
+        return {"summary": summary} if isinstance(summary, str) else summary
+
+    return serve

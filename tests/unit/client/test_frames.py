@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from timeleap.client.frames import BrokenStreamError, FrameReader, Framing, encode
+
+BOTH = [Framing.LSP, Framing.NDJSON]
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+@pytest.mark.parametrize("framing", BOTH)
+@given(messages=st.lists(st.dictionaries(st.text(), values), max_size=4), size=st.integers(1, 40))
+def test_what_is_encoded_comes_back_however_it_is_cut(framing, messages, size):
+    stream = b"".join(encode(message, framing) for message in messages)
+    reader = FrameReader(framing)
+    got = [message for start in range(0, len(stream), size) for message in reader.feed(stream[start : start + size])]
+    assert got == messages
+    assert reader.pending == 0
+
+
+def test_line_separators_of_other_standards_do_not_end_a_line():
+    message = {"text": "a\u2028b\u2029c\u0085d"}
+    assert FrameReader(Framing.NDJSON).feed(encode(message, Framing.NDJSON)) == [message]
+
+
+def test_a_lone_surrogate_travels_escaped():
+    data = encode({"text": "\ud800"}, Framing.NDJSON)
+    assert b"\\ud800" in data
+    assert json.loads(data) == {"text": "\ud800"}
+
+
+def test_the_length_counts_bytes():
+    assert encode({"ü": 1}, Framing.LSP).startswith(b"Content-Length: 8\r\n\r\n")
+
+
+def test_what_json_cannot_say_is_refused():
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        encode({"x": float("nan")}, Framing.NDJSON)
+
+
+def test_a_header_may_hold_other_fields_in_any_case():
+    data = b"content-type: x\r\nCONTENT-LENGTH: 2\r\n\r\n{}"
+    assert FrameReader(Framing.LSP).feed(data) == [{}]
+
+
+@pytest.mark.parametrize(
+    ("framing", "data"),
+    [
+        (Framing.NDJSON, b"hello\n"),
+        (Framing.NDJSON, b"[1]\n"),
+        (Framing.NDJSON, b"\n"),
+        (Framing.NDJSON, b"x" * 101),
+        (Framing.LSP, b"Hello: 1\r\n\r\n{}"),
+        (Framing.LSP, b"Content-Length: x\r\n\r\n{}"),
+        (Framing.LSP, b"Content-Length: -2\r\n\r\n{}"),
+        (Framing.LSP, b"Content-Length: 2\r\nContent-Length: 2\r\n\r\n{}"),
+        (Framing.LSP, b"Content-Length: 101\r\n\r\n"),
+        (Framing.LSP, b"Content-Length: 99999999999999999999999\r\n\r\n"),
+        (Framing.LSP, b"Content-Length: 2\r\n\r\n[]"),
+        (Framing.LSP, b"x" * 5000),
+    ],
+)
+def test_anything_else_breaks_the_stream(framing, data):
+    with pytest.raises(BrokenStreamError):
+        FrameReader(framing, max_frame_bytes=100).feed(data)
