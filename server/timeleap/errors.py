@@ -21,6 +21,7 @@
     ├── CompactionFailedError                  no summary could be had; nothing was changed
     ├── DMailPendingError                      one D-Mail at a time
     ├── NoPendingDMailError                    nothing to deliver or cancel
+    ├── ClientRequestError                     the client did not answer a request of ours
     └── CancelledError                         cancelled before anything was written
 
 Each class has a `kind` (the wire's stable `data.kind`), says whether the same request may succeed later
@@ -174,6 +175,13 @@ class NoPendingDMailError(TimeleapError):
     """There is no D-Mail to deliver or to cancel."""
 
     kind = "noPendingDMail"
+
+
+class ClientRequestError(TimeleapError):
+    """The client refused a request of ours, did not answer in time, or is gone: `reason` is `refused`, `timeout` or `gone`."""
+
+    kind = "internalError"
+    retryable = True
 
 
 class CancelledError(TimeleapError):

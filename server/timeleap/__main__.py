@@ -1,0 +1,40 @@
+"""`timeleap`, also as `python -m timeleap`.
+
+`serve` goes straight to the protocol edge, past the command line's libraries: editors start it, and wait for it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+GLOBAL_OPTIONS_WITH_VALUE = frozenset({"--home", "--log-level", "--log-file", "--durability"})
+"""Options that may stand before the command and take the next argument as their value."""
+
+
+def main() -> int:
+    """Run the command of `sys.argv`; returns the exit code."""
+    arguments = sys.argv[1:]
+    position = command_position(arguments)
+    if position is not None and arguments[position] == "serve":
+        from timeleap.rpc import serve
+
+        return serve.main(arguments[:position] + arguments[position + 1 :])
+    from timeleap.cli import app
+
+    return app.main() or 0
+
+
+def command_position(arguments: Sequence[str]) -> int | None:
+    """Where the command stands among the arguments: the first one that is neither an option nor an option's value."""
+    position = 0
+    while position < len(arguments):
+        argument = arguments[position]
+        if not argument.startswith("-"):
+            return position
+        position += 2 if argument in GLOBAL_OPTIONS_WITH_VALUE else 1
+    return None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,289 @@
+"""Strict JSON in, compact JSON out.
+
+Decoding has two tiers. msgspec decodes what is right and refuses everything we refuse (NaN, lone surrogates, numbers
+that overflow, bytes that are no UTF-8), but says little about it and forgets whose request it was. So what it refuses is
+read a second time, slowly, by `explain`: what is no JSON is `parseError` under no id; what is JSON but cannot be kept
+exactly is an error under the request's own id that says where the value stands.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from typing import Any, NoReturn, TypeGuard
+
+import msgspec
+
+from timeleap.rpc.errors import RefusedError, refused_value
+from timeleap.rpc.framing import BOM
+from timeleap_protocol.errors import ErrorKind
+from timeleap_protocol.limits import MAX_DEPTH
+
+MAX_DIGITS = 4300
+"""Digits of an integer: Python's own limit for conversions that take quadratic time."""
+
+_MAX_PROBLEMS = 20
+_MAX_OUTLINE = 4 * 1024 * 1024  # bytes of a frame nested too deeply that are searched for its id
+_ENVELOPE_DEPTH = 2  # the braces of the envelope and of its params stand around a message
+
+_decode = msgspec.json.Decoder().decode
+
+MessageId = str | int
+
+
+class UnreadableError(Exception):
+    """A frame that could not be taken in.
+
+    Attributes:
+        refusal: What to answer.
+        message_id: Under which id; None: it is not known, or is itself what is wrong.
+        wants_reply: False for a notification, which is never answered.
+    """
+
+    def __init__(self, refusal: RefusedError, message_id: MessageId | None = None, *, wants_reply: bool = True) -> None:
+        super().__init__(refusal.message)
+        self.refusal = refusal
+        self.message_id = message_id
+        self.wants_reply = wants_reply
+
+
+def is_message_id(value: object) -> TypeGuard[MessageId]:
+    """Whether `value` can be the id of a request: a string or an integer (a boolean is neither)."""
+    return type(value) is str or type(value) is int
+
+
+def decode(body: bytes) -> Any:
+    """The JSON value of a frame.
+
+    Raises:
+        UnreadableError: It is not JSON, or holds something that could not be kept as it is.
+    """
+    body = body.removeprefix(BOM)
+    try:
+        value = _decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        explain(body, str(error))
+    # Fewer braces than the limit cannot nest deeper than it: true for nearly every frame, and much cheaper to know.
+    if body.count(b"{") + body.count(b"[") > MAX_DEPTH and _too_deep(value):
+        raise _nested_too_deeply(value)
+    return value
+
+
+def _too_deep(value: Any) -> bool:
+    """Whether a message in `value` is nested deeper than allowed, counted from its own braces."""
+    if not isinstance(value, dict) or _depth(value) <= MAX_DEPTH + _ENVELOPE_DEPTH:
+        return False
+    params = value.get("params")
+    for member in params.values() if isinstance(params, dict) else [value]:
+        for item in member if isinstance(member, list) else [member]:
+            if _depth(item) > MAX_DEPTH:
+                return True
+    return False
+
+
+def _depth(value: Any) -> int:
+    """How deep `value` is nested, level by level: it may be deeper than Python can recurse."""
+    depth = 0
+    level = [value] if isinstance(value, dict | list) else []
+    while level:
+        depth += 1
+        level = [
+            inner
+            for outer in level
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, dict | list)
+        ]
+    return depth
+
+
+class _Unkeepable:
+    """Stands in a decoded value for a number that could not be kept exactly."""
+
+    def __init__(self, msg: str) -> None:
+        self.msg = msg
+
+
+def _parse_int(digits: str) -> int | _Unkeepable:
+    if len(digits) > MAX_DIGITS:
+        return _Unkeepable(f"an integer of more than {MAX_DIGITS} digits")
+    return int(digits)
+
+
+def _parse_float(text: str) -> float | _Unkeepable:
+    number = float(text)
+    return number if math.isfinite(number) else _Unkeepable("a number too large for a double")
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def explain(body: bytes, reason: str) -> NoReturn:
+    """Find out why a frame was refused.
+
+    Args:
+        body: The frame, without a byte order mark.
+        reason: What the decoder said; used where nothing better is found.
+
+    Raises:
+        UnreadableError: Always.
+    """
+    try:
+        value = json.loads(
+            body.decode(), parse_int=_parse_int, parse_float=_parse_float, parse_constant=_refuse_constant
+        )
+    except UnicodeDecodeError as error:
+        raise _no_json(f"invalid UTF-8 at byte {error.start}") from None
+    except json.JSONDecodeError as error:
+        raise _no_json(f"{error.msg} at character {error.pos}") from None
+    except ValueError as error:
+        raise _no_json(str(error)) from None
+    except RecursionError:
+        raise _outline(body) from None
+    if _too_deep(value):
+        raise _nested_too_deeply(value) from None
+    problems = list(_problems(value))
+    if not problems or not isinstance(value, dict):
+        raise _no_json(reason) from None
+    message_id = value.get("id")
+    inside = [problem for problem in problems if problem[0][:1] == ["params"]]
+    if len(inside) < len(problems) or "method" not in value:
+        # The envelope itself, or an answer to a request of ours.
+        known = message_id if is_message_id(message_id) and not any(p[0] == ["id"] for p in problems) else None
+        raise UnreadableError(
+            RefusedError(ErrorKind.INVALID_REQUEST, f"{_named(*problems[0])} stands in the message"), known
+        ) from None
+    errors = [refused_value(loc[1:], msg, "unkeepable") for loc, msg in inside]
+    refusal = RefusedError(
+        ErrorKind.INVALID_PARAMS, f"invalid params: {_named(inside[0][0][1:], inside[0][1])}", errors=errors
+    )
+    raise UnreadableError(
+        refusal, message_id if is_message_id(message_id) else None, wants_reply="id" in value
+    ) from None
+
+
+def _named(loc: list[str | int], msg: str) -> str:
+    return f"{'.'.join(map(str, loc))}: {msg}"
+
+
+def _no_json(why: str) -> UnreadableError:
+    return UnreadableError(RefusedError(ErrorKind.PARSE_ERROR, f"not JSON: {why}"))
+
+
+def _nested_too_deeply(envelope: dict[str, Any]) -> UnreadableError:
+    """The refusal of a message, of which the members `id` and `method` are looked at if they are there."""
+    refusal = RefusedError(ErrorKind.TOO_LARGE, f"nested deeper than {MAX_DEPTH} levels", maxDepth=MAX_DEPTH)
+    message_id = envelope.get("id") if "method" in envelope else None
+    return UnreadableError(
+        refusal,
+        message_id if is_message_id(message_id) else None,
+        wants_reply="method" not in envelope or "id" in envelope,
+    )
+
+
+def _problems(value: Any) -> Iterator[tuple[list[str | int], str]]:
+    """Where in `value` stands what cannot be kept, at most `_MAX_PROBLEMS`, each with what it is."""
+    found = 0
+    stack: list[tuple[tuple[Any, ...], Any]] = [((), value)]
+    while stack and found < _MAX_PROBLEMS:
+        path, item = stack.pop()
+        problem = None
+        if isinstance(item, dict):
+            stack += [((path, key), inner) for key, inner in reversed(item.items())]
+            if any(_has_surrogate(key) for key in item):
+                problem = "a name with a lone surrogate"
+        elif isinstance(item, list):
+            stack += [((path, index), inner) for index, inner in reversed(list(enumerate(item)))]
+        elif isinstance(item, str):
+            problem = "a lone surrogate" if _has_surrogate(item) else None
+        elif isinstance(item, _Unkeepable):
+            problem = item.msg
+        if problem is not None:
+            found += 1
+            yield _location(path), problem
+
+
+def _location(path: tuple[Any, ...]) -> list[str | int]:
+    """`path` is a chain of (rest, key) from the inside: cheaper to grow than a list for every value."""
+    loc: list[str | int] = []
+    while path:
+        path, key = path
+        loc.append(key.encode("utf-8", "replace").decode()[:100] if isinstance(key, str) else key)
+    return loc[::-1]
+
+
+def _has_surrogate(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
+_TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[{]++|[\]}]++|:|,|-?[0-9]++(?![.eE0-9])', re.DOTALL)
+
+
+def _outline(body: bytes) -> UnreadableError:
+    """What to answer to a frame that no recursive parser can take: find its id without descending into it."""
+    depth = 0
+    name = last = b""  # at the envelope's own level: the member we are in, and the token before
+    members: dict[bytes, bytes] = {}
+    for match in _TOKEN.finditer(body, 0, _MAX_OUTLINE):
+        token = match[0]
+        first = token[:1]
+        if first in b"[{":
+            depth += len(token)
+        elif first in b"]}":
+            depth -= len(token)
+            if depth < 0:
+                break
+        elif depth == 1:
+            if first == b":":
+                name = last
+                members[name] = b""
+            elif first == b",":
+                name = b""
+            elif name and not members[name]:
+                members[name] = token
+            last = token
+    if depth != 0 and len(body) <= _MAX_OUTLINE:
+        return _no_json("brackets do not match")
+    envelope: dict[str, Any] = {"method": None} if b'"method"' in members else {}
+    if b'"id"' in members:
+        try:
+            envelope["id"] = _decode(members[b'"id"'] or b"null")
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            envelope["id"] = None
+    return _nested_too_deeply(envelope)
+
+
+def _encode_other(value: Any) -> Any:
+    """What msgspec does not know: the models of the protocol, by their wire names."""
+    to_wire = getattr(value, "to_wire", None)
+    if to_wire is None:
+        raise TypeError(f"{type(value).__qualname__} has no JSON form")
+    return to_wire()
+
+
+_encode = msgspec.json.Encoder(enc_hook=_encode_other).encode
+
+
+def encode(message: Any) -> bytes:
+    """`message` as JSON on one line; `msgspec.Raw` values are spliced in as they are.
+
+    Raises:
+        TypeError: It holds something that has no JSON form.
+    """
+    try:
+        return _encode(message)
+    except UnicodeEncodeError:
+        # A lone surrogate, from a log somebody else wrote: legal JSON when escaped, and kept that way.
+        return json.dumps(message, default=_unsplice, allow_nan=False, separators=(",", ":")).encode()
+
+
+def _unsplice(value: Any) -> Any:
+    if isinstance(value, msgspec.Raw):
+        return json.loads(bytes(value))
+    return _encode_other(value)

@@ -1,0 +1,291 @@
+"""One connection: bytes in, bytes out, and everything between them that is not a method.
+
+A `Connection` is an `asyncio.Protocol`, so whatever is a transport to asyncio can carry one: `StdioTransport` for the
+process's own descriptors, a local socket's transport for others. Every connection has its own framing, ids, lifecycle
+and limits; the service behind them is shared.
+
+Flow: frames -> messages -> inbox -> at most `max_in_flight` running requests -> replies, collected and written once a
+turn of the loop. A client that sends faster than it can be served is slowed down, never refused: as long as something
+waits in the inbox, nothing more is read. Answers to requests of ours and cancellations pass by the inbox, and while an
+answer is awaited reading goes on within bounds; else a request that waits for its client would wait for ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from typing import Any, Protocol, cast
+
+from timeleap.rpc.binding import ServicePort, endpoints
+from timeleap.rpc.codec import UnreadableError, decode
+from timeleap.rpc.errors import RefusedError
+from timeleap.rpc.framing import Fault, FrameReader, Framing
+from timeleap.rpc.lifecycle import ExitCode, Lifecycle, Stage
+from timeleap.rpc.protocol import CANCEL, Message, Notification, Reply, Request, Server
+from timeleap_protocol.errors import ErrorKind
+from timeleap_protocol.limits import MAX_FRAME_BYTES, MAX_IN_FLIGHT
+from timeleap_protocol.methods import REQUESTS
+
+log = logging.getLogger(__name__)
+
+SLICE = 32
+"""Requests begun in one turn of the loop: replies that nobody reads show before all of a burst has been worked on."""
+
+
+class Transport(Protocol):
+    """What a connection needs of an asyncio transport."""
+
+    def write(self, data: bytes) -> None:
+        """Queue bytes."""
+        ...
+
+    def pause_reading(self) -> None:
+        """Deliver nothing more for now."""
+        ...
+
+    def resume_reading(self) -> None:
+        """Deliver again."""
+        ...
+
+
+class Connection(asyncio.Protocol):
+    """One client.
+
+    Args:
+        service: What answers.
+        max_frame_bytes: A larger frame is passed over.
+        max_in_flight: Requests worked on at a time.
+
+    Attributes:
+        name: `clientInfo.name`.
+        can_summarize: Whether it serves `context/summarize`.
+        finished: Done when nothing more is taken in and everything accepted is answered.
+        exit_code: How the process ends if this was its connection.
+    """
+
+    def __init__(
+        self, service: ServicePort, *, max_frame_bytes: int = MAX_FRAME_BYTES, max_in_flight: int = MAX_IN_FLIGHT
+    ) -> None:
+        self.name: str | None = None
+        self.can_summarize = False
+        self.finished: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.exit_code = ExitCode.CLEAN
+        self._loop = asyncio.get_running_loop()
+        self._frames = FrameReader(max_frame_bytes)
+        self._max_parked = max_frame_bytes
+        self._max_in_flight = max_in_flight
+        self._inbox: deque[tuple[Message, int]] = deque()
+        self._parked = 0  # bytes of the frames in the inbox
+        self._outbox: list[bytes] = []
+        self._flush_due = False
+        self._pump_due = False
+        self._reading = True
+        self._congested = False
+        self._closing = False
+        self._transport: Transport | None = None
+        self._lifecycle = Lifecycle(self, self, service)
+        self._rpc = Server(self, self).protocol
+        own = self._lifecycle.endpoints()
+        for endpoint in [*own, *endpoints(REQUESTS, service, without={endpoint.name for endpoint in own})]:
+            self._rpc.register(endpoint)
+
+    # What the transport calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """There is a transport."""
+        self._transport = cast("Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes came."""
+        if not self._closing:
+            self._take(self._frames.feed(data))
+
+    def eof_received(self) -> bool:
+        """No more bytes will come: finish what was accepted. The transport stays open for the replies."""
+        if not self._closing:
+            self._take(self._frames.finish())
+            self.close_input()
+        return True
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Nobody reads what we write any more."""
+        del exc
+        self._transport = None
+        self._congested = False
+        self._outbox.clear()
+        self.close_input(ExitCode.STREAM_LOST)
+
+    def pause_writing(self) -> None:
+        """The client reads too slowly: read nothing more from it, begin nothing more."""
+        self._congested = True
+        self._regulate()
+
+    def resume_writing(self) -> None:
+        """The client has caught up."""
+        self._congested = False
+        self._pump()
+
+    # What the service and the process call
+
+    def notify(self, method: str, params: dict[str, Any]) -> None:
+        """Queue a notification; it leaves before every reply that is queued after it."""
+        if self._transport is not None:
+            self._rpc.notify(method, params)
+
+    async def request(self, method: str, params: dict[str, Any], *, timeout: float) -> Any:  # noqa: ASYNC109
+        """Ask the client something.
+
+        Raises:
+            ClientRequestError: It refused, did not answer within `timeout` seconds, or is gone.
+        """
+        return await self._rpc.request(method, params, timeout=timeout)
+
+    def close_input(self, code: ExitCode = ExitCode.CLEAN) -> None:
+        """Take nothing more in; what was accepted is finished and answered, then `finished` is done."""
+        self.exit_code = max(self.exit_code, code)
+        if not self._closing:
+            self._closing = True
+            self._lifecycle.stop()
+            self._rpc.client_gone()
+            self._regulate()
+        self._check_finished()
+
+    # What the protocol and the lifecycle call
+
+    def send(self, body: bytes) -> None:
+        """Queue one message."""
+        if self._transport is None:
+            return
+        self._outbox.append((self._frames.framing or Framing.NDJSON).wrap(body))
+        if not self._flush_due:
+            self._flush_due = True
+            self._loop.call_soon(self._flush)
+
+    def admit(self, method: str) -> None:
+        """Raise `RefusedError` if a request of that method cannot be taken now."""
+        self._lifecycle.admit(method)
+
+    def notified(self, method: str, params: dict[str, Any]) -> None:
+        """Take a notification that is no cancellation."""
+        self._lifecycle.notified(method, params)
+
+    def settled(self) -> None:
+        """A request was answered: there may be room for the next."""
+        if self._inbox:
+            self._pump()
+        elif self._flush_due and not self._rpc.in_flight:
+            self._flush()  # nothing to collect: a client that asks one thing at a time need not wait a turn
+        if self._closing:
+            self._check_finished()
+
+    def asked(self) -> None:
+        """A request of ours was sent: its answer may stand behind what is not read yet."""
+        self._regulate()
+
+    def leave(self, code: ExitCode) -> None:
+        """The client says that nothing it sent after this counts."""
+        self._inbox.clear()
+        self._parked = 0
+        self.close_input(code)
+
+    async def others_done(self) -> None:
+        """Wait until every request but the calling one is answered."""
+        await self._rpc.others_done()
+
+    def set_trace(self, value: Any) -> None:
+        """How much `$/logTrace` is to tell; other values are ignored."""
+        if value in ("off", "messages", "verbose"):
+            self._rpc.trace = value
+
+    # Input
+
+    def _take(self, items: list[bytes | Fault]) -> None:
+        for item in items:
+            if isinstance(item, Fault):
+                self._fault(item)
+            else:
+                self._take_frame(item)
+        self._pump()
+
+    def _fault(self, fault: Fault) -> None:
+        kind = ErrorKind.PARSE_ERROR if fault.fatal else ErrorKind.TOO_LARGE
+        self._rpc.refuse(None, RefusedError(kind, fault.message))
+        if fault.fatal:
+            log.error("the protocol stream is lost: %s", fault.message)
+            self.close_input(ExitCode.STREAM_LOST)
+
+    def _take_frame(self, body: bytes) -> None:
+        try:
+            message = self._rpc.structure_message(decode(body))
+        except UnreadableError as error:
+            if error.wants_reply:
+                self._rpc.refuse(error.message_id, error.refusal)
+            return
+        if isinstance(message, Reply) or (isinstance(message, Notification) and message.method == CANCEL):
+            self._pass_by(message)
+        else:
+            self._inbox.append((message, len(body)))
+            self._parked += len(body)
+
+    def _pass_by(self, message: Message) -> None:
+        """Answers and cancellations concern what came before them, and do not wait behind it."""
+        if isinstance(message, Notification):
+            unwanted = message.params.get("id")
+            for entry in self._inbox:
+                waiting = entry[0]
+                if isinstance(waiting, Request) and waiting.id == unwanted and type(waiting.id) is type(unwanted):
+                    self._inbox.remove(entry)
+                    self._parked -= entry[1]
+                    self._rpc.refuse(waiting.id, asyncio.CancelledError())
+                    return
+        self._rpc.handle_message(message)
+
+    def _blocked(self) -> bool:
+        return (
+            self._rpc.in_flight >= self._max_in_flight or self._congested or self._lifecycle.stage is Stage.INITIALIZING
+        )
+
+    def _pump(self) -> None:
+        """Begin what waits in the inbox, as far as there is room."""
+        for _ in range(SLICE):
+            if not self._inbox or self._blocked():
+                break
+            message, size = self._inbox.popleft()
+            self._parked -= size
+            self._rpc.handle_message(message)
+        if self._inbox and not self._blocked() and not self._pump_due:
+            self._pump_due = True
+            self._loop.call_soon(self._pump_again)
+        self._regulate()
+        if self._closing:
+            self._check_finished()
+
+    def _pump_again(self) -> None:
+        self._pump_due = False
+        self._pump()
+
+    def _regulate(self) -> None:
+        """Read on only while the client reads, and nothing is left to begin or an answer of the client's is awaited."""
+        room = not self._inbox or (self._rpc.waits_for_client and self._parked < self._max_parked)
+        reading = room and not self._congested and not self._closing
+        if reading is not self._reading and self._transport is not None:
+            self._reading = reading
+            if reading:
+                self._transport.resume_reading()
+            else:
+                self._transport.pause_reading()
+
+    def _check_finished(self) -> None:
+        if not self._inbox and not self._rpc.in_flight and not self.finished.done():
+            self._flush()
+            self.finished.set_result(None)
+
+    # Output
+
+    def _flush(self) -> None:
+        self._flush_due = False
+        if self._outbox and self._transport is not None:
+            data = self._outbox[0] if len(self._outbox) == 1 else b"".join(self._outbox)
+            self._outbox.clear()
+            self._transport.write(data)

@@ -1,0 +1,110 @@
+"""How an error looks on the wire: decided here, once.
+
+Nothing of a caller's message and no part of our source ever stands in an error or in the log. What nobody expected
+becomes `internalError` with an incident id; under that id the log has the exception's type and its frames.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import traceback
+from collections.abc import Iterable
+from typing import Any
+
+from pydantic import ValidationError
+
+from timeleap.clock import new_uid
+from timeleap.errors import StorageFailureError, TimeleapError
+from timeleap_protocol.errors import ERRORS, ErrorKind, validation_errors
+
+log = logging.getLogger(__name__)
+
+WireError = dict[str, Any]
+"""`error` of a reply: `{code, message, data: {kind, retryable, ...}}`."""
+
+
+class RefusedError(Exception):
+    """The protocol edge turns something down by itself.
+
+    Args:
+        kind: The kind of the error on the wire.
+        message: What was wrong, in words.
+        **data: Further members of `error.data`.
+    """
+
+    def __init__(self, kind: ErrorKind, message: str, **data: Any) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.message = message
+        self.data = data
+
+
+def wire_error(kind: ErrorKind, message: str, *, retryable: bool | None = None, **data: Any) -> WireError:
+    """An error of that kind; `retryable` is what the protocol's table says unless given."""
+    spec = ERRORS[kind]
+    said = spec.retryable if retryable is None else retryable
+    return {"code": spec.code, "message": message, "data": {"kind": kind.value, "retryable": said, **data}}
+
+
+def refused_value(loc: Iterable[str | int], msg: str, kind: str) -> dict[str, Any]:
+    """One entry of `data.errors`."""
+    return {"loc": list(loc), "msg": msg, "type": kind}
+
+
+def to_wire(error: BaseException, where: str = "") -> WireError:
+    """The wire form of any exception.
+
+    Args:
+        error: What was raised.
+        where: The method, for the log.
+    """
+    if isinstance(error, RefusedError):
+        return wire_error(error.kind, error.message, **error.data)
+    if isinstance(error, TimeleapError):
+        return _ours(error)
+    if isinstance(error, ValidationError):
+        return _invalid(validation_errors(error))
+    if isinstance(error, asyncio.CancelledError):
+        return wire_error(ErrorKind.CANCELLED, "the request was cancelled; nothing was written")
+    # A timeout is an OSError to Python, but without a number it is none of the operating system's.
+    if isinstance(error, OSError) and error.errno is not None:
+        log.warning("%s: the operating system refused: %s", where, errno.errorcode.get(error.errno, error.errno))
+        return _ours(StorageFailureError.of(error, "do that"))
+    return _incident(error, where)
+
+
+def _ours(error: TimeleapError) -> WireError:
+    kind = ErrorKind(error.kind)
+    if kind is ErrorKind.INTERNAL_ERROR:
+        data = {"incident": new_uid(8), **error.data}
+    elif kind is ErrorKind.INVALID_PARAMS:
+        data = {"errors": [refused_value([], error.message, "value_error")], **error.data}
+    else:
+        data = dict(error.data)
+    retryable = data.pop("retryable", error.retryable)
+    return wire_error(kind, error.message, retryable=retryable, **data)
+
+
+def _invalid(errors: list[dict[str, Any]]) -> WireError:
+    named = [f"{'.'.join(map(str, entry['loc'])) or 'params'}: {entry['msg']}" for entry in errors[:3]]
+    more = f" (and {len(errors) - len(named)} more)" if len(errors) > len(named) else ""
+    return wire_error(ErrorKind.INVALID_PARAMS, f"invalid params: {'; '.join(named)}{more}", errors=errors)
+
+
+def _incident(error: BaseException, where: str) -> WireError:
+    incident = new_uid(8)
+    log.error("incident %s in %s\n%s", incident, where or "the protocol edge", describe(error))
+    return wire_error(ErrorKind.INTERNAL_ERROR, f"internal error, incident {incident}", incident=incident)
+
+
+def describe(error: BaseException) -> str:
+    """An exception, its causes and their frames for the log, without their texts: those may quote a message."""
+    lines: list[str] = []
+    cause: BaseException | None = error
+    while cause is not None and len(lines) < 200:
+        lines.append(f"{type(cause).__module__}.{type(cause).__qualname__}")
+        lines += [line.rstrip() for line in traceback.format_tb(cause.__traceback__)]
+        cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
+    return "\n".join(lines)

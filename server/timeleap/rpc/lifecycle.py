@@ -1,0 +1,201 @@
+"""A connection's life: what may be asked when, the handshake, and the watch over the client's process.
+
+`initialize` -> `initialized` -> ... -> `shutdown` -> `exit`, as in LSP. What the client says of itself is taken
+leniently (a capability we do not understand is none of our business); what it asks for is judged strictly.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.metadata
+import logging
+from enum import Enum, IntEnum, auto
+from typing import Any, Protocol
+
+from timeleap.errors import StorageFailureError
+from timeleap.rpc.binding import Endpoint, ServicePort
+from timeleap.rpc.errors import RefusedError, refused_value
+from timeleap.service.call import Call, Client
+from timeleap_protocol.capabilities import advertised
+from timeleap_protocol.errors import ErrorKind
+from timeleap_protocol.limits import PROTOCOL_VERSION
+
+log = logging.getLogger(__name__)
+
+INITIALIZE, SHUTDOWN, EXIT, DISCOVER = "initialize", "shutdown", "exit", "rpc.discover"
+WATCH_INTERVAL = 1.0
+"""Seconds between two looks at the client's process."""
+
+
+class ExitCode(IntEnum):
+    """How the process ends. Where several apply, the highest counts."""
+
+    CLEAN = 0
+    NO_SHUTDOWN = 1
+    USAGE = 2
+    STREAM_LOST = 3
+    STORAGE_FAILURE = 4
+
+
+class Stage(Enum):
+    """How far a connection has come."""
+
+    NEW = auto()
+    INITIALIZING = auto()
+    READY = auto()
+    SHUT_DOWN = auto()
+
+
+class Host(Protocol):
+    """What a lifecycle needs of its connection."""
+
+    name: str | None
+    can_summarize: bool
+
+    def close_input(self, code: ExitCode = ExitCode.CLEAN) -> None:
+        """Take nothing more in; finish what was accepted."""
+        ...
+
+    def leave(self, code: ExitCode) -> None:
+        """The same, and forget what has not begun."""
+        ...
+
+    async def others_done(self) -> None:
+        """Wait until every other request is answered."""
+        ...
+
+    def set_trace(self, value: Any) -> None:
+        """`$/setTrace`."""
+        ...
+
+
+class Lifecycle:
+    """The state of one connection, and the methods that change it.
+
+    Args:
+        host: The connection.
+        client: The connection, as the service knows it.
+        service: What is initialised.
+    """
+
+    def __init__(self, host: Host, client: Client, service: ServicePort) -> None:
+        self.stage = Stage.NEW
+        self._host = host
+        self._client = client
+        self._service = service
+        self._watch: asyncio.Task[None] | None = None
+
+    def endpoints(self) -> list[Endpoint]:
+        """The methods of a connection's life."""
+        return [
+            Endpoint(INITIALIZE, self._accept_initialize, self._initialize, shielded=True),
+            Endpoint(SHUTDOWN, self._accept_shutdown, self._shutdown, shielded=True),
+            Endpoint(DISCOVER, _anything, _discover),
+        ]
+
+    def admit(self, method: str) -> None:
+        """Whether a request can be taken now.
+
+        Raises:
+            RefusedError: It comes too early, too late, or a second time.
+        """
+        if self.stage is Stage.READY:
+            if method == INITIALIZE:
+                raise RefusedError(ErrorKind.INVALID_REQUEST, "initialize was sent before")
+        elif self.stage is Stage.SHUT_DOWN:
+            raise RefusedError(ErrorKind.INVALID_REQUEST, "after shutdown only exit may follow")
+        elif method not in (INITIALIZE, DISCOVER):
+            raise RefusedError(ErrorKind.NOT_INITIALIZED, "the first request must be initialize")
+
+    def notified(self, method: str, params: dict[str, Any]) -> None:
+        """Take a notification; unknown ones, and early ones, are ignored as LSP wants it."""
+        if method == EXIT:
+            shut_down = self.stage is Stage.SHUT_DOWN
+            self._host.leave(ExitCode.CLEAN if shut_down else ExitCode.NO_SHUTDOWN)
+        elif method == "$/setTrace" and self.stage is Stage.READY:
+            self._host.set_trace(params.get("value"))
+
+    def stop(self) -> None:
+        """The connection is over: nobody needs to be watched any more."""
+        if self._watch is not None:
+            self._watch.cancel()
+
+    def _accept_initialize(self, params: dict[str, Any]) -> Any:
+        from timeleap_protocol.lifecycle import InitializeParams
+
+        options = params.get("initializationOptions")
+        if options is not None and not isinstance(options, dict):
+            message = "initializationOptions must be an object"
+            errors = [refused_value(["initializationOptions"], "must be an object", "object_type")]
+            raise RefusedError(ErrorKind.INVALID_PARAMS, message, errors=errors)
+        known = InitializeParams.from_wire({**params, "initializationOptions": None})
+        self.stage = Stage.INITIALIZING
+        return known, options or {}
+
+    async def _initialize(self, accepted: Any, call: Call) -> dict[str, Any]:
+        del call
+        params, options = accepted
+        try:
+            version = params.timeleap.protocol_version
+            if version not in (None, PROTOCOL_VERSION):
+                message = f"this server speaks protocol version {PROTOCOL_VERSION}, not {version}"
+                raise RefusedError(ErrorKind.PROTOCOL_VERSION, message, supported=[PROTOCOL_VERSION])
+            self._host.name = params.client_info.name if params.client_info else None
+            self._host.can_summarize = bool(params.timeleap.summarize)
+            self._host.set_trace(params.trace)
+            warnings = await self._service.initialize(self._client, options)
+        except BaseException as error:
+            self.stage = Stage.NEW
+            if isinstance(error, StorageFailureError):
+                self._host.close_input(ExitCode.STORAGE_FAILURE)
+            raise
+        self.stage = Stage.READY
+        if params.process_id is not None and params.process_id > 0:
+            self._watch = asyncio.create_task(self._watch_over(params.process_id))
+        return initialize_result(warnings)
+
+    def _accept_shutdown(self, params: dict[str, Any]) -> None:
+        del params
+        self.stage = Stage.SHUT_DOWN
+
+    async def _shutdown(self, accepted: None, call: Call) -> None:
+        del accepted, call
+        await self._host.others_done()
+
+    async def _watch_over(self, process_id: int) -> None:
+        """Finish when the process that started us is no more: its end of our input may live on in a child of its."""
+        import psutil
+
+        try:
+            process = psutil.Process(process_id)  # knows its start time: a successor under the same id is another one
+            while process.is_running() and process.status() != psutil.STATUS_ZOMBIE:  # noqa: ASYNC110 - nothing tells us
+                await asyncio.sleep(WATCH_INTERVAL)
+        except psutil.NoSuchProcess:
+            pass
+        except psutil.Error as error:
+            log.warning("cannot watch the client's process: %s", type(error).__qualname__)
+            return
+        log.warning("the client's process %d is gone: finishing", process_id)
+        self._host.close_input()
+
+
+def initialize_result(warnings: list[str]) -> dict[str, Any]:
+    """The result of `initialize`: what the method table announces, and what was odd about the client's options."""
+    timeleap = advertised()
+    if warnings:
+        timeleap["warnings"] = warnings
+    return {
+        "capabilities": {"experimental": {"timeleap": timeleap}},
+        "serverInfo": {"name": "timeleap", "version": importlib.metadata.version("timeleap")},
+    }
+
+
+def _anything(params: dict[str, Any]) -> None:
+    del params
+
+
+async def _discover(accepted: None, call: Call) -> Any:
+    del accepted, call
+    from timeleap_protocol.generate.openrpc import openrpc_document
+
+    return openrpc_document()

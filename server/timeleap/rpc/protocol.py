@@ -1,0 +1,365 @@
+"""JSON-RPC 2.0 on one connection: pygls' dispatcher under our own envelope, ids, cancellation and errors.
+
+From pygls come the registry of handlers (`fm`, `_get_handler`), their execution as tasks (`_execute_handler`) and the
+table of running ones (`_request_futures`). Overridden, each for a reason:
+
+- `structure_message`: pygls turns params into named tuples, which renames keys, and drops what it cannot structure
+  without a reply. Params stay the JSON they were; an envelope that is wrong is answered.
+- `handle_message`: told apart by class, without asking runtime protocols about every attribute.
+- `_handle_request`: duplicate ids, the gate of the lifecycle, params validated in order of arrival, our errors.
+- `_handle_notification`: one that cannot be understood is dropped, never answered, never a traceback.
+- `_handle_cancel_notification`: a change that has begun is not cancelled; its reply is its real result.
+- `_handle_response`, `notify`: requests of ours live in a table of their own, so that an id of the client's can never be
+  taken for one; a late answer is ignored (pygls #621).
+- `_send_handler_result`, `_send_response`, `_send_data`: our encoder and `to_wire`; the reply is encoded before any of
+  it is sent, and no payload reaches a log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import time
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Literal, Protocol
+
+from cattrs import Converter
+
+from timeleap.errors import ClientRequestError
+from timeleap.rpc.binding import Endpoint
+from timeleap.rpc.codec import MessageId, UnreadableError, encode, is_message_id
+from timeleap.rpc.errors import RefusedError, WireError, refused_value, to_wire, wire_error
+from timeleap.rpc.progress import WorkDone
+from timeleap.rpc.pygls_names import JsonRpcMethodNotFound, JsonRPCProtocol, JsonRPCServer
+from timeleap.service.call import Call, Client
+from timeleap_protocol.errors import ErrorKind
+
+log = logging.getLogger(__name__)
+
+VERSION = "2.0"
+CANCEL = "$/cancelRequest"
+Trace = Literal["off", "messages", "verbose"]
+
+
+@dataclass(slots=True)
+class Request:
+    """A request of the client's."""
+
+    id: MessageId
+    method: str
+    params: dict[str, Any]
+
+
+@dataclass(slots=True)
+class Notification:
+    """A notification of the client's."""
+
+    method: str
+    params: dict[str, Any]
+
+
+@dataclass(slots=True)
+class Reply:
+    """The client's answer to a request of ours. `error` is None where it succeeded."""
+
+    id: MessageId
+    result: Any
+    error: Any
+
+
+Message = Request | Notification | Reply
+
+
+@dataclass(slots=True)
+class Running:
+    """A request that was taken and is not answered yet."""
+
+    endpoint: Endpoint
+    call: Call
+    began: bool = False
+    work_done: WorkDone | None = None
+    received: float = field(default_factory=time.perf_counter)
+
+
+class Link(Protocol):
+    """What the protocol needs of the connection it speaks on."""
+
+    def send(self, body: bytes) -> None:
+        """Queue one message."""
+        ...
+
+    def admit(self, method: str) -> None:
+        """Raise `RefusedError` if a request of that method cannot be taken now."""
+        ...
+
+    def notified(self, method: str, params: dict[str, Any]) -> None:
+        """A notification that is the connection's own business."""
+        ...
+
+    def settled(self) -> None:
+        """A request was answered."""
+        ...
+
+    def asked(self) -> None:
+        """A request of ours was sent."""
+        ...
+
+
+class Server(JsonRPCServer):
+    """The object pygls wants to stand behind a protocol; one a connection, without pygls' own I/O."""
+
+    protocol: EdgeProtocol
+
+    def __init__(self, link: Link, client: Client) -> None:
+        self.link = link
+        self.client = client
+        super().__init__(EdgeProtocol, Converter)
+
+    def report_server_error(self, error: Exception, source: Any) -> None:
+        """Report a fault that pygls caught; only the type is logged, since texts may quote a message."""
+        log.error("%s: %s", getattr(source, "__name__", source), type(error).__qualname__)
+
+
+class EdgeProtocol(JsonRPCProtocol):
+    """One connection's requests, in both directions.
+
+    Attributes:
+        trace: What `$/setTrace` asked for.
+    """
+
+    def __init__(self, server: Server, converter: Converter) -> None:
+        super().__init__(server, converter)
+        self.trace: Trace = "off"
+        self._link = server.link
+        self._client = server.client
+        self._endpoints: dict[str, Endpoint] = {}
+        self._running: dict[MessageId, Running] = {}
+        self._asked: dict[MessageId, asyncio.Future[Any]] = {}
+        self._numbers = itertools.count(1)
+        self._client_gone = False
+
+    def register(self, endpoint: Endpoint) -> None:
+        """Make a method callable."""
+        self._endpoints[endpoint.name] = endpoint
+        self.fm.add_builtin_feature(endpoint.name, self._run)
+
+    @property
+    def in_flight(self) -> int:
+        """Requests taken and not answered yet."""
+        return len(self._running)
+
+    @property
+    def waits_for_client(self) -> bool:
+        """Whether a request of ours is waiting for its answer."""
+        return bool(self._asked)
+
+    # What comes in
+
+    def structure_message(self, data: Any) -> Message:
+        """Check an envelope.
+
+        Raises:
+            UnreadableError: It is none; says what to answer, and whether.
+        """
+        if not isinstance(data, dict):
+            what = "batches are not supported" if isinstance(data, list) else "a message is a JSON object"
+            raise UnreadableError(RefusedError(ErrorKind.INVALID_REQUEST, what))
+        message_id = data.get("id")
+        known = message_id if is_message_id(message_id) else None
+        if data.get("jsonrpc") != VERSION:
+            raise UnreadableError(RefusedError(ErrorKind.INVALID_REQUEST, 'jsonrpc must be "2.0"'), known)
+        if "method" not in data:
+            return _reply(data, known)
+        method = data["method"]
+        if not isinstance(method, str):
+            raise UnreadableError(RefusedError(ErrorKind.INVALID_REQUEST, "method must be a string"), known)
+        if "id" in data and known is None:
+            raise UnreadableError(RefusedError(ErrorKind.INVALID_REQUEST, "id must be a string or an integer"))
+        params = data.get("params")
+        if params is None or params == []:
+            params = {}
+        elif not isinstance(params, dict):
+            errors = [refused_value([], "params must be one object", "object_type")]
+            refusal = RefusedError(ErrorKind.INVALID_PARAMS, "invalid params: params must be one object", errors=errors)
+            raise UnreadableError(refusal, known, wants_reply="id" in data)
+        return Notification(method, params) if known is None else Request(known, method, params)
+
+    def handle_message(self, message: Any) -> None:
+        """Take a message that `structure_message` let pass."""
+        if isinstance(message, Request):
+            self._handle_request(message.id, message.method, message.params)
+        elif isinstance(message, Notification):
+            self._handle_notification(message.method, message.params)
+        else:
+            self._handle_response(message.id, message.result, message.error)
+
+    def refuse(self, message_id: MessageId | None, error: BaseException, where: str = "") -> None:
+        """Answer with an error; under `id: null` where the id is not known."""
+        self._send_response(message_id, error=to_wire(error, where))
+
+    def _handle_request(self, msg_id: MessageId, method_name: str, params: Any) -> None:
+        try:
+            if msg_id in self._running:
+                raise RefusedError(ErrorKind.INVALID_REQUEST, "a request of this id is in flight")
+            self._link.admit(method_name)
+            handler = self._get_handler(method_name)
+            endpoint = self._endpoints[method_name]
+            accepted = endpoint.accept(params)
+        except JsonRpcMethodNotFound:
+            self.refuse(msg_id, RefusedError(ErrorKind.METHOD_NOT_FOUND, f"no method {_shown(method_name)}"))
+        except Exception as error:
+            self.refuse(msg_id, error, method_name)
+        else:
+            work_done = self._work_done(endpoint, params)
+            call = Call(self._client, method_name, work_done.report if work_done else None)
+            running = self._running[msg_id] = Running(endpoint, call, work_done=work_done)
+            self._execute_handler(
+                msg_id, handler, partial(self._send_handler_result, msg_id=msg_id), args=(running, accepted)
+            )
+
+    def _work_done(self, endpoint: Endpoint, params: dict[str, Any]) -> WorkDone | None:
+        token = params.get("workDoneToken")
+        if not endpoint.reports_progress or token is None:
+            return None
+        return WorkDone(self.notify, token, endpoint.name)
+
+    async def _run(self, running: Running, accepted: Any) -> Any:
+        running.began = True
+        return await running.endpoint.run(accepted, running.call)
+
+    def _handle_notification(self, method_name: str, params: Any) -> None:
+        try:
+            if method_name == CANCEL:
+                self._handle_cancel_notification(params.get("id"))
+            else:
+                self._link.notified(method_name, params)
+        except Exception as error:
+            log.warning("ignoring a notification %s: %s", _shown(method_name), type(error).__qualname__)
+
+    def _handle_cancel_notification(self, msg_id: Any) -> None:
+        running = self._running.get(msg_id) if is_message_id(msg_id) else None
+        if running is None or (running.began and running.endpoint.shielded):
+            return
+        # Not `super()`: it forgets the request, which is still to be answered and waited for.
+        self._request_futures[msg_id].cancel()
+
+    def _handle_response(self, msg_id: Any, result: Any = None, error: Any = None) -> None:
+        answer = self._asked.pop(msg_id, None)
+        if answer is None or answer.done():
+            log.info("ignoring an answer to a request that is not waiting for one")
+        elif error is None:
+            answer.set_result(result)
+        else:
+            code = error.get("code") if isinstance(error, dict) else None
+            said = error.get("message") if isinstance(error, dict) else None
+            refusal = f"the client refused: {said if isinstance(said, str) else 'no reason given'}"
+            answer.set_exception(ClientRequestError(refusal[:500], reason="refused", code=code))
+
+    # What goes out
+
+    def _send_handler_result(self, future: Any, *, msg_id: MessageId) -> None:
+        running = self._running.pop(msg_id)
+        self._request_futures.pop(msg_id, None)
+        if future.cancelled():
+            error: BaseException | None = asyncio.CancelledError()
+        else:
+            error = future.exception()
+        if running.work_done is not None:
+            running.work_done.end()
+        if self.trace != "off":
+            self._log_trace(msg_id, running, error)
+        if error is None:
+            self._send_response(msg_id, future.result())
+        else:
+            self.refuse(msg_id, error, running.endpoint.name)
+        self._link.settled()
+
+    def _log_trace(self, msg_id: MessageId, running: Running, error: BaseException | None) -> None:
+        took = (time.perf_counter() - running.received) * 1000
+        outcome = "answered" if error is None else "refused"
+        params: dict[str, Any] = {"message": f"{running.endpoint.name} ({msg_id}) {outcome} after {took:.1f} ms"}
+        if self.trace == "verbose":
+            params["verbose"] = f"{len(self._running)} more in flight"
+        self.notify("$/logTrace", params)
+
+    def _send_response(self, msg_id: Any, result: Any = None, error: Any = None) -> None:
+        """Send the one reply to a request; a result that cannot be encoded becomes an internal error."""
+        outcome = {"result": result} if error is None else {"error": error}
+        try:
+            self._send_data({"jsonrpc": VERSION, "id": msg_id, **outcome})
+        except Exception as fault:
+            self._send_data({"jsonrpc": VERSION, "id": msg_id, "error": _unspeakable(fault, error)})
+
+    def _send_data(self, data: Any) -> None:
+        self._link.send(encode(data))
+
+    def notify(self, method: str, params: Any = None) -> None:
+        """Queue a notification; what is queued later leaves later."""
+        self._send_data({"jsonrpc": VERSION, "method": method, "params": params or {}})
+
+    async def request(self, method: str, params: dict[str, Any], *, timeout: float) -> Any:  # noqa: ASYNC109
+        """Ask the client and wait for its answer.
+
+        Args:
+            method: A method of the client's.
+            params: Its params.
+            timeout: Seconds after which the answer is no longer wanted.
+
+        Raises:
+            ClientRequestError: It refused, did not answer in time, or is gone.
+        """
+        if self._client_gone:
+            raise ClientRequestError("the client is gone", reason="gone")
+        number = next(self._numbers)
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._asked[number] = answer
+        try:
+            self._send_data({"jsonrpc": VERSION, "id": number, "method": method, "params": params})
+            self._link.asked()
+            async with asyncio.timeout(timeout):
+                return await answer
+        except TimeoutError:
+            self.notify(CANCEL, {"id": number})
+            raise ClientRequestError(f"no answer to {method} in {timeout:g} s", reason="timeout") from None
+        except asyncio.CancelledError:
+            self.notify(CANCEL, {"id": number})
+            raise
+        finally:
+            self._asked.pop(number, None)
+
+    def client_gone(self) -> None:
+        """No answer can come any more: fail those who wait for one."""
+        self._client_gone = True
+        for answer in self._asked.values():
+            if not answer.done():
+                answer.set_exception(ClientRequestError("the client is gone", reason="gone"))
+
+    async def others_done(self) -> None:
+        """Wait until every request but the calling one is answered."""
+        mine: Any = asyncio.current_task()
+        futures: dict[Any, Any] = self._request_futures
+        while others := [future for future in futures.values() if future is not mine]:
+            await asyncio.wait(others)
+
+
+def _reply(data: dict[str, Any], known: MessageId | None) -> Reply:
+    if ("result" in data or "error" in data) and known is not None:
+        return Reply(known, data.get("result"), data.get("error"))
+    raise UnreadableError(RefusedError(ErrorKind.INVALID_REQUEST, "neither a request nor a reply: no method"), known)
+
+
+def _shown(method: str) -> str:
+    """A method name that is not ours, fit to be repeated: it may be long, or hold anything."""
+    return repr(method[:100])
+
+
+def _unspeakable(fault: Exception, error: WireError | None) -> WireError:
+    """The error that stands in for what could not be encoded: an error without its details, or a fault of ours."""
+    return to_wire(fault, "encoding a reply") if error is None else wire_error_of(error)
+
+
+def wire_error_of(error: WireError) -> WireError:
+    """An error with nothing beside its kind: the members of its data had no JSON form."""
+    return wire_error(ErrorKind(error["data"]["kind"]), error["message"])

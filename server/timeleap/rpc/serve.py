@@ -1,0 +1,196 @@
+"""`timeleap serve`: the command line, the log, the event loop and the exit code.
+
+Parsed with argparse, not with the command line's library: this is started by editors, many times a day, and every
+import stands between them and the first reply.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from timeleap.errors import TimeleapError
+from timeleap.rpc import stdio
+from timeleap.rpc.errors import describe
+from timeleap.rpc.lifecycle import ExitCode
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from timeleap.rpc.binding import ServicePort
+    from timeleap.service.call import Call, Client
+
+log = logging.getLogger(__name__)
+
+LEVELS = ("debug", "info", "warning", "error", "critical")
+PATIENCE = 5.0
+"""Seconds a reader of our output may take nothing after we were asked to stop."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Serve on the standard streams until the client is done.
+
+    Args:
+        argv: The arguments after `serve`; those of the process where None.
+
+    Returns:
+        The exit code.
+    """
+    options = parse(sys.argv[1:] if argv is None else argv, os.environ)
+    descriptors = stdio.claim()
+    configure_log(options.log_level, options.log_file)
+
+    def make_service() -> ServicePort:
+        from timeleap.service import config
+        from timeleap.service.service import Service
+
+        flags = {"durability": options.durability} if options.durability else {}
+        return Service(config.load(options.home, environ=os.environ, flags=flags))
+
+    unusable = _make_home(options.home)
+    code = run(make_service, descriptors)
+    return max(code, ExitCode.STORAGE_FAILURE) if unusable else code
+
+
+def parse(argv: Sequence[str], environ: Mapping[str, str]) -> argparse.Namespace:
+    """Read the arguments of `serve`; a wrong one ends the process with exit code 2."""
+    parser = argparse.ArgumentParser(
+        prog="timeleap serve",
+        description="Serve sessions over JSON-RPC 2.0 on standard input and output, to one client.",
+        epilog="The framing (one JSON object a line, or Content-Length headers) is recognised by the first byte.",
+    )
+    parser.add_argument("--home", type=Path, metavar="DIR", help="directory of the store; created if absent")
+    parser.add_argument(
+        "--durability",
+        choices=("disk", "os"),
+        help="disk: a reply means it survives power loss (default); os: it survives the end of the process",
+    )
+    parser.add_argument(
+        "--log-level",
+        choices=LEVELS,
+        type=str.lower,
+        default=environ.get("TIMELEAP_LOG_LEVEL") or "warning",
+        help="what to log (default: warning, or TIMELEAP_LOG_LEVEL)",
+    )
+    parser.add_argument("--log-file", type=Path, metavar="FILE", help="where to log (default: standard error)")
+    options = parser.parse_args(argv)
+    if options.log_level not in LEVELS:  # argparse does not check defaults
+        parser.error(f"TIMELEAP_LOG_LEVEL is {options.log_level!r}; choose from {', '.join(LEVELS)}")
+    return options
+
+
+def configure_log(level: str, file: Path | None) -> None:
+    """Log to `file`, or to the standard error output. Other libraries are heard from warnings on."""
+    logging.basicConfig(
+        level=logging.WARNING,
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+        **({"filename": file, "encoding": "utf-8"} if file else {"stream": sys.stderr}),
+    )
+    logging.getLogger("timeleap").setLevel(level.upper())
+    # pygls logs payloads, at levels that somebody may switch on for everything.
+    logging.getLogger("pygls").setLevel(logging.WARNING)
+
+
+def _make_home(home: Path | None) -> bool:
+    """Make the store's directory, if one was named; returns whether it cannot be used.
+
+    The service reports why to whoever initialises it; this is for the exit code, also if nobody does.
+    """
+    if home is None:
+        return False
+    try:
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        log.error("cannot use %s as the store's directory: %s", home, error.strerror)
+        return True
+    return False
+
+
+def run(make_service: Callable[[], ServicePort], descriptors: stdio.Descriptors) -> int:
+    """Serve one client on two descriptors, with whatever service; returns the exit code."""
+    try:
+        return asyncio.run(_serve(_Deferred(make_service), descriptors))
+    except Exception as error:
+        log.critical("the server failed\n%s", describe(error))
+        return ExitCode.STORAGE_FAILURE if isinstance(error, OSError) else ExitCode.NO_SHUTDOWN
+
+
+class _Deferred:
+    """The service; or, where it could not be made, the reason, which every `initialize` gets as its answer.
+
+    Args:
+        make: Makes the service; raises `TimeleapError` for settings that cannot be used.
+    """
+
+    def __init__(self, make: Callable[[], ServicePort]) -> None:
+        self._make = make
+        self._service: ServicePort | None = None
+        with contextlib.suppress(TimeleapError):
+            self._made()
+
+    def _made(self) -> ServicePort:
+        if self._service is None:
+            self._service = self._make()
+        return self._service
+
+    async def initialize(self, client: Client, options: dict[str, Any]) -> list[str]:
+        """As the service; raises what kept it from being made, if it still does."""
+        return await self._made().initialize(client, options)
+
+    def handle(self, method: str, params: BaseModel, call: Call) -> Awaitable[Any]:
+        """As the service."""
+        return self._made().handle(method, params, call)
+
+    async def disconnect(self, client: Client) -> None:
+        """As the service."""
+        if self._service is not None:
+            await self._service.disconnect(client)
+
+    async def aclose(self) -> None:
+        """As the service."""
+        if self._service is not None:
+            await self._service.aclose()
+
+
+async def _serve(service: ServicePort, descriptors: stdio.Descriptors) -> int:
+    from timeleap.rpc.connection import Connection
+
+    connection = Connection(service)
+    transport = stdio.StdioTransport(descriptors, connection)
+    connection.connection_made(transport)
+
+    def stop() -> None:
+        log.info("asked to stop: finishing")
+        connection.close_input()
+        transport.hurry(PATIENCE)
+
+    with _signals(stop):
+        transport.start()
+        await connection.finished
+        await service.disconnect(connection)
+        await service.aclose()
+        await transport.drain()
+    transport.close()
+    return connection.exit_code
+
+
+@contextlib.contextmanager
+def _signals(stop: Callable[[], None]) -> Iterator[None]:
+    """Call `stop` on the event loop when the process is asked to end; later requests of the kind change nothing."""
+    loop = asyncio.get_running_loop()
+    names = [name for name in ("SIGINT", "SIGTERM", "SIGBREAK") if hasattr(signal, name)]
+    for name in names:
+        number = getattr(signal, name)
+        try:
+            loop.add_signal_handler(number, stop)
+        except NotImplementedError:  # Windows
+            signal.signal(number, lambda *_: loop.call_soon_threadsafe(stop))
+    yield
