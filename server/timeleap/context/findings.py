@@ -66,6 +66,7 @@ _SETUP = re.compile(
     r"|windows|platform|version \d|v\d+\.\d+|port \d+|localhost|nc [\w.]+ \d+|https?://)|环境|目录|版本|依赖|端口",
     re.IGNORECASE,
 )
+_INSTALLING = re.compile(r"^(?:Requirement already|Collecting|Downloading|Using cached|Get:|Unpacking|Setting up) ?")
 _SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s+|(?<=[。！？])|\n+")
 _NOISE = re.compile(r"^[\W_]*$")
 
@@ -119,7 +120,7 @@ def is_to_do(sentence: str) -> bool:
 
 def is_demand(sentence: str) -> bool:
     """Whether a user's sentence says how things are to be done."""
-    return bool(_DEMAND.search(sentence))
+    return bool(_DEMAND.search(sentence)) and not sentence.endswith((":", "："))  # headings demand nothing
 
 
 def is_decision(sentence: str) -> bool:
@@ -129,7 +130,9 @@ def is_decision(sentence: str) -> bool:
 
 def is_setup(line: str) -> bool:
     """Whether a (short) line tells about the surroundings."""
-    return len(line) <= _MAX_SETUP and not line.startswith("```") and bool(_SETUP.search(line))
+    if len(line) > _MAX_SETUP or line.startswith("```") or _INSTALLING.match(line):
+        return False
+    return bool(_SETUP.search(line)) and not _SOURCE.match(line)
 
 
 def code_blocks(text: str) -> Iterator[tuple[str, str]]:

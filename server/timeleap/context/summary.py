@@ -36,16 +36,17 @@ SCANNED_CHARS = 4 * 1024 * 1024
 _READ_OF_USER = 8_000  # characters; what users paste beyond that is seldom a demand
 
 _WEIGHTS = {
-    "current_focus": 0.22,
-    "active_issues": 0.2,
-    "code_state": 0.24,
-    "completed_tasks": 0.12,
-    "important_context": 0.14,
-    "environment": 0.08,
+    "current_focus": 0.28,
+    "active_issues": 0.19,
+    "code_state": 0.22,
+    "completed_tasks": 0.11,
+    "important_context": 0.13,
+    "environment": 0.07,
 }
 _MAX_ITEMS = 400  # found in one section; more than any length allows to show
 _MAX_CODE_LINES = 20
 _MAX_FILES = 60
+_MIN_CUT = 40  # characters from which a text is cut in its middle, not at its end
 _TAG = re.compile(r"</?(?:" + "|".join((*SECTIONS, "file")) + r")\s*>", re.IGNORECASE)
 _CODE_ARGUMENTS = ("content", "new_str", "new_string", "new_text", "replace", "replacement", "text", "code", "patch")
 _SYSTEM_TEXT = re.compile(r"^\s*<system(?:-reminder)?>")
@@ -68,8 +69,9 @@ def summarise(messages: Sequence[Record], custom_instruction: str = "") -> str:
         message = messages[index]
         size += tokens.text_length(message) + sum(len(text) for text in _calls(message))
         collector.take(message, closely=size <= SCANNED_CHARS)
-    allowed = max(MIN_TOKENS, int(size // tokens.CHARS_PER_TOKEN * SHARE)) * tokens.CHARS_PER_TOKEN
-    return _fit(collector.sections(), min(size, allowed) if size else allowed)
+    limit = max(MIN_TOKENS, int(size // tokens.CHARS_PER_TOKEN * SHARE)) * tokens.CHARS_PER_TOKEN
+    limit = min(size, limit) if size else limit
+    return _fit(collector.sections(limit), limit)
 
 
 def _calls(message: Record) -> list[str]:
@@ -151,20 +153,25 @@ class _Collector:
             self._output(text)
         self._code(text, message)
 
-    def sections(self) -> dict[str, list[str]]:
-        """The items of every section, the ones to keep first coming first."""
+    def sections(self, limit: int) -> dict[str, list[str]]:
+        """The items of every section, the ones to keep first coming first.
+
+        Args:
+            limit: Characters the whole summary may have.
+        """
         found = {name: items.all() for name, items in self._items.items()}
-        found["current_focus"] = [*map(_quoted, self._focus()), *found["current_focus"]]
+        found["current_focus"] = [*map(_quoted, self._focus(limit)), *found["current_focus"]]
         found["code_state"] = self._file_items() + found["code_state"]
         return found
 
-    def _focus(self) -> Iterator[str]:
+    def _focus(self, limit: int) -> Iterator[str]:
+        # Together they fit into this section's share; the task at hand must never fall victim to its own length.
         if self._last_word:
-            yield f"Last said by the agent: {self._last_word}"
+            yield f"Last said by the agent: {_clip(self._last_word, min(700, limit // 18))}"
         if self._requests:
-            yield f"Asked for at the start: {_clip(self._requests[-1], 1200)}"
+            yield f"Asked for at the start: {_clip(self._requests[-1], min(1200, limit // 10))}"
         if len(self._requests) > 1:
-            yield f"Last said by the user: {_clip(self._requests[0], 700)}"
+            yield f"Last said by the user: {_clip(self._requests[0], min(700, limit // 18))}"
 
     def _file_items(self) -> list[str]:
         files = _merged(self._files)
@@ -200,7 +207,7 @@ class _Collector:
 
     def _assistant(self, text: str, calls: list[str]) -> None:
         said = list(findings.sentences(text))
-        self._last_word = self._last_word or _clip(" ".join(said[:4]) or "; ".join(calls), 700)
+        self._last_word = self._last_word or " ".join(said[:4]) or "; ".join(calls)
         for call in reversed(calls):
             self._items["completed_tasks"].add(f"Ran {_clip(call, 200)}")
         for sentence in reversed(said):
@@ -237,7 +244,9 @@ class _Collector:
             elif path and (declared := findings.declaration(line)):
                 self._file(path).names.setdefault(*declared)
         for before, code in reversed(list(findings.code_blocks(text))):
-            if (named := findings.paths(before)) and not self._file(named[-1]).code:
+            if "\n" not in code and not findings.declaration(code):
+                self._items["completed_tasks"].add(f"Ran {code}")  # agents without tools write commands so
+            elif (named := findings.paths(before)) and not self._file(named[-1]).code:
                 self._file(named[-1]).code = code
 
     def _called_file(self, call: Any) -> None:
@@ -306,6 +315,8 @@ def _clip(text: str, limit: int) -> str:
     line = " ".join(text.split())
     if len(line) <= limit:
         return line
+    if limit < _MIN_CUT:
+        return line[:limit]
     head = limit * 2 // 3
     return f"{line[:head]} [...] {line[-(limit - head - 7) :]}"
 

@@ -116,7 +116,7 @@ def test_reading_a_log_keeps_all_that_can_be_told() -> None:
         "partial": True,
     }
     message = Message.from_record(record)
-    assert message.role == "critic"
+    assert str(message.role) == "critic"
     assert (message.name, message.tool_call_id, message.partial) == ("c", "t", True)
     assert message.tool_calls == [CALL]
     assert message.extract_text("|") == "a|b"
