@@ -177,7 +177,7 @@ def validation_errors(error: ValidationError) -> list[dict[str, Any]]:
 
 
 def _entry(loc: Iterable[int | str], msg: str, kind: str) -> dict[str, Any]:
-    path = [part if isinstance(part, int) else _printable(part) for part in loc]
+    path = [part if isinstance(part, int) else part[:_MAX_NAME] for part in loc]
     if kind == "extra_forbidden" and path:
         msg = f"Unknown field '{path[-1]}'"
     elif kind == "missing" and path:
@@ -185,8 +185,3 @@ def _entry(loc: Iterable[int | str], msg: str, kind: str) -> dict[str, Any]:
     elif kind in _IN_JSON_WORDS:
         msg = _IN_JSON_WORDS[kind]
     return {"loc": path, "msg": msg, "type": kind}
-
-
-def _printable(name: str) -> str:
-    """A caller's field name, safe to send back: lone surrogates replaced, length bounded."""
-    return name[:_MAX_NAME].encode("utf-8", "replace").decode("utf-8")

@@ -1,0 +1,158 @@
+"""The table: complete, consistent, and cheap to load."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from pydantic import BaseModel
+
+from timeleap_protocol.base import GENERAL_PARAMS, MutationParams, Params, SessionParams
+from timeleap_protocol.capabilities import advertised
+from timeleap_protocol.errors import ErrorKind
+from timeleap_protocol.limits import LIMITS, PROTOCOL_VERSION
+from timeleap_protocol.methods import (
+    CLIENT_REQUESTS,
+    METHODS,
+    NOTIFICATIONS,
+    REQUESTS,
+    SERVER_NOTIFICATIONS,
+    Method,
+)
+
+SESSION = "open close list getState setYolo setAutoApprove isApproved putSubagent removeSubagent setTitle fork archive unarchive delete undelete listTrash reload search export import"
+CONTEXT = "appendMessage updateTokenCount listUsage setSystemPrompt checkpoint listCheckpoints revertTo clear getHistory getRecords listTimelines restoreTimeline compact prepareCompaction sendDMail deliverDMail cancelDMail search diff"
+
+OURS = [row for row in REQUESTS.values() if row.name.startswith(("session/", "context/"))]
+ours = pytest.mark.parametrize("row", OURS, ids=lambda row: row.name)
+
+UNOPENED = {
+    "session/open", "session/list", "session/getState", "session/fork", "session/archive", "session/unarchive",
+    "session/delete", "session/undelete", "session/listTrash", "session/search", "session/import",
+}  # fmt: skip
+
+
+def test_the_contracts_methods_are_all_here():
+    named = {f"session/{name}" for name in SESSION.split()} | {f"context/{name}" for name in CONTEXT.split()}
+    assert {row.name for row in OURS} == named
+    assert REQUESTS.keys() - named == {"initialize", "shutdown", "rpc.discover"}
+    assert NOTIFICATIONS.keys() == {"initialized", "exit", "$/cancelRequest", "$/setTrace"}
+    assert CLIENT_REQUESTS.keys() == {"context/summarize"}
+    assert SERVER_NOTIFICATIONS.keys() == {
+        "context/didChange",
+        "session/didChange",
+        "session/didRecover",
+        "context/compactionSuggested",
+        "session/warning",
+        "$/progress",
+        "$/logTrace",
+    }
+
+
+def test_a_name_stands_in_one_row():
+    assert len(METHODS) == sum(map(len, (REQUESTS, NOTIFICATIONS, CLIENT_REQUESTS, SERVER_NOTIFICATIONS)))
+    assert [row.name for row in METHODS.values()] == list(METHODS)
+
+
+@pytest.mark.parametrize("row", METHODS.values(), ids=lambda row: row.name)
+def test_the_models_of_a_row_exist(row: Method):
+    assert issubclass(row.params_model, BaseModel)
+    assert row.result_model is None or issubclass(row.result_model, BaseModel)
+    assert row.summary.endswith(".")
+    assert row.since == PROTOCOL_VERSION
+
+
+@ours
+def test_params_are_strict_and_named_after_their_method(row: Method):
+    assert issubclass(row.params_model, Params)
+    area, _, verb = row.name.partition("/")
+    prefix = "Session" if area == "session" else ""
+    assert row.params_model.__name__ == f"{prefix}{verb[0].upper()}{verb[1:]}Params"
+
+
+@ours
+def test_a_row_that_changes_something_takes_a_request_id_and_no_other_does(row: Method):
+    assert ("request_id" in row.params_model.model_fields) == row.mutates
+    assert ("expected_head" in row.params_model.model_fields) == issubclass(row.params_model, MutationParams)
+    assert row.mutates or "dry_run" not in row.params_model.model_fields
+
+
+@ours
+def test_a_method_on_an_open_session_names_it_and_keeps_its_order(row: Method):
+    if row.scope == "open":
+        assert issubclass(row.params_model, SessionParams)
+        assert row.serialize_by == "session"
+        assert {ErrorKind.SESSION_NOT_OPEN, ErrorKind.SESSION_NOT_FOUND} <= set(row.all_errors)
+    assert row.works_unopened == (row.name in UNOPENED)
+
+
+@ours
+def test_what_changes_a_log_can_meet_a_changed_head(row: Method):
+    assert not row.mutates or {ErrorKind.CONTENT_MODIFIED, ErrorKind.READ_ONLY} <= set(row.all_errors)
+    assert len(set(row.all_errors)) == len(row.all_errors)
+
+
+@ours
+def test_every_result_of_a_change_carries_the_head(row: Method):
+    if row.mutates and row.name not in ("session/delete", "session/undelete"):
+        assert row.result_model is not None
+        assert {"head", "duplicate"} <= row.result_model.model_fields.keys()
+
+
+def test_long_methods_report_progress():
+    assert {row.name for row in OURS if row.progress} == {
+        "session/open",
+        "session/search",
+        "session/export",
+        "session/import",
+        "context/revertTo",
+        "context/compact",
+        "context/search",
+    }
+
+
+def test_python_names():
+    names = [METHODS[name].python_name for name in ("context/sendDMail", "rpc.discover", "$/cancelRequest")]
+    assert names == ["context_send_dmail", "rpc_discover", "cancel_request"]
+    assert len({row.python_name for row in METHODS.values()}) == len(METHODS)
+
+
+def test_what_initialize_announces_is_the_table():
+    announced = advertised()
+    assert announced["methods"].keys() == REQUESTS.keys() - {"initialize", "shutdown"}
+    for name, method in announced["methods"].items():
+        fields = REQUESTS[name].params_model.model_fields
+        assert set(method["params"]) == {field.alias for field in fields.values()} - GENERAL_PARAMS
+    assert announced["notifications"] == list(SERVER_NOTIFICATIONS)
+    assert announced["clientRequests"] == ["context/summarize"]
+    assert announced["limits"] == LIMITS
+    assert announced["protocolVersion"] == PROTOCOL_VERSION
+
+
+def test_what_is_announced_cannot_be_changed_through_the_answer():
+    advertised()["limits"]["maxPage"] = 1
+    advertised()["methods"].clear()
+    assert advertised()["limits"] == LIMITS
+    assert advertised()["methods"]
+
+
+def test_the_table_is_loaded_without_a_model():
+    code = (
+        "import sys, timeleap_protocol.methods, timeleap_protocol.errors, timeleap_protocol.capabilities;"
+        "sys.exit('pydantic' in sys.modules or 'timeleap_protocol.base' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_importing_the_models_builds_no_validator():
+    code = (
+        "import timeleap_protocol.context, timeleap_protocol.session, timeleap_protocol.lifecycle;"
+        "import timeleap_protocol.notifications;"
+        "from timeleap_protocol.base import WireModel, WireRoot;"
+        "def below(c):\n"
+        "    return [s for d in c.__subclasses__() for s in (d, *below(d))]\n"
+        "assert [m for m in below(WireModel) + below(WireRoot) if m.__pydantic_complete__] == []"
+    )
+    code = code.replace("def below", "\ndef below")
+    subprocess.run([sys.executable, "-c", code], check=True)
