@@ -40,16 +40,16 @@ METHODS: Final[dict[str, tuple[str, ...]]] = {
     "session/import": ("path", "format", "sessionId", "requestId"),
     "context/appendMessage": ("sessionId", "expectedHead", "requestId", "message", "messages"),
     "context/updateTokenCount": ("sessionId", "expectedHead", "requestId", "tokenCount"),
-    "context/listUsage": ("cursor", "limit", "sessionId"),
+    "context/listUsage": ("sessionId", "cursor", "limit"),
     "context/setSystemPrompt": ("sessionId", "expectedHead", "requestId", "systemPrompt"),
     "context/checkpoint": ("sessionId", "expectedHead", "requestId", "label", "addUserMessage"),
-    "context/listCheckpoints": ("cursor", "limit", "sessionId", "order", "timelineId"),
+    "context/listCheckpoints": ("sessionId", "cursor", "limit", "order", "timelineId"),
     "context/revertTo": ("sessionId", "expectedHead", "requestId", "dryRun", "checkpointId", "checkpointUid"),
     "context/clear": ("sessionId", "expectedHead", "requestId", "dryRun", "keepSystemPrompt"),
     "context/getHistory": (
+        "sessionId",
         "cursor",
         "limit",
-        "sessionId",
         "from",
         "to",
         "checkpointUid",
@@ -58,7 +58,7 @@ METHODS: Final[dict[str, tuple[str, ...]]] = {
         "timelineId",
     ),
     "context/getRecords": ("sessionId", "from", "limit", "timelineId"),
-    "context/listTimelines": ("cursor", "limit", "sessionId"),
+    "context/listTimelines": ("sessionId", "cursor", "limit"),
     "context/restoreTimeline": ("sessionId", "expectedHead", "requestId", "dryRun", "timelineId"),
     "context/compact": (
         "sessionId",
@@ -74,7 +74,7 @@ METHODS: Final[dict[str, tuple[str, ...]]] = {
     "context/sendDMail": ("sessionId", "expectedHead", "requestId", "checkpointId", "checkpointUid", "message"),
     "context/deliverDMail": ("sessionId", "expectedHead", "requestId", "dryRun"),
     "context/cancelDMail": ("sessionId", "expectedHead", "requestId"),
-    "context/search": ("cursor", "limit", "sessionId", "query", "regex", "timelines"),
+    "context/search": ("sessionId", "cursor", "limit", "query", "regex", "timelines"),
     "context/diff": ("sessionId", "from", "to"),
 }
 

@@ -44,7 +44,7 @@ class _RewriteParams(MutationParams):
     """Say what would happen, and change nothing. Default: false."""
 
 
-class _SessionPageParams(SessionParams, PageParams):
+class _SessionPageParams(PageParams, SessionParams):
     """Base of the params of methods that list something of a session in pages."""
 
 

@@ -5,6 +5,7 @@ One bundle rather than a file per method: most shapes are shared, and one docume
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import chain
 from typing import Any
 
@@ -31,8 +32,9 @@ class _Generator(GenerateJsonSchema):
         return super().default_schema(schema)
 
 
+@cache
 def definitions(ref_template: str = "#/$defs/{model}") -> dict[str, Schema]:
-    """The schemas of all shapes, by class name, sorted; they refer to each other by `ref_template`."""
+    """The schemas of all shapes, by class name, sorted; they refer to each other by `ref_template`. Not to be changed."""
     models = _models()
     _, bundle = models_json_schema(
         [(model, "validation") for model in models],

@@ -214,7 +214,16 @@ def test_a_side_of_a_diff_is_judged_like_params(field: str):
     model = METHODS["context/diff"].params_model
     good = {"sessionId": "a", "from": {field: "x"}, "to": {}}
     assert model.from_wire(good).to_wire() == good
-    for side in ({field: None}, {field: 1}, {"strange": 1}, {"checkpointUid": "x", "timelineId": "y"}, None, "x", []):
+    sides: tuple[Any, ...] = (
+        {field: None},
+        {field: 1},
+        {"strange": 1},
+        {"checkpointUid": "x", "timelineId": "y"},
+        None,
+        "x",
+        [],
+    )
+    for side in sides:
         with pytest.raises(ValidationError):
             model.from_wire({**good, "from": side})
 

@@ -513,12 +513,12 @@ export interface GetHistoryParams {
   workDoneToken?: string | number;
   /** Accepted for LSP's sake; results always come whole. */
   partialResultToken?: string | number;
+  /** The session. */
+  sessionId: string;
   /** `nextCursor` of the page before. */
   cursor?: string;
   /** The most entries to return. */
   limit?: number;
-  /** The session. */
-  sessionId: string;
   /** First message index. Default: 0. */
   from?: number;
   /** The index after the last. Default: the end. */
@@ -676,12 +676,12 @@ export interface ListCheckpointsParams {
   workDoneToken?: string | number;
   /** Accepted for LSP's sake; results always come whole. */
   partialResultToken?: string | number;
+  /** The session. */
+  sessionId: string;
   /** `nextCursor` of the page before. */
   cursor?: string;
   /** The most entries to return. */
   limit?: number;
-  /** The session. */
-  sessionId: string;
   /** Default: `desc`, newest first. */
   order?: "asc" | "desc";
   /** Of this timeline instead of the live log. */
@@ -702,12 +702,12 @@ export interface ListTimelinesParams {
   workDoneToken?: string | number;
   /** Accepted for LSP's sake; results always come whole. */
   partialResultToken?: string | number;
+  /** The session. */
+  sessionId: string;
   /** `nextCursor` of the page before. */
   cursor?: string;
   /** The most entries to return. */
   limit?: number;
-  /** The session. */
-  sessionId: string;
 }
 
 /** Timelines, newest first. */
@@ -724,12 +724,12 @@ export interface ListUsageParams {
   workDoneToken?: string | number;
   /** Accepted for LSP's sake; results always come whole. */
   partialResultToken?: string | number;
+  /** The session. */
+  sessionId: string;
   /** `nextCursor` of the page before. */
   cursor?: string;
   /** The most entries to return. */
   limit?: number;
-  /** The session. */
-  sessionId: string;
 }
 
 /** The trail of token counts, oldest first. */
@@ -968,12 +968,12 @@ export interface SearchParams {
   workDoneToken?: string | number;
   /** Accepted for LSP's sake; results always come whole. */
   partialResultToken?: string | number;
+  /** The session. */
+  sessionId: string;
   /** `nextCursor` of the page before. */
   cursor?: string;
   /** The most entries to return. */
   limit?: number;
-  /** The session. */
-  sessionId: string;
   query: string;
   /** Whether `query` is a regular expression. Default: false. */
   regex?: boolean;
