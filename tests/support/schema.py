@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from timeleap_protocol.methods import METHODS
-from timeleap_protocol.shapes import Warning as Warning_
+from timeleap_protocol.shapes import StateWarning
 
 Message = dict[str, Any]
 
@@ -113,7 +113,7 @@ def _check_value(model: type[Any], value: Any, message: Message) -> None:
 
 def _unknown(value: Any) -> Iterator[str]:
     """Members of ours that no model names, at any depth; members of messages are the caller's business."""
-    if isinstance(value, Warning_):
+    if isinstance(value, StateWarning):
         return
     if isinstance(value, BaseModel):
         root = getattr(value, "root", None)
