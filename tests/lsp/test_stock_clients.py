@@ -84,7 +84,9 @@ async def test_what_editors_send_unasked_does_no_harm(editor: LanguageClient, tm
 async def test_its_cancellation_is_understood(editor: LanguageClient) -> None:
     await editor.protocol.send_request_async("session/open", {"sessionId": "s"})
     futures = [
-        editor.protocol.send_request("context/appendMessage", {"sessionId": "s", "message": {"role": "user", "content": str(n)}})
+        editor.protocol.send_request(
+            "context/appendMessage", {"sessionId": "s", "message": {"role": "user", "content": str(n)}}
+        )
         for n in range(20)
     ]
     for future in futures[1::2]:

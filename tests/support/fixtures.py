@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tests.support.framing import FRAMINGS, Framing
 from tests.support.server import Launch, Server
 from tests.support.session import Session

@@ -39,14 +39,18 @@ def at_least(members: dict[str, Any]) -> Any:
     """Equal to every object with these members, whatever else it has."""
 
     def test(value: Any) -> bool:
-        return isinstance(value, dict) and all(name in value and expected == value[name] for name, expected in members.items())
+        return isinstance(value, dict) and all(
+            name in value and expected == value[name] for name, expected in members.items()
+        )
 
     return Like(f"at least {members}", test)
 
 
 A_STRING: Any = Like("a string", lambda value: isinstance(value, str) and value != "")
 AN_INT: Any = Like("an integer", lambda value: isinstance(value, int) and not isinstance(value, bool))
-A_COUNT: Any = Like("an integer >= 0", lambda value: isinstance(value, int) and not isinstance(value, bool) and value >= 0)
+A_COUNT: Any = Like(
+    "an integer >= 0", lambda value: isinstance(value, int) and not isinstance(value, bool) and value >= 0
+)
 A_LIST: Any = Like("a list", lambda value: isinstance(value, list))
 A_BOOL: Any = Like("a bool", lambda value: isinstance(value, bool))
 HEAD: Any = A_STRING

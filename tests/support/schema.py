@@ -75,7 +75,7 @@ def check_error(error: Any, *, has_id: bool) -> None:
     assert data["kind"] == KINDS[code], error
     assert isinstance(data["retryable"], bool), error
     assert has_id or code in UNREADABLE, error
-    for leak in ("Traceback", 'File "', "site-packages", ".py:", ".py\""):
+    for leak in ("Traceback", 'File "', "site-packages", ".py:", '.py"'):
         assert leak not in str(error), error
     for problem in data.get("errors", ()):
         assert set(problem) == {"loc", "msg", "type"}, error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-_TRACER = '''
+_TRACER = """
 import os
 from timeleap import failpoints
 
@@ -16,7 +16,7 @@ def failpoint(name):
     _original(name)
 
 failpoints.failpoint = failpoint
-'''
+"""
 
 
 class Tracer:

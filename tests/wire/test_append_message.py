@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
 from tests.support.fixtures import StartServer
 from tests.support.matching import A_STRING, HEAD, at_least
 from tests.support.server import Server
@@ -32,7 +31,8 @@ def test_several_messages_are_one_step_marked_on_disk_and_invisible_on_the_wire(
     result = session.append(*messages)
     assert result == at_least({"firstIndex": 1, "messageCount": 4})
     assert session.history() == [user("zero"), *messages]
-    marks = [record.pop("_tl") for record in (lines := session.lines())[1:]]
+    lines = session.lines()
+    marks = [record.pop("_tl") for record in lines[1:]]
     assert lines == [user("zero"), *messages]
     assert len({mark["b"] for mark in marks}) == 1
     assert [(mark["i"], mark["n"]) for mark in marks] == [(0, 3), (1, 3), (2, 3)]
@@ -60,7 +60,9 @@ def test_unknown_members_values_and_key_order_are_kept(session: Session) -> None
         "role": "assistant",
         "name": None,
         "alpha": {"nested": {"deep": "\u2028"}},
-        "tool_calls": [{"function": {"arguments": "{}", "name": "f"}, "id": "1", "type": "function", "extras": {"k": 1}}],
+        "tool_calls": [
+            {"function": {"arguments": "{}", "name": "f"}, "id": "1", "type": "function", "extras": {"k": 1}}
+        ],
     }
     session.append(message)
     kept = session.history()[0]
@@ -122,11 +124,17 @@ def test_content_is_text_null_or_a_list_of_parts(session: Session, content: Any,
     error = session.refuse("context/appendMessage", message={"role": "user", "content": content})
     assert error["code"] == -32602
     location = error["data"]["errors"][0]["loc"]
-    assert location[: 2 + len(where)] == ["message", "content", *where] or location == ["message", "content", *where[:1]]
+    assert location[: 2 + len(where)] == ["message", "content", *where] or location == [
+        "message",
+        "content",
+        *where[:1],
+    ]
     assert session.history() == []
 
 
-@pytest.mark.parametrize("content", ["", "x", None, [], [{"type": "text", "text": ""}], [{"type": "unheard of", "x": 1}]])
+@pytest.mark.parametrize(
+    "content", ["", "x", None, [], [{"type": "text", "text": ""}], [{"type": "unheard of", "x": 1}]]
+)
 def test_content_in_its_allowed_forms_is_kept(session: Session, content: Any) -> None:
     session.append({"role": "user", "content": content})
     assert session.history() == [{"role": "user", "content": content}]
@@ -166,7 +174,8 @@ def test_one_bad_message_refuses_the_whole_list(session: Session) -> None:
 
 
 @pytest.mark.parametrize(
-    "message", [{"role": "robot", "content": "x"}, {"role": "user"}, {"role": "user", "content": [{"type": "hologram"}]}]
+    "message",
+    [{"role": "robot", "content": "x"}, {"role": "user"}, {"role": "user", "content": [{"type": "hologram"}]}],
 )
 def test_what_the_original_cannot_read_is_stored_and_reported_once(server: Server, message: dict[str, Any]) -> None:
     session = Session.open(server)

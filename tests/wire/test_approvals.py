@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tests.support.fixtures import StartServer
 from tests.support.matching import A_STRING, TIME, at_least
 from tests.support.server import Server

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
 from tests.support.matching import HEAD, TIME, UID
 from tests.support.session import Session, assistant, user
 
@@ -43,7 +42,10 @@ def test_the_user_message_follows_as_one_step(session: Session) -> None:
     assert result["checkpoint"]["id"] == 1
     (message,) = session.history()
     assert message["role"] == "user"
-    assert message["content"] in ("<system>CHECKPOINT 1</system>", [{"type": "text", "text": "<system>CHECKPOINT 1</system>"}])
+    assert message["content"] in (
+        "<system>CHECKPOINT 1</system>",
+        [{"type": "text", "text": "<system>CHECKPOINT 1</system>"}],
+    )
     assert [line["role"] for line in session.lines()] == ["_checkpoint", "_checkpoint", "user"]
     assert {line["_tl"]["b"] for line in session.lines()[1:]} != {None}
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
 from tests.support.fixtures import StartServer
 from tests.support.framing import Framing
 from tests.support.matching import A_LIST, A_STRING, at_least, containing
@@ -24,13 +23,23 @@ def invalid_request(id: Any = None) -> Any:
     return {
         "jsonrpc": "2.0",
         "id": id,
-        "error": {"code": -32600, "message": A_STRING, "data": at_least({"kind": "invalidRequest", "retryable": False})},
+        "error": {
+            "code": -32600,
+            "message": A_STRING,
+            "data": at_least({"kind": "invalidRequest", "retryable": False}),
+        },
     }
 
 
-@pytest.mark.parametrize("id", [0, 1, -1, 2**31, 2**53 + 1, -(2**63), 10**30, "", "1", "a b", "日本", "x" * 1000, "\u2028"])
+@pytest.mark.parametrize(
+    "id", [0, 1, -1, 2**31, 2**53 + 1, -(2**63), 10**30, "", "1", "a b", "日本", "x" * 1000, "\u2028"]
+)
 def test_the_id_comes_back_verbatim(server: Server, id: Any) -> None:
-    assert server.start_with("session/list", {}, id=id).reply() == {"jsonrpc": "2.0", "id": id, "result": {"sessions": A_LIST}}
+    assert server.start_with("session/list", {}, id=id).reply() == {
+        "jsonrpc": "2.0",
+        "id": id,
+        "result": {"sessions": A_LIST},
+    }
 
 
 def test_string_and_integer_ids_are_different(server: Server) -> None:
@@ -124,7 +133,9 @@ def test_unknown_members_of_the_envelope_do_no_harm(server: Server) -> None:
     assert pending.result() == at_least({"sessions": A_LIST})
 
 
-@pytest.mark.parametrize("method", ["no/such", "session/Open", "session/open ", "", "__class__", "textDocument/hover", "$/x"])
+@pytest.mark.parametrize(
+    "method", ["no/such", "session/Open", "session/open ", "", "__class__", "textDocument/hover", "$/x"]
+)
 def test_an_unknown_request_is_methodNotFound(server: Server, method: str) -> None:
     error = server.refuse(method)
     assert error == {
@@ -134,7 +145,9 @@ def test_an_unknown_request_is_methodNotFound(server: Server, method: str) -> No
     }
 
 
-@pytest.mark.parametrize("method", ["no/such", "$/unheard", "textDocument/didOpen", "$/setTrace", "$/progress", "exit2"])
+@pytest.mark.parametrize(
+    "method", ["no/such", "$/unheard", "textDocument/didOpen", "$/setTrace", "$/progress", "exit2"]
+)
 def test_unknown_notifications_are_ignored(server: Server, method: str) -> None:
     before = len(server.received)
     server.notify(method, anything=[1, {"a": None}])
@@ -164,10 +177,12 @@ def test_replies_nobody_asked_for_are_ignored(server: Server) -> None:
 
 
 def test_an_id_already_in_flight_is_refused_and_the_first_is_answered(start: StartServer, framing: Framing) -> None:
-    server = start(framing, failpoints="append.before_sync=sleep:0.5")
+    server = start(framing, failpoints="append.after_write=sleep:0.5")
     session = Session.open(server)
     before = len(server.received)
-    first = session.server.start_with("context/appendMessage", {"sessionId": session.id, "message": user("1")}, id="same")
+    first = session.server.start_with(
+        "context/appendMessage", {"sessionId": session.id, "message": user("1")}, id="same"
+    )
     server.start_with("session/list", {}, id="same")
     replies = [
         server.wait_for(lambda m: m.get("id") == "same" and "error" in m, since=before),
@@ -219,7 +234,9 @@ def test_tokens_and_meta_are_accepted_by_every_method(server: Server) -> None:
 @pytest.mark.parametrize("number", ["3.0", "3e0", "30e-1", "3", "0.3e1"])
 def test_integers_may_be_written_like_fractions(server: Server, number: str) -> None:
     pending = server.expect("session/list", f"n{number}")
-    server.send_body(f'{{"jsonrpc":"2.0","id":"n{number}","method":"session/list","params":{{"limit":{number}}}}}'.encode())
+    server.send_body(
+        f'{{"jsonrpc":"2.0","id":"n{number}","method":"session/list","params":{{"limit":{number}}}}}'.encode()
+    )
     assert pending.result() == at_least({"sessions": A_LIST})
 
 

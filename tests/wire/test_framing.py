@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import pytest
-
 from tests.support.fixtures import StartServer
 from tests.support.framing import Framing, dumps, frame
 from tests.support.server import Server
@@ -106,10 +106,8 @@ def test_header_variants_are_understood_also_as_the_first_bytes(
 def test_a_bad_header_is_answered_once_and_ends_the_stream_with_3(start: StartServer, header: bytes) -> None:
     server = start("lsp")
     heard = len(server.received)
-    try:
+    with contextlib.suppress(BrokenPipeError):
         server.send_bytes(header + b"x" * 10)
-    except BrokenPipeError:
-        pass
     assert server.wait(timeout=15) == 3
     answers = server.received[heard:]
     assert [(answer["id"], answer["error"]["code"]) for answer in answers] == [(None, -32700)]

@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 import pytest
-
 from tests.support.matching import at_least
 from tests.support.server import Server
 from tests.support.session import Session, user
@@ -158,7 +157,14 @@ def test_records_of_a_timeline(ten: Session) -> None:
 def test_blank_damaged_and_foreign_lines_keep_their_numbers(server: Server) -> None:
     session = Session.open(server)
     session.call("session/close")
-    lines = ['{"role": "user", "content": "0"}', "", '{"role": "_future", "x": 1}', "{broken", "   ", '{"role":"user","content":"1"}']
+    lines = [
+        '{"role": "user", "content": "0"}',
+        "",
+        '{"role": "_future", "x": 1}',
+        "{broken",
+        "   ",
+        '{"role":"user","content":"1"}',
+    ]
     session.log.write_text("\n".join(lines) + "\n")
     again = session.reopen(server)
     assert again.texts() == ["0", "1"]

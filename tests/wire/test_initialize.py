@@ -6,7 +6,6 @@ import importlib.metadata
 from typing import Any
 
 import pytest
-
 from tests.support.fixtures import StartServer
 from tests.support.framing import Framing
 from tests.support.matching import A_STRING, at_least, containing
@@ -152,7 +151,9 @@ def test_an_initialization_option_of_the_wrong_type_is_refused_by_name(start_at:
     server = start_at(home)
     error = server.refuse("initialize", initializationOptions={"durability": "sometimes"})
     assert error["code"] == -32602
-    assert "durability" in error["message"] or any("durability" in problem["loc"] for problem in error["data"]["errors"])
+    assert "durability" in error["message"] or any(
+        "durability" in problem["loc"] for problem in error["data"]["errors"]
+    )
     assert "capabilities" in server.call("initialize")
 
 
@@ -182,7 +183,9 @@ def test_the_environment_names_the_home(start_at: StartServer, tmp_path: Any) ->
     assert server.call("session/open")["path"].startswith(str(tmp_path / "environment"))
 
 
-def test_options_win_over_environment_and_environment_over_the_file_of_the_home(start_at: StartServer, home: Any) -> None:
+def test_options_win_over_environment_and_environment_over_the_file_of_the_home(
+    start_at: StartServer, home: Any
+) -> None:
     home.mkdir()
     (home / "config.toml").write_text("maxContextSize = 1000\nreservedContextSize = 10\ntriggerRatio = 0.5\n")
     environment = {"TIMELEAP_RESERVED_CONTEXT_SIZE": "20", "TIMELEAP_TRIGGER_RATIO": "0.6"}

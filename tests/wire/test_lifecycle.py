@@ -11,13 +11,12 @@ import time
 from pathlib import Path
 
 import pytest
-
 from tests.support.fixtures import StartServer
 from tests.support.framing import Decoder, Framing, dumps, frame, loads
-from tests.support.server import Launch, Server
+from tests.support.server import Launch, Message, Server
 from tests.support.session import Session, user
 
-SLOW_SYNC = {"TIMELEAP_FAILPOINTS": "append.before_sync=sleep:0.7"}
+SLOW_SYNC = {"TIMELEAP_FAILPOINTS": "append.after_write=sleep:0.7"}
 """Slows every commit of an append; the name is that of `storage/writer.py`."""
 
 
@@ -237,7 +236,13 @@ def test_stdin_and_stdout_may_be_files(tmp_path: Path, framing: Framing) -> None
     launch = Launch(tmp_path / "home", framing)
     with (tmp_path / "in").open("rb") as stdin, (tmp_path / "out").open("wb") as stdout:
         code = subprocess.run(
-            launch.command(), env=launch.environment(), stdin=stdin, stdout=stdout, stderr=subprocess.PIPE, timeout=30
+            launch.command(),
+            env=launch.environment(),
+            stdin=stdin,
+            stdout=stdout,
+            stderr=subprocess.PIPE,
+            check=False,
+            timeout=30,
         ).returncode
     replies = [loads(body) for body in Decoder(framing).feed((tmp_path / "out").read_bytes())]
     assert code == 0
@@ -247,7 +252,12 @@ def test_stdin_and_stdout_may_be_files(tmp_path: Path, framing: Framing) -> None
 def test_the_null_device_as_input_is_an_empty_input(tmp_path: Path) -> None:
     launch = Launch(tmp_path / "home", "lsp")
     done = subprocess.run(
-        launch.command(), env=launch.environment(), stdin=subprocess.DEVNULL, capture_output=True, timeout=30
+        launch.command(),
+        env=launch.environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+        timeout=30,
     )
     assert (done.returncode, done.stdout) == (0, b"")
 
@@ -256,7 +266,7 @@ def test_the_null_device_as_output_is_no_failure(tmp_path: Path) -> None:
     launch = Launch(tmp_path / "home", "ndjson")
     data = request(1, "initialize") + b"\n" + request(2, "session/open", sessionId="s") + b"\n"
     done = subprocess.run(
-        launch.command(), env=launch.environment(), input=data, stdout=subprocess.DEVNULL, timeout=30
+        launch.command(), env=launch.environment(), input=data, stdout=subprocess.DEVNULL, check=False, timeout=30
     )
     assert done.returncode == 0
     assert (tmp_path / "home" / "sessions" / "s").is_dir()
@@ -268,12 +278,17 @@ def test_stdin_and_stdout_may_be_one_socket(tmp_path: Path, framing: Framing) ->
     ours, theirs = socket.socketpair()
     with ours, theirs:
         process = subprocess.Popen(
-            launch.command(), env=launch.environment(), stdin=theirs, stdout=theirs, stderr=subprocess.DEVNULL
+            launch.command(),
+            env=launch.environment(),
+            stdin=theirs.fileno(),
+            stdout=theirs.fileno(),
+            stderr=subprocess.DEVNULL,
         )
         theirs.close()
         ours.settimeout(30)
         ours.sendall(b"".join(frame(request(n, m), framing) for n, m in enumerate(["initialize", "session/open"])))
-        decoder, replies = Decoder(framing), []
+        decoder = Decoder(framing)
+        replies: list[Message] = []
         while len(replies) < 2:
             replies += [m for m in map(loads, decoder.feed(ours.recv(1 << 16))) if "id" in m]
         ours.shutdown(socket.SHUT_WR)
@@ -290,15 +305,14 @@ def test_a_closed_standard_stream_is_no_crash(tmp_path: Path, closing: str) -> N
         env=launch.environment(),
         input=request(1, "initialize") + b"\n",
         capture_output=True,
+        check=False,
         timeout=30,
     )
     assert done.returncode in (0, 3)
     assert b"Traceback" not in done.stderr
 
 
-def test_when_the_reader_of_our_output_goes_away_it_finishes_and_exits_3(
-    start: StartServer, framing: Framing
-) -> None:
+def test_when_the_reader_of_our_output_goes_away_it_finishes_and_exits_3(start: StartServer, framing: Framing) -> None:
     server = start(framing)
     session = Session.open(server, "s")
     session.say("before")
@@ -344,6 +358,7 @@ def test_an_unusable_home_is_4(tmp_path: Path) -> None:
             env={**launch.environment(), "HOME": str(tmp_path), "TIMELEAP_KEY_FILE": str(tmp_path / "key")},
             stdin=subprocess.DEVNULL,
             capture_output=True,
+            check=False,
             timeout=30,
         )
         assert done.returncode == 4, done
@@ -356,7 +371,12 @@ def test_a_wrong_command_line_is_2(tmp_path: Path, args: list[str]) -> None:
     launch = Launch(tmp_path / "home", "lsp", args)
     (tmp_path / "user" / "run").mkdir(parents=True)
     done = subprocess.run(
-        launch.command(), env=launch.environment(), stdin=subprocess.DEVNULL, capture_output=True, timeout=30
+        launch.command(),
+        env=launch.environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+        timeout=30,
     )
     assert (done.returncode, done.stdout) == (2, b"")
     assert b"Traceback" not in done.stderr

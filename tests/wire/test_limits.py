@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
 from tests.support.fixtures import StartServer
 from tests.support.framing import Framing, dumps
 from tests.support.server import Server
@@ -119,7 +118,14 @@ def test_a_page_is_1_to_1000_entries(session: Session, method: str, extra: dict[
 
 @pytest.mark.parametrize(
     "method",
-    ["session/list", "session/listTrash", "context/listUsage", "context/listCheckpoints", "context/getHistory", "context/listTimelines"],
+    [
+        "session/list",
+        "session/listTrash",
+        "context/listUsage",
+        "context/listCheckpoints",
+        "context/getHistory",
+        "context/listTimelines",
+    ],
 )
 @pytest.mark.parametrize("cursor", ["", "x", "0", "-1", "AAAA", "é", "x" * 10_000])
 def test_unknown_cursors_are_refused(session: Session, method: str, cursor: str) -> None:
@@ -130,7 +136,7 @@ def test_unknown_cursors_are_refused(session: Session, method: str, cursor: str)
 
 
 def test_a_fast_client_is_slowed_down_and_not_refused(start: StartServer, framing: Framing) -> None:
-    server = start(framing, failpoints="append.before_sync=sleep:0.2")
+    server = start(framing, failpoints="append.after_write=sleep:0.2")
     session = Session.open(server)
     appended = [session.start("context/appendMessage", message=user(str(n))) for n in range(3000)]
     assert [pending.result(60)["firstIndex"] for pending in appended] == list(range(3000))

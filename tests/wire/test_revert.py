@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
 from tests.support.matching import HEAD, at_least
 from tests.support.server import Message, Server
 from tests.support.session import Session, assistant, user
@@ -46,7 +45,11 @@ def test_a_revert_removes_the_checkpoint_and_all_after_it(told: Session) -> None
 
 def test_a_revert_by_uid_is_the_same(told: Session) -> None:
     uid = told.get_state()["context"]["checkpoints"][1]["uid"]
-    assert told.call("context/revertTo", checkpointUid=uid)["removed"] == {"messages": 4, "checkpoints": 2, "tokens": 20}
+    assert told.call("context/revertTo", checkpointUid=uid)["removed"] == {
+        "messages": 4,
+        "checkpoints": 2,
+        "tokens": 20,
+    }
 
 
 def test_a_revert_to_the_first_checkpoint_keeps_what_is_before_it(told: Session) -> None:
@@ -66,7 +69,9 @@ def test_ids_start_again_after_a_revert_and_uids_do_not(told: Session) -> None:
     assert told.refuse("context/revertTo", checkpointUid=old[2]["uid"])["code"] == 4002
 
 
-@pytest.mark.parametrize("params", [{"checkpointId": 3}, {"checkpointId": -1}, {"checkpointId": 2**40}, {"checkpointUid": "x"}])
+@pytest.mark.parametrize(
+    "params", [{"checkpointId": 3}, {"checkpointId": -1}, {"checkpointId": 2**40}, {"checkpointUid": "x"}]
+)
 def test_an_unknown_checkpoint_changes_nothing(told: Session, params: dict[str, Any]) -> None:
     before, head = told.log.read_bytes(), told.head
     error = told.refuse("context/revertTo", **params)
@@ -75,7 +80,9 @@ def test_an_unknown_checkpoint_changes_nothing(told: Session, params: dict[str, 
     assert (told.log.read_bytes(), told.head, told.timelines()) == (before, head, [])
 
 
-@pytest.mark.parametrize("params", [{}, {"checkpointId": 0, "checkpointUid": "x"}, {"checkpointId": "0"}, {"checkpointId": None}])
+@pytest.mark.parametrize(
+    "params", [{}, {"checkpointId": 0, "checkpointUid": "x"}, {"checkpointId": "0"}, {"checkpointId": None}]
+)
 def test_exactly_one_of_id_and_uid(told: Session, params: dict[str, Any]) -> None:
     assert told.refuse("context/revertTo", **params)["code"] == -32602
 
@@ -131,7 +138,11 @@ def test_clear_keeps_the_system_prompt_unless_told_otherwise(told: Session) -> N
     assert told.records() == [at_least({"role": "_system_prompt", "content": "be kind"})]
     assert (told.path / "context_1.jsonl").read_bytes() == before
     result = told.call("context/clear", keepSystemPrompt=False)
-    assert (result["context"]["systemPrompt"], result["context"]["logBytes"], result["timelineId"]) == (None, 0, "context_2")
+    assert (result["context"]["systemPrompt"], result["context"]["logBytes"], result["timelineId"]) == (
+        None,
+        0,
+        "context_2",
+    )
     assert told.log.read_bytes() == b""
 
 
@@ -167,7 +178,10 @@ def test_the_marks_of_a_batch_cut_by_a_revert_do_no_harm(session: Session) -> No
 def test_ids_of_a_log_of_the_original_with_gaps_and_repeats_find_the_first(server: Server) -> None:
     session = Session.open(server)
     session.call("session/close")
-    lines = [b'{"role": "_checkpoint", "id": %d}\n{"role": "user", "content": "%d"}\n' % (i, n) for n, i in enumerate([0, 5, 5, 2])]
+    lines = [
+        b'{"role": "_checkpoint", "id": %d}\n{"role": "user", "content": "%d"}\n' % (i, n)
+        for n, i in enumerate([0, 5, 5, 2])
+    ]
     session.log.write_bytes(b"".join(lines))
     again = session.reopen(server)
     assert again.get_state()["context"]["nCheckpoints"] == 3

@@ -8,7 +8,6 @@ import socket
 from pathlib import Path
 
 import pytest
-
 from tests.support.fixtures import StartServer
 from tests.support.matching import TIME
 from tests.support.server import Server
@@ -72,7 +71,8 @@ def test_the_newest_change_comes_first(store: Server) -> None:
 def test_pages_by_cursor_hold_every_session_once(store: Server) -> None:
     for number in range(25):
         Session.open(store, f"s{number:02}").call("session/close")
-    everything, pages, cursor = [], 0, {}
+    everything: list[str] = []
+    pages, cursor = 0, dict[str, str]()
     while True:
         page = store.call("session/list", limit=10, **cursor)
         everything += [info["sessionId"] for info in page["sessions"]]

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tests.support.fixtures import StartServer
 from tests.support.matching import A_BOOL, A_STRING, HEAD, TIME, UID, at_least
 from tests.support.server import Message, Server

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
 from tests.support.matching import HEAD
 from tests.support.session import Session, user
 

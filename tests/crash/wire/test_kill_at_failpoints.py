@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tests.support.server import Launch, Pending, Server
 from tests.support.session import Session, assistant, user
 from tests.support.trace import Tracer

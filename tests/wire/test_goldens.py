@@ -1,0 +1,255 @@
+"""The goldens of `protocol/golden` against the real server: what they promise is what it says.
+
+Values differ from run to run, shapes do not: the members of result, `error.data` and notifications, codes, kinds and
+the places of bad params are compared. A golden that cannot be replayed is named here with its reason, so that a new
+one is either replayed or explained.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.fixtures import StartServer
+from tests.support.server import Message, Server
+from tests.support.session import Session
+
+GOLDEN = Path(__file__).resolve().parents[2] / "protocol" / "golden"
+FAMILIES = sorted(path.name for path in GOLDEN.iterdir() if path.is_dir())
+
+ELSEWHERE = {
+    "context.appendMessage/cancelled": "test_ordering",
+    "context.appendMessage/overloaded": "a client is slowed down instead: test_limits",
+    "context.appendMessage/server-fault": "no fault is known",
+    "context.appendMessage/too-deep": "the golden shows a shallow stand-in: test_limits",
+    "session.list/before-initialize": "test_lifecycle",
+    "session.open/disk-full": "test_store",
+    "shutdown/plain": "test_lifecycle",
+    "rpc.discover/plain": "test_initialize",
+}
+OF_ISSUE_D = (
+    "context.diff",
+    "context.search",
+    "session.search",
+    "session.export",
+    "session.import",
+    "context.summarize",
+)
+
+ID = "fix-login"
+Change = Callable[[Server, Session], Any]
+
+
+def world(server: Server) -> Session:
+    """The session the goldens tell of: two turns, tokens, a timeline."""
+    session = Session.open(server, ID, title="Fix the login", systemPrompt="You are a careful engineer.")
+    for number in range(2):
+        session.checkpoint(label=f"turn {number}")
+        session.say(f"question {number} " + "x" * 800, f"more {number} " + "y" * 800)
+        session.call("context/updateTokenCount", tokenCount=900 * (number + 1))
+    session.call("context/restoreTimeline", timelineId=session.call("context/revertTo", checkpointId=1)["timelineId"])
+    session.say("on we go " + "z" * 40, "and on")
+    return session
+
+
+def _close(server: Server, session: Session) -> None:
+    session.call("session/close")
+
+
+def _reader(server: Server, session: Session) -> None:
+    session.call("session/close")
+    session.reopen(server, access="readOnly")
+
+
+def _dmail(server: Server, session: Session) -> None:
+    session.call("context/sendDMail", checkpointId=1, message="x")
+
+
+def _append_foreign(server: Server, session: Session) -> None:
+    with session.log.open("ab") as log:
+        log.write(b'{"role":"user","content":"x"}\n')
+
+
+def _many(method: str, **params: Any) -> Change:
+    def change(server: Server, session: Session) -> None:
+        for _ in range(4):
+            session.call(method, **params)
+
+    return change
+
+
+def _call(method: str, **params: Any) -> Change:
+    return lambda server, session: session.call(method, **params)
+
+
+def _trash(server: Server, session: Session) -> None:
+    session.call("session/delete")
+
+
+def _damage_timeline(server: Server, session: Session) -> None:
+    data = bytearray((session.path / "context_1.jsonl").read_bytes())
+    data[len(data) // 2] ^= 1
+    (session.path / "context_1.jsonl").write_bytes(data)
+
+
+def _two_in_trash(server: Server, session: Session) -> None:
+    for name in ("a", "b"):
+        Session.open(server, name).call("session/delete")
+
+
+def _more_sessions(server: Server, session: Session) -> None:
+    for number in range(4):
+        Session.open(server, f"login-{number}", workspace="file:///home/ada/shop")
+
+
+def _clear_twice(server: Server, session: Session) -> None:
+    for _ in range(2):
+        session.call("context/clear", keepSystemPrompt=False)
+
+
+def _damage(server: Server, session: Session) -> None:
+    session.call("session/setYolo", yolo=True)
+    session.call("session/close")
+    state = json.loads((session.path / "state.json").read_text())
+    state["approval"]["afk"] = True
+    (session.path / "state.json").write_text(json.dumps(state))
+    session.log.write_bytes(session.log.read_bytes() + b'{"role":"us')
+
+
+BEFORE: dict[str, Change] = {
+    "context.appendMessage/externally-modified": _append_foreign,
+    "context.appendMessage/not-open": _close,
+    "context.appendMessage/turn-checkpoint-first": lambda server, session: (
+        session.append({"role": "assistant", "content": "x"}),
+        session.reopen(server, autoCheckpoint="turn"),
+    ),
+    "context.cancelDMail/plain": _dmail,
+    "context.compact/nothing-to-compact": _clear_twice,
+    "context.deliverDMail/dry-run": _dmail,
+    "context.deliverDMail/plain": _dmail,
+    "context.getHistory/of-a-timeline-newest-first": _call("session/getState"),
+    "context.listTimelines/page": _many("context/clear"),
+    "context.listUsage/page": _many("context/updateTokenCount", tokenCount=5),
+    "context.listCheckpoints/newest-first": _many("context/checkpoint"),
+    "context.prepareCompaction/nothing-to-compact": _clear_twice,
+    "context.restoreTimeline/damaged": _damage_timeline,
+    "context.sendDMail/one-is-pending": _dmail,
+    "session.close/not-open": _close,
+    "session.isApproved/by-action": _call("session/setAutoApprove", action="run tests", enabled=True),
+    "session.isApproved/by-yolo": _call("session/setYolo", yolo=True),
+    "session.list/page": _more_sessions,
+    "session.list/empty-store": _trash,
+    "session.listTrash/page": _two_in_trash,
+    "session.open/after-damage": _damage,
+    "session.open/new": _trash,
+    "session.open/repeated-request-id": lambda server, session: (
+        session.call("session/delete"),
+        server.call("session/open", sessionId=ID, create=True, attach=True, requestId="r-1"),
+    ),
+    "session.removeSubagent/plain": _call("session/putSubagent", name="reviewer", systemPrompt="x"),
+    "session.setYolo/read-only": _reader,
+    "session.unarchive/plain": _call("session/archive"),
+    "session.undelete/plain": _trash,
+    "session.undelete/id-taken": lambda server, session: (session.call("session/delete"), Session.open(server, ID)),
+}
+OPTIONS: dict[str, Message] = {
+    "context.appendMessage/over-the-trigger": {"maxContextSize": 2100, "reservedContextSize": 0},
+}
+
+
+def replayable() -> list[Any]:
+    cases = []
+    for family in FAMILIES:
+        for file in sorted((GOLDEN / family).glob("*.json")):
+            golden = json.loads(file.read_text())
+            name = f"{family}/{file.stem}"
+            answered = "result" in golden or "error" in golden
+            if answered and name not in ELSEWHERE and family not in OF_ISSUE_D and family != "initialize":
+                cases.append(pytest.param(name, golden, id=name))
+    return cases
+
+
+def adapted(name: str, golden: Message, server: Server, session: Session, tmp_path: Path) -> Message:
+    """The params of the golden, with this run's head, uids, cursors and paths in the place of the golden's."""
+    params = dict(golden["params"])
+    if "expectedHead" in params and "stale" not in name:
+        params["expectedHead"] = session.head
+    if "checkpointUid" in params and golden.get("error", {}).get("code") != -32602:
+        params["checkpointUid"] = session.get_state()["context"]["checkpoints"][1]["uid"]
+    if "cursor" in params and "error" not in golden:
+        del params["cursor"]
+        if name.endswith("next-page"):
+            page = session.call("context/getHistory", limit=5)
+            params["cursor"] = page["nextCursor"]
+    if name == "context.getHistory/cursor-from-before-a-revert":
+        params["cursor"] = session.call("context/getHistory", limit=1)["nextCursor"]
+        session.call("context/revertTo", checkpointId=1)
+    if name == "context.getHistory/between-checkpoints":
+        params["limit"] = 2
+    if "path" in params:
+        directory = tmp_path / "9f27"
+        directory.mkdir()
+        (directory / "context.jsonl").write_text('{"role": "user", "content": "x"}\n')
+        params["path"] = str(directory)
+    if name.endswith("repeated-request-id") and not name.startswith("session.open"):
+        server.call(golden["method"], **params)
+    return params
+
+
+def members(value: Any) -> Any:
+    return sorted(value) if isinstance(value, dict) else type(value)
+
+
+def test_every_golden_is_replayed_or_explained() -> None:
+    names = {param.values[0] for param in replayable()}
+    assert len(names) > 80
+    for name in [*ELSEWHERE, *BEFORE, *OPTIONS]:
+        assert (GOLDEN / f"{name}.json").exists(), name
+    assert not names & set(ELSEWHERE)
+
+
+@pytest.mark.parametrize(("name", "golden"), replayable())
+def test_the_server_says_what_the_golden_says(start: StartServer, tmp_path: Path, name: str, golden: Message) -> None:
+    server = start(options=OPTIONS.get(name, {}))
+    session = world(server)
+    if name == "session.open/locked":
+        session.call("session/close")
+        Session.open(start(), ID)
+    BEFORE.get(name, lambda server, session: None)(server, session)
+    pending = server.start(golden["method"], **adapted(name, golden, server, session, tmp_path))
+    reply = pending.reply()
+    if "error" in golden:
+        assert "error" in reply, reply
+        error, expected = reply["error"], golden["error"]
+        assert (error["code"], sorted(error["data"])) == (expected["code"], sorted(expected["data"]))
+        places = [(problem["loc"], problem["type"]) for problem in error["data"].get("errors", [])]
+        assert places == [(problem["loc"], problem["type"]) for problem in expected["data"].get("errors", [])]
+    else:
+        assert "result" in reply, reply
+        if name != "session.open/of-the-original-by-path":
+            assert members(reply["result"]) == members(golden["result"])
+        heard = [(m["method"], m["params"].get("kind")) for m in pending.heard() if m["method"] != "$/progress"]
+        told = [n for n in golden.get("notifications", []) if n["method"] != "$/progress"]
+        assert heard == [(n["method"], n["params"].get("kind")) for n in told]
+    return
+
+
+@pytest.mark.parametrize("name", [path.stem for path in sorted((GOLDEN / "initialize").glob("*.json"))])
+def test_initialize_answers_as_its_goldens(start_at: StartServer, tmp_path: Path, name: str) -> None:
+    golden = json.loads((GOLDEN / "initialize" / f"{name}.json").read_text())
+    server = start_at(tmp_path / "home")
+    if name == "twice":
+        server.initialize()
+    params = {key: value for key, value in golden["params"].items() if key != "processId"}
+    params.get("initializationOptions", {}).pop("home", None)
+    reply = server.start("initialize", **params).reply()
+    if "error" in golden:
+        assert (reply["error"]["code"], sorted(reply["error"]["data"])) == (
+            golden["error"]["code"],
+            sorted(golden["error"]["data"]),
+        )
+    else:
+        assert members(reply["result"]) == members(golden["result"])
