@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.architecture.sources import PROTOCOL, ROOT, SERVER, calls, dotted, imports, modules, where
+from tests.architecture.sources import PROTOCOL, ROOT, SERVER, calls, dotted, imports, modules, tree, where
 
 DURABLE = SERVER / "storage" / "durable.py"
 DURABILITY_CALLS = {
@@ -17,7 +17,7 @@ DURABILITY_CALLS = {
     for name in ("fsync", "fdatasync", "replace", "rename", "renames", "link", "move", "truncate", "ftruncate")
 }
 PATH_METHODS = {"rename", "hardlink_to", "link_to"}
-LOCKING_MODULES = {"fcntl", "msvcrt"}
+LOCKING_CALLS = {"fcntl.flock", "fcntl.lockf", "msvcrt.locking"}
 
 
 def test_imports_go_downwards_only() -> None:
@@ -35,6 +35,16 @@ def moves_a_path(call: ast.Call, awaited: bool) -> bool:
     return call.func.attr in PATH_METHODS or (call.func.attr == "replace" and alone)
 
 
+def taken(module: Path) -> set[str]:
+    """The names a module imports out of the operating system's modules, which would hide where they come from."""
+    return {
+        alias.name
+        for node in ast.walk(tree(module))
+        if isinstance(node, ast.ImportFrom) and node.module in {"os", "fcntl", "msvcrt", "shutil", "aiofiles.os"}
+        for alias in node.names
+    }
+
+
 @pytest.mark.parametrize(
     "module", modules(SERVER) + modules(PROTOCOL), ids=lambda module: str(module.relative_to(ROOT))
 )
@@ -44,9 +54,10 @@ def test_only_durable_makes_things_durable(module: Path) -> None:
     found = [
         f"{where(module, call)} calls {ast.unparse(call.func)}"
         for call, awaited in calls(module)
-        if dotted(call.func) in DURABILITY_CALLS or moves_a_path(call, awaited)
+        if dotted(call.func) in DURABILITY_CALLS | LOCKING_CALLS or moves_a_path(call, awaited)
     ]
-    found += [f"{module.relative_to(ROOT)} imports {name}" for name in imports(module) if name in LOCKING_MODULES]
+    hidden = {name.rpartition(".")[2] for name in DURABILITY_CALLS | LOCKING_CALLS}
+    found += [f"{module.relative_to(ROOT)} takes {name} out of its module" for name in taken(module) & hidden]
     assert not found, f"these belong in {DURABLE.relative_to(ROOT)}: {found}"
 
 

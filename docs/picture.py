@@ -1,0 +1,56 @@
+"""Draws `docs/demo.svg`, the picture in the README: real commands, run in a real terminal's colours.
+
+    .venv/bin/python docs/picture.py      (`make generate` runs it)
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+HERE = Path(__file__).resolve().parent
+SAMPLE = HERE.parent / "examples" / "sample-session.jsonl"
+WIDTH = 104
+
+BEFORE = ["timeleap import {sample}"]
+SHOWN = ["timeleap revert tally 4 --yes", "timeleap log tally", "timeleap undo tally --yes"]
+
+
+def terminal(command: str, home: Path) -> str:
+    """What a terminal of `WIDTH` columns would show of a command, colours included."""
+    environment = os.environ | {
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
+        "TIMELEAP_HOME": str(home),
+        "COLUMNS": str(WIDTH),
+        "FORCE_COLOR": "1",
+        "TERM": "xterm-256color",
+    }
+    done = subprocess.run(command, shell=True, env=environment, capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+def main() -> None:
+    """Run the commands and write the picture."""
+    console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True, color_system="truecolor")
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder)
+        for command in BEFORE:
+            terminal(command.format(sample=SAMPLE), home)
+        for command in SHOWN:
+            console.print(Text.assemble(("$ ", "bold green"), (command, "bold")))
+            console.print(Text.from_ansi(terminal(command, home)))
+    svg = console.export_svg(title="timeleap")
+    # Fonts from elsewhere would make the reader's browser ask a stranger; its own monospace font does.
+    (HERE / "demo.svg").write_text(re.sub(r"\s*@font-face \{.*?\}", "", svg, flags=re.DOTALL), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
