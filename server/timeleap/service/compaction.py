@@ -42,7 +42,7 @@ class History:
 
 async def read_history(session: Session, max_preserved_messages: int) -> History:
     """Read the whole history, letting other requests pass now and then."""
-    head, lines = session.head, session.engine.state.lines
+    head, lines = await session.at_turn(lambda: (session.head, session.engine.state.lines))
     bodies: list[bytes] = []
     for start in range(0, lines, _LINES_AT_ONCE):
         rows = session.engine.rows(start, min(start + _LINES_AT_ONCE, lines))

@@ -115,7 +115,7 @@ async def close_session(service: Service, params: SessionCloseParams, call: Call
 async def get_state(service: Service, params: SessionGetStateParams, call: Call) -> Json:
     """The session as it is now; one that is not open is read without taking its lock."""
     if held := service.if_held(call, params.session_id):
-        return service.views.state(held.session, held.access)
+        return await held.session.at_turn(lambda: service.views.state(held.session, held.access))
     async with service.borrowed(call, params.session_id, "read") as session:
         return service.views.state(session, "readOnly")
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from timeleap.service import cursors, paging, views
 from timeleap.service.paging import Span
 from timeleap.service.registry import handles
+from timeleap.sessions.checkpoints import find_line
+from timeleap.sessions.checkpoints import list_checkpoints as list_checkpoints_of
 from timeleap.storage.engine import RecordKind
 from timeleap_protocol.limits import DEFAULT_PAGE, DEFAULT_PAGE_BYTES
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from timeleap.service.call import Call
     from timeleap.service.service import Service
     from timeleap.service.views import Json
+    from timeleap.sessions.outcomes import Checkpoint
     from timeleap.sessions.session import Session
     from timeleap.storage.engine import LogReader
     from timeleap_protocol.context import (
@@ -40,44 +43,66 @@ def reader_of(session: Session, timeline_id: str | None) -> LogReader:
 async def get_history(service: Service, params: GetHistoryParams, call: Call) -> Json:
     """A page of messages, cut out of the log as bytes."""
     session = service.session(call, params.session_id)
-    span = _span(session, params)
-    reader = reader_of(session, span.timeline_id)
-    messages, left = paging.page(reader, span, params.limit or DEFAULT_PAGE, params.max_bytes or DEFAULT_PAGE_BYTES)
-    return {"messages": messages, **views.set_members(nextCursor=left.cursor)}
+
+    def page() -> Json:
+        span = _span(session, params)
+        limit, max_bytes = params.limit or DEFAULT_PAGE, params.max_bytes or DEFAULT_PAGE_BYTES
+        messages, left = paging.page(reader_of(session, span.timeline_id), span, limit, max_bytes)
+        return {"messages": messages, **views.set_members(nextCursor=left.cursor)}
+
+    return await session.at_turn(page)
 
 
-def _span(session: Session, params: Any) -> Span:
+def _span(session: Session, params: GetHistoryParams) -> Span:
     if params.cursor is not None:
         return paging.span_of_cursor(params.cursor, session.head)
     reader = reader_of(session, params.timeline_id)
     count = reader.state.messages
-    start, stop = 0, count
     if params.checkpoint_uid is not None:
-        start, stop = session.messages_of_checkpoint(reader, params.checkpoint_uid)
-    elif params.from_ is not None or params.to is not None:
+        start, stop = messages_of_checkpoint(reader, params.checkpoint_uid)
+    else:
         start = min(params.from_ or 0, count)
         stop = count if params.to is None else min(params.to, count)
-    return Span(start, max(start, stop), params.order == "desc", params.timeline_id, paging.era_of(session.head))
+    newest_first = params.order == "desc"
+    return Span(start, max(start, stop), newest_first, params.timeline_id, paging.era_of(session.head))
+
+
+def messages_of_checkpoint(reader: LogReader, uid: str) -> tuple[int, int]:
+    """The messages between a checkpoint and the next one, as `(first, after the last)`.
+
+    Raises:
+        CheckpointNotFoundError: The log has no such checkpoint.
+    """
+    line = find_line(reader, None, uid)
+    state = reader.entries(line, line + 1)[0].state
+    if state.checkpoints == reader.state.checkpoints:
+        return state.messages, reader.state.messages
+    following = reader.line_of_checkpoint(state.checkpoints)
+    return state.messages, reader.entries(following, following + 1)[0].state.messages
 
 
 @handles("context/getRecords")
 async def get_records(service: Service, params: GetRecordsParams, call: Call) -> Json:
     """Lines of the log as they are: messages, control records and our own additions."""
     session = service.session(call, params.session_id)
-    reader = reader_of(session, params.timeline_id)
-    start = min(params.from_ or 0, reader.state.lines)
-    stop = min(start + (params.limit or DEFAULT_PAGE), reader.state.lines)
-    records = [
-        {"line": row.line, "record": msgspec.Raw(row.body)}
-        for row in reader.rows(start, stop)
-        if row.kind not in (RecordKind.BLANK, RecordKind.DAMAGED)
-    ]
-    following = stop if stop < reader.state.lines else None
-    return {"records": records, **views.set_members(next=following)}
+
+    def page() -> Json:
+        reader = reader_of(session, params.timeline_id)
+        lines = reader.state.lines
+        start = min(params.from_ or 0, lines)
+        stop = min(start + (params.limit or DEFAULT_PAGE), lines)
+        records = [
+            {"line": row.line, "record": msgspec.Raw(row.body)}
+            for row in reader.rows(start, stop)
+            if row.kind not in (RecordKind.BLANK, RecordKind.DAMAGED)
+        ]
+        return {"records": records, **views.set_members(next=stop if stop < lines else None)}
+
+    return await session.at_turn(page)
 
 
 @dataclass(frozen=True, slots=True)
-class _CheckpointsLeft:
+class CheckpointsLeft:
     """Where a listing of checkpoints goes on: `done` of the `total` there were at its start."""
 
     done: int
@@ -86,26 +111,34 @@ class _CheckpointsLeft:
     timeline_id: str | None
     era: str
 
+    def page(self, reader: LogReader, limit: int) -> tuple[list[Checkpoint], CheckpointsLeft]:
+        """The next checkpoints, and what is left then."""
+        count = min(limit, self.total - self.done)
+        start = self.total - self.done - 1 if self.newest_first else self.done
+        found = list_checkpoints_of(reader, start, count, self.newest_first)
+        return found, replace(self, done=self.done + count)
+
 
 @handles("context/listCheckpoints")
 async def list_checkpoints(service: Service, params: ListCheckpointsParams, call: Call) -> Json:
     """Checkpoints, newest first unless asked otherwise."""
     session = service.session(call, params.session_id)
-    left = _checkpoints_left(session, params)
-    count = min(params.limit or DEFAULT_PAGE, left.total - left.done)
-    first = left.total - left.done - count if left.newest_first else left.done
-    found = session.checkpoints(reader_of(session, left.timeline_id), first, count, left.newest_first)
-    left = replace(left, done=left.done + count)
-    cursor = cursors.encode(CHECKPOINTS, **asdict(left)) if left.done < left.total else None
-    return {"checkpoints": [views.checkpoint(one) for one in found], **views.set_members(nextCursor=cursor)}
+
+    def page() -> Json:
+        left = _checkpoints_left(session, params)
+        found, left = left.page(reader_of(session, left.timeline_id), params.limit or DEFAULT_PAGE)
+        cursor = cursors.encode(CHECKPOINTS, **asdict(left)) if left.done < left.total else None
+        return {"checkpoints": [views.checkpoint(one) for one in found], **views.set_members(nextCursor=cursor)}
+
+    return await session.at_turn(page)
 
 
-def _checkpoints_left(session: Session, params: ListCheckpointsParams) -> _CheckpointsLeft:
+def _checkpoints_left(session: Session, params: ListCheckpointsParams) -> CheckpointsLeft:
     era = paging.era_of(session.head)
     if params.cursor is None:
         total = reader_of(session, params.timeline_id).state.checkpoints
-        return _CheckpointsLeft(0, total, params.order != "asc", params.timeline_id, era)
-    left = cursors.decode_as(params.cursor, CHECKPOINTS, _CheckpointsLeft)
+        return CheckpointsLeft(0, total, params.order != "asc", params.timeline_id, era)
+    left = cursors.decode_as(params.cursor, CHECKPOINTS, CheckpointsLeft)
     if left.timeline_id is None:
         paging.check_era(left.era, session.head)
     return left
@@ -114,23 +147,34 @@ def _checkpoints_left(session: Session, params: ListCheckpointsParams) -> _Check
 @handles("context/listUsage")
 async def list_usage(service: Service, params: ListUsageParams, call: Call) -> Json:
     """The trail of token counts."""
-    engine = service.session(call, params.session_id).engine
-    start = cursors.offset(params.cursor, "context/listUsage")
-    stop = min(start + (params.limit or DEFAULT_PAGE), engine.state.usages)
-    usage = []
-    for ordinal in range(start, stop):
-        line = engine.line_of_usage(ordinal)
-        entry = engine.entries(line, line + 1)[0]
-        usage.append({"index": entry.state.messages, "tokenCount": entry.value})
-    cursor = cursors.after(stop, engine.state.usages, "context/listUsage")
-    return {"usage": usage, **views.set_members(nextCursor=cursor)}
+    session = service.session(call, params.session_id)
+
+    def page() -> Json:
+        engine = session.engine
+        start = cursors.offset(params.cursor, "context/listUsage")
+        stop = min(start + (params.limit or DEFAULT_PAGE), engine.state.usages)
+        usage = [_usage(engine, engine.line_of_usage(ordinal)) for ordinal in range(start, stop)]
+        cursor = cursors.after(stop, engine.state.usages, "context/listUsage")
+        return {"usage": usage, **views.set_members(nextCursor=cursor)}
+
+    return await session.at_turn(page)
+
+
+def _usage(reader: LogReader, line: int) -> Json:
+    entry = reader.entries(line, line + 1)[0]
+    return {"index": entry.state.messages, "tokenCount": entry.value}
 
 
 @handles("context/listTimelines")
 async def list_timelines(service: Service, params: ListTimelinesParams, call: Call) -> Json:
     """Earlier logs, newest first."""
-    every = service.session(call, params.session_id).engine.timelines()
-    start = cursors.offset(params.cursor, "context/listTimelines")
-    stop = min(start + (params.limit or DEFAULT_PAGE), len(every))
-    cursor = cursors.after(stop, len(every), "context/listTimelines")
-    return {"timelines": [views.timeline(one) for one in every[start:stop]], **views.set_members(nextCursor=cursor)}
+    session = service.session(call, params.session_id)
+
+    def page() -> Json:
+        every = session.engine.timelines()
+        start = cursors.offset(params.cursor, "context/listTimelines")
+        stop = min(start + (params.limit or DEFAULT_PAGE), len(every))
+        cursor = cursors.after(stop, len(every), "context/listTimelines")
+        return {"timelines": [views.timeline(one) for one in every[start:stop]], **views.set_members(nextCursor=cursor)}
+
+    return await session.at_turn(page)

@@ -39,7 +39,8 @@ async def set_auto_approve(service: Service, params: SessionSetAutoApproveParams
 @handles("session/isApproved")
 async def is_approved(service: Service, params: SessionIsApprovedParams, call: Call) -> Json:
     """Whether an action may go ahead without asking, and why."""
-    approved, reason = service.session(call, params.session_id).is_approved(params.action)
+    session = service.session(call, params.session_id)
+    approved, reason = await session.at_turn(lambda: session.is_approved(params.action))
     return {"approved": approved, "reason": reason}
 
 

@@ -25,11 +25,16 @@ if TYPE_CHECKING:
 @handles("context/revertTo")
 async def revert_to(service: Service, params: RevertToParams, call: Call) -> Json:
     """Remove a checkpoint and all after it."""
-    target = {"checkpoint_id": params.checkpoint_id, "checkpoint_uid": params.checkpoint_uid}
+    number, uid = params.checkpoint_id, params.checkpoint_uid
     if params.dry_run:
-        return service.views.rewrite(service.session(call, params.session_id).plan_revert(**target))
+        session = service.session(call, params.session_id)
+        return service.views.rewrite(
+            await session.at_turn(lambda: session.plan_revert(checkpoint_id=number, checkpoint_uid=uid))
+        )
     session = service.writable(call, params.session_id)
-    return await session.revert(**target, guard=guard(params, call, service.views.rewrite))
+    return await session.revert(
+        checkpoint_id=number, checkpoint_uid=uid, guard=guard(params, call, service.views.rewrite)
+    )
 
 
 @handles("context/clear")
@@ -37,7 +42,8 @@ async def clear(service: Service, params: ClearParams, call: Call) -> Json:
     """Start over with an empty log."""
     if params.dry_run:
         session = service.session(call, params.session_id)
-        return service.views.rewrite(session.plan_clear(params.keep_system_prompt is not False))
+        keep = params.keep_system_prompt is not False
+        return service.views.rewrite(await session.at_turn(lambda: session.plan_clear(keep)))
     session = service.writable(call, params.session_id)
     return await session.clear(params.keep_system_prompt is not False, guard=guard(params, call, service.views.rewrite))
 
@@ -47,7 +53,7 @@ async def restore_timeline(service: Service, params: RestoreTimelineParams, call
     """Bring an earlier log back; the undo of every rewrite."""
     if params.dry_run:
         session = service.session(call, params.session_id)
-        return service.views.rewrite(session.plan_restore(params.timeline_id))
+        return service.views.rewrite(await session.at_turn(lambda: session.plan_restore(params.timeline_id)))
     session = service.writable(call, params.session_id)
     return await session.restore_timeline(params.timeline_id, guard=guard(params, call, service.views.rewrite))
 
@@ -68,7 +74,8 @@ async def send_dmail(service: Service, params: SendDMailParams, call: Call) -> J
 async def deliver_dmail(service: Service, params: DeliverDMailParams, call: Call) -> Json:
     """Go back to the note's checkpoint and find the note there."""
     if params.dry_run:
-        return service.views.rewrite(service.session(call, params.session_id).plan_deliver_dmail())
+        session = service.session(call, params.session_id)
+        return service.views.rewrite(await session.at_turn(session.plan_deliver_dmail))
     session = service.writable(call, params.session_id)
     return await session.deliver_dmail(guard=guard(params, call, service.views.rewrite))
 
