@@ -48,6 +48,7 @@ class RecordFlag(IntFlag):
     UNREADABLE = 16  # the original program cannot read it
     VALIDATED = 32  # its JSON was parsed at least once since the index was built
     IRREGULAR = 64  # cumulative: up to here some checkpoint id was not last + 1
+    LENIENT = 128  # the original reads it, a strict JSON parser does not (raw control characters, lone surrogates, NaN)
     TROUBLED = 256  # cumulative: up to here some line is damaged or not readable by the original
 
 

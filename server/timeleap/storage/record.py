@@ -76,7 +76,7 @@ class _Message(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     bad UTF-8 or a number of 5 000 digits would pass. Such lines take the slow way, which looks at everything."""
 
     role: Literal["system", "user", "assistant", "tool"]
-    content: str | None | list[_Text | _Think | _Image | _Audio | _Video]
+    content: str | list[_Text | _Think | _Image | _Audio | _Video] | None
     tool_calls: list[_ToolCall] | None = None
     name: str | None = None
     tool_call_id: str | None = None
@@ -178,7 +178,7 @@ def _with_tl(record: NewRecord, tl: Mapping[str, Any] | None) -> NewRecord:
     return NewRecord(body, record.kind, record.role, record.value, flags)
 
 
-def _check_int(value: int, name: str) -> None:
+def _check_int(value: object, name: str) -> None:
     if not isinstance(value, int) or value not in _INT64:
         raise InvalidInputError(f"the {name} {value!r:.40} is not an integer of 64 bits")
 

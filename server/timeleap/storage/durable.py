@@ -1,0 +1,525 @@
+"""The primitives everything durable is made of. The only module that calls fsync, replace, link, flock and the like.
+
+Every file and every directory that Timeleap's storage changes, it changes through here: so the crash-state tests can
+record all of it in one place, and the platforms' differences stay in one place.
+
+- Files are 0600 and directories 0700 whatever the umask. Links are never followed, and what is no regular file is
+  refused without blocking (a FIFO would block a plain open).
+- `sync_data` is fdatasync on Linux, F_FULLFSYNC on macOS (where fsync leaves the data in the drive's cache),
+  FlushFileBuffers on Windows.
+- Windows cannot rename over an open file: there (`HOLD_OPEN` false) a file is opened for each access.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import stat
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final, NamedTuple, Protocol, TypeAlias
+
+from timeleap.errors import StorageFailureError
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+HOLD_OPEN: Final[bool] = sys.platform != "win32"
+FILE_MODE: Final = 0o600
+DIRECTORY_MODE: Final = 0o700
+
+_COMMON: Final = (
+    getattr(os, "O_CLOEXEC", 0)
+    | getattr(os, "O_NOFOLLOW", 0)
+    | getattr(os, "O_NONBLOCK", 0)
+    | getattr(os, "O_NOCTTY", 0)
+    | getattr(os, "O_BINARY", 0)
+    | getattr(os, "O_NOINHERIT", 0)
+)
+_BLOCK: Final = 1 << 20
+_LOCKED_BYTE: Final = 1 << 62  # Windows locks are mandatory: far beyond the owner record, so that it stays readable
+_NO_KERNEL_COPY: Final = (errno.EXDEV, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL, errno.EBADF, errno.EPERM)
+_NO_DIRECTORY_SYNC: Final = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)
+_NO_HARD_LINKS: Final = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
+_REPLACE_ATTEMPTS: Final = 50 if sys.platform == "win32" else 1
+_seek_lock: Final = threading.Lock()
+
+
+class Identity(NamedTuple):
+    """What tells one file from another, whatever its name."""
+
+    device: int
+    inode: int
+
+
+class FileStatus(NamedTuple):
+    """Identity and size of a file."""
+
+    identity: Identity
+    size: int
+    modified_ns: int
+
+
+class Readable(Protocol):
+    """Bytes that can be read by position."""
+
+    def pread(self, offset: int, size: int) -> bytes:
+        """Up to `size` bytes from `offset`; fewer only at the end."""
+        ...
+
+
+class OpenFile:
+    """A regular file of the store, held open; closed when nobody refers to it any more.
+
+    Reads are by position and may come from any thread.
+    """
+
+    __slots__ = ("__weakref__", "_fd", "_flags", "identity", "path")
+
+    def __init__(self, path: Path, *, writable: bool = False, appending: bool = False, create: bool = False) -> None:
+        """Open `path`; a new file is made if `create`.
+
+        Raises:
+            OSError: As `os.open`.
+            StorageFailureError: Not a regular file, or a link.
+        """
+        flags = os.O_RDWR if writable else os.O_RDONLY
+        if appending:
+            flags |= os.O_APPEND
+        self._fd = -1
+        self.path = path
+        self._fd = _open_regular(path, flags | (os.O_CREAT if create else 0))
+        self._flags = flags
+        self.identity = _identity(os.fstat(self._fd))
+        if not HOLD_OPEN:
+            self.close()
+
+    def __del__(self) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the descriptor. Idempotent."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def reopened_at(self, path: Path) -> None:
+        """The file has this name from now on."""
+        self.path = path
+
+    def pread(self, offset: int, size: int) -> bytes:
+        """Up to `size` bytes from `offset`; fewer only at the end of the file."""
+        with _Access(self) as fd:
+            data = _pread(fd, size, offset)
+            if len(data) == size or not data:
+                return data
+            parts = [data]
+            got = len(data)
+            while got < size and (data := _pread(fd, size - got, offset + got)):
+                parts.append(data)
+                got += len(data)
+            return b"".join(parts)
+
+    def pwrite(self, data: Buffer, offset: int) -> None:
+        """Write all of `data` at `offset`."""
+        view = memoryview(data).cast("B")
+        with _Access(self) as fd:
+            while view:
+                done = _pwrite(fd, view, offset)
+                view, offset = view[done:], offset + done
+
+    def append(self, data: Buffer) -> int:
+        """Write all of `data` at the end (the file was opened for appending) and say where it ended.
+
+        One system call unless the operating system takes less than all of it; then the rest is offered again, because
+        only that tells why.
+        """
+        view = memoryview(data).cast("B")
+        with _Access(self) as fd:
+            while view:
+                view = view[os.write(fd, view) :]
+            return os.lseek(fd, 0, os.SEEK_CUR)
+
+    def status(self) -> FileStatus:
+        """Identity and size now."""
+        with _Access(self) as fd:
+            return _status(os.fstat(fd))
+
+    def truncate(self, size: int) -> None:
+        """Cut the file to `size` bytes."""
+        with _Access(self) as fd:
+            os.ftruncate(fd, size)
+
+    def sync(self) -> None:
+        """Return when all that was written is on the disk."""
+        with _Access(self) as fd:
+            sync_data(fd)
+
+    def forget_cached(self) -> None:
+        """Ask that the next reads come from the disk (a hint; nothing where the platform has no such call)."""
+        if hasattr(os, "posix_fadvise"):
+            with _Access(self) as fd:
+                os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+
+    def copy_to(self, target: OpenFile, offset: int, size: int) -> None:
+        """Copy `size` bytes from `offset` to the end of `target` (not opened for appending)."""
+        with _Access(self) as source, _Access(target) as sink:
+            _copy(source, sink, offset, target.status().size, size)
+
+
+class _Access:
+    """The descriptor of an `OpenFile` for one access: the held one, or one for the moment."""
+
+    __slots__ = ("_file", "_own")
+
+    def __init__(self, file: OpenFile) -> None:
+        self._file = file
+        self._own = -1
+
+    def __enter__(self) -> int:
+        held = self._file._fd
+        if held >= 0:
+            return held
+        self._own = fd = _open_regular(self._file.path, self._file._flags)
+        if _identity(os.fstat(fd)) != self._file.identity:
+            self.__exit__()
+            raise OSError(errno.ESTALE, "another file has this name now", str(self._file.path))
+        return fd
+
+    def __exit__(self, *_: object) -> None:
+        if self._own >= 0:
+            os.close(self._own)
+            self._own = -1
+
+
+def open_temporary(directory: Path, name: str) -> OpenFile:
+    """A new, empty, private file beside `name`, called `.<name>.<16 random hex digits>.tmp`."""
+    path = directory / f".{name}.{secrets.token_hex(8)}.tmp"
+    os.close(_open_regular(path, os.O_RDWR | os.O_CREAT | os.O_EXCL))
+    return OpenFile(path, writable=True)
+
+
+def create_exclusive(path: Path) -> OpenFile:
+    """A new, empty, private file. Raises FileExistsError."""
+    os.close(_open_regular(path, os.O_RDWR | os.O_CREAT | os.O_EXCL))
+    return OpenFile(path, writable=True)
+
+
+def make_directory(path: Path) -> None:
+    """Make a private directory, its missing parents too; a no-op if it exists. Durable."""
+    if path.is_dir():
+        return
+    make_directory(path.parent)
+    try:
+        os.mkdir(path, DIRECTORY_MODE)
+    except FileExistsError:
+        return
+    if os.name != "nt":
+        os.chmod(path, DIRECTORY_MODE)
+    sync_directory(path.parent)
+
+
+def status(path: Path) -> FileStatus | None:
+    """Identity and size of what has this name (links not followed), or None."""
+    try:
+        return _status(os.lstat(path))
+    except FileNotFoundError:
+        return None
+
+
+def is_regular(path: Path) -> bool:
+    """Whether a regular file, not a link, has this name."""
+    try:
+        return stat.S_ISREG(os.lstat(path).st_mode)
+    except OSError:
+        return False
+
+
+def list_directory(path: Path) -> list[str]:
+    """The names in a directory; none if it does not exist."""
+    try:
+        return os.listdir(path)
+    except FileNotFoundError:
+        return []
+
+
+def sync_data(fd: int) -> None:
+    """Return when the file's data and size are on the disk itself."""
+    if sys.platform == "darwin":
+        import fcntl
+
+        fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
+    elif hasattr(os, "fdatasync"):
+        os.fdatasync(fd)
+    else:
+        os.fsync(fd)
+
+
+def sync_directory(path: Path) -> None:
+    """Return when the names in a directory are on the disk (a no-op where directories cannot be synced)."""
+    if os.name == "nt":
+        return
+    fd = os.open(path, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0))
+    try:
+        os.fsync(fd)
+    except OSError as error:
+        if error.errno not in _NO_DIRECTORY_SYNC:
+            raise
+    finally:
+        os.close(fd)
+
+
+def replace_file(source: Path, target: Path) -> None:
+    """Give `source` the name `target`, over what had it. Atomic; durable after `sync_directory`."""
+    for _ in range(_REPLACE_ATTEMPTS - 1):
+        try:
+            os.replace(source, target)
+        except PermissionError:
+            time.sleep(0.02)  # Windows: somebody has the target open for a moment
+        else:
+            return
+    os.replace(source, target)
+
+
+def link_exclusive(source: Path, target: Path) -> bool:
+    """Give the file a second name.
+
+    Returns:
+        False where the file system has no hard links (nothing was done then).
+
+    Raises:
+        FileExistsError: The name is taken.
+    """
+    try:
+        if os.link in os.supports_follow_symlinks:
+            os.link(source, target, follow_symlinks=False)
+        else:
+            os.link(source, target)
+    except OSError as error:
+        if error.errno in _NO_HARD_LINKS:
+            return False
+        raise
+    return True
+
+
+def remove_file(path: Path) -> None:
+    """Take a name away; a no-op if there is none."""
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        return
+
+
+def atomic_write(path: Path, data: Buffer, *, durable: bool = True) -> None:
+    """Put `data` at `path` in one step: readers see all of it or what was there before."""
+    temporary = open_temporary(path.parent, path.name.lstrip("."))
+    try:
+        temporary.pwrite(data, 0)
+        if durable:
+            temporary.sync()
+        temporary.close()
+        replace_file(temporary.path, path)
+    except BaseException:
+        remove_file(temporary.path)
+        raise
+    if durable:
+        sync_directory(path.parent)
+
+
+class FileLock:
+    """An exclusive lock between processes on a file; the system frees it at once when the process dies."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._fd = -1
+
+    @property
+    def held(self) -> bool:
+        """Whether we hold it."""
+        return self._fd >= 0
+
+    def try_acquire(self) -> bool:
+        """Take the lock if it is free.
+
+        Raises:
+            OSError: The lock file cannot be made or opened.
+        """
+        while True:
+            fd = _open_regular(self._path, os.O_RDWR | os.O_CREAT)
+            try:
+                if not _try_lock(fd):
+                    os.close(fd)
+                    return False
+                if _names(self._path, fd):
+                    self._fd = fd
+                    return True
+            except BaseException:
+                os.close(fd)
+                raise
+            os.close(fd)  # somebody removed the file meanwhile: a lock on it keeps nobody out
+
+    def write(self, data: bytes) -> None:
+        """Replace the lock file's content (the owner record)."""
+        os.ftruncate(self._fd, 0)
+        _pwrite(self._fd, memoryview(data), 0)
+
+    def read(self) -> bytes:
+        """The lock file's content, of whoever holds it; empty if it cannot be read."""
+        try:
+            fd = _open_regular(self._path, os.O_RDONLY)
+        except OSError:
+            return b""
+        try:
+            return _pread(fd, 4096, 0)
+        except OSError:
+            return b""
+        finally:
+            os.close(fd)
+
+    def release(self) -> None:
+        """Free the lock. Idempotent. The file stays: removing it would race with the next owner."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            _unlock(fd)
+            os.close(fd)
+
+
+# Platform differences
+
+
+def _open_regular(path: Path, flags: int) -> int:
+    """Open without following links and without blocking; refuse what is no regular file."""
+    mode = _mode_of(path)
+    if mode is not None and not stat.S_ISREG(mode):
+        raise _not_regular(path, mode)
+    try:
+        fd = os.open(path, flags | _COMMON, FILE_MODE)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EMLINK, errno.ENXIO):
+            raise _not_regular(path, _mode_of(path) or 0) from error
+        raise
+    try:
+        opened = os.fstat(fd)
+        if not stat.S_ISREG(opened.st_mode):
+            raise _not_regular(path, opened.st_mode)
+        if flags & os.O_CREAT and mode is None and hasattr(os, "fchmod"):
+            os.fchmod(fd, FILE_MODE)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def _mode_of(path: Path) -> int | None:
+    try:
+        return os.lstat(path).st_mode
+    except FileNotFoundError:
+        return None
+
+
+def _not_regular(path: Path, mode: int) -> StorageFailureError:
+    kinds: list[tuple[Callable[[int], bool], str]] = [
+        (stat.S_ISLNK, "a link"),
+        (stat.S_ISDIR, "a directory"),
+        (stat.S_ISFIFO, "a FIFO"),
+        (stat.S_ISSOCK, "a socket"),
+        (stat.S_ISCHR, "a device"),
+        (stat.S_ISBLK, "a device"),
+    ]
+    what = next((name for test, name in kinds if test(mode)), "something else")
+    return StorageFailureError(f"{path.name} must be a regular file, but is {what}", path=str(path), errno="EINVAL")
+
+
+def _identity(result: os.stat_result) -> Identity:
+    return Identity(result.st_dev, result.st_ino)
+
+
+def _status(result: os.stat_result) -> FileStatus:
+    return FileStatus(_identity(result), result.st_size, result.st_mtime_ns)
+
+
+def _names(path: Path, fd: int) -> bool:
+    there = status(path)
+    return there is not None and there.identity == _identity(os.fstat(fd))
+
+
+if sys.platform == "win32":
+
+    def _pread(fd: int, size: int, offset: int) -> bytes:
+        with _seek_lock:
+            os.lseek(fd, offset, os.SEEK_SET)
+            return os.read(fd, size)
+
+    def _pwrite(fd: int, data: memoryview, offset: int) -> int:
+        with _seek_lock:
+            os.lseek(fd, offset, os.SEEK_SET)
+            return os.write(fd, data)
+
+    def _try_lock(fd: int) -> bool:
+        import msvcrt
+
+        os.lseek(fd, _LOCKED_BYTE, os.SEEK_SET)
+        try:
+            msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+
+    def _unlock(fd: int) -> None:
+        import msvcrt
+
+        os.lseek(fd, _LOCKED_BYTE, os.SEEK_SET)
+        msvcrt.locking(fd, msvcrt.LK_UNLCK, 1)
+
+else:
+
+    def _pread(fd: int, size: int, offset: int) -> bytes:
+        return os.pread(fd, size, offset)
+
+    def _pwrite(fd: int, data: memoryview, offset: int) -> int:
+        return os.pwrite(fd, data, offset)
+
+    def _try_lock(fd: int) -> bool:
+        import fcntl
+
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def _unlock(fd: int) -> None:
+        import fcntl
+
+        fcntl.flock(fd, fcntl.LOCK_UN)
+
+
+def _copy(source: int, sink: int, offset: int, at: int, size: int) -> None:
+    """Copy within the kernel where it can, else by blocks."""
+    if hasattr(os, "copy_file_range"):
+        try:
+            while size:
+                done = os.copy_file_range(source, sink, min(size, 1 << 30), offset, at)
+                if done == 0:
+                    break
+                offset, at, size = offset + done, at + done, size - done
+        except OSError as error:
+            if error.errno not in _NO_KERNEL_COPY:
+                raise
+    for block in _blocks(source, offset, size):
+        view = memoryview(block)
+        while view:
+            done = _pwrite(sink, view, at)
+            view, at = view[done:], at + done
+
+
+def _blocks(fd: int, offset: int, size: int) -> Iterator[bytes]:
+    while size:
+        block = _pread(fd, min(size, _BLOCK), offset)
+        if not block:
+            raise OSError(errno.EIO, "the file is shorter than it was")
+        yield block
+        offset, size = offset + len(block), size - len(block)

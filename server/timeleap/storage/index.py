@@ -1,0 +1,295 @@
+"""The derived index of a log: one entry a line, each with the state of the log after that line.
+
+It is written beside the log (`.context.jsonl.idx`), never synced and never believed over the log. Cumulative entries
+make every question one read or a binary search, and make the index of a prefix of the log a prefix of its index.
+
+Layout, little-endian. Header, 64 bytes: magic 8, version u32, entry size u32, inode of the log u64, flags u32 (1 = every
+line was parsed when its entry was made), 32 zero bytes, crc32 of the 60 bytes before. Then entries of 80 bytes::
+
+    0  offset u64        20 value i64           48 token count i64          76 crc32 of the
+    8  length u32        28 messages u32        56 pending characters i64      76 bytes before
+    12 crc32 u32         32 checkpoints u32     64 system prompt line i32
+    16 kind u8           36 usages u32          68 chain u64
+    17 flags u16         40 next checkpoint id i64
+    19 roles u8 (this line's | last role of a message << 4)
+
+`length` counts the line feed, the crc32 of the line and `chain` do not: so they stay when a last line without one gets it.
+"""
+
+from __future__ import annotations
+
+import struct
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO, Final, NamedTuple
+from zlib import crc32
+
+from timeleap.storage import durable
+from timeleap.storage.engine import Entry, LogState, RecordFlag, RecordKind, Role
+
+ENTRY_SIZE: Final = 80
+HEADER_SIZE: Final = 64
+PACK: Final = struct.Struct("<QIIBHBqIIIqqqiQ")
+CRC: Final = struct.Struct("<I")
+_FULL: Final = struct.Struct("<QIIBHBqIIIqqqiQI")
+_HEADER: Final = struct.Struct("<8sIIQI32x")
+_MAGIC: Final = b"TLINDEX\x00"
+_VERSION: Final = 1
+_PARSED: Final = 1
+_MEMORY_LIMIT: Final = 1 << 20
+_STEP: Final = 4096
+
+_CUMULATIVE: Final = RecordFlag.IRREGULAR | RecordFlag.TROUBLED
+_KINDS: Final = tuple(RecordKind)
+_ROLES: Final = tuple(Role)
+
+
+class IndexDamagedError(Exception):
+    """An entry is not what was written; the index has to be made anew."""
+
+
+class Line(NamedTuple):
+    """Where a line is and what it is: an entry without the state."""
+
+    offset: int
+    length: int
+    crc: int
+    kind: int
+    flags: int
+    messages: int  # up to and including this line
+
+
+def pack_entry(
+    state: LogState, *, offset: int, length: int, crc: int, kind: int, flags: int, role: int, value: int
+) -> bytes:
+    """The 80 bytes of an entry; `state` is the state after the line."""
+    if not state.regular:
+        flags |= RecordFlag.IRREGULAR
+    if state.troubled:
+        flags |= RecordFlag.TROUBLED
+    body = PACK.pack(
+        offset,
+        length,
+        crc,
+        kind,
+        flags,
+        role | state.last_role << 4,
+        value,
+        state.messages,
+        state.checkpoints,
+        state.usages,
+        state.next_checkpoint_id,
+        state.token_count,
+        state.pending_chars,
+        state.system_prompt_line,
+        state.chain,
+    )
+    return body + CRC.pack(crc32(body))
+
+
+def unpack_entry(raw: bytes, line: int, at: int = 0) -> Entry:
+    """The entry of `line` from its 80 bytes at `raw[at:]`.
+
+    Raises:
+        IndexDamagedError: They are not what was written.
+    """
+    fields = _FULL.unpack_from(raw, at)
+    (offset, length, crc, kind, flags, roles, value, messages, checkpoints, usages) = fields[:10]
+    (next_id, tokens, pending, prompt, chain, check) = fields[10:]
+    if crc32(raw[at : at + 76]) != check:
+        raise IndexDamagedError(f"entry of line {line}")
+    last_role = _ROLES[roles >> 4]
+    state = LogState(
+        offset + length,
+        line + 1,
+        messages,
+        checkpoints,
+        usages,
+        tokens,
+        pending,
+        next_id,
+        prompt,
+        last_role,
+        chain,
+        not flags & RecordFlag.IRREGULAR,
+        bool(flags & RecordFlag.TROUBLED),
+    )
+    return Entry(
+        line, offset, length, crc, _KINDS[kind], RecordFlag(flags & ~_CUMULATIVE), _ROLES[roles & 15], value, state
+    )
+
+
+def iterate_lines(raw: bytes) -> Iterator[Line]:
+    """Where the lines of some entries are, each entry checked.
+
+    Raises:
+        IndexDamagedError: An entry is not what was written.
+    """
+    at = 0
+    for fields in _FULL.iter_unpack(raw):
+        if crc32(raw[at : at + 76]) != fields[15]:
+            raise IndexDamagedError(f"entry at {at}")
+        at += ENTRY_SIZE
+        yield Line(fields[0], fields[1], fields[2], fields[3], fields[4], fields[7])
+
+
+def sound_lines(raw: bytes) -> Iterator[Line]:
+    """Like `iterate_lines`, but leaves out what is damaged."""
+    at = 0
+    for fields in _FULL.iter_unpack(raw):
+        if crc32(raw[at : at + 76]) == fields[15]:
+            yield Line(fields[0], fields[1], fields[2], fields[3], fields[4], fields[7])
+        at += ENTRY_SIZE
+
+
+class EntryStore:
+    """The entries of one log, in memory, in a file, or in a file with the newest in memory.
+
+    A writer's store is its index file; if that cannot be written (the disk is full), the rest waits in memory. A
+    reader's is whatever index it found, and its own findings in memory or, when they are many, an unlinked file.
+    """
+
+    def __init__(self, base: durable.OpenFile | None = None, count: int = 0, *, writable: bool = False) -> None:
+        self._base = base
+        self._based = count  # entries in the file
+        self._rest = bytearray()  # those after them
+        self._writable = writable and base is not None
+        self._spill: BinaryIO | None = None
+        self._lock = threading.RLock()  # the writer's thread adds while others read
+
+    @property
+    def count(self) -> int:
+        """Number of entries."""
+        with self._lock:
+            return self._based + len(self._rest) // ENTRY_SIZE
+
+    def raw(self, start: int, stop: int) -> bytes:
+        """The bytes of the entries `[start, stop)`; they must exist.
+
+        Raises:
+            IndexDamagedError: The file is shorter than it was.
+        """
+        with self._lock:
+            based = self._based
+            if start >= based:
+                return bytes(self._rest[(start - based) * ENTRY_SIZE : (stop - based) * ENTRY_SIZE])
+            inside = min(stop, based)
+            raw = self._read(start * ENTRY_SIZE, (inside - start) * ENTRY_SIZE)
+            if stop > inside:
+                raw += self._rest[: (stop - based) * ENTRY_SIZE]
+            return raw
+
+    def entry(self, line: int) -> Entry:
+        """The entry of one line; it must exist."""
+        return unpack_entry(self.raw(line, line + 1), line)
+
+    def state(self, lines: int) -> LogState:
+        """The state after the first `lines` lines."""
+        return self.entry(lines - 1).state if lines else LogState()
+
+    def extend(self, raw: durable.Buffer) -> None:
+        """Add entries at the end. Never fails for a full disk: what cannot be written waits in memory."""
+        with self._lock:
+            self._rest += raw
+            if self._writable:
+                self._flush()
+            elif self._spill is not None or len(self._rest) > _MEMORY_LIMIT:
+                self._move_to_spill()
+
+    def truncate(self, count: int) -> None:
+        """Forget the entries from `count` on."""
+        with self._lock:
+            if count >= self._based:
+                del self._rest[(count - self._based) * ENTRY_SIZE :]
+                return
+            self._rest = bytearray()
+            self._based = count
+            if self._writable and self._base is not None:
+                self._base.truncate(HEADER_SIZE + count * ENTRY_SIZE)
+
+    def in_memory(self) -> EntryStore:
+        """A copy that needs no file."""
+        copy = EntryStore()
+        for start in range(0, self.count, _STEP):
+            copy.extend(self.raw(start, min(start + _STEP, self.count)))
+        return copy
+
+    def replace_by(self, fresh: EntryStore, count: int) -> None:
+        """Take over the first `count` entries from another store; those after them stay as they are."""
+        with self._lock:
+            try:
+                rest = self.raw(count, self.count)
+            except IndexDamagedError:
+                rest = b""
+            if self._writable:
+                self._based = 0
+            else:
+                self._based, self._base, self._spill = 0, None, None
+            self._rest = bytearray()
+            for start in range(0, count, _STEP):
+                self.extend(fresh.raw(start, min(start + _STEP, count)))
+            self.extend(rest)
+
+    def close(self) -> None:
+        """Let go of the files. Idempotent."""
+        if self._base is not None:
+            self._base.close()
+        if self._spill is not None:
+            self._spill.close()
+
+    def _read(self, at: int, size: int) -> bytes:
+        if self._spill is not None:
+            self._spill.seek(at)
+            raw = self._spill.read(size)
+        else:
+            assert self._base is not None
+            try:
+                raw = self._base.pread(HEADER_SIZE + at, size)
+            except OSError as error:
+                raise IndexDamagedError(str(error)) from error
+        if len(raw) != size:
+            raise IndexDamagedError("the index is shorter than it was")
+        return raw
+
+    def _flush(self) -> None:
+        assert self._base is not None
+        try:
+            self._base.pwrite(self._rest, HEADER_SIZE + self._based * ENTRY_SIZE)
+        except OSError:
+            return
+        self._based += len(self._rest) // ENTRY_SIZE
+        self._rest = bytearray()
+
+    def _move_to_spill(self) -> None:
+        if self._spill is None:
+            spill = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the store
+            for start in range(0, self._based, _STEP):
+                spill.write(self.raw(start, min(start + _STEP, self._based)))
+            self._spill, self._base = spill, None
+        self._spill.seek(self._based * ENTRY_SIZE)
+        self._spill.write(self._rest)
+        self._spill.flush()
+        self._based += len(self._rest) // ENTRY_SIZE
+        self._rest = bytearray()
+
+
+def index_path(log: Path) -> Path:
+    """Where the index of a log is kept."""
+    return log.parent / f".{log.name}.idx"
+
+
+def header(inode: int, *, parsed: bool) -> bytes:
+    """The 64 bytes before the entries."""
+    body = _HEADER.pack(_MAGIC, _VERSION, ENTRY_SIZE, inode & 0xFFFFFFFFFFFFFFFF, _PARSED if parsed else 0)
+    return body + CRC.pack(crc32(body))
+
+
+def read_header(file: durable.OpenFile, inode: int) -> bool | None:
+    """Whether every line was parsed for this index; None if it is no index of the log with that inode."""
+    raw = file.pread(0, HEADER_SIZE)
+    for parsed in (True, False):
+        if raw == header(inode, parsed=parsed):
+            return parsed
+    return None

@@ -1,0 +1,469 @@
+"""The `jsonl` engine: a log in a file with one JSON record a line, its index beside it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar, TypeVarTuple
+
+from timeleap.errors import ExternallyModifiedError, ReadOnlyError, StorageFailureError
+from timeleap.storage import appending, durable, load, recovery, rewrite, timelines
+from timeleap.storage.appending import UnwritableError
+from timeleap.storage.engine import (
+    Access,
+    Appended,
+    Damage,
+    Durability,
+    Entry,
+    LogEngine,
+    LogReader,
+    LogState,
+    NewRecord,
+    Progress,
+    Quarantined,
+    Recovery,
+    Replaced,
+    Replacement,
+    Row,
+    Timeline,
+)
+from timeleap.storage.index import EntryStore
+from timeleap.storage.load import Loaded
+from timeleap.storage.lock import LockMode, SessionLock
+from timeleap.storage.notes import MemoryNotes, Notes
+from timeleap.storage.reader import StoredLog
+from timeleap.storage.timelines import Timelines
+from timeleap.storage.watch import Watch
+from timeleap.storage.writer import Group, Writer, group_on, outcome
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+__all__ = ["JsonlEngine", "head_text"]
+
+
+class JsonlEngine(LogEngine):
+    """One log in a file, opened for writing or to be read.
+
+    With lock mode `hold` the lock is held from `open` to `aclose`; with `per-write` it is taken for each group of
+    writes, and what others wrote in between is taken over first. A log opened to be read takes no lock and writes
+    nothing at all; it shows what its writer does while somebody watches it, or after `refresh`.
+    """
+
+    def __init__(self, path: Path, access: Access, durability: Durability, lock: LockMode, notes: Notes | None) -> None:
+        """Use `open`."""
+        self.path = path.absolute()
+        self.access = access
+        self.durability: Durability = durability
+        self.lock_mode: LockMode = lock
+        self._own_notes = MemoryNotes() if notes is None else None
+        self._notes: Notes = notes if notes is not None else self._own_notes or MemoryNotes()
+        self._lock = SessionLock(self.path)
+        self._timelines = Timelines(self.path, self._notes)
+        self._writer = Writer(_Medium(self))
+        self._watch = Watch(self._look)
+        self._executor: ThreadPoolExecutor | None = None
+        self._log = StoredLog(self.path, None, EntryStore(), LogState())
+        self._seen = 0  # bytes of the file that were looked at, what does not count included
+        self._generation = 0
+        self._recovery = Recovery()
+        self._modified = False
+        self._refusal: UnwritableError | None = None
+        self._owned = False  # the log was opened for appending, under the lock
+        self._parsed = True
+        self._closed = False
+
+    @classmethod
+    async def open(
+        cls,
+        path: Path,
+        *,
+        access: Access = "write",
+        durability: Durability = "disk",
+        lock: LockMode = "hold",
+        notes: Notes | None = None,
+        progress: Progress | None = None,
+    ) -> JsonlEngine:
+        """Open a log; it need not exist.
+
+        Args:
+            path: The log file; any name. Its timelines, index and lock stand beside it.
+            access: `read` takes no lock and writes nothing.
+            durability: What a returned `append` means.
+            lock: Hold the lock while open, or take it for each write.
+            notes: What is remembered beside the log; in memory if not given.
+            progress: Told about a long scan, from another thread.
+
+        Raises:
+            SessionLockedError: Another process holds the lock.
+            StorageFailureError: The log cannot be opened, or not for writing.
+        """
+        engine = cls(path, access, durability, lock, notes)
+        try:
+            if access == "write" and lock == "hold":
+                await engine.hold(progress)
+            else:
+                engine._found(await engine._hop(_loaded, engine.path, progress))
+        except BaseException:
+            await engine.aclose()
+            raise
+        return engine
+
+    async def hold(self, progress: Progress | None = None) -> None:
+        """Take the lock for as long as the log is open, and mend what is to be mended."""
+        await self._lock.acquire("hold")
+        self.lock_mode = "hold"
+        await self._own(progress)
+
+    async def adapt(
+        self,
+        *,
+        durability: Durability,
+        lock: LockMode,
+        notes: Notes | None,
+        progress: Progress | None = None,
+    ) -> None:
+        """Serve one more user: hold the lock if it asks for it, take its notes if there are none, sync if it does."""
+        if durability == "disk":
+            self.durability = durability
+        if notes is not None and self._own_notes is not None:
+            self._own_notes = None
+            self._notes = notes
+            self._timelines = Timelines(self.path, notes)
+            self._generation = max(self._generation, notes.rotation)
+        if lock == "hold" and self.access == "write" and self.lock_mode != "hold":
+            await self._writer.run(lambda: self._keep_lock(progress))
+
+    async def let_go(self) -> None:
+        """Take the lock only for each write from now on."""
+        await self._writer.run(self._free_lock)
+
+    async def _keep_lock(self, progress: Progress | None) -> None:
+        self.lock_mode = "hold"
+        self._lock.announce("hold")
+        await self._own(progress)
+
+    async def _free_lock(self) -> None:
+        self.lock_mode = "per-write"
+        self._modified = False
+
+    async def _own(self, progress: Progress | None = None) -> None:
+        """Open the log for appending; we have the lock."""
+        loaded, cut, warned = await self._hop(_recovered, self.path, self.lock_mode == "hold", progress)
+        self._found(loaded)
+        self._owned = True
+        self._recovery = Recovery(
+            quarantined=(*self._recovery.quarantined, *((cut,) if cut else ())),
+            cut_bytes=self._recovery.cut_bytes + (cut.bytes if cut else 0),
+            index_rebuilt=loaded.rebuilt and loaded.log.state.lines > 0,
+            warnings=warned,
+        )
+
+    def _found(self, loaded: Loaded) -> None:
+        """Show a newly loaded log."""
+        self._log = loaded.log
+        self._seen = loaded.log.state.length + loaded.cut
+        self._parsed = loaded.parsed
+        identity = loaded.log.file.identity if loaded.log.file else None
+        self._generation = max(timelines.highest_number(self.path, besides=identity), self._notes.rotation)
+        if not self._owned and loaded.log.state.troubled:
+            self._recovery = replace(self._recovery, warnings=tuple(loaded.log.damage()))
+        elif loaded.log.file is None:
+            self._recovery = replace(self._recovery, warnings=recovery.warnings(loaded.log))
+
+    # Reading
+
+    @property
+    def state(self) -> LogState:
+        """The state at the end of the log."""
+        return self._log.state
+
+    def entries(self, start: int, stop: int) -> list[Entry]:
+        """The entries of the lines `[start, stop)`, clipped to the log."""
+        return self._log.entries(start, stop)
+
+    def read(self, start: int, stop: int) -> list[bytes]:
+        """The bytes of the lines `[start, stop)`, verified."""
+        return self._log.read(start, stop)
+
+    def rows(self, start: int, stop: int) -> list[Row]:
+        """Entries and bytes of the lines `[start, stop)` in one go."""
+        return self._log.rows(start, stop)
+
+    def line_of_message(self, index: int) -> int:
+        """The line of the message `index`."""
+        return self._log.line_of_message(index)
+
+    def line_of_checkpoint(self, ordinal: int) -> int:
+        """The line of the checkpoint record `ordinal`."""
+        return self._log.line_of_checkpoint(ordinal)
+
+    def line_of_usage(self, ordinal: int) -> int:
+        """The line of the usage record `ordinal`."""
+        return self._log.line_of_usage(ordinal)
+
+    def find_checkpoint(self, checkpoint_id: int) -> int | None:
+        """The line of the first checkpoint record with that id, or None."""
+        return self._log.find_checkpoint(checkpoint_id)
+
+    def state_before(self, line: int) -> LogState:
+        """The state before `line`, its pending characters counted."""
+        return self._log.state_before(line)
+
+    def damage(self) -> list[Damage]:
+        """Lines known not to be part of history, or not readable by the original."""
+        return self._log.damage()
+
+    def verify(self, progress: Progress | None = None) -> list[Damage]:
+        """Read and check every byte."""
+        return self._log.verify(progress)
+
+    # State beside the log
+
+    @property
+    def head(self) -> str:
+        """Epoch, generation, and length with a fingerprint of the log's bytes."""
+        return self.head_at(self._log.state)
+
+    def head_at(self, state: LogState) -> str:
+        """The head the present log has at `state`."""
+        return head_text(self._notes.epoch, self._generation, state)
+
+    @property
+    def recovery(self) -> Recovery:
+        """What opening found and mended."""
+        return self._recovery
+
+    @property
+    def externally_modified(self) -> bool:
+        """Whether a program that takes no lock has changed the log."""
+        if self._owned and self._lock.held and not self._modified and not self._writer.busy:
+            self._modified = not appending.untouched(self._log)
+        return self._modified
+
+    def timelines(self) -> list[Timeline]:
+        """All timelines, newest first."""
+        return self._timelines.listed()
+
+    def timeline(self, timeline_id: str) -> LogReader:
+        """A reader of one timeline."""
+        return self._timelines.reader(timeline_id)
+
+    def remove_timeline(self, timeline_id: str) -> None:
+        """Delete a timeline for good; its number is not used again."""
+        self._check_writable()
+        self._timelines.remove(timeline_id)
+
+    # Changing
+
+    async def append(self, plan: Callable[[LogState], Sequence[NewRecord]], *, mark: bool = True) -> Appended:
+        """Append the planned records as one step."""
+        self._check_writable()
+        return await self._writer.append(plan, mark=mark)
+
+    async def replace(self, plan: Callable[[LogState], Replacement]) -> Replaced:
+        """Put a new log in the place of the present one as one step."""
+        self._check_writable()
+        return await self._writer.run(lambda: self._replace(plan))
+
+    async def run(self, job: Callable[[LogState], Awaitable[T]]) -> T:
+        """Run `job` alone at its turn in the queue."""
+        self._check_writable()
+        return await self._writer.run(lambda: job(self._log.state))
+
+    async def reload(self) -> Recovery:
+        """Take over what is on disk now, as it is; the head changes."""
+        if self.access == "read":
+            await self.refresh()
+            return self._recovery
+        return await self._writer.run(self._reload)
+
+    async def refresh(self) -> bool:
+        """Show what is on disk now; says whether anything changed. For logs we do not hold the lock of."""
+        found = await self._hop(load.catch_up, self._log, self._seen)
+        if found is None:
+            return False
+        before = self.head
+        self._owned = False
+        self._found(found)
+        return self.head != before
+
+    def watch(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call `callback` when the log was changed by somebody else."""
+        return self._watch.add(callback)
+
+    async def aclose(self) -> None:
+        """Finish what was accepted, then release lock and descriptors. Idempotent."""
+        if self._closed:
+            return
+        self._closed = True
+        self._watch.close()
+        await self._writer.finished()
+        self._lock.release()
+        if self._executor is not None:
+            self._executor.shutdown(wait=False)
+
+    async def _replace(self, plan: Callable[[LogState], Replacement]) -> Replaced:
+        self._check_unmodified()
+        before = self._log.state
+        replacement = plan(before)
+        done = await self._hop(
+            rewrite.replace_log,
+            self._log,
+            replacement,
+            self._timelines,
+            max(self._generation, self._notes.rotation) + 1,
+        )
+        self._log = done.log
+        self._seen = done.log.state.length
+        self._generation = done.number
+        if self._own_notes is not None:
+            self._own_notes.note(done.timeline_id, replacement.facts)
+        return Replaced(before, done.log.state, done.timeline_id, self.head)
+
+    async def _reload(self) -> Recovery:
+        loaded, cut, warned = await self._hop(_recovered, self.path, True, None, False)
+        self._refusal, self._modified = None, False
+        self._notes.bump_epoch()
+        self._found(loaded)
+        self._owned = True
+        quarantined: tuple[Quarantined, ...] = (cut,) if cut else ()
+        self._recovery = Recovery(quarantined, cut.bytes if cut else 0, loaded.rebuilt, warned)
+        return self._recovery
+
+    async def _commit(self, group: Group) -> list[Appended]:
+        self._check_unmodified()
+        if group.empty:
+            return [Appended(state, state, self.head_at(state)) for state, _ in group.spans]
+        try:
+            if self.durability == "disk":
+                written = await self._hop(appending.write_group, self._log, group, self.durability)
+            else:
+                written = appending.write_group(self._log, group, self.durability)
+        except ExternallyModifiedError:
+            self._modified = self.lock_mode == "hold"
+            raise
+        except UnwritableError as error:
+            self._refusal = error
+            raise
+        self._log = written.log
+        self._seen = written.log.state.length
+        self._modified = written.slipped and self.lock_mode == "hold"
+        return [Appended(before, after, self.head_at(after)) for before, after in written.spans]
+
+    def _check_writable(self) -> None:
+        if self.access == "read":
+            raise ReadOnlyError("the session is open to be read only")
+        if self._closed:
+            raise ReadOnlyError("the log is closed")
+
+    def _check_unmodified(self) -> None:
+        if self._refusal is not None:
+            raise self._refusal
+        if self._modified:
+            raise ExternallyModifiedError(
+                f"{self.path.name} was changed by another program; reload the session to take over its state"
+            )
+
+    async def _enter(self) -> None:
+        if self.lock_mode == "hold":
+            return
+        await self._lock.acquire("per-write")
+        try:
+            changed = await self.refresh()
+            if changed or not self._owned:
+                await self._own()
+        except BaseException:
+            self._lock.release()
+            raise
+
+    async def _leave(self) -> None:
+        if self.lock_mode == "per-write":
+            self._lock.release()
+
+    async def _look(self) -> bool:
+        if self.access == "write" and self.lock_mode == "hold":
+            before = self._modified
+            return self.externally_modified and not before
+        if self._writer.busy:
+            return False
+        there = durable.status(self.path)
+        if there is None and self._log.file is None:
+            return False
+        same = there is not None and self._log.file is not None and there.identity == self._log.file.identity
+        if same and there is not None and there.size == self._seen:
+            return False
+        return await self.refresh()
+
+    async def _hop(self, work: Callable[[*Ts], T], *args: *Ts) -> T:
+        """Do blocking work in this log's own thread, so that a slow disk holds up nobody else; never torn."""
+        if self._executor is None:
+            self._executor = ThreadPoolExecutor(1, thread_name_prefix=f"timeleap {self.path.parent.name}")
+        future = asyncio.get_running_loop().run_in_executor(self._executor, work, *args)
+        return await outcome(future, lambda: True)
+
+
+class _Medium:
+    """What the engine is to its writer."""
+
+    def __init__(self, engine: JsonlEngine) -> None:
+        self._engine = engine
+
+    async def enter(self) -> None:
+        await self._engine._enter()
+
+    async def leave(self) -> None:
+        await self._engine._leave()
+
+    def group(self) -> Group:
+        return group_on(self._engine._log)
+
+    async def commit(self, group: Group) -> list[Appended]:
+        return await self._engine._commit(group)
+
+
+def head_text(epoch: int, generation: int, state: LogState) -> str:
+    """The head of a log: what changes with a rewrite, a dot, what changes with every record.
+
+    The fingerprint makes two logs of one length differ even if the first was lost to a power failure.
+    """
+    return f"{_base36(epoch)}.{generation}.{state.length}-{state.chain & 0xFFFFFFFF:08x}"
+
+
+def _base36(number: int) -> str:
+    digits = ""
+    while True:
+        number, digit = divmod(number, 36)
+        digits = "0123456789abcdefghijklmnopqrstuvwxyz"[digit] + digits
+        if not number:
+            return digits
+
+
+def _loaded(path: Path, progress: Progress | None) -> Loaded:
+    try:
+        return load.load(path, writable=False, progress=progress)
+    except StorageFailureError:
+        raise
+    except OSError as error:
+        raise StorageFailureError.of(error, "open the log", path) from error
+
+
+def _recovered(
+    path: Path, create: bool, progress: Progress | None, believe: bool = True
+) -> tuple[Loaded, Quarantined | None, tuple[Damage, ...]]:
+    """Mend and load a log we have the lock of."""
+    try:
+        recovery.tidy(path)
+        loaded = load.load(path, writable=True, progress=progress, believe=believe)
+        cut = recovery.cut(loaded)
+        warned = recovery.warnings(loaded.log)
+        if create and loaded.log.file is None and not warned:
+            loaded = Loaded(appending.new_log(path))
+    except StorageFailureError:
+        raise
+    except OSError as error:
+        raise StorageFailureError.of(error, "open the log for writing", path) from error
+    return replace(loaded, cut=0, torn=0), cut, warned

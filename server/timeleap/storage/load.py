@@ -1,0 +1,246 @@
+"""Loading a log: its index if it can be believed, else a scan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from timeleap.storage import durable, intent, scan
+from timeleap.storage.durable import OpenFile
+from timeleap.storage.engine import LogState, Progress, RecordFlag, RecordKind
+from timeleap.storage.index import (
+    ENTRY_SIZE,
+    HEADER_SIZE,
+    EntryStore,
+    IndexDamagedError,
+    header,
+    index_path,
+    read_header,
+)
+from timeleap.storage.reader import StoredLog
+from timeleap.storage.record import read_tl
+
+SMALL: Final = 8 << 20  # logs up to this size are checked in full whenever they are opened
+_SAMPLE: Final = 8
+_MARKS: Final = RecordFlag.BATCH_OPEN | RecordFlag.BATCH_TAIL
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A log as it was found.
+
+    Attributes:
+        log: What of it counts: without a torn tail, without an incomplete batch at its end.
+        cut: Bytes after that.
+        torn: Of them, those that are no whole record.
+        rebuilt: There was no usable index.
+        parsed: Every line was parsed at least once.
+    """
+
+    log: StoredLog
+    cut: int = 0
+    torn: int = 0
+    rebuilt: bool = False
+    parsed: bool = True
+
+
+def load(path: Path, *, writable: bool, progress: Progress | None = None, believe: bool = True) -> Loaded:
+    """Open a log.
+
+    Args:
+        path: The log; it need not exist.
+        writable: Open it for appending, and keep its index file up to date. Otherwise nothing is written.
+        progress: Told about a long scan.
+        believe: Use the index where it agrees with the log; False takes the log as it is.
+
+    Raises:
+        OSError: It cannot be opened.
+    """
+    if durable.status(path) is None:
+        return Loaded(StoredLog(path, None, EntryStore(), LogState()))
+    file = OpenFile(path, writable=writable, appending=writable)
+    size = file.status().size
+    found = _indexed(path, file, size, writable) if believe else None
+    if found is not None:
+        loaded = _from_index(path, file, size, found[0], parsed=found[1], progress=progress)
+        if loaded is not None:
+            return loaded
+    reference = None
+    if found is not None:
+        known = found[0] if durable.HOLD_OPEN else found[0].in_memory()
+        reference = scan.Reference(known, known.count)
+    store = fresh_store(path, file, writable=writable, parsed=size <= SMALL or reference is not None)
+    return _scan(path, file, size, store, reference=reference, progress=progress)
+
+
+def fresh_store(path: Path, file: OpenFile, *, writable: bool, parsed: bool) -> EntryStore:
+    """An empty store for the entries of a log: its index file, or memory where that cannot or must not be written."""
+    if not writable:
+        return EntryStore()
+    try:
+        temporary = durable.open_temporary(path.parent, path.name)
+        try:
+            temporary.pwrite(header(file.identity.inode, parsed=parsed), 0)
+            durable.replace_file(temporary.path, index_path(path))
+            temporary.reopened_at(index_path(path))
+        except OSError:
+            durable.remove_file(temporary.path)
+            raise
+    except OSError:
+        return EntryStore()
+    return EntryStore(temporary, 0, writable=True)
+
+
+def extend(log: StoredLog, size: int, progress: Progress | None = None) -> Loaded:
+    """The log with what was added to its file since, up to `size` bytes."""
+    assert log.file is not None
+    state = log.state
+    if log.open_ended:
+        state = log.store.state(state.lines - 1)
+    log.store.truncate(state.lines)
+    covered = state.lines
+    small = size - state.length <= SMALL
+    scanned = (scan.thoroughly if small else scan.quickly)(log.file, state, size, log.store, progress=progress)
+    return _settled(log.path, log.file, log.store, scanned, covered, rebuilt=False, parsed=small)
+
+
+def catch_up(log: StoredLog, seen: int) -> Loaded | None:
+    """The log as it is now, if its file is another one or of another size than `seen`; None if nothing changed.
+
+    What another program put in the place of the log is taken as it is: it has no checksums to keep to.
+    """
+    there = durable.status(log.path)
+    if there is None:
+        if log.file is None or intent.pending(log.path):
+            return None
+        return Loaded(StoredLog(log.path, None, EntryStore(), LogState()))
+    if log.file is None or there.identity != log.file.identity:
+        return load(log.path, writable=False)
+    if there.size == seen:
+        return None
+    lines = log.state.lines
+    try:
+        if there.size >= log.state.length and scan.same_lines(log.file, log.store, max(0, lines - 1), lines):
+            return extend(log, there.size)
+    except IndexDamagedError:
+        pass
+    return load(log.path, writable=False, believe=False)
+
+
+def _scan(
+    path: Path,
+    file: OpenFile,
+    size: int,
+    store: EntryStore,
+    *,
+    reference: scan.Reference | None,
+    progress: Progress | None,
+) -> Loaded:
+    if size <= SMALL or reference is not None:
+        scanned = scan.thoroughly(file, LogState(), size, store, reference=reference, progress=progress)
+        return _settled(path, file, store, scanned, 0, rebuilt=True, parsed=True)
+    scanned = scan.quickly(file, LogState(), size, store, progress=progress)
+    return _settled(path, file, store, scanned, 0, rebuilt=True, parsed=False)
+
+
+def _indexed(path: Path, file: OpenFile, size: int, writable: bool) -> tuple[EntryStore, bool] | None:
+    """The log's index file, if it is one of this very file, and whether it says that every line was parsed."""
+    try:
+        if durable.status(index_path(path)) is None:
+            return None
+        base = OpenFile(index_path(path), writable=writable)
+        parsed = read_header(base, file.identity.inode)
+        if parsed is None:
+            return None
+        count = (base.status().size - HEADER_SIZE) // ENTRY_SIZE
+        return EntryStore(base, max(0, count), writable=writable), parsed
+    except OSError:
+        return None
+
+
+def _from_index(
+    path: Path, file: OpenFile, size: int, store: EntryStore, *, parsed: bool, progress: Progress | None
+) -> Loaded | None:
+    """The log read through its index and, beyond it, scanned; None if the two disagree."""
+    try:
+        lines = _lines_within(store, size)
+        ahead = lines < store.count
+        first = 0 if size <= SMALL else max(0, lines - _SAMPLE)
+        if not _agrees(file, store, first, lines):
+            return None
+        state = store.state(lines)
+    except IndexDamagedError:
+        return None
+    store.truncate(lines)
+    if lines and file.pread(state.length - 1, 1) != b"\n":
+        lines -= 1  # it had no line feed when it was indexed; see whether it has one now
+        store.truncate(lines)
+        state = store.state(lines)
+    scanned = scan.thoroughly(file, state, size, store, progress=progress)
+    covered = 0 if ahead else lines
+    return _settled(path, file, store, scanned, covered, rebuilt=False, parsed=parsed)
+
+
+def _lines_within(store: EntryStore, size: int) -> int:
+    """How many of the entries are of lines that end within `size` bytes."""
+    low, high = 0, store.count
+    while low < high:
+        middle = (low + high) // 2
+        if store.entry(middle).state.length <= size:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def _agrees(file: OpenFile, store: EntryStore, first: int, lines: int) -> bool:
+    """Whether the lines `[first, lines)` are what their entries say."""
+    if lines == 0:
+        return True
+    if first == 0:
+        return scan.first_difference(file, store, lines) is None
+    return scan.same_lines(file, store, first, lines)
+
+
+def _settled(
+    path: Path, file: OpenFile, store: EntryStore, scanned: scan.Scanned, covered: int, *, rebuilt: bool, parsed: bool
+) -> Loaded:
+    """Leave out an incomplete batch at the end. Lines below `covered` were indexed, so they were whole once."""
+    log = StoredLog(path, file, store, scanned.state, open_ended=scanned.open_ended)
+    keep = whole_batches(log, covered)
+    if keep == scanned.state.lines:
+        return Loaded(log, scanned.torn, scanned.torn, rebuilt, parsed)
+    state = store.state(keep)
+    store.truncate(keep)
+    cut = scanned.state.length - state.length + scanned.torn
+    return Loaded(StoredLog(path, file, store, state), cut, scanned.torn, rebuilt, parsed)
+
+
+def whole_batches(log: StoredLog, covered: int) -> int:
+    """How many lines are left if an incomplete batch at the end is left out."""
+    lines = log.state.lines
+    last = _last_record(log, lines, covered)
+    if last < covered or not log.store.entry(last).flags & _MARKS:
+        return lines
+    tl = read_tl(log.read(last, last + 1)[0])
+    batch_id, size = tl.get("b"), tl.get("n")
+    members = [tl.get("i")]
+    first = last
+    while (before := _last_record(log, first, 0)) >= 0 and log.store.entry(before).flags & _MARKS:
+        tl = read_tl(log.read(before, before + 1)[0])
+        if tl.get("b") != batch_id:
+            break
+        members.append(tl.get("i"))
+        first = before
+    if isinstance(size, int) and members == list(range(size - 1, -1, -1)):
+        return lines
+    return first
+
+
+def _last_record(log: StoredLog, stop: int, floor: int) -> int:
+    """The last line before `stop` that is neither blank nor damaged; `floor` - 1 if there is none from `floor` on."""
+    for line in range(stop - 1, floor - 1, -1):
+        if log.store.entry(line).kind not in (RecordKind.BLANK, RecordKind.DAMAGED):
+            return line
+    return floor - 1

@@ -1,0 +1,93 @@
+"""The lock of a log between processes, and the record of who holds it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import time
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from timeleap import clock
+from timeleap.errors import SessionLockedError, StorageFailureError
+from timeleap.storage.durable import FileLock
+
+LockMode = Literal["hold", "per-write"]
+
+WAIT_SECONDS: Final = 5.0
+_PAUSE_SECONDS: Final = 0.005
+
+
+class SessionLock:
+    """The right to write to a log. Freed by the system at once when the process dies.
+
+    A lock held for as long as a session is open says so in its record: waiting for it is in vain. One taken for each
+    write is waited for.
+    """
+
+    def __init__(self, log: Path) -> None:
+        self._path = log.parent / f".{log.name}.lock"
+        self._lock = FileLock(self._path)
+
+    @property
+    def held(self) -> bool:
+        """Whether we hold it."""
+        return self._lock.held
+
+    def owner(self) -> dict[str, Any] | None:
+        """Who wrote the record last, `{pid, host, since}`; only true while somebody holds the lock."""
+        record = self._record()
+        return {key: record[key] for key in ("pid", "host", "since") if key in record} or None
+
+    async def acquire(self, mode: LockMode, wait: float = WAIT_SECONDS) -> None:
+        """Take the lock.
+
+        Args:
+            mode: How long we mean to hold it; goes into the record.
+            wait: Seconds to wait for one who holds it only for a write.
+
+        Raises:
+            SessionLockedError: Another process holds it.
+            StorageFailureError: The lock file cannot be made (a read-only store, no permission).
+        """
+        until = time.monotonic() + wait
+        while not self._try():
+            record = self._record()
+            if record.get("mode") == "hold" or time.monotonic() >= until:
+                raise self._locked()
+            await asyncio.sleep(_PAUSE_SECONDS)
+        self.announce(mode)
+
+    def announce(self, mode: LockMode) -> None:
+        """Write who we are into the lock file."""
+        record = {"pid": os.getpid(), "host": socket.gethostname(), "since": clock.now_iso(), "mode": mode}
+        try:
+            self._lock.write(json.dumps(record).encode())
+        except OSError:
+            return  # the record is a courtesy; the lock is what counts
+
+    def release(self) -> None:
+        """Free the lock. Idempotent."""
+        self._lock.release()
+
+    def _try(self) -> bool:
+        try:
+            return self._lock.try_acquire()
+        except StorageFailureError:
+            raise
+        except OSError as error:
+            raise StorageFailureError.of(error, "take the session's lock", self._path) from error
+
+    def _record(self) -> dict[str, Any]:
+        try:
+            record = json.loads(self._lock.read())
+        except ValueError:
+            return {}
+        return record if isinstance(record, dict) else {}
+
+    def _locked(self) -> SessionLockedError:
+        owner = self.owner()
+        who = f"process {owner.get('pid')} on {owner.get('host')}" if owner else "another process"
+        return SessionLockedError(f"the session is being written to by {who}", owner=owner)

@@ -1,0 +1,283 @@
+"""The `memory` engine: the same semantics with nothing on disk, for tests and for logs that need not last."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeVar
+
+from timeleap.errors import ReadOnlyError, TimelineNotFoundError
+from timeleap.storage import durable, scan
+from timeleap.storage.durable import FileStatus, Identity, OpenFile
+from timeleap.storage.engine import (
+    Access,
+    Appended,
+    Damage,
+    Entry,
+    LogEngine,
+    LogReader,
+    LogState,
+    NewRecord,
+    Progress,
+    Recovery,
+    Replaced,
+    Replacement,
+    Row,
+    Timeline,
+    TimelineFacts,
+)
+from timeleap.storage.index import EntryStore
+from timeleap.storage.jsonl import head_text
+from timeleap.storage.load import Loaded
+from timeleap.storage.reader import StoredLog
+from timeleap.storage.rewrite import Draft, copy_prefix, copy_timeline
+from timeleap.storage.writer import Group, Writer, group_on
+
+T = TypeVar("T")
+
+_NAME: Final = Path("context.jsonl")
+
+
+class MemoryFile(OpenFile):
+    """Bytes in memory that are read and written like a file."""
+
+    __slots__ = ("_data",)
+
+    def __init__(self, data: bytes = b"") -> None:
+        self._fd = -1
+        self._flags = 0
+        self.path = _NAME
+        self.identity = Identity(0, 0)
+        self._data = bytearray(data)
+
+    def pread(self, offset: int, size: int) -> bytes:
+        """Up to `size` bytes from `offset`."""
+        return bytes(self._data[offset : offset + size])
+
+    def pwrite(self, data: durable.Buffer, offset: int) -> None:
+        """Write at `offset`."""
+        self._data[offset : offset + len(data)] = data
+
+    def append(self, data: durable.Buffer) -> int:
+        """Write at the end."""
+        self._data += data
+        return len(self._data)
+
+    def status(self) -> FileStatus:
+        """The size."""
+        return FileStatus(self.identity, len(self._data), 0)
+
+    def truncate(self, size: int) -> None:
+        """Cut to `size` bytes."""
+        del self._data[size:]
+
+    def sync(self) -> None:
+        """Nothing: memory does not last."""
+
+    def copy_to(self, target: OpenFile, offset: int, size: int) -> None:
+        """Copy bytes to the end of `target`."""
+        target.append(self.pread(offset, size))
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    number: int
+    log: StoredLog
+    facts: TimelineFacts
+
+
+class MemoryEngine(LogEngine):
+    """A log in memory."""
+
+    def __init__(self, data: bytes = b"", access: Access = "write") -> None:
+        """Args:
+        data: The bytes of the log to begin with.
+        access: `read` refuses changes.
+        """
+        self.access = access
+        self._log = _scanned(data)
+        self._kept: list[_Kept] = []
+        self._epoch = 0
+        self._generation = 0
+        self._closed = False
+        self._writer = Writer(_Medium(self))
+        self._recovery = Recovery(warnings=tuple(self._log.damage()))
+
+    @property
+    def state(self) -> LogState:
+        """The state at the end of the log."""
+        return self._log.state
+
+    def entries(self, start: int, stop: int) -> list[Entry]:
+        """The entries of the lines `[start, stop)`, clipped to the log."""
+        return self._log.entries(start, stop)
+
+    def read(self, start: int, stop: int) -> list[bytes]:
+        """The bytes of the lines `[start, stop)`."""
+        return self._log.read(start, stop)
+
+    def rows(self, start: int, stop: int) -> list[Row]:
+        """Entries and bytes of the lines `[start, stop)` in one go."""
+        return self._log.rows(start, stop)
+
+    def line_of_message(self, index: int) -> int:
+        """The line of the message `index`."""
+        return self._log.line_of_message(index)
+
+    def line_of_checkpoint(self, ordinal: int) -> int:
+        """The line of the checkpoint record `ordinal`."""
+        return self._log.line_of_checkpoint(ordinal)
+
+    def line_of_usage(self, ordinal: int) -> int:
+        """The line of the usage record `ordinal`."""
+        return self._log.line_of_usage(ordinal)
+
+    def find_checkpoint(self, checkpoint_id: int) -> int | None:
+        """The line of the first checkpoint record with that id, or None."""
+        return self._log.find_checkpoint(checkpoint_id)
+
+    def state_before(self, line: int) -> LogState:
+        """The state before `line`."""
+        return self._log.state_before(line)
+
+    def damage(self) -> list[Damage]:
+        """Lines known not to be part of history, or not readable by the original."""
+        return self._log.damage()
+
+    def verify(self, progress: Progress | None = None) -> list[Damage]:
+        """Check every line."""
+        return self._log.verify(progress)
+
+    @property
+    def head(self) -> str:
+        """Epoch, generation, and length with a fingerprint of the log's bytes."""
+        return self.head_at(self._log.state)
+
+    def head_at(self, state: LogState) -> str:
+        """The head the present log has at `state`."""
+        return head_text(self._epoch, self._generation, state)
+
+    @property
+    def recovery(self) -> Recovery:
+        """What was found in the bytes to begin with."""
+        return self._recovery
+
+    @property
+    def externally_modified(self) -> bool:
+        """Never: nobody else has this memory."""
+        return False
+
+    def timelines(self) -> list[Timeline]:
+        """All timelines, newest first."""
+        return [
+            Timeline(_id(k.number), f"{_id(k.number)}.jsonl", k.facts, s.length, s.messages, s.checkpoints)
+            for k in reversed(self._kept)
+            for s in (k.log.state,)
+        ]
+
+    def timeline(self, timeline_id: str) -> LogReader:
+        """A reader of one timeline."""
+        return self._timeline(timeline_id).log
+
+    def remove_timeline(self, timeline_id: str) -> None:
+        """Delete a timeline; its number is not used again."""
+        self._check_writable()
+        self._kept.remove(self._timeline(timeline_id))
+
+    async def append(self, plan: Callable[[LogState], Sequence[NewRecord]], *, mark: bool = True) -> Appended:
+        """Append the planned records as one step."""
+        self._check_writable()
+        return await self._writer.append(plan, mark=mark)
+
+    async def replace(self, plan: Callable[[LogState], Replacement]) -> Replaced:
+        """Put a new log in the place of the present one."""
+        self._check_writable()
+        return await self._writer.run(lambda: self._replace(plan))
+
+    async def run(self, job: Callable[[LogState], Awaitable[T]]) -> T:
+        """Run `job` alone at its turn in the queue."""
+        self._check_writable()
+        return await self._writer.run(lambda: job(self._log.state))
+
+    def watch(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Nobody else changes this memory: the callback is never called."""
+        return lambda: None
+
+    async def reload(self) -> Recovery:
+        """Nothing to take over; the head changes all the same."""
+        self._epoch += 1
+        return self._recovery
+
+    async def aclose(self) -> None:
+        """Finish what was accepted. Idempotent."""
+        self._closed = True
+        await self._writer.finished()
+
+    async def _replace(self, plan: Callable[[LogState], Replacement]) -> Replaced:
+        before = self._log
+        replacement = plan(before.state)
+        draft = Draft(StoredLog(_NAME, MemoryFile(), EntryStore(), LogState()), MemoryFile())
+        if replacement.from_timeline is not None:
+            copy_timeline(draft, Loaded(self._timeline(replacement.from_timeline).log))
+        else:
+            copy_prefix(draft, before, replacement.keep_lines)
+        draft.add(list(replacement.records))
+        number = self._generation + 1
+        if replacement.prepare is not None:
+            replacement.prepare(_id(number))
+        self._kept.append(_Kept(number, before, replacement.facts))
+        self._generation = number
+        self._log = draft.log
+        return Replaced(before.state, draft.log.state, _id(number), self.head)
+
+    def _commit(self, group: Group) -> list[Appended]:
+        if not group.empty:
+            assert self._log.file is not None
+            self._log.file.append(group.data)
+            self._log.store.truncate(group.first_line)
+            self._log.store.extend(group.entries)
+            self._log = self._log.at(group.after)
+        return [Appended(before, after, self.head_at(after)) for before, after in group.spans]
+
+    def _timeline(self, timeline_id: str) -> _Kept:
+        for kept in self._kept:
+            if _id(kept.number) == timeline_id:
+                return kept
+        raise TimelineNotFoundError(f"no timeline {timeline_id!r:.80}", timelineId=timeline_id)
+
+    def _check_writable(self) -> None:
+        if self.access == "read":
+            raise ReadOnlyError("the session is open to be read only")
+        if self._closed:
+            raise ReadOnlyError("the log is closed")
+
+
+class _Medium:
+    """What the engine is to its writer."""
+
+    def __init__(self, engine: MemoryEngine) -> None:
+        self._engine = engine
+
+    async def enter(self) -> None:
+        return
+
+    async def leave(self) -> None:
+        return
+
+    def group(self) -> Group:
+        return group_on(self._engine._log)
+
+    async def commit(self, group: Group) -> list[Appended]:
+        return self._engine._commit(group)
+
+
+def _id(number: int) -> str:
+    return f"{_NAME.stem}_{number}"
+
+
+def _scanned(data: bytes) -> StoredLog:
+    file, store = MemoryFile(data), EntryStore()
+    scanned = scan.thoroughly(file, LogState(), len(data), store)
+    file.truncate(scanned.state.length)
+    return StoredLog(_NAME, file, store, scanned.state, open_ended=scanned.open_ended)

@@ -1,0 +1,322 @@
+"""A stored log that can be read: a file, its entries, and the state at its end.
+
+An object never changes what it shows: an append makes a new one that shares file and entries with the old one. So a
+reader in another thread keeps a consistent view, and the descriptor is closed when the last view of it is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, TypeVar
+from zlib import crc32
+
+from timeleap.errors import CorruptedError, StorageFailureError
+from timeleap.storage import scan
+from timeleap.storage.durable import OpenFile
+from timeleap.storage.engine import Damage, Entry, LogReader, LogState, Progress, RecordFlag, RecordKind, Row
+from timeleap.storage.index import ENTRY_SIZE, EntryStore, IndexDamagedError, iterate_lines, unpack_entry
+from timeleap.storage.record import classify, decode_json, read_tl
+
+T = TypeVar("T")
+
+DAMAGE_LIMIT: Final = 100
+_STEP: Final = 4096
+_KINDS: Final = tuple(RecordKind)
+_OWN_FLAGS: Final = ~(RecordFlag.IRREGULAR | RecordFlag.TROUBLED)
+
+
+class StoredLog(LogReader):
+    """A log in a file (or none yet), read through its entries.
+
+    Attributes:
+        path: The log's name.
+        file: The file, or None while there is none.
+        store: Its entries; it may already hold more than this view shows.
+        open_ended: The last line has no line feed yet.
+    """
+
+    __slots__ = ("_state", "file", "open_ended", "path", "store")
+
+    def __init__(
+        self, path: Path, file: OpenFile | None, store: EntryStore, state: LogState, *, open_ended: bool = False
+    ) -> None:
+        self.path = path
+        self.file = file
+        self.store = store
+        self.open_ended = open_ended
+        self._state = state
+
+    @property
+    def state(self) -> LogState:
+        """The state at the end of the log."""
+        return self._state
+
+    def at(self, state: LogState) -> StoredLog:
+        """The same log after more lines were added."""
+        return StoredLog(self.path, self.file, self.store, state)
+
+    def entries(self, start: int, stop: int) -> list[Entry]:
+        """The entries of the lines `[start, stop)`, clipped to the log."""
+        return self._trusting(self._entries, start, stop)
+
+    def read(self, start: int, stop: int) -> list[bytes]:
+        """The bytes of the lines `[start, stop)` without line feeds, verified."""
+        return [row.body for row in self.rows(start, stop)]
+
+    def rows(self, start: int, stop: int) -> list[Row]:
+        """Entries and bytes of the lines `[start, stop)` in one go."""
+        return self._trusting(self._rows, start, stop)
+
+    def line_of_message(self, index: int) -> int:
+        """The line of the message `index`."""
+        return self._nth(index, self._state.messages, lambda state: state.messages)
+
+    def line_of_checkpoint(self, ordinal: int) -> int:
+        """The line of the checkpoint record `ordinal`."""
+        return self._nth(ordinal, self._state.checkpoints, lambda state: state.checkpoints)
+
+    def line_of_usage(self, ordinal: int) -> int:
+        """The line of the usage record `ordinal`."""
+        return self._nth(ordinal, self._state.usages, lambda state: state.usages)
+
+    def find_checkpoint(self, checkpoint_id: int) -> int | None:
+        """The line of the first checkpoint record with that id, or None."""
+        if self._state.regular:
+            if 0 <= checkpoint_id < self._state.checkpoints:
+                return self.line_of_checkpoint(checkpoint_id)
+            return None
+        return self._trusting(self._first_checkpoint, checkpoint_id, self._state.lines)
+
+    def state_before(self, line: int) -> LogState:
+        """The state before `line`, its pending characters counted."""
+        if line <= 0:
+            return LogState()
+        if line >= self._state.lines:
+            return self._state
+        return self._trusting(self._counted_state, line, self._state.lines)
+
+    def damage(self) -> list[Damage]:
+        """Lines known not to be part of history, or not readable by the original; the first 100."""
+        if not self._state.troubled:
+            return []
+        return self._trusting(self._damage, DAMAGE_LIMIT, self._state.lines)
+
+    def verify(self, progress: Progress | None = None) -> list[Damage]:
+        """Read and check every byte; a damaged index counts as no index."""
+        return self._trusting(lambda *_: self._verify(progress), 0, 0)
+
+    def mend(self) -> None:
+        """Make the entries anew from the log: the index was damaged."""
+        fresh = EntryStore()
+        if self.file is not None:
+            known = scan.Reference(self.store, self._state.lines)
+            scan.thoroughly(self.file, LogState(), self._state.length, fresh, reference=known)
+        self.store.replace_by(fresh, min(fresh.count, self._state.lines))
+
+    def _trusting(self, question: Callable[[int, int], T], start: int, stop: int) -> T:
+        """Ask the index; if it proves damaged, make it anew and ask again."""
+        try:
+            return question(start, stop)
+        except IndexDamagedError:
+            self.mend()
+        except OSError as error:
+            raise StorageFailureError.of(error, "read the log", self.path) from error
+        try:
+            return question(start, stop)
+        except IndexDamagedError as error:
+            raise CorruptedError("the log is shorter than it was", path=str(self.path)) from error
+
+    def _entries(self, start: int, stop: int) -> list[Entry]:
+        start, stop = self._clip(start, stop)
+        if start >= stop:
+            return []
+        raw = self.store.raw(start, stop)
+        if len(raw) != (stop - start) * ENTRY_SIZE:
+            raise IndexDamagedError("entries are missing")
+        return [unpack_entry(raw, line, (line - start) * ENTRY_SIZE) for line in range(start, stop)]
+
+    def _rows(self, start: int, stop: int) -> list[Row]:
+        start, stop = self._clip(start, stop)
+        if start >= stop or self.file is None:
+            return []
+        lines = list(iterate_lines(self.store.raw(start, stop)))
+        base, last = lines[0].offset, lines[-1]
+        data = self.file.pread(base, last.offset + last.length - base)
+        found = []
+        for number, (offset, length, crc, kind, flags, messages) in enumerate(lines, start):
+            at = offset - base
+            body = data[at : at + length]
+            if body[-1:] == b"\n":
+                body = body[:-1]
+            if crc32(body) != crc:
+                raise CorruptedError(
+                    f"line {number} of {self.path.name} is not what was written",
+                    path=str(self.path),
+                    offset=offset,
+                    line=number,
+                )
+            before = messages - (kind == RecordKind.MESSAGE)
+            found.append(Row(number, _KINDS[kind], RecordFlag(flags & _OWN_FLAGS), before, body))
+        return found
+
+    def _clip(self, start: int, stop: int) -> tuple[int, int]:
+        return max(0, start), min(stop, self._state.lines)
+
+    def _nth(self, ordinal: int, total: int, count: Callable[[LogState], int]) -> int:
+        if not 0 <= ordinal < total:
+            raise IndexError(f"{ordinal} is not in 0..{total - 1}")
+        return self._trusting(lambda low, high: self._search(low, high, ordinal + 1, count), 0, self._state.lines - 1)
+
+    def _search(self, low: int, high: int, wanted: int, count: Callable[[LogState], int]) -> int:
+        """The first line after which the count is `wanted`."""
+        while low < high:
+            middle = (low + high) // 2
+            if count(self.store.entry(middle).state) >= wanted:
+                high = middle
+            else:
+                low = middle + 1
+        return low
+
+    def _first_checkpoint(self, checkpoint_id: int, lines: int) -> int | None:
+        for start in range(0, lines, _STEP):
+            stop = min(start + _STEP, lines)
+            kinds = self.store.raw(start, stop)[16::ENTRY_SIZE]
+            at = kinds.find(RecordKind.CHECKPOINT)
+            while at >= 0:
+                if self.store.entry(start + at).value == checkpoint_id:
+                    return start + at
+                at = kinds.find(RecordKind.CHECKPOINT, at + 1)
+        return None
+
+    def _counted_state(self, line: int, _: int) -> LogState:
+        state = self.store.state(line)
+        if state.pending_chars >= 0:
+            return state
+        first = self.line_of_usage(state.usages - 1) + 1 if state.usages else 0
+        pending = 0
+        for start in range(first, line, 256):
+            entries = self._entries(start, min(start + 256, line))
+            for entry in entries:
+                if entry.kind == RecordKind.MESSAGE:
+                    pending += (
+                        entry.value if entry.value >= 0 else classify(self.read(entry.line, entry.line + 1)[0]).value
+                    )
+        return _with_pending(state, pending)
+
+    def _damage(self, limit: int, lines: int) -> list[Damage]:
+        found: list[Damage] = []
+        for start in range(0, lines, _STEP):
+            stop = min(start + _STEP, lines)
+            raw = self.store.raw(start, stop)
+            suspects = [
+                at
+                for at, (kind, flags) in enumerate(zip(raw[16::ENTRY_SIZE], raw[17::ENTRY_SIZE], strict=True))
+                if kind == RecordKind.DAMAGED or flags & RecordFlag.UNREADABLE
+            ]
+            for at in suspects:
+                found.append(self._describe(unpack_entry(raw, start + at, at * ENTRY_SIZE)))
+                if len(found) >= limit:
+                    return found
+        return found
+
+    def _describe(self, entry: Entry) -> Damage:
+        if entry.kind != RecordKind.DAMAGED:
+            reason = "the original program cannot read this record"
+            return Damage("notReadableByOriginal", reason, entry.line, entry.offset, entry.length)
+        assert self.file is not None
+        line = self.file.pread(entry.offset, entry.length).rstrip(b"\n")
+        record = classify(line)
+        if record.kind != RecordKind.DAMAGED:
+            reason = "not what was written, though it is a record; reload to accept it as it is"
+            return Damage("checksumMismatch", reason, entry.line, entry.offset, entry.length)
+        return Damage("damagedRecord", _why_damaged(line), entry.line, entry.offset, entry.length)
+
+    def _verify(self, progress: Progress | None) -> list[Damage]:
+        found: list[Damage] = []
+        batch = BatchCheck()
+        for start in range(0, self._state.lines, 256):
+            entries = self._entries(start, min(start + 256, self._state.lines))
+            for entry in entries:
+                found += self._check(entry, batch)
+            if progress is not None:
+                progress(entries[-1].state.length, self._state.length)
+        return found + batch.finish()
+
+    def _check(self, entry: Entry, batch: BatchCheck) -> list[Damage]:
+        assert self.file is not None
+        line = self.file.pread(entry.offset, entry.length)
+        line = line[:-1] if line.endswith(b"\n") else line
+        found = batch.add(entry, line)
+        if crc32(line) != entry.crc:
+            reason = "not what was written"
+            found.append(Damage("checksumMismatch", reason, entry.line, entry.offset, entry.length))
+        elif entry.kind == RecordKind.DAMAGED or entry.flags & RecordFlag.UNREADABLE:
+            found.append(self._describe(entry))
+        elif not entry.flags & RecordFlag.VALIDATED:
+            record = classify(line)
+            if record.kind == RecordKind.DAMAGED:
+                reason = _why_damaged(line)
+                found.append(Damage("damagedRecord", reason, entry.line, entry.offset, entry.length))
+            elif record.flags & RecordFlag.UNREADABLE:
+                reason = "the original program cannot read this record"
+                found.append(Damage("notReadableByOriginal", reason, entry.line, entry.offset, entry.length))
+        return found
+
+
+class BatchCheck:
+    """Whether the batches of a log are whole; fed line by line."""
+
+    def __init__(self) -> None:
+        self._open: tuple[str, int, int] | None = None  # batch id, members seen, size
+        self._first: Entry | None = None
+
+    def add(self, entry: Entry, line: bytes) -> list[Damage]:
+        """The next line; says what it shows to be wrong with the batch before it."""
+        if not entry.flags & (RecordFlag.BATCH_OPEN | RecordFlag.BATCH_TAIL):
+            return self.finish() if entry.kind not in (RecordKind.BLANK, RecordKind.DAMAGED) else []
+        tl = read_tl(line)
+        batch_id, position, size = str(tl.get("b")), tl.get("i"), tl.get("n")
+        if self._open is not None and (self._open[0], self._open[1]) == (batch_id, position):
+            self._open = (batch_id, self._open[1] + 1, self._open[2])
+        else:
+            found = self.finish()
+            if position != 0:
+                self._first = entry
+                return [*found, self._incomplete(entry)]
+            self._open, self._first = (batch_id, 1, int(size or 0)), entry
+            return found
+        if self._open[1] >= self._open[2]:
+            self._open = None
+        return []
+
+    def finish(self) -> list[Damage]:
+        """No more members come."""
+        if self._open is None or self._first is None:
+            return []
+        self._open = None
+        return [self._incomplete(self._first)]
+
+    @staticmethod
+    def _incomplete(entry: Entry) -> Damage:
+        return Damage("damagedRecord", "members of its batch are missing", entry.line, entry.offset, entry.length)
+
+
+def _with_pending(state: LogState, pending: int) -> LogState:
+    return replace(state, pending_chars=pending)
+
+
+def _why_damaged(line: bytes) -> str:
+    try:
+        record = decode_json(line)
+    except UnicodeDecodeError as error:
+        return f"not UTF-8: byte {error.start}"
+    except ValueError as error:
+        return f"not JSON: {error}"[:200]
+    if not isinstance(record, dict):
+        return "not an object"
+    role = record.get("role")
+    if not isinstance(role, str) or not role:
+        return "no role"
+    return f"a {role} record without a usable value"

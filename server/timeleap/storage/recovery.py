@@ -1,0 +1,99 @@
+"""What opening a log for writing mends: leftovers of a step that was cut short, a torn tail, an incomplete batch.
+
+Nothing is thrown away: what is cut from the log is first made durable in a quarantine file beside it.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Literal
+
+from timeleap import clock
+from timeleap.failpoints import failpoint
+from timeleap.storage import durable, intent, timelines
+from timeleap.storage.durable import OpenFile
+from timeleap.storage.engine import Damage, Quarantined
+from timeleap.storage.index import index_path
+from timeleap.storage.load import Loaded
+from timeleap.storage.reader import StoredLog
+
+
+def tidy(log: Path) -> None:
+    """Finish or undo a replacement that was cut short, and remove the temporaries of ours."""
+    changed = intent.settle(log)
+    for path in timelines.same_as_live(log):
+        failpoint("recovery.unlink")
+        durable.remove_file(path)
+        durable.remove_file(index_path(path))
+        changed = True
+    for path in temporaries(log):
+        durable.remove_file(path)
+    if changed:
+        durable.sync_directory(log.parent)
+
+
+def temporaries(log: Path) -> list[Path]:
+    """Temporary files of ours that a killed process left."""
+    pattern = re.compile(
+        rf"\.{re.escape(log.stem)}(_[0-9]+)?{re.escape(log.suffix)}(\.idx|\.intent)?\.[0-9a-f]{{16}}\.tmp"
+    )
+    return [
+        log.parent / name
+        for name in durable.list_directory(log.parent)
+        if pattern.fullmatch(name) and durable.is_regular(log.parent / name)
+    ]
+
+
+def cut(loaded: Loaded) -> Quarantined | None:
+    """Cut what does not count from the end of the log, after keeping it in a quarantine file. Durable."""
+    log = loaded.log
+    if not loaded.cut or log.file is None:
+        return None
+    offset = log.state.length
+    reason: Literal["tornTail", "incompleteBatch"] = "tornTail" if loaded.cut == loaded.torn else "incompleteBatch"
+    kept = _quarantine(log.path, log.file, offset, loaded.cut)
+    failpoint("recovery.before_cut")
+    log.file.truncate(offset)
+    log.file.sync()
+    failpoint("recovery.after_cut")
+    return Quarantined(kept, offset, loaded.cut, reason)
+
+
+def warnings(log: StoredLog) -> tuple[Damage, ...]:
+    """What a person should know about the log: damaged lines, or that it is missing though timelines exist."""
+    if log.file is None and timelines.names(log.path):
+        text = "the live log is missing though timelines of it exist; restore one of them"
+        return (Damage("logMissing", text, 0, 0, 0),)
+    return tuple(log.damage())
+
+
+def _quarantine(log: Path, file: OpenFile, offset: int, size: int) -> str:
+    """Keep bytes of the log in a file of their own; the same bytes are kept once, however often we are killed here."""
+    data = file.pread(offset, size)
+    stem = f"{log.name}.quarantine-{offset}-"
+    for name in durable.list_directory(log.parent):
+        if name.startswith(stem) and _holds(log.parent / name, data):
+            return name
+    stamp = clock.now_iso().replace("-", "").replace(":", "").replace(".", "")
+    name = stem + stamp
+    attempt = 1
+    while durable.status(log.parent / name) is not None:
+        attempt += 1
+        name = f"{stem}{stamp}-{attempt}"
+    kept = durable.create_exclusive(log.parent / name)
+    kept.pwrite(data, 0)
+    kept.sync()
+    durable.sync_directory(log.parent)
+    return name
+
+
+def _holds(path: Path, data: bytes) -> bool:
+    there = durable.status(path)
+    if there is None or there.size != len(data) or not durable.is_regular(path):
+        return False
+    kept = OpenFile(path)
+    same = kept.pread(0, len(data)) == data
+    if same:
+        kept.sync()
+    return same

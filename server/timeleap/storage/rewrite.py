@@ -1,0 +1,317 @@
+"""The atomic replacement: a new log takes the place of the live one, which becomes a timeline (G3).
+
+Order of the steps, each durable before the next: the new log stands complete beside the old one, under a temporary
+name; `prepare` notes what will be true; the live log gets the timeline's name as a second one; the new log is renamed
+over the live name. A crash before the rename leaves the old log live (its second name is removed at the next open), a
+crash after it leaves the new one live and the old one as a timeline.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from timeleap.errors import CorruptedError, ExternallyModifiedError, StorageFailureError
+from timeleap.failpoints import failpoint
+from timeleap.storage import durable, intent, scan
+from timeleap.storage.appending import check_untouched, new_log
+from timeleap.storage.durable import OpenFile
+from timeleap.storage.engine import LogState, NewRecord, RecordFlag, RecordKind, Replacement
+from timeleap.storage.index import ENTRY_SIZE, EntryStore, header, index_path
+from timeleap.storage.load import Loaded, load, whole_batches
+from timeleap.storage.reader import StoredLog
+from timeleap.storage.record import without_batch_marks
+from timeleap.storage.timelines import Timelines, file_name, highest_number
+from timeleap.storage.writer import group_on
+
+_STEP: Final = 4096
+
+
+@dataclass(slots=True)
+class Draft:
+    """A new log under a temporary name, with its index.
+
+    Attributes:
+        log: What it holds so far.
+        index: The file of its index.
+        parsed: Every line of it was parsed at least once.
+    """
+
+    log: StoredLog
+    index: OpenFile
+    parsed: bool = True
+
+    @classmethod
+    def beside(cls, path: Path) -> Draft:
+        """An empty draft for the log `path`."""
+        file = durable.open_temporary(path.parent, path.name)
+        try:
+            index = durable.open_temporary(path.parent, path.name)
+        except BaseException:
+            durable.remove_file(file.path)
+            raise
+        return cls(StoredLog(path, file, EntryStore(index, 0, writable=True), LogState()), index)
+
+    @property
+    def file(self) -> OpenFile:
+        """The draft's file."""
+        assert self.log.file is not None
+        return self.log.file
+
+    def add(self, records: list[NewRecord]) -> None:
+        """Add records at the end; they need no batch marks, since the draft becomes live as a whole."""
+        if not records:
+            return
+        group = group_on(self.log)
+        group.add(records)
+        self.file.pwrite(group.data, self.log.state.length)
+        self.log.store.truncate(group.first_line)
+        self.log.store.extend(group.entries)
+        self.log = self.log.at(group.after)
+
+    def finish(self) -> None:
+        """Make the draft durable (its index need not be)."""
+        self.index.pwrite(header(self.file.identity.inode, parsed=self.parsed), 0)
+        self.file.sync()
+
+    def discard(self) -> None:
+        """Remove it."""
+        for file in (self.file, self.index):
+            file.close()
+            durable.remove_file(file.path)
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """What a replacement did."""
+
+    log: StoredLog
+    timeline_id: str
+    number: int
+
+
+def replace_log(log: StoredLog, replacement: Replacement, timelines: Timelines, lowest: int) -> Rewritten:
+    """Put a new log in the place of `log`. Blocking.
+
+    Args:
+        log: The live log, settled and locked.
+        replacement: What the new log is.
+        timelines: The log's timelines.
+        lowest: The lowest number its timeline may get.
+
+    Raises:
+        TimelineNotFoundError, CorruptedError, ExternallyModifiedError, StorageFailureError: Nothing was changed.
+    """
+    check_untouched(log)
+    try:
+        if log.file is None:
+            log = new_log(log.path)
+        draft = Draft.beside(log.path)
+    except OSError as error:
+        raise wrapped(error, log.path) from error
+    try:
+        if replacement.from_timeline is not None:
+            path = timelines.path(replacement.from_timeline)
+            copy_timeline(draft, load(path, writable=False))
+        else:
+            copy_prefix(draft, log, replacement.keep_lines)
+        draft.add(list(replacement.records))
+        draft.finish()
+        failpoint("replace.built")
+        number = max(lowest, highest_number(log.path) + 1)
+        timeline = log.path.parent / file_name(log.path, number)
+        if replacement.prepare is not None:
+            replacement.prepare(timeline.stem)
+        failpoint("replace.prepared")
+        assert log.file is not None
+        log.file.sync()
+        check_untouched(log)
+        live = OpenFile(draft.file.path, writable=True, appending=True)  # now: after the step nothing may fail
+        _exchange(log, draft, timeline)
+    except OSError as error:
+        draft.discard()
+        raise wrapped(error, log.path) from error
+    except BaseException:
+        draft.discard()
+        raise
+    live.reopened_at(log.path)
+    return Rewritten(_moved_in(live, draft, timeline), timeline.stem, number)
+
+
+def wrapped(error: OSError, path: Path) -> OSError:
+    """The error as one of ours."""
+    return error if isinstance(error, StorageFailureError) else StorageFailureError.of(error, "replace the log", path)
+
+
+def copy_prefix(draft: Draft, log: StoredLog, keep_lines: int) -> None:
+    """Begin a draft with the first lines of a log, damaged ones left out.
+
+    Raises:
+        CorruptedError: A line is not what was written.
+    """
+    keep_lines = min(keep_lines, log.state.lines)
+    if log.file is None or keep_lines <= 0:
+        return
+    state = log.store.state(keep_lines)
+    damaged = scan.first_difference(log.file, log.store, keep_lines)
+    if damaged is not None:
+        raise CorruptedError(
+            f"line {damaged} of {log.path.name} is not what was written; verify the session",
+            path=str(log.path),
+            line=damaged,
+            offset=log.store.entry(damaged).offset,
+        )
+    if state.troubled:
+        _copy_sound_lines(draft, log, keep_lines)
+    else:
+        log.file.copy_to(draft.file, 0, state.length)
+        for start in range(0, keep_lines, _STEP):
+            raw = log.store.raw(start, min(start + _STEP, keep_lines))
+            draft.parsed = draft.parsed and all(flags & RecordFlag.VALIDATED for flags in set(raw[17::ENTRY_SIZE]))
+            draft.log.store.extend(raw)
+        ended = log.file.pread(state.length - 1, 1) == b"\n"
+        draft.log = StoredLog(log.path, draft.file, draft.log.store, state, open_ended=not ended)
+    if draft.log.state.pending_chars < 0:
+        scanned = scan.count_pending(draft.file, draft.log.store, draft.log.state)
+        draft.log = StoredLog(log.path, draft.file, draft.log.store, scanned.state, open_ended=scanned.open_ended)
+    _unmark_cut_batch(draft)
+
+
+def _copy_sound_lines(draft: Draft, log: StoredLog, keep_lines: int) -> None:
+    """Copy runs of lines between the damaged ones; their entries are made anew, since all of them moved."""
+    assert log.file is not None
+    state, begin, end = LogState(), 0, 0
+    ended = True
+    for start in range(0, keep_lines, _STEP):
+        packed = bytearray()
+        for entry in log.entries(start, min(start + _STEP, keep_lines)):
+            if entry.kind == RecordKind.DAMAGED:
+                log.file.copy_to(draft.file, begin, end - begin)
+                begin = end = entry.offset + entry.length
+                continue
+            ended = log.file.pread(entry.offset + entry.length - 1, 1) == b"\n"
+            record = NewRecord(b"", entry.kind, entry.role, entry.value, entry.flags)
+            raw, state = scan.entry_of(record, state, entry.crc, entry.length, entry.length - ended)
+            draft.parsed = draft.parsed and bool(entry.flags & RecordFlag.VALIDATED)
+            packed += raw
+            end = entry.offset + entry.length
+        draft.log.store.extend(packed)
+    log.file.copy_to(draft.file, begin, end - begin)
+    draft.log = StoredLog(log.path, draft.file, draft.log.store, state, open_ended=not ended)
+
+
+def _unmark_cut_batch(draft: Draft) -> None:
+    """A batch that was cut through on purpose is no incomplete one: its members lose their marks."""
+    log = draft.log
+    keep = whole_batches(log, 0)
+    lines = log.read(keep, log.state.lines)
+    if not lines:
+        return
+    draft.file.truncate(log.store.state(keep).length)
+    state = log.store.state(keep)
+    log.store.truncate(keep)
+    draft.log = log.at(state)
+    draft.add([without_batch_marks(line) for line in lines])
+
+
+def copy_timeline(draft: Draft, source: Loaded) -> None:
+    """Begin a draft with a timeline, byte for byte.
+
+    Raises:
+        CorruptedError: A line of it is damaged, or its end is torn.
+    """
+    log = source.log
+    if log.file is None:
+        return
+    if not source.cut:
+        log.file.copy_to(draft.file, 0, log.state.length)
+        known = scan.Reference(log.store, log.state.lines)
+        scanned = scan.thoroughly(draft.file, LogState(), log.state.length, draft.log.store, reference=known)
+        draft.log = StoredLog(draft.log.path, draft.file, draft.log.store, scanned.state, open_ended=scanned.open_ended)
+    damaged = next((one for one in draft.log.damage() if one.kind != "notReadableByOriginal"), None)
+    if source.cut or damaged is not None or draft.log.state.length != log.state.length:
+        name = log.path.name
+        offset = damaged.offset if damaged else log.state.length
+        raise CorruptedError(
+            f"the timeline {name} is damaged at byte {offset} and is not restored", path=str(log.path), offset=offset
+        )
+
+
+def _exchange(log: StoredLog, draft: Draft, timeline: Path) -> None:
+    """The step itself: two names change hands. On an error everything is as before."""
+    assert log.file is not None
+    if not durable.HOLD_OPEN:
+        draft.file.close()
+    try:
+        linked = durable.link_exclusive(log.path, timeline)
+    except FileExistsError as error:
+        raise _intruder(log.path) from error
+    if not linked:
+        _exchange_by_renames(log, draft, timeline)
+        return
+    try:
+        there = durable.status(timeline)
+        if there is None or there.identity != log.file.identity:
+            raise _intruder(log.path)
+        failpoint("replace.linked")
+        durable.sync_directory(log.path.parent)
+        failpoint("replace.linked_synced")
+        durable.replace_file(draft.file.path, log.path)
+    except BaseException:
+        durable.remove_file(timeline)
+        raise
+    _make_names_durable(log, timeline)
+
+
+def _exchange_by_renames(log: StoredLog, draft: Draft, timeline: Path) -> None:
+    """The same without hard links; between the two renames the intent record tells what was meant."""
+    if durable.status(timeline) is not None:
+        raise _intruder(log.path)
+    intent.declare(log.path, timeline, draft.file.path)
+    try:
+        failpoint("replace.declared")
+        durable.replace_file(log.path, timeline)
+        try:
+            failpoint("replace.set_aside")
+            durable.sync_directory(log.path.parent)
+            durable.replace_file(draft.file.path, log.path)
+        except BaseException:
+            durable.replace_file(timeline, log.path)
+            raise
+        _make_names_durable(log, timeline)
+    finally:
+        with suppress(OSError):  # a record of something done or undone does no harm
+            intent.withdraw(log.path)
+
+
+def _make_names_durable(log: StoredLog, timeline: Path) -> None:
+    """The names have changed hands; if that cannot be made durable, it is taken back: a caller who is told of a failure
+    must find the old log."""
+    try:
+        failpoint("replace.renamed")
+        durable.sync_directory(log.path.parent)
+        failpoint("replace.renamed_synced")
+    except OSError:
+        durable.replace_file(timeline, log.path)
+        raise
+
+
+def _moved_in(live: OpenFile, draft: Draft, timeline: Path) -> StoredLog:
+    """The new live log, its index under its name, the old index under the timeline's. A lost index is only a scan."""
+    index = index_path(live.path)
+    try:
+        if durable.status(index) is not None:
+            durable.replace_file(index, index_path(timeline))
+        failpoint("replace.old_index_moved")
+        durable.replace_file(draft.index.path, index)
+        draft.index.reopened_at(index)
+        failpoint("replace.done")
+    except OSError:
+        durable.remove_file(draft.index.path)
+    return StoredLog(live.path, live, draft.log.store, draft.log.state, open_ended=draft.log.open_ended)
+
+
+def _intruder(path: Path) -> ExternallyModifiedError:
+    return ExternallyModifiedError(f"another program is changing the logs of {path.name}; reload the session")

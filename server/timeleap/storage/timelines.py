@@ -1,0 +1,158 @@
+"""Timelines: earlier logs beside the live one, and how they are called."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from timeleap.errors import StorageFailureError, TimelineNotFoundError
+from timeleap.storage import durable
+from timeleap.storage.durable import Identity
+from timeleap.storage.engine import LogState, Timeline, TimelineFacts
+from timeleap.storage.index import ENTRY_SIZE, HEADER_SIZE, EntryStore, IndexDamagedError, index_path, read_header
+from timeleap.storage.load import load
+from timeleap.storage.notes import Notes
+from timeleap.storage.reader import StoredLog
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """The name of a timeline's file.
+
+    Attributes:
+        file: The name.
+        number: Its number.
+        foreign: Called `context.jsonl.3`, as the documents of the original have it, not `context_3.jsonl`.
+    """
+
+    file: str
+    number: int
+    foreign: bool
+
+    @property
+    def timeline_id(self) -> str:
+        """The id: the stem of the file, or the whole name of a foreign one."""
+        return self.file if self.foreign else Path(self.file).stem
+
+
+def file_name(log: Path, number: int) -> str:
+    """The name of the timeline `number` of a log."""
+    return f"{log.stem}_{number}{log.suffix}"
+
+
+def names(log: Path) -> list[Name]:
+    """The names beside a log that are timeline names, whatever they stand for; newest first."""
+    ours = re.compile(rf"{re.escape(log.stem)}_([0-9]+){re.escape(log.suffix)}")
+    seeds = re.compile(rf"{re.escape(log.name)}\.([0-9]+)")
+    found = []
+    for file in durable.list_directory(log.parent):
+        if match := ours.fullmatch(file):
+            found.append(Name(file, int(match[1]), foreign=False))
+        elif match := seeds.fullmatch(file):
+            found.append(Name(file, int(match[1]), foreign=True))
+    return sorted(found, key=lambda name: (not name.foreign, name.number), reverse=True)
+
+
+def highest_number(log: Path, *, besides: Identity | None = None) -> int:
+    """The highest number in use by our names, 0 if none; the file `besides` (the live log) does not count."""
+    return max(
+        (n.number for n in names(log) if not n.foreign and not _is(log.parent / n.file, besides)),
+        default=0,
+    )
+
+
+def same_as_live(log: Path) -> list[Path]:
+    """Timeline names that are the live log itself: a replacement came no further than to link it."""
+    live = durable.status(log)
+    if live is None:
+        return []
+    return [log.parent / n.file for n in names(log) if not n.foreign and _is(log.parent / n.file, live.identity)]
+
+
+def peek(log: Path) -> LogState | None:
+    """The state of a log from its index alone, without checking or scanning; None if the index does not cover it."""
+    try:
+        there = durable.status(log)
+        if there is None or durable.status(index_path(log)) is None:
+            return None
+        base = durable.OpenFile(index_path(log))
+        if read_header(base, there.identity.inode) is None:
+            return None
+        store = EntryStore(base, (base.status().size - HEADER_SIZE) // ENTRY_SIZE)
+        state = store.state(store.count)
+        return state if state.length == there.size else None
+    except (OSError, IndexDamagedError):
+        return None
+
+
+class Timelines:
+    """The timelines of one log."""
+
+    def __init__(self, log: Path, notes: Notes) -> None:
+        self._log = log
+        self._notes = notes
+        self._known: dict[tuple[str, Identity, int], tuple[int, int]] = {}
+
+    def listed(self) -> list[Timeline]:
+        """All timelines, newest first."""
+        live = durable.status(self._log)
+        found = []
+        for name in names(self._log):
+            path = self._log.parent / name.file
+            there = durable.status(path)
+            if there is None or not durable.is_regular(path) or (live and there.identity == live.identity):
+                continue
+            messages, checkpoints = self._counts(path, there)
+            facts = self._notes.facts(name.timeline_id) or TimelineFacts()
+            found.append(Timeline(name.timeline_id, name.file, facts, there.size, messages, checkpoints))
+        return found
+
+    def path(self, timeline_id: str) -> Path:
+        """The file of a timeline.
+
+        Raises:
+            TimelineNotFoundError: There is none of that id.
+        """
+        live = durable.status(self._log)
+        for name in names(self._log):
+            path = self._log.parent / name.file
+            if name.timeline_id == timeline_id and not (live and _is(path, live.identity)):
+                return path
+        raise TimelineNotFoundError(f"no timeline {timeline_id!r:.80}", timelineId=timeline_id)
+
+    def reader(self, timeline_id: str) -> StoredLog:
+        """A reader of one timeline; never writes."""
+        path = self.path(timeline_id)
+        try:
+            return load(path, writable=False).log
+        except StorageFailureError:
+            raise
+        except OSError as error:
+            raise StorageFailureError.of(error, f"read the timeline {timeline_id}", path) from error
+
+    def remove(self, timeline_id: str) -> None:
+        """Delete a timeline and its index; its number is not used again."""
+        path = self.path(timeline_id)
+        self._notes.remember(rotation=highest_number(self._log))
+        try:
+            durable.remove_file(path)
+            durable.remove_file(index_path(path))
+            durable.sync_directory(path.parent)
+        except OSError as error:
+            raise StorageFailureError.of(error, f"remove the timeline {timeline_id}", path) from error
+
+    def _counts(self, path: Path, there: durable.FileStatus) -> tuple[int, int]:
+        key = (path.name, there.identity, there.size)
+        if key not in self._known:
+            try:
+                state = peek(path) or load(path, writable=False).log.state
+            except OSError:
+                return 0, 0
+            self._known[key] = (state.messages, state.checkpoints)
+        return self._known[key]
+
+
+def _is(path: Path, identity: Identity | None) -> bool:
+    there = durable.status(path)
+    return there is not None and there.identity == identity

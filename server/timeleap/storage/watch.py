@@ -1,0 +1,59 @@
+"""Watching a log for changes by others: its status is looked at ten times a second while anybody cares.
+
+Polling, because it sees the same on every platform and on network file systems, and costs a microsecond.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from timeleap.errors import TimeleapError
+
+PERIOD_SECONDS: Final = 0.1
+
+
+class Watch:
+    """Calls back when `look` says that something changed."""
+
+    def __init__(self, look: Callable[[], Awaitable[bool]]) -> None:
+        self._look = look
+        self._callbacks: dict[object, Callable[[], None]] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    def add(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call `callback` on the event loop after each change; returns what stops it."""
+        key = object()
+        self._callbacks[key] = callback
+        if self._task is None or self._task.done():
+            self._task = asyncio.get_running_loop().create_task(self._run())
+
+        def stop() -> None:
+            self._callbacks.pop(key, None)
+            if not self._callbacks:
+                self.close()
+
+        return stop
+
+    def close(self) -> None:
+        """Stop looking. Idempotent."""
+        task, self._task = self._task, None
+        self._callbacks.clear()
+        if task is not None and not task.get_loop().is_closed():
+            task.cancel()
+
+    def tell(self) -> None:
+        """Call everybody back."""
+        for callback in list(self._callbacks.values()):
+            callback()
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(PERIOD_SECONDS)
+            try:
+                changed = await self._look()
+            except (TimeleapError, OSError):
+                continue  # a log that cannot be read just now may be readable at the next look
+            if changed:
+                self.tell()

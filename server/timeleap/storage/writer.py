@@ -1,0 +1,268 @@
+"""The actor: everything that changes a log waits here, and takes effect one after the other.
+
+Appends that wait together are planned one on top of the other and written as one group: one write, one sync. If a
+group of several fails, each is tried alone, so that a record too big for the disk does not take its neighbours along.
+
+No task outlives the work: the queue is drained by a task that ends with it. So an engine is not tied to one event
+loop, and programs that never close one leave nothing behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol, TypeVar
+from zlib import crc32
+
+from timeleap import clock
+from timeleap.errors import StorageFailureError
+from timeleap.storage.engine import Appended, LogState, NewRecord
+from timeleap.storage.reader import StoredLog
+from timeleap.storage.record import batch_member
+from timeleap.storage.scan import entry_of
+
+T = TypeVar("T")
+Plan = Callable[[LogState], Sequence[NewRecord]]
+
+GROUP_LIMIT: Final = 1024
+GROUP_BYTES: Final = 16 << 20
+
+
+@dataclass(slots=True)
+class Group:
+    """Planned appends that are written together.
+
+    Attributes:
+        before: The state they build on.
+        after: The state when they are written.
+        data: What to write.
+        first_line: The line of the first of `entries`.
+        entries: The index entries of the new lines.
+        spans: By append: the states around its own records.
+    """
+
+    before: LogState
+    after: LogState
+    first_line: int
+    data: bytearray = field(default_factory=bytearray)
+    entries: bytearray = field(default_factory=bytearray)
+    spans: list[tuple[LogState, LogState]] = field(default_factory=list)
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to write."""
+        return self.after is self.before
+
+    def add(self, records: Sequence[NewRecord]) -> None:
+        """Add the records of one append."""
+        state = self.after
+        for record in records:
+            length = len(record.body) + 1
+            entry, state = entry_of(record, state, crc32(record.body), length, length - 1)
+            self.data += record.body
+            self.data += b"\n"
+            self.entries += entry
+        self.spans.append((self.after, state))
+        self.after = state
+
+
+def group_on(log: StoredLog) -> Group:
+    """An empty group on a log. If its last line has no line feed, the group begins with it: so nothing can be glued to
+    a record that came without one."""
+    if not log.open_ended:
+        return Group(log.state, log.state, log.state.lines)
+    last = log.store.entry(log.state.lines - 1)
+    record = NewRecord(b"", last.kind, last.role, last.value, last.flags)
+    entry, state = entry_of(record, log.store.state(last.line), last.crc, last.length + 1, last.length)
+    return Group(state, state, last.line, bytearray(b"\n"), bytearray(entry))
+
+
+class Medium(Protocol):
+    """What a writer writes to."""
+
+    async def enter(self) -> None:
+        """Make ready for a write; what it raises goes to all who wait for it."""
+        ...
+
+    async def leave(self) -> None:
+        """The write is over."""
+        ...
+
+    def group(self) -> Group:
+        """An empty group on the present state."""
+        ...
+
+    async def commit(self, group: Group) -> list[Appended]:
+        """Write a group, as durable as was asked for, and make its state the present one; or change nothing.
+
+        Raises:
+            ExternallyModifiedError, StorageFailureError: Nothing was written.
+        """
+        ...
+
+
+@dataclass(slots=True)
+class _Append:
+    plan: Plan
+    mark: bool
+    future: asyncio.Future[Appended]
+    taken: bool = False
+
+
+@dataclass(slots=True)
+class _Job:
+    work: Callable[[], Awaitable[Any]]
+    future: asyncio.Future[Any]
+    taken: bool = False
+
+
+class Writer:
+    """The queue of one log."""
+
+    def __init__(self, medium: Medium) -> None:
+        self._medium = medium
+        self._waiting: deque[_Append | _Job] = deque()
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def busy(self) -> bool:
+        """Whether anything is waiting or being done."""
+        return self._task is not None
+
+    async def append(self, plan: Plan, *, mark: bool) -> Appended:
+        """Append at its turn. Cancelled while it waits it does nothing; later it is finished, and its result returned."""
+        step = _Append(plan, mark, asyncio.get_running_loop().create_future())
+        result: Appended = await self._submit(step)
+        return result
+
+    async def run(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Do `work` alone at its turn. Cancelled while it waits it is not started; later it is finished."""
+        step = _Job(work, asyncio.get_running_loop().create_future())
+        result: T = await self._submit(step)
+        return result
+
+    async def finished(self) -> None:
+        """Return when everything accepted so far is done."""
+        while (task := self._task) is not None:
+            await asyncio.wait([task])
+
+    async def _submit(self, step: _Append | _Job) -> Any:
+        self._waiting.append(step)
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._drain())
+        return await outcome(step.future, lambda: step.taken)
+
+    async def _drain(self) -> None:
+        try:
+            while self._waiting:
+                step = self._waiting.popleft()
+                if isinstance(step, _Append):
+                    steps = [step]
+                    while self._waiting and len(steps) < GROUP_LIMIT and isinstance(self._waiting[0], _Append):
+                        follower = self._waiting.popleft()
+                        assert isinstance(follower, _Append)
+                        steps.append(follower)
+                    await self._append_group(steps)
+                else:
+                    await self._do(step)
+        finally:
+            self._task = None
+
+    async def _append_group(self, steps: list[_Append]) -> None:
+        steps = [step for step in steps if not step.future.done()]
+        if not steps:
+            return
+        try:
+            await self._medium.enter()
+        except Exception as error:
+            for step in steps:
+                _fail(step.future, error)
+            return
+        try:
+            await self._commit([step for step in steps if not step.future.done()])
+        finally:
+            await self._medium.leave()
+
+    async def _commit(self, steps: list[_Append]) -> None:
+        group = self._medium.group()
+        planned = self._plan(steps, group)
+        if not planned:
+            return
+        try:
+            results = await self._medium.commit(group)
+        except StorageFailureError as error:
+            if len(planned) == 1:
+                _fail(planned[0].future, error)
+                return
+            for step in planned:
+                await self._commit([step])
+        except Exception as error:
+            for step in planned:
+                _fail(step.future, error)
+        else:
+            for step, result in zip(planned, results, strict=True):
+                step.future.set_result(result)
+
+    def _plan(self, steps: list[_Append], group: Group) -> list[_Append]:
+        """Add the appends to the group, those that do not fit go back into the queue; returns those that were added."""
+        planned: list[_Append] = []
+        for at, step in enumerate(steps):
+            if len(group.data) >= GROUP_BYTES:
+                self._waiting.extendleft(reversed(steps[at:]))
+                break
+            step.taken = True
+            try:
+                group.add(marked(step.plan(group.after), mark=step.mark))
+            except Exception as error:
+                _fail(step.future, error)
+            else:
+                planned.append(step)
+        return planned
+
+    async def _do(self, job: _Job) -> None:
+        if job.future.done():
+            return
+        try:
+            await self._medium.enter()
+        except Exception as error:
+            _fail(job.future, error)
+            return
+        job.taken = True
+        try:
+            job.future.set_result(await job.work())
+        except asyncio.CancelledError:
+            job.future.cancel()
+            raise
+        except Exception as error:
+            _fail(job.future, error)
+        finally:
+            await self._medium.leave()
+
+
+def marked(records: Sequence[NewRecord], *, mark: bool) -> Sequence[NewRecord]:
+    """The records of one append; several are marked as one batch."""
+    if len(records) < 2 or not mark:
+        return records
+    batch_id = clock.new_uid(12)
+    return [batch_member(record, batch_id, at, len(records)) for at, record in enumerate(records)]
+
+
+async def outcome(future: asyncio.Future[T], taken: Callable[[], bool]) -> T:
+    """Wait for a future whose work must not be torn by a cancellation: one that comes before it is taken stops it, a
+    later one is put aside and the result returned."""
+    while True:
+        try:
+            return await asyncio.shield(future)
+        except asyncio.CancelledError:
+            if future.cancelled():
+                raise
+            if not taken():
+                future.cancel()
+                raise
+
+
+def _fail(future: asyncio.Future[Any], error: Exception) -> None:
+    if not future.done():
+        future.set_exception(error)
