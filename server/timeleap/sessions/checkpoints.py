@@ -102,7 +102,9 @@ def has_uid(reader: LogReader, checkpoint_uid: str) -> bool:
 
 def preview_of(message: Mapping[str, Any]) -> str | None:
     """The first 120 characters of a message's text; None without text."""
-    return "".join(texts(message))[:PREVIEW_CHARACTERS] or None
+    text = "".join(texts(message))[:PREVIEW_CHARACTERS]
+    # A log of the original can hold half of a surrogate pair, which no reply can carry.
+    return text.encode("utf-8", "replace").decode("utf-8") or None
 
 
 def _line_of_uid(reader: LogReader, uid: str) -> int | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from timeleap import clock
 from timeleap.errors import StorageFailureError
@@ -106,3 +106,14 @@ def move_aside(path: Path) -> Path:
     except OSError as error:
         raise StorageFailureError.of(error, f"move the damaged {path.name} aside", path) from error
     return aside
+
+
+def is_text(value: object) -> TypeGuard[str]:
+    """Whether `value` is a text that every JSON parser takes (JSON can escape half of a surrogate pair)."""
+    if not isinstance(value, str):
+        return False
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -154,9 +154,10 @@ class Meta:
         known = self._object("timelines").get(timeline_id)
         if not isinstance(known, dict):
             return None
-        reason, extra = known.get("reason"), known.get("extra")
+        reason: TimelineReason = known["reason"] if known.get("reason") in REASONS else "unknown"
+        extra = known.get("extra")
         return TimelineFacts(
-            reason=reason if reason in REASONS else "unknown",
+            reason=reason,
             created_at=str(known.get("createdAt", "")),
             extra=extra if isinstance(extra, dict) else {},
         )
@@ -240,7 +241,7 @@ class Meta:
 
     def _text(self, name: str) -> str | None:
         value = self.get(name)
-        return value if isinstance(value, str) else None
+        return value if files.is_text(value) else None
 
     def _object(self, name: str) -> dict[str, Any]:
         value = self.get(name)

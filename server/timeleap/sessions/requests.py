@@ -15,7 +15,7 @@ what did happen, and a crash between the two leaves a line twice, which does no 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,95 +37,97 @@ class Known:
     Attributes:
         fingerprint: As in `Guard`.
         method: The last part of the method's name.
-        result: What it was answered with; its head is that of then.
-        line: The record that carries the id; -1 where none does.
+        result: What it was answered with, its head that of then; None where it is to be made of the record at `line`.
+        line: The record that carries the id.
     """
 
     fingerprint: str
     method: str
-    result: Mapping[str, Any]
+    result: Mapping[str, Any] | None = None
     line: int = -1
 
 
-class Repeated(Exception):
-    """A request id that is known; `known` is None while its first request is still on its way."""
+class RepeatedError(Exception):
+    """A request id that is known; `known` is None while its `first` request is still on its way."""
 
-    def __init__(self, request_id: str, known: Known | None, first: asyncio.Future[None] | None) -> None:
-        super().__init__(request_id)
+    def __init__(self, known: Known | None, first: asyncio.Future[None] | None = None) -> None:
+        super().__init__("the request was made before")
         self.known = known
         self.first = first
 
 
 class RequestTable:
-    """The ids of one session, newest last.
+    """The last 1 000 ids of one session, and those on their way to the disk.
 
-    Filled by its session: `add` for what the log and the journal hold, `read_file` for `requests.jsonl`.
+    Args:
+        load: Finds what is known, oldest first; called at the first request that carries an id.
     """
 
-    def __init__(self) -> None:
-        self._known: dict[str, Known] = {}
-        self._under_way: dict[str, tuple[str, asyncio.Future[None]]] = {}
+    def __init__(self, load: Callable[[], Iterable[tuple[str, Known]]]) -> None:
+        self._load = load
+        self._known: dict[str, Known] | None = None
+        self._under_way: dict[str, tuple[Guard, asyncio.Future[None]]] = {}
 
-    def check(self, guard: Guard, head: str) -> None:
-        """Let a request pass that is new and made on the present head.
+    def forget(self) -> None:
+        """Load again before the next use: a rewrite moves the records that carry ids."""
+        self._known = None
+
+    def admit(self, guard: Guard, head: str) -> None:
+        """Let a request pass that is new and made on the present head. Call again if its turn comes a second time.
 
         Args:
             guard: The request's circumstances.
             head: The head at its turn.
 
         Raises:
-            Repeated: The id is known (asked first: a repeat of what moved the head must not conflict with itself).
+            RepeatedError: The id is known (asked first: a repeat of what moved the head must not conflict with itself).
             InvalidInputError: The id is known for another request.
             HeadConflictError: The head is not the expected one.
         """
-        request_id = guard.request_id
-        if request_id is not None:
-            known = self._known.get(request_id)
-            if known is not None:
-                _same(guard, known.fingerprint)
-                raise Repeated(request_id, known, None)
-            if request_id in self._under_way:
-                fingerprint, first = self._under_way[request_id]
-                _same(guard, fingerprint)
-                raise Repeated(request_id, None, first)
+        if guard.request_id is not None:
+            self._check_id(guard, guard.request_id)
         if guard.expected_head is not None and guard.expected_head != head:
             raise HeadConflictError(
-                f"the log has changed: its head is {head}, not {guard.expected_head}; look at it and try again",
+                f"the log has changed: its head is {head}, not {guard.expected_head[:80]}; look at it and try again",
                 head=head,
             )
 
     def begin(self, guard: Guard) -> None:
-        """The request has passed and is on its way to the disk."""
-        if guard.request_id is not None:
-            first = asyncio.get_running_loop().create_future()
-            self._under_way[guard.request_id] = (guard.fingerprint, first)
+        """The request has passed all checks and is on its way to the disk."""
+        if guard.request_id is not None and guard.request_id not in self._under_way:
+            first: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._under_way[guard.request_id] = (guard, first)
 
-    def finish(self, guard: Guard, result: Mapping[str, Any], line: int = -1) -> None:
+    def finish(self, guard: Guard, result: Mapping[str, Any]) -> None:
         """The request is done."""
         if guard.request_id is not None:
-            self.add(guard.request_id, Known(guard.fingerprint, short(guard.method), result, line))
+            if self._known is not None:
+                _add(self._known, guard.request_id, Known(guard.fingerprint, short(guard.method), result))
             self.abandon(guard)
 
     def abandon(self, guard: Guard) -> None:
         """The request is not on its way any more; whoever waited for it looks again."""
         if guard.request_id is not None:
-            _, first = self._under_way.pop(guard.request_id, ("", None))
-            if first is not None and not first.done():
-                first.set_result(None)
+            begun = self._under_way.get(guard.request_id)
+            if begun is not None and begun[0] is guard:
+                del self._under_way[guard.request_id]
+                begun[1].set_result(None)
 
-    def add(self, request_id: str, known: Known) -> None:
-        """Remember a request as the newest; the oldest beyond 1 000 are forgotten."""
-        self._known.pop(request_id, None)
-        self._known[request_id] = known
-        while len(self._known) > REMEMBERED:
-            del self._known[next(iter(self._known))]
-
-    def leaving(self, keep_lines: int) -> list[dict[str, Any]]:
-        """Journal lines for the ids whose records stand at `keep_lines` or later."""
-        return [encode(name, known) for name, known in self._known.items() if known.line >= keep_lines]
-
-    def __contains__(self, request_id: str) -> bool:
-        return request_id in self._known
+    def _check_id(self, guard: Guard, request_id: str) -> None:
+        if self._known is None:
+            self._known = {}
+            for name, one in self._load():
+                _add(self._known, name, one)
+        begun = self._under_way.get(request_id)
+        if begun is not None and begun[0] is guard:
+            return
+        if begun is not None:
+            _same(guard, begun[0].fingerprint)
+            raise RepeatedError(None, begun[1])
+        known = self._known.get(request_id)
+        if known is not None:
+            _same(guard, known.fingerprint)
+            raise RepeatedError(known)
 
 
 class RequestFile:
@@ -163,7 +165,7 @@ class RequestFile:
 
 def encode(request_id: str, known: Known) -> dict[str, Any]:
     """A request as the journal and the file keep it."""
-    return {"r": request_id, "h": known.fingerprint, "m": known.method, "v": dict(known.result)}
+    return {"r": request_id, "h": known.fingerprint, "m": known.method, "v": dict(known.result or {})}
 
 
 def decode(documents: Iterable[Any]) -> Iterator[tuple[str, Known]]:
@@ -179,6 +181,14 @@ def decode(documents: Iterable[Any]) -> Iterator[tuple[str, Known]]:
 def short(method: str) -> str:
     """The last part of a method's wire name: what records carry."""
     return method.rpartition("/")[2]
+
+
+def _add(table: dict[str, Known], request_id: str, known: Known) -> None:
+    """Remember a request as the newest; the oldest beyond 1 000 are forgotten."""
+    table.pop(request_id, None)
+    table[request_id] = known
+    if len(table) > REMEMBERED:
+        del table[next(iter(table))]
 
 
 def _same(guard: Guard, fingerprint: str) -> None:

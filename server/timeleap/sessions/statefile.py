@@ -109,7 +109,7 @@ class _Reading:
             isinstance(yolo, bool)
             and isinstance(afk, bool)
             and isinstance(actions, list)
-            and all(isinstance(action, str) for action in actions)
+            and all(files.is_text(action) for action in actions)
         )
         if not sound:
             self._refuse("approval")
@@ -118,7 +118,7 @@ class _Reading:
             yolo=yolo,
             afk=afk,
             actions=tuple(sorted(set(actions))),
-            title=self._take("custom_title", None, lambda value: value is None or isinstance(value, str)),
+            title=self._take("custom_title", None, lambda value: value is None or files.is_text(value)),
             archived=self._take("archived", False, lambda value: isinstance(value, bool)),
             archived_at=self._take("archived_at", None, _is_time),
             subagents=self._subagents(),
@@ -155,7 +155,7 @@ def parse_subagents(many: list[Any], prompt_key: str) -> tuple[Subagent, ...]:
     found: dict[str, Subagent] = {}
     for one in many:
         name, prompt = (one.get("name"), one.get(prompt_key)) if isinstance(one, dict) else (None, None)
-        if isinstance(name, str) and isinstance(prompt, str):
+        if files.is_text(name) and files.is_text(prompt):
             found[name] = Subagent(name, prompt)
     return tuple(found.values())
 

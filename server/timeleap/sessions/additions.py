@@ -1,0 +1,137 @@
+"""What is appended, worked out on the state it will follow: records, and what to say when they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from timeleap.errors import InvalidInputError
+from timeleap.sessions import events
+from timeleap.sessions.checkpoints import new_checkpoint, preview_of
+from timeleap.sessions.names import first_words
+from timeleap.sessions.outcomes import (
+    AppendOutcome,
+    Cause,
+    Checkpoint,
+    CheckpointOutcome,
+    HeadOutcome,
+    UsageOutcome,
+)
+from timeleap.sessions.summary import state_after
+from timeleap.storage.engine import Appended, LogState, NewRecord, Role
+from timeleap.storage.record import message_record, system_prompt_record, usage_record
+
+Outcome = AppendOutcome | CheckpointOutcome | UsageOutcome | HeadOutcome
+Marks = Mapping[str, str]
+"""Members of `_tl` for the request that asks; empty where it carries no id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Addition:
+    """Records to append.
+
+    Attributes:
+        records: In order; the first carries the request's marks.
+        outcome: Made of what the engine did.
+        made: The checkpoints among the records.
+        told: What listeners are told after the checkpoints.
+    """
+
+    records: Sequence[NewRecord]
+    outcome: Callable[[Appended], Outcome]
+    made: Sequence[Checkpoint]
+    told: Callable[[Appended, Cause], list[events.Event]]
+
+    def events(self, appended: Appended, cause: Cause) -> list[events.Event]:
+        """What listeners are told, in order."""
+        created: list[events.Event] = [
+            events.CheckpointCreated(head=appended.head, cause=cause, checkpoint=one) for one in self.made
+        ]
+        return created + self.told(appended, cause)
+
+
+def messages(state: LogState, many: Sequence[Mapping[str, Any]], marks: Marks, auto_checkpoint: bool) -> Addition:
+    """Messages; with `auto_checkpoint` each that starts a turn has a checkpoint before it.
+
+    Raises:
+        InvalidInputError: One of them is none.
+    """
+    if not many:
+        raise InvalidInputError("there is no message to append")
+    if not auto_checkpoint:
+        records = [message_record(one, marks if at == 0 else None) for at, one in enumerate(many)]
+        return Addition(records, _appended, (), _messages_told)
+    return _turns(state, many, marks)
+
+
+def usage(state: LogState, token_count: int, marks: Marks) -> Addition:
+    """A token count.
+
+    Raises:
+        InvalidInputError: It is negative, or beyond 64 bits.
+    """
+    if token_count < 0:
+        raise InvalidInputError(f"a token count is a whole number from 0, not {token_count}")
+    return Addition(
+        [usage_record(token_count, marks)],
+        lambda done: UsageOutcome(done.head, token_count),
+        (),
+        lambda done, cause: [events.TokenCountUpdated(head=done.head, cause=cause, token_count=token_count)],
+    )
+
+
+def system_prompt(state: LogState, text: str, marks: Marks) -> Addition:
+    """A system prompt: the first record of an empty log, else one more; the last one of a log is in force."""
+    return Addition(
+        [system_prompt_record(text, marks)],
+        lambda done: HeadOutcome(done.head),
+        (),
+        lambda done, cause: [events.SystemPromptSet(head=done.head, cause=cause)],
+    )
+
+
+def checkpoint(state: LogState, label: str | None, add_user_message: bool, marks: Marks) -> Addition:
+    """A checkpoint and, if asked for, the user message that tells the model of it."""
+    number = state.next_checkpoint_id
+    note = {"role": "user", "content": f"<system>CHECKPOINT {number}</system>"} if add_user_message else None
+    record, made = new_checkpoint(state, number, label, preview_of(note) if note else None, marks)
+    return Addition(
+        [record, message_record(note)] if note else [record],
+        lambda done: CheckpointOutcome(done.head, made),
+        [made],
+        _messages_told if note else lambda done, cause: [],
+    )
+
+
+def _turns(state: LogState, many: Sequence[Mapping[str, Any]], marks: Marks) -> Addition:
+    records: list[NewRecord] = []
+    made: list[Checkpoint] = []
+    for message in many:
+        first_marks = None if records else marks
+        if message.get("role") == "user" and state.last_role is not Role.USER:
+            record, one = new_checkpoint(
+                state, state.next_checkpoint_id, first_words(message), preview_of(message), first_marks or {}
+            )
+            added = [record, message_record(message)]
+            made.append(one)
+        else:
+            added = [message_record(message, first_marks)]
+        records += added
+        state = state_after(state, added)
+    return Addition(records, _appended, made, _messages_told)
+
+
+def _appended(done: Appended) -> AppendOutcome:
+    return AppendOutcome(
+        head=done.head,
+        first_index=done.before.messages,
+        count=done.after.messages - done.before.messages,
+        message_count=done.after.messages,
+        token_count_with_pending=done.after.token_count_with_pending,
+    )
+
+
+def _messages_told(done: Appended, cause: Cause) -> list[events.Event]:
+    count = done.after.messages - done.before.messages
+    return [events.MessagesAppended(head=done.head, cause=cause, first_index=done.before.messages, count=count)]

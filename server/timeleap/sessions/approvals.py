@@ -1,0 +1,193 @@
+"""What runs without asking: what is believed of it, and how it is changed (G9)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from timeleap import clock
+from timeleap.errors import StorageFailureError
+from timeleap.failpoints import failpoint
+from timeleap.sessions.audit import Audit
+from timeleap.sessions.meta import Meta, seal_members
+from timeleap.sessions.outcomes import Approval, Cause
+from timeleap.sessions.seal import KeyRing, Seal, Sealed
+from timeleap.sessions.statefile import StateFile, StateValues, approval_members
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is believed of the approvals in a file.
+
+    Attributes:
+        approval: In force; off where the file cannot be believed.
+        seal: The seal that covers it.
+        disbelieved: Why something the file switches on is off, in words.
+    """
+
+    approval: Approval
+    seal: Seal | None = None
+    disbelieved: str | None = None
+
+
+def judge(
+    values: StateValues, identity: tuple[str, str], seals: Sequence[Seal], key: bytes | None, highest: int
+) -> Verdict:
+    """Decide what counts of what `state.json` says.
+
+    Args:
+        values: What it says.
+        identity: The session's uid and id.
+        seals: Those in `timeleap.json`.
+        key: The user's key, if there is one.
+        highest: The highest revision of the session that is noted beside the key.
+    """
+    sealed = Sealed(*identity, values.yolo, values.afk, values.actions)
+    says_on = values.yolo or values.afk or bool(values.actions)
+    if not seals:
+        return Verdict(Approval(), None, "they carry no seal" if says_on else None)
+    if key is None:
+        return Verdict(Approval(), None, "there is no key to check their seal with" if says_on else None)
+    matching = [one for one in seals if one.covers(sealed, key)]
+    if not matching:
+        return Verdict(Approval(), None, "they are not what was sealed" if says_on else None)
+    seal = max(matching, key=lambda one: one.revision)
+    if seal.revision not in (highest, highest + 1):
+        return Verdict(Approval(), None, "they are from an earlier time" if says_on else None)
+    approval = Approval(values.yolo, values.afk, values.actions, True, seal.changed_at, seal.changed_by)
+    return Verdict(approval, seal)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Approvals that are to be in force, and the difference as the audit is to show it."""
+
+    yolo: bool
+    actions: tuple[str, ...]
+    field: str
+    old: Any
+    new: Any
+
+
+def with_yolo(before: Approval, yolo: bool) -> Wanted:
+    """Everything runs without asking, or not."""
+    return Wanted(yolo, before.actions, "yolo", before.yolo, yolo)
+
+
+def with_action(before: Approval, action: str, enabled: bool) -> Wanted:
+    """One action runs without asking, or not."""
+    rest = {one for one in before.actions if one != action}
+    actions = tuple(sorted({*rest, action} if enabled else rest))
+    return Wanted(before.yolo, actions, f"autoApprove:{action}", action in before.actions, enabled)
+
+
+class Approvals:
+    """The approvals of one open session.
+
+    Args:
+        session_id: The session's id.
+        meta: Where the seals are.
+        state: Where the approvals are.
+        keys: The user's key.
+        trusted: Whether the session lies in the store; one opened by path starts with everything off.
+    """
+
+    def __init__(self, session_id: str, meta: Meta, state: StateFile, keys: KeyRing, trusted: bool) -> None:
+        self._session_id = session_id
+        self._meta = meta
+        self._state = state
+        self._keys = keys
+        self._audit = Audit(meta.path.parent)
+        self._trusted = trusted
+        self._verdict = Verdict(Approval())
+
+    @property
+    def current(self) -> Approval:
+        """What is in force."""
+        return self._verdict.approval
+
+    @property
+    def warnings(self) -> list[dict[str, Any]]:
+        """What a user should know about them."""
+        why = self._verdict.disbelieved
+        if why is None:
+            return []
+        return [{"kind": "approvalSealBroken", "message": f"approvals in state.json are off, because {why}"}]
+
+    def load(self, values: StateValues) -> None:
+        """Judge what the file says now."""
+        if self._trusted:
+            # Without a seal there is nothing to check: the key, and the platform's directories, are not looked for.
+            seals = self._meta.seals
+            key = self._keys.key() if seals else None
+            highest = self._keys.highest(self._meta.uid) if key else 0
+            self._verdict = judge(values, (self._meta.uid, self._session_id), seals, key, highest)
+        else:
+            says_on = values.yolo or values.afk or bool(values.actions)
+            why = "a session that is opened by its path starts with them off" if says_on else None
+            self._verdict = Verdict(Approval(), None, why)
+
+    def change(self, wanted: Wanted, cause: Cause) -> None:
+        """Put other approvals in force, durably, and note who asked for it.
+
+        Args:
+            wanted: What is to be in force.
+            cause: Who asked.
+
+        Raises:
+            StorageFailureError: Nothing was changed. Switching on needs a usable key, switching off does not.
+        """
+        before = self.current
+        after = Approval(wanted.yolo, before.afk, wanted.actions)
+        known = [seal.revision for seal in self._meta.seals]
+        revision = max([self._keys.highest(self._meta.uid), *known]) + 1
+        key = self._key_for(after, revision)
+        self._audit.record(cause, wanted.field, wanted.old, wanted.new)
+        failpoint("approvals.after_audit")
+        try:
+            self._write(after, self._next_seal(after, revision, key, cause))
+        except BaseException:
+            self._undo(before, cause, wanted)
+            raise
+
+    def _key_for(self, after: Approval, revision: int) -> bytes | None:
+        """The key to seal with; for switching off it may be missing."""
+        try:
+            key = self._keys.require()
+            self._keys.raise_to(self._meta.uid, revision - 1)  # shows that the revision can be noted, before all else
+        except StorageFailureError:
+            if after.anything_on:
+                raise
+            return self._keys.key()
+        return key
+
+    def _next_seal(self, after: Approval, revision: int, key: bytes | None, cause: Cause) -> Seal | None:
+        if key is None:
+            return None
+        sealed = Sealed(self._meta.uid, self._session_id, after.yolo, after.afk, after.actions)
+        return Seal(revision, sealed.mac(key, revision), clock.now_iso(), cause.client)
+
+    def _write(self, after: Approval, seal: Seal | None) -> None:
+        seals = [one for one in (self._verdict.seal, seal) if one is not None]
+        self._meta.write({"seals": [seal_members(one) for one in seals] or None})
+        failpoint("approvals.after_seal")
+        self._state.write({"approval": approval_members(after.yolo, after.afk, after.actions)})
+        failpoint("approvals.after_state")
+        if seal is not None:
+            try:
+                self._keys.raise_to(self._meta.uid, seal.revision)
+            except StorageFailureError:
+                if after.anything_on:
+                    raise
+        failpoint("approvals.after_revision")
+        by = (seal.changed_at, seal.changed_by) if seal is not None else (clock.now_iso(), None)
+        self._verdict = Verdict(Approval(after.yolo, after.afk, after.actions, seal is not None, *by), seal)
+
+    def _undo(self, before: Approval, cause: Cause, wanted: Wanted) -> None:
+        """The change failed: as far as the disk still lets us, leave no trace of it that could come into force."""
+        try:
+            self._state.write({"approval": approval_members(before.yolo, before.afk, before.actions)})
+            self._audit.record(cause, wanted.field, wanted.new, wanted.old)
+        except OSError:
+            return

@@ -1,0 +1,286 @@
+"""What belongs to a session beside its log: title, archive flag, sub-agents, pending D-Mail, approvals, request ids.
+
+A change is worked out first, as a value; then carried out: `state.json`, then, in one write, `timeleap.json` with the
+request that asked for it; then it counts here. A crash in between leaves a change that was not acknowledged and can be
+made again; what could not be made again (a D-Mail) stands in `timeleap.json` alone.
+Blocking; called in a thread at the session's turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from timeleap import clock
+from timeleap.errors import (
+    CorruptedError,
+    DMailPendingError,
+    NoPendingDMailError,
+    StorageFailureError,
+    TimelineNotFoundError,
+)
+from timeleap.failpoints import failpoint
+from timeleap.sessions import meta as metafile
+from timeleap.sessions.approvals import Approvals, Wanted
+from timeleap.sessions.checkpoints import has_uid
+from timeleap.sessions.meta import Meta
+from timeleap.sessions.outcomes import Approval, AutoCheckpoint, Cause, PendingDMail, Subagent
+from timeleap.sessions.requests import Known, RequestFile, decode
+from timeleap.sessions.statefile import StateFile, StateValues, subagent_members
+from timeleap.storage.engine import LogEngine, Timeline, TimelineFacts
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """The state beside the log, as it counts now."""
+
+    title: str | None = None
+    archived: bool = False
+    subagents: tuple[Subagent, ...] = ()
+    pending_dmail: PendingDMail | None = None
+    auto_checkpoint: AutoCheckpoint = "off"
+    approval: Approval = field(default_factory=Approval)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change of state that is to be carried out.
+
+    Attributes:
+        facts: The state after it.
+        state: Members of `state.json` it changes.
+        meta: Members of `timeleap.json` it changes.
+    """
+
+    facts: Facts
+    state: Json = field(default_factory=dict)
+    meta: Json = field(default_factory=dict)
+
+
+class Desk:
+    """The state beside one session's log.
+
+    Attributes:
+        facts: The state as it counts now.
+        warnings: What is wrong with the files.
+    """
+
+    def __init__(self, path: Path, log: LogEngine, meta: Meta, approvals: Approvals) -> None:
+        self.facts = Facts()
+        self._log = log
+        self._meta = meta
+        self._state = StateFile(path)
+        self._approvals = approvals
+        self._file = RequestFile(path)
+        self._problems: list[Json] = []
+
+    @property
+    def warnings(self) -> list[Json]:
+        """What a user should know about the files."""
+        return [*self._meta.warnings, *self._problems, *self._approvals.warnings]
+
+    def load(self) -> None:
+        """Take over what the files say now. A D-Mail whose checkpoint is gone from the log is gone too."""
+        values = self._state.read()
+        self._approvals.load(values)
+        pending = self._meta.pending_dmail
+        if pending is not None and not has_uid(self._log, pending.checkpoint_uid):
+            pending = None
+        self.facts = Facts(
+            title=values.title,
+            archived=values.archived,
+            subagents=self._subagents(values),
+            pending_dmail=pending,
+            auto_checkpoint=self._meta.auto_checkpoint,
+            approval=self._approvals.current,
+        )
+        self._problems = []
+        if values.problem is not None:
+            text = f"{values.problem}; the rest of it counts, and the next save keeps the damaged file"
+            self._problems.append({"kind": "stateDamaged", "message": text, "file": self._state.path.name})
+
+    def carry_out(self, change: Change, request: Json | None) -> None:
+        """Make a change durable, then let it count.
+
+        Args:
+            change: The change.
+            request: The journal line of the request that asked for it.
+
+        Raises:
+            StorageFailureError: It did not succeed; what counts is what is on disk.
+        """
+        try:
+            if change.state:
+                self._report_moved(self._state.write(change.state))
+                failpoint("state.after_state")
+            self.note(change.meta, [request] if request else [])
+            failpoint("state.after_meta")
+        except BaseException:
+            self.load()
+            raise
+        self.facts = change.facts
+
+    def change_approvals(self, wanted: Wanted, cause: Cause) -> None:
+        """Put other approvals in force (see `Approvals.change`)."""
+        try:
+            self._approvals.change(wanted, cause)
+        except BaseException:
+            self.load()
+            raise
+        self.facts = replace(self.facts, approval=self._approvals.current)
+
+    def drop_stale_dmail(self) -> bool:
+        """Forget the pending D-Mail if its checkpoint is not in the log any more; says whether it was so."""
+        pending = self.facts.pending_dmail
+        if pending is None or has_uid(self._log, pending.checkpoint_uid):
+            return False
+        self.facts = replace(self.facts, pending_dmail=None)
+        self._meta.write({"pendingDMail": None})
+        return True
+
+    def remove_timelines(self, going: Sequence[Timeline]) -> str:
+        """Delete timelines for good and forget what is remembered about them; says in words what was done."""
+        if not going:
+            return ""
+        for one in going:
+            self._log.remove_timeline(one.timeline_id)
+        self._meta.write({"timelines": self._meta.without_facts([one.timeline_id for one in going])})
+        names = ", ".join(one.timeline_id for one in going[:10])
+        size = sum(one.bytes for one in going)
+        return f"{len(going)} old timelines ({size} bytes) were removed to stay within the limits: {names}"
+
+    def note(self, members: Json, requests: list[Json], timeline: tuple[str, TimelineFacts] | None = None) -> None:
+        """Write members of `timeleap.json` together with the requests that the same step makes true.
+
+        Args:
+            members: What to change.
+            requests: Journal lines.
+            timeline: The timeline that makes them true, and what is to be remembered about it.
+        """
+        if not requests and timeline is None:
+            if members:
+                self._meta.write(members)
+            return
+        self._empty_journal()
+        journal: Json = {"requests": requests}
+        if timeline is not None:
+            timeline_id, facts = timeline
+            members = {**members, "timelines": self._meta.with_facts(timeline_id, facts)}
+            journal["timelineId"] = timeline_id
+        self._meta.write({**members, "journal": journal if requests else None})
+
+    def requests(self) -> Iterator[tuple[str, Known]]:
+        """The requests that are known from files, oldest first."""
+        made_by = self._meta.get("createdBy")
+        if isinstance(made_by, dict):
+            yield from decode([{"v": {}, **made_by}])
+        yield from self._file.read()
+        yield from decode(self._true_journal())
+
+    def settle(self) -> None:
+        """At open by the owner: finish what a crash cut short.
+
+        What the journal says and is not true is forgotten, before another timeline gets that name; so is a D-Mail whose
+        checkpoint is gone, before a restore brings that back.
+        """
+        changes: Json = {}
+        if self._meta.get("journal") is not None and not self._true_journal():
+            changes["journal"] = None
+        if self._meta.get("pendingDMail") is not None and self.facts.pending_dmail is None:
+            changes["pendingDMail"] = None
+        if changes:
+            self._meta.write(changes)
+
+    def _true_journal(self) -> list[Any]:
+        """The journal's lines, if the step they belong to was done."""
+        journal = self._meta.get("journal")
+        if not isinstance(journal, dict) or not isinstance(journal.get("requests"), list):
+            return []
+        timeline_id = journal.get("timelineId")
+        if timeline_id is not None and not self._exists(str(timeline_id)):
+            return []
+        return [one for one in journal["requests"] if isinstance(one, dict)]
+
+    def _exists(self, timeline_id: str) -> bool:
+        try:
+            self._log.timeline(timeline_id)
+        except TimelineNotFoundError:
+            return False
+        except (CorruptedError, StorageFailureError):
+            return True  # it is there, whatever is wrong with it
+        return True
+
+    def _empty_journal(self) -> None:
+        """Move what the journal says to `requests.jsonl`."""
+        lines = self._true_journal()
+        if lines:
+            self._file.append(lines)
+            failpoint("requests.after_append")
+
+    def _subagents(self, values: StateValues) -> tuple[Subagent, ...]:
+        """Those in `state.json`, which older releases of the original change; newer ones drop them from it."""
+        if values.subagents is not None:
+            return values.subagents
+        return self._meta.subagents or ()
+
+    def _report_moved(self, aside: Path | None) -> None:
+        if aside is not None:
+            self._problems = [
+                {
+                    "kind": "stateDamaged",
+                    "message": f"{self._state.path.name} was damaged; it is kept as {aside.name}",
+                    "file": aside.name,
+                }
+            ]
+
+
+def titled(facts: Facts, title: str) -> Change:
+    """Another title. The original would otherwise replace it by one of its own making."""
+    return Change(replace(facts, title=title), state={"custom_title": title, "title_generated": True})
+
+
+def archived(facts: Facts, flag: bool) -> Change:
+    """Into the archive, or out of it. A session taken out is not to be archived again by itself."""
+    state: Json = {"archived": flag, "archived_at": clock.now() if flag else None, "auto_archive_exempt": not flag}
+    return Change(replace(facts, archived=flag), state=state)
+
+
+def with_subagents(facts: Facts, subagents: Iterable[Subagent]) -> Change:
+    """Other sub-agents."""
+    many = tuple(subagents)
+    return Change(
+        replace(facts, subagents=many),
+        state={"dynamic_subagents": subagent_members(many)},
+        meta={"subagents": metafile.subagent_members(many)},
+    )
+
+
+def with_auto_checkpoint(facts: Facts, setting: AutoCheckpoint) -> Change:
+    """Checkpoints before turns, or not."""
+    return Change(replace(facts, auto_checkpoint=setting), meta={"autoCheckpoint": setting})
+
+
+def with_dmail(facts: Facts, dmail: PendingDMail) -> Change:
+    """A D-Mail waits.
+
+    Raises:
+        DMailPendingError: One waits already.
+    """
+    if facts.pending_dmail is not None:
+        raise DMailPendingError("a D-Mail is pending already; deliver or cancel it first")
+    return Change(replace(facts, pending_dmail=dmail), meta={"pendingDMail": metafile.dmail_members(dmail)})
+
+
+def without_dmail(facts: Facts) -> Change:
+    """The D-Mail that waits is taken back.
+
+    Raises:
+        NoPendingDMailError: None waits.
+    """
+    if facts.pending_dmail is None:
+        raise NoPendingDMailError("there is no D-Mail to cancel")
+    return Change(replace(facts, pending_dmail=None), meta={"pendingDMail": None})

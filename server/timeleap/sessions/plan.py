@@ -1,0 +1,267 @@
+"""What a rewrite would do, worked out without doing it: the dry runs, and the plans the engine is given.
+
+Each function looks at a log through its reader, writes nothing, and costs the same for a long log as for a short one
+(only a compaction reads the messages it keeps).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from timeleap import clock
+from timeleap.context.dmail import dmail_text
+from timeleap.errors import HeadConflictError, NoPendingDMailError
+from timeleap.sessions.checkpoints import find_line, new_checkpoint, preview_of, read_checkpoint
+from timeleap.sessions.events import RewriteKind, Rewritten
+from timeleap.sessions.outcomes import (
+    Cause,
+    Checkpoint,
+    CompactionPlan,
+    CompactOutcome,
+    PendingDMail,
+    Removed,
+    RewriteOutcome,
+    Summary,
+)
+from timeleap.sessions.summary import state_after, summarize_prefix
+from timeleap.storage.engine import (
+    LogEngine,
+    LogReader,
+    LogState,
+    NewRecord,
+    RecordKind,
+    Replacement,
+    TimelineFacts,
+    TimelineReason,
+)
+from timeleap.storage.record import classify, message_record, strip_tl, usage_record
+
+COMPACTED_LABEL = "compacted"
+DMAIL_LABEL = "D-Mail"
+CHARACTERS_PER_TOKEN = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """A planned rewrite and what it amounts to.
+
+    Attributes:
+        kind: What listeners are told.
+        replacement: What the engine is given.
+        removed: The difference it makes.
+        context: The log it makes (its size is off by a few bytes where batch marks or damaged lines are left out).
+        target: The checkpoint a revert goes back to.
+        made: The checkpoint it writes.
+        refused: Why it is not to be carried out.
+    """
+
+    kind: RewriteKind
+    replacement: Replacement
+    removed: Removed
+    context: Summary
+    target: Checkpoint | None = None
+    made: Checkpoint | None = None
+    refused: str | None = None
+
+    def outcome(self, head: str, timeline_id: str | None, context: Summary) -> RewriteOutcome | CompactOutcome:
+        """The outcome, with what is known of it by now."""
+        made = self.made if self.kind == "dmailDelivered" else None
+        return RewriteOutcome(head, timeline_id, self.removed, context, made)
+
+    def event(self, head: str, timeline_id: str, context: Summary, cause: Cause) -> Rewritten:
+        """What listeners are told when it is done."""
+        target = self.target
+        return Rewritten(
+            head=head,
+            cause=cause,
+            kind=self.kind,
+            timeline_id=timeline_id,
+            removed=self.removed,
+            summary=context,
+            checkpoint_id=target.id if target else None,
+            checkpoint_uid=target.uid if target else None,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Compaction(Rewrite):
+    """A planned compaction."""
+
+    summary: str = ""
+    removed_messages: int = 0
+    preserved_messages: int = 0
+    token_count_before: int = 0
+    token_count_after: int = 0
+
+    def outcome(self, head: str, timeline_id: str | None, context: Summary) -> CompactOutcome:
+        """The outcome, with what is known of it by now."""
+        return CompactOutcome(
+            head=head,
+            compacted=self.refused is None,
+            reason=self.refused,
+            timeline_id=timeline_id,
+            summary=self.summary,
+            removed_messages=self.removed_messages,
+            preserved_messages=self.preserved_messages,
+            token_count_before=self.token_count_before,
+            token_count_after=self.token_count_after,
+            context=context,
+        )
+
+
+def plan_revert(engine: LogEngine, checkpoint_id: int | None, checkpoint_uid: str | None) -> Rewrite:
+    """Remove a checkpoint and all after it.
+
+    Raises:
+        CheckpointNotFoundError: There is no such checkpoint.
+    """
+    line = find_line(engine, checkpoint_id, checkpoint_uid)
+    kept = engine.state_before(line)
+    return _rewrite(engine, "reverted", "revert", kept, keep_lines=line, target=read_checkpoint(engine, line))
+
+
+def plan_clear(engine: LogEngine, keep_system_prompt: bool) -> Rewrite:
+    """Begin anew, with the system prompt or without."""
+    prompt = _prompt_record(engine) if keep_system_prompt else []
+    return _rewrite(engine, "cleared", "clear", LogState(), records=prompt)
+
+
+def plan_restore(engine: LogEngine, timeline_id: str) -> Rewrite:
+    """Put an earlier log in the place of the present one, byte for byte.
+
+    Raises:
+        TimelineNotFoundError: There is no such timeline.
+    """
+    timeline = engine.timeline(timeline_id)
+    end = timeline.state_before(timeline.state.lines)
+    return _rewrite(engine, "timelineRestored", "restore", end, reader=timeline, from_timeline=timeline_id)
+
+
+def plan_deliver(engine: LogEngine, pending: PendingDMail | None) -> Rewrite:
+    """Go back to a D-Mail's checkpoint and leave its note there: a new checkpoint and one user message.
+
+    Raises:
+        NoPendingDMailError: There is nothing to deliver.
+        CheckpointNotFoundError: Its checkpoint does not exist any more.
+    """
+    if pending is None:
+        raise NoPendingDMailError("there is no D-Mail to deliver")
+    line = find_line(engine, None, pending.checkpoint_uid)
+    kept = engine.state_before(line)
+    note = {"role": "user", "content": dmail_text(pending.message)}
+    record, made = new_checkpoint(kept, kept.next_checkpoint_id, DMAIL_LABEL, preview_of(note), {})
+    return _rewrite(
+        engine,
+        "dmailDelivered",
+        "dmail",
+        kept,
+        keep_lines=line,
+        records=[record, message_record(note)],
+        target=read_checkpoint(engine, line),
+        made=made,
+    )
+
+
+def plan_compact(engine: LogEngine, state: LogState, plan: CompactionPlan) -> Compaction:
+    """Replace all messages before `plan.preserved_from` by a summary.
+
+    Args:
+        engine: The log.
+        state: Its state; what was appended since the plan was made is preserved.
+        plan: The summary, and the log it was made of.
+
+    Raises:
+        HeadConflictError: The log was rewritten since, so the summary is one of another past.
+    """
+    head = engine.head_at(state)
+    if plan.head.rpartition(".")[0] != head.rpartition(".")[0]:  # what follows the last dot changes with an append
+        raise HeadConflictError(
+            "the log was rewritten while the summary was made: look at it and compact again", head=head
+        )
+    prompt = _prompt_record(engine)
+    summary = message_record(plan.message)
+    preserved = _messages_from(engine, plan.preserved_from)
+    kept_tokens = sum(one.value for one in preserved)
+    if plan.summary_tokens is None:
+        after = (summary.value + kept_tokens) // CHARACTERS_PER_TOKEN
+    else:
+        after = plan.summary_tokens + kept_tokens // CHARACTERS_PER_TOKEN
+    checkpoint, made = new_checkpoint(LogState(), 0, COMPACTED_LABEL, preview_of(plan.message), {})
+    records = [*prompt, checkpoint, summary, *preserved, usage_record(after)]
+    before = engine.state_before(state.lines).token_count_with_pending
+    refused = None
+    if plan.preserved_from <= 0:
+        refused = "there is nothing to compact"
+    elif after > before:
+        refused = f"it would make the context longer: {before} tokens before, {after} after"
+    rewrite = _rewrite(engine, "compacted", "compact", LogState(), records=records, made=made)
+    return Compaction(
+        kind=rewrite.kind,
+        replacement=rewrite.replacement,
+        removed=rewrite.removed,
+        context=rewrite.context,
+        made=made,
+        refused=refused,
+        summary=plan.summary,
+        removed_messages=plan.preserved_from,
+        preserved_messages=len(preserved),
+        token_count_before=before,
+        token_count_after=after,
+    )
+
+
+def _rewrite(
+    engine: LogEngine,
+    kind: RewriteKind,
+    reason: TimelineReason,
+    kept: LogState,
+    *,
+    keep_lines: int = 0,
+    records: Sequence[NewRecord] = (),
+    reader: LogReader | None = None,
+    from_timeline: str | None = None,
+    target: Checkpoint | None = None,
+    made: Checkpoint | None = None,
+) -> Rewrite:
+    """A rewrite to the first lines of `reader` (of the present log where None), up to `kept`, and then `records`."""
+    now = engine.state
+    end = state_after(kept, records)
+    extra: dict[str, Any] = {}
+    if target is not None:
+        extra["checkpointUid"] = target.uid
+    if from_timeline is not None:
+        extra["restored"] = from_timeline
+    return Rewrite(
+        kind=kind,
+        replacement=Replacement(
+            facts=TimelineFacts(reason, clock.now_iso(), extra),
+            keep_lines=keep_lines,
+            from_timeline=from_timeline,
+            records=records,
+        ),
+        removed=Removed(
+            now.messages - end.messages, now.checkpoints - end.checkpoints, now.token_count - end.token_count
+        ),
+        context=summarize_prefix(
+            reader or engine, kept, records, [made] if made else [], timelines=len(engine.timelines()) + 1
+        ),
+        target=target,
+        made=made,
+    )
+
+
+def _prompt_record(engine: LogEngine) -> list[NewRecord]:
+    """The record of the system prompt in force, without our marks; empty where there is none."""
+    line = engine.state.system_prompt_line
+    return [classify(strip_tl(engine.read(line, line + 1)[0]))] if line >= 0 else []
+
+
+def _messages_from(engine: LogEngine, index: int) -> list[NewRecord]:
+    """The records of the messages from `index` on, without our marks."""
+    if index >= engine.state.messages:
+        return []
+    start = engine.line_of_message(max(0, index))
+    rows = engine.rows(start, engine.state.lines)
+    return [classify(strip_tl(row.body)) for row in rows if row.kind is RecordKind.MESSAGE]

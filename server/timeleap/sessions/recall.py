@@ -1,0 +1,87 @@
+"""Answers from the log: which requests its records carry, and what they were answered with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, replace
+from typing import Any
+
+from timeleap.errors import CorruptedError
+from timeleap.sessions.checkpoints import read_checkpoint
+from timeleap.sessions.outcomes import AppendOutcome, CheckpointOutcome, HeadOutcome, UsageOutcome
+from timeleap.sessions.requests import REMEMBERED, Known, encode, short
+from timeleap.storage.engine import LogEngine, LogState, RecordFlag, RecordKind
+from timeleap.storage.record import read_tl
+
+Renderers = Mapping[str, Callable[[Any], dict[str, Any]]]
+"""By the method's wire name: what makes its result of the outcome."""
+
+
+class Recall:
+    """The requests that appended records to a log."""
+
+    def __init__(self, engine: LogEngine, renderers: Renderers) -> None:
+        self._engine = engine
+        self._renderers: dict[str, Callable[[Any], dict[str, Any]]] = {
+            short(method): render for method, render in renderers.items()
+        }
+
+    def requests(self) -> Iterator[tuple[str, Known]]:
+        """The last 1 000, oldest first; their results are left for `result` to make when somebody asks again."""
+        for line in reversed(self._engine.request_lines(REMEMBERED)):
+            try:
+                marks = read_tl(self._engine.read(line, line + 1)[0])
+            except CorruptedError:
+                continue  # the id is lost with its record
+            match marks:
+                case {"r": str(request_id), "h": str(fingerprint), "m": str(method)}:
+                    yield request_id, Known(fingerprint, method, line=line)
+                case _:
+                    continue
+
+    def leaving(self, keep_lines: int) -> list[dict[str, Any]]:
+        """Journal lines for the requests whose records stand at `keep_lines` or later."""
+        return [
+            encode(request_id, replace(known, result=self.result(known)))
+            for request_id, known in self.requests()
+            if known.line >= keep_lines
+        ]
+
+    def result(self, known: Known) -> Mapping[str, Any]:
+        """What a request was answered with."""
+        if known.result is not None:
+            return known.result
+        render: Callable[[Any], dict[str, Any]] = self._renderers.get(known.method, asdict)
+        return render(self._outcome(known.line, known.method))
+
+    def _outcome(self, line: int, method: str) -> AppendOutcome | CheckpointOutcome | UsageOutcome | HeadOutcome:
+        engine = self._engine
+        entry = engine.entries(line, line + 1)[0]
+        head = engine.head
+        if entry.kind is RecordKind.CHECKPOINT and method == "checkpoint":
+            return CheckpointOutcome(head, read_checkpoint(engine, line))
+        if entry.kind is RecordKind.USAGE:
+            return UsageOutcome(head, entry.value)
+        if entry.kind is RecordKind.SYSTEM_PROMPT:
+            return HeadOutcome(head)
+        before = engine.entries(line - 1, line)[0].state if line else LogState()
+        last = self._end_of_batch(line)
+        after = engine.state_before(last + 1)
+        return AppendOutcome(
+            head=head,
+            first_index=before.messages,
+            count=after.messages - before.messages,
+            message_count=after.messages,
+            token_count_with_pending=after.token_count_with_pending,
+        )
+
+    def _end_of_batch(self, line: int) -> int:
+        """The last line of the batch that begins at `line`."""
+        step = 64
+        while True:
+            for entry in self._engine.entries(line, line + step):
+                if not entry.flags & RecordFlag.BATCH_OPEN:
+                    return entry.line
+                line = entry.line + 1
+            if line >= self._engine.state.lines:
+                return self._engine.state.lines - 1

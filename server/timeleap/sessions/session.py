@@ -1,0 +1,309 @@
+"""One open session: its log, and what belongs to it beside the log.
+
+Every mutator takes its turn in the engine's queue. There, in this order, the request id is looked up, the expected head
+is compared, and the operation's own checks are made; then it is written; then listeners are told; then it returns. What
+a rewrite would do is worked out in `plan`, what is appended in `additions`, state beside the log is changed in `desk`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+from timeleap import clock
+from timeleap.errors import InvalidInputError
+from timeleap.sessions import additions, approvals, checkpoints, desk, plan
+from timeleap.sessions.info import last_change
+from timeleap.sessions.outcomes import (
+    Approval,
+    AutoCheckpoint,
+    Cause,
+    Checkpoint,
+    CompactionPlan,
+    CompactOutcome,
+    DMailOutcome,
+    Guard,
+    HeadOutcome,
+    Parent,
+    PendingDMail,
+    RewriteOutcome,
+    Subagent,
+    SubagentsOutcome,
+    Summary,
+)
+from timeleap.sessions.summary import summarize
+from timeleap.sessions.turns import NOBODY, Step, Turns, changes
+from timeleap.storage.engine import LogReader, LogState, Recovery
+
+T = TypeVar("T")
+Json = dict[str, Any]
+
+__all__ = ["Cause", "Guard", "Session"]
+
+
+class Session(Turns):
+    """One open session. Opened and closed by its `SessionStore`."""
+
+    @property
+    def title(self) -> str | None:
+        """What a person calls it."""
+        return self._desk.facts.title
+
+    @property
+    def workspace(self) -> str | None:
+        """URI of the folder it is about."""
+        return self.meta.workspace
+
+    @property
+    def archived(self) -> bool:
+        """Whether it is put away."""
+        return self._desk.facts.archived
+
+    @property
+    def created_at(self) -> str:
+        """ISO-8601 UTC."""
+        return self.meta.created_at or clock.iso(self.path.stat().st_ctime)
+
+    @property
+    def updated_at(self) -> str:
+        """ISO-8601 UTC of the last change of its log or state."""
+        return clock.iso(last_change(self.path))
+
+    @property
+    def parent(self) -> Parent | None:
+        """Where it was forked from."""
+        return self.meta.parent
+
+    @property
+    def approval(self) -> Approval:
+        """What runs without asking."""
+        return self._desk.facts.approval
+
+    @property
+    def subagents(self) -> tuple[Subagent, ...]:
+        """The sub-agents defined while it ran, in the order they were put."""
+        return self._desk.facts.subagents
+
+    @property
+    def pending_dmail(self) -> PendingDMail | None:
+        """The D-Mail that waits to be delivered."""
+        return self._desk.facts.pending_dmail
+
+    @property
+    def auto_checkpoint(self) -> AutoCheckpoint:
+        """Whether checkpoints are written before turns."""
+        return self._desk.facts.auto_checkpoint
+
+    @property
+    def warnings(self) -> list[Json]:
+        """What a user should know: damage, recovery, broken seals. Each has `kind` and `message`."""
+        return [*self._log_warnings(), *self._desk.warnings, *self._notices]
+
+    def summary(self) -> Summary:
+        """The facts of the log."""
+        return summarize(self.engine, len(self.engine.timelines()))
+
+    def checkpoints(
+        self, reader: LogReader, start_ordinal: int, count: int, newest_first: bool = False
+    ) -> list[Checkpoint]:
+        """Up to `count` checkpoints of the live log or of a timeline (see `checkpoints.list_checkpoints`)."""
+        return checkpoints.list_checkpoints(reader, start_ordinal, count, newest_first)
+
+    def find_checkpoint(self, *, id: int | None = None, uid: str | None = None) -> Checkpoint:  # noqa: A002
+        """The first checkpoint with that id, or the one with that uid.
+
+        Raises:
+            CheckpointNotFoundError: There is none.
+        """
+        return checkpoints.read_checkpoint(self.engine, checkpoints.find_line(self.engine, id, uid))
+
+    def is_approved(self, action: str) -> tuple[bool, str]:
+        """Whether an action runs without asking, and why: `yolo`, `autoApprove` or `notApproved`."""
+        if self.approval.yolo:
+            return True, "yolo"
+        if action in self.approval.actions:
+            return True, "autoApprove"
+        return False, "notApproved"
+
+    async def at_turn(self, read: Callable[[], T]) -> T:
+        """What `read` returns when all requests that came before have taken effect."""
+        if self.access == "readOnly":
+            return read()
+
+        async def job(_: LogState) -> T:
+            return read()
+
+        return await self.engine.run(job)
+
+    # What is appended
+
+    async def append(self, messages: Sequence[Json], guard: Guard = NOBODY) -> Json:
+        """Append messages as one step; with `auto_checkpoint` a checkpoint before each that starts a turn."""
+        auto = self.auto_checkpoint == "turn"
+        return await self._append(guard, lambda state, marks: additions.messages(state, messages, marks, auto))
+
+    async def update_token_count(self, token_count: int, guard: Guard = NOBODY) -> Json:
+        """Note the model's reported input usage."""
+        return await self._append(guard, lambda state, marks: additions.usage(state, token_count, marks))
+
+    async def set_system_prompt(self, text: str, guard: Guard = NOBODY) -> Json:
+        """Set the system prompt; a revert brings back the one of that time."""
+        return await self._append(guard, lambda state, marks: additions.system_prompt(state, text, marks))
+
+    async def checkpoint(self, label: str | None, add_user_message: bool, guard: Guard = NOBODY) -> Json:
+        """Write a checkpoint, and in the same step, if asked for, the user message that names it."""
+        return await self._append(
+            guard, lambda state, marks: additions.checkpoint(state, label, add_user_message, marks)
+        )
+
+    # What puts another log in the place of the present one
+
+    async def revert(
+        self, *, checkpoint_id: int | None = None, checkpoint_uid: str | None = None, guard: Guard = NOBODY
+    ) -> Json:
+        """Remove a checkpoint and all after it."""
+        return await self._rewrite(guard, lambda _: plan.plan_revert(self.engine, checkpoint_id, checkpoint_uid))
+
+    async def clear(self, keep_system_prompt: bool = True, guard: Guard = NOBODY) -> Json:
+        """Remove everything, but if asked for not the system prompt."""
+        return await self._rewrite(guard, lambda _: plan.plan_clear(self.engine, keep_system_prompt))
+
+    async def restore_timeline(self, timeline_id: str, guard: Guard = NOBODY) -> Json:
+        """Put an earlier log back, byte for byte."""
+        return await self._rewrite(guard, lambda _: plan.plan_restore(self.engine, timeline_id))
+
+    async def deliver_dmail(self, guard: Guard = NOBODY) -> Json:
+        """Go back to the pending D-Mail's checkpoint and leave the note there."""
+        return await self._rewrite(guard, lambda _: plan.plan_deliver(self.engine, self.pending_dmail))
+
+    async def compact(self, compaction: CompactionPlan, guard: Guard = NOBODY) -> Json:
+        """Replace what a plan summarises by its summary, unless the context would become longer.
+
+        Raises:
+            HeadConflictError: The log was rewritten since the plan was made.
+        """
+        return await self._rewrite(guard, lambda state: plan.plan_compact(self.engine, state, compaction))
+
+    def plan_revert(self, *, checkpoint_id: int | None = None, checkpoint_uid: str | None = None) -> RewriteOutcome:
+        """What `revert` would do."""
+        return self._imagined(plan.plan_revert(self.engine, checkpoint_id, checkpoint_uid))
+
+    def plan_clear(self, keep_system_prompt: bool = True) -> RewriteOutcome:
+        """What `clear` would do."""
+        return self._imagined(plan.plan_clear(self.engine, keep_system_prompt))
+
+    def plan_restore(self, timeline_id: str) -> RewriteOutcome:
+        """What `restore_timeline` would do."""
+        return self._imagined(plan.plan_restore(self.engine, timeline_id))
+
+    def plan_deliver_dmail(self) -> RewriteOutcome:
+        """What `deliver_dmail` would do."""
+        return self._imagined(plan.plan_deliver(self.engine, self.pending_dmail))
+
+    def plan_compact(self, compaction: CompactionPlan) -> CompactOutcome:
+        """What `compact` would do."""
+        planned = plan.plan_compact(self.engine, self.engine.state, compaction)
+        return planned.outcome(self.head, None, planned.context)
+
+    def _imagined(self, planned: plan.Rewrite) -> RewriteOutcome:
+        outcome = planned.outcome(self.head, None, planned.context)
+        assert isinstance(outcome, RewriteOutcome)
+        return outcome
+
+    # What stands beside the log
+
+    async def send_dmail(
+        self,
+        message: str,
+        *,
+        checkpoint_id: int | None = None,
+        checkpoint_uid: str | None = None,
+        guard: Guard = NOBODY,
+    ) -> Json:
+        """Leave a note for the self at a checkpoint; it waits until it is delivered."""
+
+        def work_out() -> Step:
+            target = self.find_checkpoint(id=checkpoint_id, uid=checkpoint_uid)
+            dmail = PendingDMail(target.id, target.uid, message)
+            change = desk.with_dmail(self._desk.facts, dmail)
+            return self._step(change, DMailOutcome(self.head, dmail))
+
+        return await self._change(guard, work_out)
+
+    async def cancel_dmail(self, guard: Guard = NOBODY) -> Json:
+        """Take the pending D-Mail back."""
+        return await self._change(
+            guard, lambda: self._step(desk.without_dmail(self._desk.facts), DMailOutcome(self.head, None))
+        )
+
+    async def put_subagent(self, name: str, system_prompt: str, guard: Guard = NOBODY) -> Json:
+        """Define a sub-agent; one of that name is replaced, in its place."""
+
+        def work_out() -> Step:
+            many = {one.name: one for one in self.subagents}
+            many[name] = Subagent(name, system_prompt)
+            return self._with_subagents(many.values())
+
+        return await self._change(guard, work_out)
+
+    async def remove_subagent(self, name: str, guard: Guard = NOBODY) -> Json:
+        """Remove a sub-agent; nothing happens if there is none of that name."""
+        return await self._change(
+            guard, lambda: self._with_subagents(one for one in self.subagents if one.name != name)
+        )
+
+    async def set_title(self, title: str, guard: Guard = NOBODY) -> Json:
+        """Call it something else."""
+        return await self._change(
+            guard, lambda: self._step(desk.titled(self._desk.facts, title), HeadOutcome(self.head))
+        )
+
+    async def archive(self, guard: Guard = NOBODY) -> Json:
+        """Put it away: it is not listed unless asked for."""
+        return await self._change(
+            guard, lambda: self._step(desk.archived(self._desk.facts, True), HeadOutcome(self.head))
+        )
+
+    async def unarchive(self, guard: Guard = NOBODY) -> Json:
+        """Take it out again."""
+        return await self._change(
+            guard, lambda: self._step(desk.archived(self._desk.facts, False), HeadOutcome(self.head))
+        )
+
+    async def set_auto_checkpoint(self, setting: AutoCheckpoint, guard: Guard = NOBODY) -> Json:
+        """Write checkpoints before turns, or not; stays until set otherwise."""
+        return await self._change(
+            guard, lambda: self._step(desk.with_auto_checkpoint(self._desk.facts, setting), HeadOutcome(self.head))
+        )
+
+    async def set_yolo(self, yolo: bool, guard: Guard = NOBODY) -> Json:
+        """Let everything run without asking, or not."""
+        return await self._change_approvals(guard, lambda before: approvals.with_yolo(before, yolo))
+
+    async def set_auto_approve(self, action: str, enabled: bool, guard: Guard = NOBODY) -> Json:
+        """Let one action run without asking, or not."""
+        if not action:
+            raise InvalidInputError("an action has a name")
+        return await self._change_approvals(guard, lambda before: approvals.with_action(before, action, enabled))
+
+    async def reload(self) -> Recovery:
+        """Take over what is on disk now, after a program that takes no lock has written; the head changes."""
+        self.meta.refresh()
+        found = await self.engine.reload()
+        self._desk.load()
+        self._requests.forget()
+        if (event := self._recovered_event()) is not None:
+            self.emit(event)
+        return found
+
+    async def aclose(self) -> None:
+        """Finish what was accepted and let go of the lock; for the store."""
+        self._stop_watching()
+        await self.engine.aclose()
+
+    def _with_subagents(self, many: Iterable[Subagent]) -> Step:
+        change = desk.with_subagents(self._desk.facts, many)
+        return self._step(change, SubagentsOutcome(self.head, change.facts.subagents))
+
+    def _step(self, change: desk.Change, outcome: HeadOutcome | SubagentsOutcome | DMailOutcome) -> Step:
+        return Step(change, outcome, changes(self._desk.facts, change.facts, self.head))

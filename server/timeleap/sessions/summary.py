@@ -1,0 +1,100 @@
+"""The facts of a log that fit on a screen; of the log that is there, and of one that a plan would make."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+
+from timeleap.errors import CorruptedError
+from timeleap.sessions.checkpoints import list_checkpoints
+from timeleap.sessions.outcomes import Checkpoint, Summary
+from timeleap.storage.engine import LogReader, LogState, NewRecord, RecordKind
+from timeleap.storage.record import decode_json
+from timeleap.storage.replay import advance
+
+SHOWN_CHECKPOINTS = 50
+
+
+def summarize(reader: LogReader, timelines: int) -> Summary:
+    """The summary of a log as it is."""
+    return summarize_prefix(reader, reader.state, (), (), timelines)
+
+
+def summarize_prefix(
+    reader: LogReader,
+    state: LogState,
+    records: Sequence[NewRecord],
+    made: Sequence[Checkpoint],
+    timelines: int,
+) -> Summary:
+    """The summary of the log that is the beginning of another, up to `state`, and then `records`.
+
+    Args:
+        reader: The other log.
+        state: Its state where the beginning ends, pending characters known.
+        records: What comes then.
+        made: The checkpoints among them.
+        timelines: How many earlier logs there will be.
+    """
+    end = state_after(state, records)
+    total = state.checkpoints + len(made)
+    from_reader = min(state.checkpoints, SHOWN_CHECKPOINTS - len(made))
+    checkpoints = (
+        *list_checkpoints(
+            reader, state.checkpoints - from_reader, from_reader, newest_first=False, messages=state.messages
+        ),
+        *made,
+    )
+    return Summary(
+        message_count=end.messages,
+        token_count=end.token_count,
+        token_count_with_pending=end.token_count_with_pending,
+        n_checkpoints=end.next_checkpoint_id,
+        checkpoints=checkpoints,
+        checkpoints_omitted=total - len(checkpoints),
+        system_prompt=_prompt_among(records) or prompt_at(reader, state),
+        log_bytes=end.length,
+        timelines=timelines,
+    )
+
+
+def state_after(state: LogState, records: Sequence[NewRecord]) -> LogState:
+    """The state of a log after records that are not written."""
+    for one in records:
+        state = advance(
+            state,
+            kind=one.kind,
+            role=one.role,
+            value=one.value,
+            flags=one.flags,
+            crc=zlib.crc32(one.body),
+            length=len(one.body) + 1,
+            content=len(one.body),
+        )
+    return state
+
+
+def prompt_at(reader: LogReader, state: LogState) -> str | None:
+    """The system prompt in force at `state`, or None."""
+    line = state.system_prompt_line
+    if line < 0:
+        return None
+    try:
+        return _prompt_of(reader.read(line, line + 1)[0])
+    except CorruptedError:
+        return None  # the damage is reported by whoever checks the log; it must not keep the session from opening
+
+
+def _prompt_among(records: Sequence[NewRecord]) -> str | None:
+    for one in reversed(records):
+        if one.kind is RecordKind.SYSTEM_PROMPT:
+            return _prompt_of(one.body)
+    return None
+
+
+def _prompt_of(line: bytes) -> str | None:
+    try:
+        text = decode_json(line)["content"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    return text.encode("utf-8", "replace").decode("utf-8") if isinstance(text, str) else None

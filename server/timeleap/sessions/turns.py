@@ -1,0 +1,370 @@
+"""Taking turns: how a request becomes a change of a session, exactly once, in order.
+
+A turn is taken in the engine's queue: there the request is admitted, the change is worked out and written. What comes
+after (the table of requests, the listeners, the reply) happens before the turn's caller gets its result. A cancelled
+turn that has begun is finished; the engine sees to that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from timeleap.errors import ReadOnlyError
+from timeleap.failpoints import failpoint
+from timeleap.sessions import events, retention
+from timeleap.sessions.additions import Addition, Marks
+from timeleap.sessions.approvals import Approvals, Wanted
+from timeleap.sessions.desk import Change, Desk, Facts
+from timeleap.sessions.meta import Meta
+from timeleap.sessions.outcomes import (
+    Access,
+    Approval,
+    ApprovalOutcome,
+    Cause,
+    DMailOutcome,
+    Guard,
+    HeadOutcome,
+    Retention,
+    SubagentsOutcome,
+)
+from timeleap.sessions.plan import Rewrite
+from timeleap.sessions.recall import Recall, Renderers
+from timeleap.sessions.requests import Known, RepeatedError, RequestTable, encode, short
+from timeleap.sessions.summary import summarize_prefix
+from timeleap.storage.engine import LogEngine, LogState, NewRecord, Replacement, Timeline
+
+_log = logging.getLogger(__name__)
+
+MAX_NOTICES = 100
+Json = dict[str, Any]
+NOBODY = Guard()
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a session gets from its store.
+
+    Attributes:
+        renderers: By method: what makes a result of an outcome.
+        retention: How many timelines are kept.
+        fork_points: By session id: the checkpoint uids that its forks came from.
+    """
+
+    renderers: Renderers
+    retention: Retention
+    fork_points: Callable[[str], set[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """What a session works on, opened with one access."""
+
+    engine: LogEngine
+    meta: Meta
+    approvals: Approvals
+
+
+class Turns:
+    """The part of a session that changes it.
+
+    Attributes:
+        session_id: Its id.
+        path: Its directory.
+        engine: Its log and timelines.
+        meta: Its `timeleap.json`.
+        recovered: What opening it found and cut, if anything.
+    """
+
+    def __init__(self, session_id: str, path: Path, files: Files, around: Surroundings) -> None:
+        self.session_id = session_id
+        self.path = path
+        self._around = around
+        self._listeners: list[Callable[[events.Event], None]] = []
+        self._notices: list[Json] = []
+        self._stop_watching: Callable[[], None] = lambda: None
+        self.adopt(files)
+
+    def adopt(self, files: Files) -> None:
+        """Begin with the opened files; or go on with others, when a follower becomes the owner."""
+        self._stop_watching()
+        self.engine = engine = files.engine
+        self.meta = meta = files.meta
+        self._approvals = approvals = files.approvals
+        self._recall = Recall(engine, self._around.renderers)
+        self._desk = Desk(self.path, engine, meta, approvals)
+        self._requests = RequestTable(lambda: [*self._desk.requests(), *self._recall.requests()])
+        self._desk.load()
+        if engine.access == "write":
+            self._desk.settle()
+        self.recovered = self._recovered_event()
+        self._stop_watching = engine.watch(self._changed_outside)
+
+    @property
+    def access(self) -> Access:
+        """Whether this process may write to it."""
+        return "owner" if self.engine.access == "write" else "readOnly"
+
+    @property
+    def head(self) -> str:
+        """Changes with every change of the log, and never repeats."""
+        return self.engine.head
+
+    def listen(self, callback: Callable[[events.Event], None]) -> Callable[[], None]:
+        """Tell `callback` of every change from now on; returns what ends that."""
+        self._listeners.append(callback)
+
+        def stop() -> None:
+            if callback in self._listeners:
+                self._listeners.remove(callback)
+
+        return stop
+
+    def emit(self, event: events.Event) -> None:
+        """Tell all listeners."""
+        for listener in tuple(self._listeners):
+            try:
+                listener(event)
+            except Exception:
+                # What is done is done: a listener that fails must not make it look undone to the one who asked.
+                _log.exception("a listener failed at %s", event.kind)
+
+    async def _append(self, guard: Guard, work_out: Callable[[LogState, Marks], Addition]) -> Json:
+        """Append at its turn what `work_out` makes of the state and the request's marks."""
+
+        async def attempt(mine: Guard) -> Json:
+            addition: Addition | None = None
+
+            def on_turn(state: LogState) -> Sequence[NewRecord]:
+                # Called again, on another state, if a write together with others has failed.
+                nonlocal addition
+                self._requests.admit(mine, self.engine.head_at(state))
+                addition = work_out(state, _marks(mine))
+                self._requests.begin(mine)
+                return addition.records
+
+            done = await self.engine.append(on_turn)
+            assert addition is not None
+            result = mine.render(addition.outcome(done))
+            self._requests.finish(mine, result)
+            for event in addition.events(done, mine.cause):
+                self.emit(event)
+            return result
+
+        return await self._once(guard, attempt)
+
+    async def _rewrite(self, guard: Guard, work_out: Callable[[LogState], Rewrite]) -> Json:
+        """Put at its turn the log in the place of the present one that `work_out` plans."""
+
+        async def attempt(mine: Guard) -> Json:
+            planned: Rewrite | None = None
+
+            def on_turn(state: LogState) -> Replacement:
+                nonlocal planned
+                self._requests.admit(mine, self.engine.head_at(state))
+                planned = work_out(state)
+                if planned.refused:
+                    raise _NothingDoneError(planned)
+                self._requests.begin(mine)
+                return replace(planned.replacement, prepare=self._prepare(mine, planned))
+
+            try:
+                done = await self.engine.replace(on_turn)
+            except _NothingDoneError as nothing:
+                return mine.render(nothing.planned.outcome(self.head, None, nothing.planned.context))
+            assert planned is not None
+            timelines = self.engine.timelines()
+            context = summarize_prefix(self.engine, done.after, (), (), len(timelines))
+            result = mine.render(planned.outcome(done.head, done.timeline_id, context))
+            self._requests.finish(mine, result)
+            self.emit(planned.event(done.head, done.timeline_id, context, mine.cause))
+            self._drop_dmail(mine.cause)
+            await self._prune(timelines)
+            return result
+
+        return await self._once(guard, attempt)
+
+    async def _change(self, guard: Guard, work_out: Callable[[], Step]) -> Json:
+        """Change state beside the log at its turn, as `work_out` says."""
+        self._refuse_reader()
+
+        async def attempt(mine: Guard) -> Json:
+            async def on_turn(_: LogState) -> tuple[Json, Step]:
+                self._requests.admit(mine, self.head)
+                step = work_out()
+                self._requests.begin(mine)
+                result = mine.render(step.outcome)
+                await asyncio.to_thread(self._desk.carry_out, step.change, _line(mine, result))
+                self._requests.finish(mine, result)
+                return result, step
+
+            result, step = await self.engine.run(on_turn)
+            for event in step.events:
+                self.emit(replace(event, cause=mine.cause))
+            return result
+
+        return await self._once(guard, attempt)
+
+    async def _change_approvals(self, guard: Guard, work_out: Callable[[Approval], Wanted]) -> Json:
+        """Change what runs without asking at its turn."""
+        self._refuse_reader()
+
+        async def attempt(mine: Guard) -> Json:
+            async def on_turn(_: LogState) -> tuple[Json, ApprovalOutcome, bool]:
+                self._requests.admit(mine, self.head)
+                before = self._desk.facts.approval
+                wanted = work_out(before)
+                self._requests.begin(mine)
+                # What the file switches on without a seal is to be off in the file too, once somebody says so.
+                same = (wanted.yolo, wanted.actions) == (before.yolo, before.actions) and not self._approvals.warnings
+                if not same:
+                    await asyncio.to_thread(self._desk.change_approvals, wanted, mine.cause)
+                outcome = ApprovalOutcome(self.head, self._desk.facts.approval)
+                result = mine.render(outcome)
+                if (line := _line(mine, result)) is not None:
+                    await asyncio.to_thread(self._desk.note, {}, [line])
+                self._requests.finish(mine, result)
+                return result, outcome, not same
+
+            result, outcome, changed = await self.engine.run(on_turn)
+            if changed:
+                self.emit(events.ApprovalChanged(head=outcome.head, cause=mine.cause, approval=outcome.approval))
+            return result
+
+        return await self._once(guard, attempt)
+
+    async def _once(self, guard: Guard, attempt: Callable[[Guard], Awaitable[Json]]) -> Json:
+        """The result of `attempt`, or of the request that made it before."""
+        while True:
+            mine = replace(guard)  # its identity tells this turn from another one with the same id
+            try:
+                return await attempt(mine)
+            except RepeatedError as repeated:
+                if repeated.known is not None:
+                    return {**self._recall.result(repeated.known), "duplicate": True, "head": self.head}
+                if repeated.first is not None:
+                    await asyncio.wait([repeated.first])
+            finally:
+                self._requests.abandon(mine)
+
+    def _prepare(self, guard: Guard, planned: Rewrite) -> Callable[[str], None]:
+        """What is noted before a rewrite becomes true; the ids that the new log will not have go along."""
+        carried = self._recall.leaving(planned.replacement.keep_lines)
+
+        def prepare(timeline_id: str) -> None:
+            # Lines that carry ids are about to move; and if the rewrite fails, looking again costs nothing.
+            self._requests.forget()
+            result = guard.render(planned.outcome(self.head, timeline_id, planned.context))
+            own = [line] if (line := _line(guard, result)) is not None else []
+            self._desk.note({}, [*carried, *own], (timeline_id, planned.replacement.facts))
+            failpoint("session.prepared")
+
+        return prepare
+
+    def _drop_dmail(self, cause: Cause) -> None:
+        """Forget the pending D-Mail if its checkpoint is gone (a crash before this is mended at the next open)."""
+        if self._desk.drop_stale_dmail():
+            self.emit(events.DMailChanged(head=self.head, cause=cause, pending_dmail=None))
+
+    async def _prune(self, timelines: Sequence[Timeline]) -> None:
+        """Remove the oldest timelines beyond the limits, and say so."""
+        limits = self._around.retention
+        if not retention.excess(timelines, limits, ()):
+            return
+
+        async def on_turn(_: LogState) -> str:
+            present = self.engine.timelines()
+            points = await asyncio.to_thread(self._around.fork_points, self.session_id)
+            going = retention.excess(present, limits, retention.referred_to(self.engine, present, points))
+            return await asyncio.to_thread(self._desk.remove_timelines, going)
+
+        if text := await self.engine.run(on_turn):
+            self._warn("timelinesPruned", text)
+
+    def _warn(self, kind: str, message: str) -> None:
+        self._notices = [*self._notices[1 - MAX_NOTICES :], {"kind": kind, "message": message}]
+        self.emit(events.Warned(head=self.head, kind=kind, message=message))
+
+    def _recovered_event(self) -> events.Recovered | None:
+        """What opening or reloading the log found and cut."""
+        found = self.engine.recovery
+        if not found.cut_bytes and not found.quarantined:
+            return None
+        return events.Recovered(head=self.head, quarantined=found.quarantined, cut_bytes=found.cut_bytes)
+
+    def _log_warnings(self) -> list[Json]:
+        """What is wrong with the log."""
+        recovery = self.engine.recovery
+        missing = [one for one in recovery.warnings if one.kind == "logMissing" and self.engine.state.lines == 0]
+        found = [asdict(one) for one in (*missing, *self.engine.damage())]
+        if recovery.cut_bytes:
+            text = (
+                f"{recovery.cut_bytes} bytes at the end of the log were no whole record or batch; they are quarantined"
+            )
+            found.append({"kind": "recovered", "message": text, "cutBytes": recovery.cut_bytes})
+        return found
+
+    def _refuse_reader(self) -> None:
+        if self.access == "readOnly":
+            raise ReadOnlyError("the session is open to be read only: close it and open it for writing")
+
+    def _changed_outside(self) -> None:
+        """The owner of a followed log, or a program that takes no lock, has written."""
+        before = self._desk.facts
+        self.meta.refresh()
+        self._desk.load()
+        self._requests.forget()
+        self.emit(events.External(head=self.head))
+        for event in changes(before, self._desk.facts, self.head):
+            self.emit(event)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A change of state beside the log, and what to say of it."""
+
+    change: Change
+    outcome: HeadOutcome | SubagentsOutcome | DMailOutcome
+    events: Sequence[events.Event]
+
+
+class _NothingDoneError(Exception):
+    """The plan is not worth carrying out."""
+
+    def __init__(self, planned: Rewrite) -> None:
+        super().__init__("nothing done")
+        self.planned = planned
+
+
+def changes(before: Facts, after: Facts, head: str) -> list[events.Event]:
+    """What listeners are told of a difference in the state beside the log."""
+    found: list[events.Event] = []
+    if before.approval != after.approval:
+        found.append(events.ApprovalChanged(head=head, approval=after.approval))
+    if before.subagents != after.subagents:
+        found.append(events.SubagentsChanged(head=head, subagents=after.subagents))
+    if before.title != after.title:
+        found.append(events.TitleChanged(head=head, title=after.title))
+    if before.archived != after.archived:
+        found.append(events.Archived(head=head) if after.archived else events.Unarchived(head=head))
+    if before.pending_dmail != after.pending_dmail:
+        found.append(events.DMailChanged(head=head, pending_dmail=after.pending_dmail))
+    return found
+
+
+def _marks(guard: Guard) -> Marks:
+    """Members of `_tl` for a request."""
+    if guard.request_id is None:
+        return {}
+    return {"r": guard.request_id, "h": guard.fingerprint, "m": short(guard.method)}
+
+
+def _line(guard: Guard, result: Mapping[str, Any]) -> Json | None:
+    """The journal line of a request."""
+    if guard.request_id is None:
+        return None
+    return encode(guard.request_id, Known(guard.fingerprint, short(guard.method), result))
