@@ -12,7 +12,8 @@ from timeleap_protocol.limits import LIMITS, PROTOCOL_VERSION
 from timeleap_protocol.methods import CLIENT_REQUESTS, METHODS, NOTIFICATIONS, REQUESTS, SERVER_NOTIFICATIONS, Method
 
 _PREFIX = "#/$defs/"
-_OPEN = ("Message", "OtherPart", "StateWarning", "ErrorData", "InitializationOptions")
+_LSP = ("InitializeParams", "ClientCapabilities", "ClientExperimental", "ServerCapabilities")
+_OPEN = ("Message", "OtherPart", "StateWarning", "ErrorData", "InitializationOptions", *_LSP)
 """Shapes whose unknown members a program has to read or write; the others stay closed, so that typos are found."""
 
 

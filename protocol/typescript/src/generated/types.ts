@@ -221,11 +221,13 @@ export interface Cleared {
 /** The client capabilities that matter here. */
 export interface ClientCapabilities {
   experimental?: ClientExperimental | null;
+  [member: string]: unknown;
 }
 
 /** `capabilities.experimental` of a client. */
 export interface ClientExperimental {
   timeleap?: ClientTimeleap | null;
+  [member: string]: unknown;
 }
 
 /** Who is calling. */
@@ -641,6 +643,7 @@ export interface InitializeParams {
   capabilities?: ClientCapabilities | null;
   initializationOptions?: InitializationOptions | null;
   trace?: "off" | "messages" | "verbose" | null;
+  [member: string]: unknown;
 }
 
 /** What the server is and can. */
@@ -1021,6 +1024,7 @@ export interface SendDMailResult {
 /** LSP's server capabilities; ours stand under `experimental`. */
 export interface ServerCapabilities {
   experimental: ServerExperimental;
+  [member: string]: unknown;
 }
 
 /** `capabilities.experimental` of the server. */

@@ -1,0 +1,75 @@
+/** The client against the real server. `TIMELEAP_COMMAND` says how to start it, such as `python -m timeleap serve`. */
+
+import assert from "node:assert/strict";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+import { TimeleapClient, type Notifications } from "../src/index.js";
+
+const [command, ...args] = (process.env["TIMELEAP_COMMAND"] ?? "timeleap serve").split(" ");
+
+let home: string;
+let client: TimeleapClient;
+
+before(async () => {
+  home = await mkdtemp(join(tmpdir(), "timeleap-client-"));
+  const initialize = { clientInfo: { name: "client-test" }, initializationOptions: { home } };
+  client = await TimeleapClient.start({ command: command ?? "timeleap", args }, { initialize, onLog: () => undefined });
+});
+
+after(async () => {
+  client?.dispose(); // unset where it could not be started
+  await rm(home, { recursive: true, force: true });
+});
+
+test("the server announces every method of this client", () => {
+  const { protocolVersion, methods } = client.server.capabilities.experimental.timeleap;
+  assert.equal(protocolVersion, 1);
+  assert.ok("context/appendMessage" in methods);
+});
+
+test("append, checkpoint, revert and its undo, with their notifications", async () => {
+  const changes: Notifications["context/didChange"][] = [];
+  client.onNotification("context/didChange", (change) => changes.push(change));
+  const { sessionId } = await client.request("session/open", { title: "From Node" });
+
+  await client.request("context/appendMessage", { sessionId, message: { role: "user", content: "one" } });
+  const { checkpoint } = await client.request("context/checkpoint", { sessionId, label: "here" });
+  const two = { role: "assistant", content: [{ type: "text", text: "two" }], vendor: { kept: true } };
+  await client.request("context/appendMessage", { sessionId, message: two });
+
+  const reverted = await client.request("context/revertTo", { sessionId, checkpointUid: checkpoint.uid });
+  assert.equal(reverted.context.messageCount, 1);
+  const timelineId = reverted.timelineId;
+  assert.ok(timelineId);
+  await client.request("context/restoreTimeline", { sessionId, timelineId });
+
+  const { messages } = await client.request("context/getHistory", { sessionId });
+  assert.deepEqual(messages.map((entry) => entry.message), [{ role: "user", content: "one" }, two]);
+  assert.deepEqual(
+    changes.map((change) => change.kind),
+    ["messagesAppended", "checkpointCreated", "messagesAppended", "reverted", "timelineRestored"],
+  );
+});
+
+test("a repeated request id is answered, not repeated", async () => {
+  const { sessionId } = await client.request("session/open");
+  const params = { sessionId, message: { role: "user", content: "once" }, requestId: "r-1" };
+  const first = await client.request("context/appendMessage", params);
+  const second = await client.request("context/appendMessage", params);
+  assert.deepEqual([first.duplicate, second.duplicate, second.messageCount], [undefined, true, 1]);
+});
+
+test("a refused request names its field", async () => {
+  const wrong = { sessionId: "a", mysterious: 1 };
+  await assert.rejects(client.request("session/close", wrong), (error: { kind: string; data: { errors: unknown } }) => {
+    assert.equal(error.kind, "invalidParams");
+    assert.match(JSON.stringify(error.data.errors), /mysterious/);
+    return true;
+  });
+});
+
+test("shutdown ends the server with 0", async () => {
+  assert.deepEqual(await client.shutdown(), { code: 0, signal: null });
+});
