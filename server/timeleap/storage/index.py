@@ -280,6 +280,21 @@ def index_path(log: Path) -> Path:
     return log.parent / f".{log.name}.idx"
 
 
+def save(store: EntryStore, log: Path, inode: int, *, parsed: bool) -> None:
+    """Write the index file of a log that has none."""
+    temporary = durable.open_temporary(log.parent, log.name)
+    try:
+        temporary.pwrite(header(inode, parsed=parsed), 0)
+        for start in range(0, store.count, _STEP):
+            raw = store.raw(start, min(start + _STEP, store.count))
+            temporary.pwrite(raw, HEADER_SIZE + start * ENTRY_SIZE)
+        temporary.close()
+        durable.replace_file(temporary.path, index_path(log))
+    except BaseException:
+        durable.remove_file(temporary.path)
+        raise
+
+
 def header(inode: int, *, parsed: bool) -> bytes:
     """The 64 bytes before the entries."""
     body = _HEADER.pack(_MAGIC, _VERSION, ENTRY_SIZE, inode & 0xFFFFFFFFFFFFFFFF, _PARSED if parsed else 0)

@@ -6,11 +6,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TypeVar, TypeVarTuple
 
 from timeleap.errors import ExternallyModifiedError, ReadOnlyError, StorageFailureError
-from timeleap.storage import appending, durable, load, recovery, rewrite, timelines
+from timeleap.storage import appending, durable, load, recovery, rewrite, timelines, validation
 from timeleap.storage.appending import UnwritableError
 from timeleap.storage.engine import (
     Access,
@@ -36,6 +37,7 @@ from timeleap.storage.lock import LockMode, SessionLock
 from timeleap.storage.notes import MemoryNotes, Notes
 from timeleap.storage.reader import StoredLog
 from timeleap.storage.timelines import Timelines
+from timeleap.storage.validation import Validation
 from timeleap.storage.watch import Watch
 from timeleap.storage.writer import Group, Writer, group_on, outcome
 
@@ -62,7 +64,7 @@ class JsonlEngine(LogEngine):
         self._own_notes = MemoryNotes() if notes is None else None
         self._notes: Notes = notes if notes is not None else self._own_notes or MemoryNotes()
         self._lock = SessionLock(self.path)
-        self._timelines = Timelines(self.path, self._notes)
+        self._timelines = Timelines(self.path, self._notes, keep_index=access == "write")
         self._writer = Writer(_Medium(self))
         self._watch = Watch(self._look)
         self._executor: ThreadPoolExecutor | None = None
@@ -74,6 +76,7 @@ class JsonlEngine(LogEngine):
         self._refusal: UnwritableError | None = None
         self._owned = False  # the log was opened for appending, under the lock
         self._parsed = True
+        self._checked = False
         self._closed = False
 
     @classmethod
@@ -132,7 +135,7 @@ class JsonlEngine(LogEngine):
         if notes is not None and self._own_notes is not None:
             self._own_notes = None
             self._notes = notes
-            self._timelines = Timelines(self.path, notes)
+            self._timelines = Timelines(self.path, notes, keep_index=self.access == "write")
             self._generation = max(self._generation, notes.rotation)
         if lock == "hold" and self.access == "write" and self.lock_mode != "hold":
             await self._writer.run(lambda: self._keep_lock(progress))
@@ -167,6 +170,7 @@ class JsonlEngine(LogEngine):
         self._log = loaded.log
         self._seen = loaded.log.state.length + loaded.cut
         self._parsed = loaded.parsed
+        self._checked = loaded.parsed and loaded.log.state.length <= load.SMALL
         identity = loaded.log.file.identity if loaded.log.file else None
         self._generation = max(timelines.highest_number(self.path, besides=identity), self._notes.rotation)
         if not self._owned and loaded.log.state.troubled:
@@ -220,6 +224,11 @@ class JsonlEngine(LogEngine):
     def verify(self, progress: Progress | None = None) -> list[Damage]:
         """Read and check every byte."""
         return self._log.verify(progress)
+
+    @property
+    def view(self) -> StoredLog:
+        """The log as it is now: later changes do not show in it."""
+        return self._log
 
     # State beside the log
 
@@ -290,6 +299,52 @@ class JsonlEngine(LogEngine):
         self._owned = False
         self._found(found)
         return self.head != before
+
+    async def validate_in_background(self, progress: Progress | None = None) -> list[Damage]:
+        """Check what opening left unchecked: the bulk of a large log. For a task that is started after opening.
+
+        Lines found to be damaged are no part of history from then on; if there are any, the head changes and the
+        watchers are told.
+
+        Returns:
+            What was not known before.
+        """
+        if self._checked:
+            self._checked = False  # opening has just looked at everything
+            return []
+        return await self.validate(progress)
+
+    async def validate(self, progress: Progress | None = None) -> list[Damage]:
+        """Check the whole log now, in a thread of its own; the log can be used meanwhile."""
+        log, writable = self._log, self.access == "write" and self._owned
+        found = await outcome(
+            asyncio.get_running_loop().run_in_executor(
+                None, partial(validation.validate, log, parsed=self._parsed, writable=writable, progress=progress)
+            ),
+            lambda: True,
+        )
+        if found is None:
+            return []
+        if self.access == "read":
+            return await self._adopt(found)
+        return await self._writer.run(lambda: self._adopt(found))
+
+    async def _adopt(self, found: Validation) -> list[Damage]:
+        if self._log.file is not found.log.file:
+            await self._hop(found.discard)  # the log was replaced meanwhile
+            return []
+        before, known = self._log.state, self._log.damage()
+        try:
+            self._log = await self._hop(validation.adopt, found, self._log)
+        except OSError as error:
+            await self._hop(found.discard)
+            raise StorageFailureError.of(error, "write the index", self.path) from error
+        self._parsed = True
+        if not validation.same_history(before, self._log.state):
+            if self.access == "write":
+                self._notes.bump_epoch()
+            self._watch.tell()
+        return validation.newly_found(known, self._log.damage())
 
     def watch(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Call `callback` when the log was changed by somebody else."""

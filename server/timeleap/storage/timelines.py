@@ -10,7 +10,7 @@ from timeleap.errors import StorageFailureError, TimelineNotFoundError
 from timeleap.storage import durable
 from timeleap.storage.durable import Identity
 from timeleap.storage.engine import LogState, Timeline, TimelineFacts
-from timeleap.storage.index import ENTRY_SIZE, HEADER_SIZE, EntryStore, IndexDamagedError, index_path, read_header
+from timeleap.storage.index import ENTRY_SIZE, HEADER_SIZE, EntryStore, IndexDamagedError, index_path, read_header, save
 from timeleap.storage.load import load
 from timeleap.storage.notes import Notes
 from timeleap.storage.reader import StoredLog
@@ -89,9 +89,15 @@ def peek(log: Path) -> LogState | None:
 class Timelines:
     """The timelines of one log."""
 
-    def __init__(self, log: Path, notes: Notes) -> None:
+    def __init__(self, log: Path, notes: Notes, *, keep_index: bool) -> None:
+        """Args:
+        log: The live log.
+        notes: What is remembered about timelines.
+        keep_index: Write the index of a timeline that had to be scanned beside it.
+        """
         self._log = log
         self._notes = notes
+        self._keep_index = keep_index
         self._known: dict[tuple[str, Identity, int], tuple[int, int]] = {}
 
     def listed(self) -> list[Timeline]:
@@ -146,11 +152,21 @@ class Timelines:
         key = (path.name, there.identity, there.size)
         if key not in self._known:
             try:
-                state = peek(path) or load(path, writable=False).log.state
+                state = peek(path) or self._scanned(path)
             except OSError:
                 return 0, 0
             self._known[key] = (state.messages, state.checkpoints)
         return self._known[key]
+
+    def _scanned(self, path: Path) -> LogState:
+        loaded = load(path, writable=False)
+        file, state = loaded.log.file, loaded.log.state
+        if self._keep_index and file is not None and not loaded.cut:
+            try:
+                save(loaded.log.store, path, file.identity.inode, parsed=loaded.parsed)
+            except OSError:
+                return state  # it is only a convenience
+        return state
 
 
 def _is(path: Path, identity: Identity | None) -> bool:

@@ -1,0 +1,63 @@
+"""Repairing a log: what opening leaves alone, because it is the user's to decide, is mended here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from timeleap import clock
+from timeleap.storage.engine import Damage, LogState, Progress, Recovery, Replacement, TimelineFacts
+from timeleap.storage.jsonl import JsonlEngine
+from timeleap.storage.notes import Notes
+
+
+@dataclass(frozen=True, slots=True)
+class Repaired:
+    """What a repair found and did.
+
+    Attributes:
+        recovery: What opening found and mended.
+        removed: Lines that were left out of the new log.
+        timeline_id: Where the old log is, if there is a new one.
+        head: The head after it.
+    """
+
+    recovery: Recovery
+    removed: tuple[Damage, ...]
+    timeline_id: str | None
+    head: str
+
+
+async def repair(path: Path, *, notes: Notes | None = None, progress: Progress | None = None) -> Repaired:
+    """Mend a log that nobody has open: a torn tail, leftovers, the index, and damaged lines.
+
+    A log with damaged lines is replaced, in one step, by one without them; the old one is kept as a timeline.
+
+    Args:
+        path: The log.
+        notes: What is remembered beside it.
+        progress: Told how far it is.
+
+    Raises:
+        As `JsonlEngine.open` and `JsonlEngine.replace`.
+    """
+    engine = await JsonlEngine.open(path, notes=notes, progress=progress)
+    try:
+        return await repair_open(engine, progress)
+    finally:
+        await engine.aclose()
+
+
+async def repair_open(engine: JsonlEngine, progress: Progress | None = None) -> Repaired:
+    """The same for a log that is open."""
+    await engine.validate(progress)
+    damaged = tuple(one for one in engine.damage() if one.kind in ("damagedRecord", "checksumMismatch"))
+    if not damaged:
+        return Repaired(engine.recovery, (), None, engine.head)
+
+    def without_damaged_lines(state: LogState) -> Replacement:
+        facts = TimelineFacts("unknown", clock.now_iso(), {"repair": len(damaged)})
+        return Replacement(facts, keep_lines=state.lines)
+
+    done = await engine.replace(without_damaged_lines)
+    return Repaired(engine.recovery, damaged, done.timeline_id, done.head)

@@ -1,0 +1,101 @@
+"""The check of a whole log behind a session's back: every checksum, and every line that was never parsed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from timeleap.storage import durable, scan
+from timeleap.storage.durable import OpenFile
+from timeleap.storage.engine import Damage, LogState, Progress
+from timeleap.storage.index import EntryStore, IndexDamagedError, header, index_path
+from timeleap.storage.reader import StoredLog
+
+
+@dataclass(slots=True)
+class Validation:
+    """A log parsed anew, its entries in an index that is not yet in use.
+
+    Attributes:
+        log: The log with the new entries.
+        index: The file they are in; None while they are in memory.
+    """
+
+    log: StoredLog
+    index: OpenFile | None
+
+    def discard(self) -> None:
+        """It is not needed."""
+        if self.index is not None:
+            self.index.close()
+            durable.remove_file(self.index.path)
+
+
+def validate(log: StoredLog, *, parsed: bool, writable: bool, progress: Progress | None = None) -> Validation | None:
+    """Check a log. Blocking; it may be appended to meanwhile.
+
+    Args:
+        log: The log as it is now.
+        parsed: Every line was parsed before: only the checksums are looked at.
+        writable: New entries may be written beside the log.
+        progress: Told how far it is.
+
+    Returns:
+        The log parsed anew, lines that are not what was written being damaged now; None if there was no need.
+    """
+    if log.file is None or (parsed and _unchanged(log, progress)):
+        return None
+    index: OpenFile | None = None
+    store = EntryStore()
+    if writable:
+        index = durable.open_temporary(log.path.parent, log.path.name)
+        index.pwrite(header(log.file.identity.inode, parsed=True), 0)
+        store = EntryStore(index, 0, writable=True)
+    found = Validation(StoredLog(log.path, log.file, store, LogState()), index)
+    try:
+        continue_to(found, log, progress)
+    except BaseException:
+        found.discard()
+        raise
+    return found
+
+
+def continue_to(found: Validation, log: StoredLog, progress: Progress | None = None) -> None:
+    """Go on to where the log is now."""
+    assert log.file is not None
+    known = scan.Reference(log.store, log.state.lines)
+    scanned = scan.thoroughly(
+        log.file, found.log.state, log.state.length, found.log.store, reference=known, progress=progress
+    )
+    found.log = StoredLog(log.path, log.file, found.log.store, scanned.state, open_ended=log.open_ended)
+
+
+def adopt(found: Validation, log: StoredLog) -> StoredLog:
+    """Put the new entries in the place of the log's index; nobody writes to the log meanwhile.
+
+    Raises:
+        OSError: The index cannot be put in place.
+    """
+    continue_to(found, log)
+    if found.index is not None:
+        durable.replace_file(found.index.path, index_path(log.path))
+        found.index.reopened_at(index_path(log.path))
+    return found.log
+
+
+def same_history(one: LogState, other: LogState) -> bool:
+    """Whether two readings of the same bytes come to the same, but for what only a thorough one can know."""
+    return replace(one, troubled=other.troubled) == other
+
+
+def newly_found(before: list[Damage], after: list[Damage]) -> list[Damage]:
+    """What is known now and was not before."""
+    known = {one.offset for one in before}
+    return [one for one in after if one.offset not in known]
+
+
+def _unchanged(log: StoredLog, progress: Progress | None) -> bool:
+    assert log.file is not None
+    try:
+        return scan.first_difference(log.file, log.store, log.state.lines, progress) is None
+    except IndexDamagedError:
+        return False
