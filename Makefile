@@ -9,7 +9,7 @@ VENV := .venv
 BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 RUN := $(BIN)/python
 PIP := $(RUN) -m pip install -qq --disable-pip-version-check --constraint constraints.txt
-NPM := npm --no-audit --no-fund --no-update-notifier
+TYPESCRIPT := protocol/typescript
 
 # The original program, for the interop tests: an environment of its own, because it needs a newer Python and pins much.
 ORIGINAL := .tools/original
@@ -34,23 +34,24 @@ demo: $(VENV)/.installed  ## Set up and show what Timeleap does, on a sample ses
 ##@ Check
 
 .PHONY: test
-test: setup protocol/typescript/node_modules/.installed  ## Set up and run all tests but the long programmes
+test: setup $(TYPESCRIPT)/dist/.built  ## Set up and run all tests but the long programmes
 	$(PYTEST) $(if $(COVERAGE),--cov --cov-report=) $(TESTS)
-	$(NPM) --prefix protocol/typescript test
+	cd $(TYPESCRIPT) && npm test
+	cd $(TYPESCRIPT) && TIMELEAP_COMMAND="../../$(BIN)/timeleap serve" npm run test:server
 
 .PHONY: check
 check: setup  ## The quick part of the tests, under a minute
 	$(PYTEST) -m "not (slow or crash or interop or torture or bench)" tests/unit tests/architecture
 
 .PHONY: lint
-lint: setup protocol/typescript/node_modules/.installed  ## ruff, mypy, pyright, layers, TypeScript, generated files
+lint: setup $(TYPESCRIPT)/node_modules/.installed  ## ruff, mypy, pyright, layers, TypeScript, generated files
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/pyright
 	$(BIN)/lint-imports
 	$(RUN) -m timeleap_protocol.generate --check
-	$(NPM) --prefix protocol/typescript run check
+	cd $(TYPESCRIPT) && npm run check
 
 .PHONY: coverage
 coverage: clean-coverage  ## All tests, measured; storage and context must be covered above 95 % (branches included)
@@ -68,7 +69,7 @@ clean-coverage:
 	@rm -f .coverage .coverage.*
 
 .PHONY: examples
-examples: setup  ## Run the examples and everything the README shows
+examples: setup $(TYPESCRIPT)/dist/.built  ## Run the examples and everything the README shows
 	$(PYTEST) tests/wire/test_examples.py tests/architecture/test_readme.py
 
 .PHONY: torture
@@ -87,6 +88,7 @@ setup: $(VENV)/.developing $(ORIGINAL)/.installed  ## Create or refresh the envi
 .PHONY: generate
 generate: $(VENV)/.developing  ## Write what comes from the method table: schema, OpenRPC, TypeScript, spec tables; the README's picture
 	$(RUN) -m timeleap_protocol.generate
+	$(RUN) docs/picture.py
 
 .PHONY: format
 format: $(VENV)/.developing  ## Format, and mend what ruff can mend
@@ -101,7 +103,7 @@ constraints: $(VENV)/.developing  ## Take over the installed versions as the one
 .PHONY: clean
 clean: clean-coverage  ## Remove everything that set-up, tests and builds made
 	rm -rf $(VENV) .tools .cache .demo build dist htmlcov .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-	rm -rf protocol/typescript/node_modules protocol/typescript/dist
+	rm -rf $(addprefix $(TYPESCRIPT)/,node_modules dist out)
 	find server protocol tests benchmarks examples -name __pycache__ -prune -exec rm -rf {} +
 
 .PHONY: help
@@ -129,13 +131,18 @@ $(ORIGINAL)/.installed: .ci/require Makefile
 	@if python=$$(.ci/require python 3.12); then \
 	   echo "Installing kimi-cli $(ORIGINAL_VERSION) for the interop tests ..."; \
 	   "$$python" -m venv $(ORIGINAL) && \
-	   $(ORIGINAL)/$(notdir $(BIN))/python -m pip install -qq --disable-pip-version-check kimi-cli==$(ORIGINAL_VERSION); \
+	   $(ORIGINAL)/$(notdir $(BIN))/python -m pip install -qq --disable-pip-version-check kimi-cli==$(ORIGINAL_VERSION) && \
+	   touch $@; \
 	 else \
-	   echo "The interop tests are left out: the original program needs Python 3.12."; test -z "$$CI"; \
+	   echo "The interop tests are left out: the original program needs Python 3.12 or newer."; test -z "$$CI"; \
 	 fi
+
+$(TYPESCRIPT)/node_modules/.installed: $(TYPESCRIPT)/package-lock.json .ci/require
+	@.ci/require node 20 >/dev/null
+	@echo "Installing TypeScript and the client's dependencies ..."
+	@cd $(TYPESCRIPT) && npm ci --no-audit --no-fund --no-update-notifier --loglevel=error
 	@touch $@
 
-protocol/typescript/node_modules/.installed: protocol/typescript/package-lock.json .ci/require
-	@.ci/require node 20 >/dev/null
-	@cd protocol/typescript && $(NPM) ci --loglevel=error
+$(TYPESCRIPT)/dist/.built: $(TYPESCRIPT)/node_modules/.installed $(shell find $(TYPESCRIPT)/src -name '*.ts') $(wildcard $(TYPESCRIPT)/tsconfig*.json)
+	@cd $(TYPESCRIPT) && npm run --silent build
 	@touch $@
