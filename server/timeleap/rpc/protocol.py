@@ -216,7 +216,7 @@ class EdgeProtocol(JsonRPCProtocol):
             call = Call(self._client, method_name, work_done.report if work_done else None)
             running = self._running[msg_id] = Running(endpoint, call, work_done=work_done)
             self._execute_handler(
-                msg_id, handler, partial(self._send_handler_result, msg_id=msg_id), args=(running, accepted)
+                msg_id, handler, partial(self._send_handler_result, msg_id=msg_id), args=(msg_id, running, accepted)
             )
 
     def _work_done(self, endpoint: Endpoint, params: dict[str, Any]) -> WorkDone | None:
@@ -225,9 +225,15 @@ class EdgeProtocol(JsonRPCProtocol):
             return None
         return WorkDone(self.notify, token, endpoint.name)
 
-    async def _run(self, running: Running, accepted: Any) -> Any:
+    async def _run(self, msg_id: MessageId, running: Running, accepted: Any) -> None:
+        """Do the work of a request and answer it from within the task: a callback would cost a turn of the loop."""
         running.began = True
-        return await running.endpoint.run(accepted, running.call)
+        try:
+            result = await running.endpoint.run(accepted, running.call)
+        except (Exception, asyncio.CancelledError) as error:
+            self._answer(msg_id, None, error)
+        else:
+            self._answer(msg_id, result, None)
 
     def _handle_notification(self, method_name: str, params: Any) -> None:
         try:
@@ -260,18 +266,19 @@ class EdgeProtocol(JsonRPCProtocol):
     # What goes out
 
     def _send_handler_result(self, future: Any, *, msg_id: MessageId) -> None:
+        """Called when the task of a request is over: answer for it if it was cancelled before it began."""
+        if future.cancelled():
+            self._answer(msg_id, None, asyncio.CancelledError())
+
+    def _answer(self, msg_id: MessageId, result: Any, error: BaseException | None) -> None:
         running = self._running.pop(msg_id)
         self._request_futures.pop(msg_id, None)
-        if future.cancelled():
-            error: BaseException | None = asyncio.CancelledError()
-        else:
-            error = future.exception()
         if running.work_done is not None:
             running.work_done.end()
         if self.trace != "off":
             self._log_trace(msg_id, running, error)
         if error is None:
-            self._send_response(msg_id, future.result())
+            self._send_response(msg_id, result)
         else:
             self.refuse(msg_id, error, running.endpoint.name)
         self._link.settled()

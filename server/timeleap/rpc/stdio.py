@@ -18,7 +18,7 @@ from timeleap.rpc.writer import Listener, Writer
 
 log = logging.getLogger(__name__)
 
-CHUNK = 256 * 1024
+CHUNK = 64 * 1024
 """Bytes read at a time."""
 
 
