@@ -8,7 +8,7 @@ import itertools
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from timeleap.client.errors import ConnectionLostError, RequestTimeoutError, TimeleapRpcError
 from timeleap.client.frames import BrokenStreamError, FrameReader, Framing, Message, encode
@@ -17,10 +17,12 @@ from timeleap.client.process import ServerProcess
 _log = logging.getLogger(__name__)
 
 Params = dict[str, Any]
-OnProgress = Callable[[dict[str, Any]], None]
+OnProgress = Callable[[dict[str, Any]], object]
 """Takes the `value` of each `$/progress`: `kind` begin, report or end, and what comes with it."""
 Handler = Callable[[Params], Awaitable[Any]]
 """Serves a request of the server: params in, result out."""
+Trace = Callable[[Literal["sent", "received"], Message], object]
+"""Sees every message that crosses the wire, in order, as it is."""
 
 
 @dataclass(slots=True)
@@ -46,6 +48,7 @@ class Connection:
         framing: How to speak to it; it answers in kind.
         on_notification: Called with each notification, in order of arrival, before the replies behind it.
         handlers: Who serves the server's own requests, by method. Looked up at each request.
+        trace: Sees every message.
     """
 
     def __init__(
@@ -54,6 +57,7 @@ class Connection:
         framing: Framing,
         on_notification: Callable[[str, Params], None],
         handlers: Mapping[str, Handler],
+        trace: Trace | None = None,
     ) -> None:
         self.process = process
         self.max_frame_bytes: int | None = None
@@ -61,6 +65,7 @@ class Connection:
         self._framing = framing
         self._on_notification = on_notification
         self._handlers = handlers
+        self._trace = trace
         self._ids = itertools.count(1)
         self._pending: dict[int, _Pending] = {}
         self._tokens: dict[str, _Pending] = {}
@@ -157,7 +162,7 @@ class Connection:
         message: Message = {"jsonrpc": "2.0", "method": method, "params": params}
         if request_id is not None:
             message = {"jsonrpc": "2.0", "id": request_id, "method": method, "params": params}
-        data = encode(message, self._framing)
+        data = self._encode(message)
         if self.max_frame_bytes is not None and len(data) > self.max_frame_bytes:
             why = f"{method} takes {len(data)} bytes; the server reads at most {self.max_frame_bytes}"
             raise TimeleapRpcError(4011, "tooLarge", why, {"kind": "tooLarge", "retryable": False}, retryable=False)
@@ -175,6 +180,8 @@ class Connection:
         try:
             while data := await self.process.read():
                 for message in reader.feed(data):
+                    if self._trace is not None:
+                        self._trace("received", message)
                     self._take(message)
         except BrokenStreamError as error:
             why = f"the server broke the protocol: {error}"
@@ -250,7 +257,7 @@ class Connection:
                 answer["error"] = {"code": -32601, "message": f"this client does not serve {method}"}
             else:
                 answer["result"] = await handler(params)
-            data = encode(answer, self._framing)
+            data = self._encode(answer)
         except asyncio.CancelledError:
             data = self._refusal(request_id, -32800, "cancelled")
         except Exception as error:
@@ -261,4 +268,9 @@ class Connection:
         self.process.write(data)
 
     def _refusal(self, request_id: Any, code: int, why: str) -> bytes:
-        return encode({"jsonrpc": "2.0", "id": request_id, "error": {"code": code, "message": why}}, self._framing)
+        return self._encode({"jsonrpc": "2.0", "id": request_id, "error": {"code": code, "message": why}})
+
+    def _encode(self, message: Message) -> bytes:
+        if self._trace is not None:
+            self._trace("sent", message)
+        return encode(message, self._framing)

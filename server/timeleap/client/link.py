@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from timeleap.client.connection import Connection, Handler, OnProgress, Params
+from timeleap.client.connection import Connection, Handler, OnProgress, Params, Trace
 from timeleap.client.errors import (
     ClientClosedError,
     ConnectionLostError,
@@ -93,9 +93,19 @@ class Link:
         greeting: The opening handshake.
         restarts: How to start it again.
         bus: Takes the notifications.
+        trace: Sees every message.
     """
 
-    def __init__(self, launch: Launch, framing: Framing, greeting: Greeting, restarts: Restarts, bus: Bus) -> None:
+    def __init__(
+        self,
+        launch: Launch,
+        framing: Framing,
+        greeting: Greeting,
+        restarts: Restarts,
+        bus: Bus,
+        *,
+        trace: Trace | None = None,
+    ) -> None:
         self.handlers: dict[str, Handler] = {}
         self.sessions = OpenSessions()
         self.initialized: Params = {}
@@ -105,6 +115,7 @@ class Link:
         self._greeting = greeting
         self._restarts = restarts
         self._bus = bus
+        self._trace = trace
         self._running = False
         self._connection: Connection | None = None
         self._recovery: asyncio.Task[None] | None = None
@@ -244,7 +255,7 @@ class Link:
     async def _connect(self) -> None:
         """A new server, ready, with our sessions open; it becomes `_connection`."""
         process = await ServerProcess.start(self._launch)
-        connection = Connection(process, self._framing, self._bus.publish, self.handlers)
+        connection = Connection(process, self._framing, self._bus.publish, self.handlers, self._trace)
         try:
             await self._shake_hands(connection)
             for opened in self.sessions:

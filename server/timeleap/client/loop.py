@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Coroutine
+from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from timeleap.client.errors import ClientClosedError
@@ -25,15 +26,23 @@ class LoopThread:
         Raises:
             ClientClosedError: Called on the loop's own thread, which would wait for itself for ever.
         """
-        if threading.current_thread() is self._thread:
-            work.close()
-            raise ClientClosedError("a blocking call inside a callback of the same client would wait for itself")
-        future = asyncio.run_coroutine_threadsafe(work, self._started())
+        future = self.submit(work)
         try:
             return future.result()
         except BaseException:
             future.cancel()
             raise
+
+    def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Run `work` on the loop and do not wait.
+
+        Raises:
+            ClientClosedError: As in `run`.
+        """
+        if threading.current_thread() is self._thread:
+            work.close()
+            raise ClientClosedError("a blocking call inside a callback of the same client would wait for itself")
+        return asyncio.run_coroutine_threadsafe(work, self._started())
 
     def close(self) -> None:
         """End the loop and its thread. Idempotent."""

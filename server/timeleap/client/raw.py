@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from timeleap.client.connection import Handler, OnProgress, Params
+from timeleap.client.connection import Handler, OnProgress, Params, Trace
 from timeleap.client.frames import Framing
 from timeleap.client.link import DEFAULT_RESTARTS, Greeting, Link, Restarts, timeleap_capabilities
 from timeleap.client.notifications import Bus, Notification, Subscription, Wanted
@@ -40,6 +40,7 @@ class RawTimeleap:
         timeout: Seconds to wait for an answer since the last sign of work; None waits for ever.
         summarize: Serves `context/summarize`; the server then asks us for summaries.
         restarts: How to start a server again that went away (`NO_RESTARTS`: not at all).
+        trace: Sees every message that is sent or received; for tests, logs and demonstrations.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class RawTimeleap:
         timeout: float | None = 60.0,
         summarize: Summarize | None = None,
         restarts: Restarts = DEFAULT_RESTARTS,
+        trace: Trace | None = None,
     ) -> None:
         launch = Launch(
             command=tuple(command or default_command()),
@@ -65,7 +67,7 @@ class RawTimeleap:
         self._timeout = timeout
         self._bus = Bus()
         greeting = Greeting(name, dict(options or {}), timeout)
-        self._link = Link(launch, Framing(framing), greeting, restarts, self._bus)
+        self._link = Link(launch, Framing(framing), greeting, restarts, self._bus, trace=trace)
         if summarize is not None:
             self.serve("context/summarize", _summarizing(summarize))
 

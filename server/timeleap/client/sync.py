@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, overload
 
 from timeleap.client._methods_sync import SyncMethods
 from timeleap.client.client import AsyncTimeleap, R
-from timeleap.client.connection import OnProgress, Params
+from timeleap.client.connection import OnProgress, Params, Trace
 from timeleap.client.frames import Framing
 from timeleap.client.link import DEFAULT_RESTARTS, Restarts
 from timeleap.client.loop import LoopThread
@@ -93,6 +93,7 @@ class SyncTimeleap(SyncMethods):
         timeout: float | None = 60.0,
         summarize: BlockingSummarize | None = None,
         restarts: Restarts = DEFAULT_RESTARTS,
+        trace: Trace | None = None,
     ) -> None:
         self._loop = LoopThread()
         self._listening: list[SyncNotifications] = []
@@ -107,6 +108,7 @@ class SyncTimeleap(SyncMethods):
             timeout=timeout,
             summarize=None if summarize is None else _threaded(summarize),
             restarts=restarts,
+            trace=trace,
         )
 
     def start(self) -> Self:

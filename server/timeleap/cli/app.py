@@ -1,0 +1,94 @@
+"""The command line as a whole: `timeleap --help`."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from timeleap.cli import approvals, demo, keeping, looking, making, settings, travelling, wire
+from timeleap.cli.command import Home, Machine
+from timeleap.cli.terminal import Terminal
+
+_EPILOG = """[bold]First steps[/bold]
+
+[cyan]timeleap demo[/cyan]  a guided tour with a real server, in a store of its own
+
+[cyan]timeleap new fix-dates && timeleap append fix-dates "Why is 1969 wrong?"[/cyan]
+
+[cyan]timeleap checkpoint fix-dates && timeleap log fix-dates[/cyan]
+
+Exit codes: 0 done, 1 an error (in words on the standard error output), 2 a misuse, 130 Ctrl-C."""
+
+app = typer.Typer(
+    name="timeleap",
+    help="Durable conversations for AI agents: history, checkpoints, time travel and its undo.",
+    epilog=_EPILOG,
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["--help", "-h"]},
+    pretty_exceptions_enable=False,
+)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        typer.echo(f"timeleap {version('timeleap')}")
+        raise typer.Exit
+
+
+@app.callback()
+def timeleap(
+    ctx: typer.Context,
+    home: Home = None,
+    machine: Machine = False,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the version.", show_default=False, is_eager=True, callback=_print_version
+        ),
+    ] = False,
+) -> None:
+    """The options that may stand before every command."""
+    del version
+    ctx.obj = Terminal(home, machine)
+
+
+for each in (demo, making, approvals, looking, travelling, keeping, settings, wire):
+    app.add_typer(each.app)
+
+
+def main() -> int:
+    """Run the command of `sys.argv`; returns the exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        # A pipe on Windows, or LANG=C: what a message holds must never end a command.
+        if isinstance(stream, io.TextIOWrapper) and not stream.isatty():
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+    try:
+        app(prog_name="timeleap")
+    except BrokenPipeError:
+        return _reader_gone()
+    except SystemExit as end:
+        return _flushed(end.code if isinstance(end.code, int) else int(end.code is not None))
+    return 0
+
+
+def _flushed(code: int) -> int:
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        return _reader_gone()
+    return code
+
+
+def _reader_gone() -> int:
+    """`timeleap show s | head`: the reader has seen enough; that is no error, and the interpreter must not say so."""
+    with contextlib.suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0

@@ -1,0 +1,71 @@
+"""Arguments that several commands take, and what the shell offers for them."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from timeleap.cli.terminal import Json, UsageError
+
+
+def complete_session(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Session ids of the store that begin with what was typed.
+
+    Read from the directory, not asked of a server: a Tab has to answer at once, and must not start anything.
+    """
+    from timeleap.service import config
+
+    chosen = ctx.params.get("home") or os.environ.get("TIMELEAP_HOME") or config.default_home()
+    try:
+        names = [entry.name for entry in os.scandir(Path(chosen) / "sessions") if entry.is_dir()]
+    except OSError:
+        return []
+    return sorted(name for name in names if name.startswith(incomplete) and not name.startswith("."))
+
+
+def complete_method(incomplete: str) -> list[tuple[str, str]]:
+    """Methods of the protocol that begin with what was typed."""
+    from timeleap_protocol.methods import REQUESTS
+
+    return [(name, row.summary) for name, row in REQUESTS.items() if name.startswith(incomplete)]
+
+
+Session = Annotated[
+    str,
+    typer.Argument(
+        metavar="SESSION",
+        help="A session's id, or the path of its directory or of its context.jsonl.",
+        show_default=False,
+        autocompletion=complete_session,
+    ),
+]
+Checkpoint = Annotated[
+    str, typer.Argument(metavar="CHECKPOINT", help="A checkpoint's id (a number) or its uid.", show_default=False)
+]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.", show_default=False)]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", "-n", help="Say what would happen, and change nothing.", show_default=False)
+]
+
+
+def place(checkpoint: str | None) -> Json:
+    """A checkpoint as params: a number is an id, anything else a uid."""
+    if checkpoint is None:
+        return {}
+    text = checkpoint.removeprefix("#")
+    return {"checkpointId": int(text)} if re.fullmatch(r"[0-9]{1,15}", text) else {"checkpointUid": text}
+
+
+def text_or_file(value: str | None) -> str | None:
+    """The value of an option that takes text: `@FILE` means what is in the file, `-` the standard input."""
+    if value is None or not (value == "-" or value.startswith("@")):
+        return value
+    try:
+        return sys.stdin.read() if value == "-" else Path(value[1:]).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{value} is no UTF-8 text: {error}") from None

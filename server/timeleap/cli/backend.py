@@ -1,0 +1,148 @@
+"""The server behind a command: started as a child, asked over the wire, gone at the end."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from timeleap.cli.terminal import Json, Progress, Terminal, UsageError
+from timeleap.client.connection import Trace
+from timeleap.client.loop import LoopThread
+from timeleap.client.notifications import Notification
+from timeleap.client.raw import RawTimeleap
+from timeleap_protocol.limits import SESSION_ID_PATTERN
+from timeleap_protocol.methods import REQUESTS
+
+_LOG_NAME = "context.jsonl"
+_NO_LIMIT_WITHIN = 3600.0
+"""Seconds without a sign of work after which even a long command gives up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A session as the user named it.
+
+    Attributes:
+        name: The user's words, for messages.
+        identity: `sessionId` or `path`, as `session/open` takes it.
+    """
+
+    name: str
+    identity: Json
+
+    @classmethod
+    def of(cls, name: str) -> Target:
+        """From a session id, or a path to a session's directory or its `context.jsonl`.
+
+        Raises:
+            UsageError: It is neither.
+        """
+        if re.fullmatch(SESSION_ID_PATTERN, name) and not (name == _LOG_NAME and Path(name).exists()):
+            return cls(name, {"sessionId": name})
+        path = Path(name).expanduser()
+        if path.is_dir():
+            return cls(name, {"path": str(path.absolute())})
+        if path.name == _LOG_NAME and path.is_file():
+            return cls(name, {"path": str(path.absolute().parent)})
+        if path.is_file():
+            raise UsageError(f"{name} is no session: give its directory, or the {_LOG_NAME} in it")
+        if "/" in name or "\\" in name:
+            raise UsageError(f"there is no session at {name}")
+        # Not a valid id: the server says what an id looks like, in the same words everywhere.
+        return cls(name, {"sessionId": name})
+
+
+class Backend:
+    """A running server, for callers that block. Shows a progress bar where work takes over a second."""
+
+    def __init__(self, terminal: Terminal, trace: Trace | None = None) -> None:
+        self._terminal = terminal
+        self._loop = LoopThread()
+        self.client = RawTimeleap(home=terminal.home, name="timeleap-cli", trace=trace)
+
+    def start(self) -> None:
+        """Start the server."""
+        try:
+            self._loop.run(self.client.start())
+        except BaseException:
+            self._loop.close()
+            raise
+
+    def close(self) -> int | None:
+        """End the server in good order; returns its exit code."""
+        try:
+            return self._loop.run(self.client.aclose())
+        finally:
+            self._loop.close()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def call(self, method: str, params: Json | None = None, *, saying: str = "Working") -> Any:
+        """The result of a request."""
+        progress = Progress()
+        row = REQUESTS.get(method)
+        reports = row is not None and row.progress
+        work = self.client.call(method, params, within=_NO_LIMIT_WITHIN, on_progress=progress.take if reports else None)
+        return self._terminal.wait(self._loop.submit(work), progress, saying)
+
+    def open_to_read(self, target: Target) -> OpenSession:
+        """Open a session without taking its lock: reading never stands in an agent's way, and works while one runs."""
+        return self._open(target, "readOnly")
+
+    def open_to_write(self, target: Target) -> OpenSession:
+        """Open a session that exists, to change it."""
+        return self._open(target, "write")
+
+    def pages(self, method: str, params: Json, member: str) -> Iterator[Json]:
+        """The entries of a list, page by page."""
+        asked = dict(params)
+        while True:
+            page = self.call(method, asked)
+            yield from page[member]
+            if "nextCursor" not in page:
+                return
+            asked = {"cursor": page["nextCursor"]} | {
+                k: v for k, v in params.items() if k not in {"from", "to", "checkpointUid"}
+            }
+
+    def notifications(self, session_id: str) -> Iterator[Notification]:
+        """Notifications about a session, from now on."""
+        subscription = self.client.notifications(session_id=session_id)
+        while (notification := self._loop.run(_next(subscription))) is not None:
+            yield notification
+
+    def _open(self, target: Target, access: str) -> OpenSession:
+        params = {**target.identity, "create": False, "access": access}
+        return OpenSession(self, self.call("session/open", params, saying="Opening"))
+
+
+class OpenSession:
+    """A session that is open on the server behind a command."""
+
+    def __init__(self, backend: Backend, state: Json) -> None:
+        self.backend = backend
+        self.state = state
+        self.id: str = state["sessionId"]
+
+    def call(self, method: str, *, saying: str = "Working", **params: Any) -> Json:
+        """The result of a request on this session; params that are None are not sent."""
+        given = {name: value for name, value in params.items() if value is not None}
+        result: Json = self.backend.call(method, {"sessionId": self.id, **given}, saying=saying)
+        return result
+
+    def pages(self, method: str, member: str, **params: Any) -> Iterator[Json]:
+        """The entries of a list of this session; params that are None are not sent."""
+        given = {name: value for name, value in params.items() if value is not None}
+        return self.backend.pages(method, {"sessionId": self.id, **given}, member)
+
+
+async def _next(notifications: Any) -> Notification | None:
+    return await anext(notifications, None)

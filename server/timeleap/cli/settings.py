@@ -1,0 +1,183 @@
+"""`config`: the store's `config.toml`, looked at and changed."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from timeleap.cli.command import command
+from timeleap.cli.terminal import Terminal, UsageError
+from timeleap.cli.tomledit import read, with_key, without_key
+from timeleap.errors import InvalidInputError
+
+app = typer.Typer()
+config = typer.Typer(no_args_is_help=True)
+
+Key = Annotated[
+    str,
+    typer.Argument(
+        metavar="KEY",
+        help="Such as maxContextSize or retention.maxTimelines.",
+        autocompletion=lambda incomplete: [key for key in DEFAULTS if key.startswith(incomplete)],
+    ),
+]
+
+DEFAULTS: dict[str, Any] = {
+    "durability": "disk",
+    "maxContextSize": None,
+    "reservedContextSize": 50_000,
+    "triggerRatio": 0.85,
+    "maxPreservedMessages": 2,
+    "retention.maxTimelines": 50,
+    "retention.maxTimelineBytes": 2 << 30,
+    "summarizer.baseUrl": None,
+    "summarizer.model": None,
+    "summarizer.apiKeyFile": None,
+}
+_TEXTS = frozenset({"durability", "summarizer.baseUrl", "summarizer.model", "summarizer.apiKeyFile"})
+
+
+@command(config)
+def path(terminal: Terminal) -> None:
+    """Print where the file is (or would be).
+
+    Example:
+        $EDITOR "$(timeleap config path)"
+    """
+    file = _file(terminal)
+    terminal.document({"path": str(file), "exists": file.exists()}) if terminal.machine else terminal.say(str(file))
+
+
+@command(config)
+def show(terminal: Terminal) -> None:
+    """Show every setting, and where its value comes from: the environment, the file, or nobody.
+
+    A client's `initializationOptions` win over all of them.
+    """
+    file, settings = _file(terminal), {}
+    stored = read(file)
+    for key, default in DEFAULTS.items():
+        variable = _variable(key)
+        if os.environ.get(variable):
+            settings[key] = {"value": _parsed(key, os.environ[variable]), "from": variable}
+        elif key in stored:
+            settings[key] = {"value": stored[key], "from": str(file)}
+        else:
+            settings[key] = {"value": default, "from": "default"}
+    if terminal.machine:
+        terminal.document(settings)
+    else:
+        rows = [(key, json.dumps(entry["value"]), entry["from"]) for key, entry in settings.items()]
+        terminal.table(("setting", "value", "from"), rows)
+
+
+@command(config)
+def get(terminal: Terminal, key: Key) -> None:
+    """Print the value in the file; exit code 1 if it has none.
+
+    Example:
+        timeleap config get maxContextSize
+    """
+    _known(key)
+    stored = read(_file(terminal))
+    if key not in stored:
+        terminal.hint(f"{key} is not set in {_file(terminal)}; timeleap config show has what is in force")
+        raise typer.Exit(1)
+    value = stored[key]
+    terminal.document(value) if terminal.machine or not isinstance(value, str) else terminal.say(value)
+
+
+@command(config, name="set")
+def set_(
+    terminal: Terminal, key: Key, value: Annotated[str, typer.Argument(metavar="VALUE", help="Its new value.")]
+) -> None:
+    """Set a value in the file; comments and the rest of it stay as they are.
+
+    Examples:
+        timeleap config set maxContextSize 200000
+
+        timeleap config set summarizer.baseUrl http://localhost:11434/v1
+    """
+    _known(key)
+    file = _file(terminal)
+    text = with_key(_text(file), key, _parsed(key, value))
+    _check(terminal, text)
+    _write(file, text)
+    terminal.document({key: _parsed(key, value)}) if terminal.machine else terminal.hint(f"set in {file}")
+
+
+@command(config)
+def unset(terminal: Terminal, key: Key) -> None:
+    """Take a value out of the file.
+
+    Example:
+        timeleap config unset maxContextSize
+    """
+    _known(key)
+    file = _file(terminal)
+    if key in read(file):
+        _write(file, without_key(_text(file), key))
+    terminal.document({key: None}) if terminal.machine else terminal.hint(f"not set in {file}")
+
+
+app.add_typer(config, name="config", help="Show and change the store's config.toml.", rich_help_panel="Keep in order")
+
+
+def _file(terminal: Terminal) -> Path:
+    from timeleap.service.config import FILE_NAME, default_home
+
+    home = terminal.home or os.environ.get("TIMELEAP_HOME") or default_home()
+    return Path(home).expanduser().absolute() / FILE_NAME
+
+
+def _text(file: Path) -> str:
+    return file.read_text(encoding="utf-8") if file.exists() else ""
+
+
+def _known(key: str) -> None:
+    if key not in DEFAULTS:
+        raise UsageError(f"there is no setting {key}; there are: {', '.join(DEFAULTS)}")
+
+
+def _variable(key: str) -> str:
+    from timeleap.service.config import PREFIX
+
+    words = "".join(f"_{char}" if char.isupper() else char for char in key.replace(".", "_"))
+    return PREFIX + words.upper()
+
+
+def _parsed(key: str, value: str) -> str | int | float:
+    """Numbers as numbers; what is none is left for the server's reader to judge."""
+    for kind in () if key in _TEXTS else (int, float):
+        try:
+            return kind(value)
+        except ValueError:
+            continue
+    return value
+
+
+def _check(terminal: Terminal, text: str) -> None:
+    """Let the server's own reader judge the file before it is written."""
+    import tomllib
+
+    from timeleap.service.config import load
+
+    try:
+        load(terminal.home, environ={}, options=tomllib.loads(text))
+    except InvalidInputError as error:
+        raise UsageError(str(error).replace(" (set in initializationOptions)", "")) from None
+
+
+def _write(file: Path, text: str) -> None:
+    """Put the new text in the place of the old one as one step."""
+    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    beside = file.with_name(f"{file.name}.{os.getpid()}.tmp")
+    try:
+        beside.write_text(text, encoding="utf-8")
+        beside.replace(file)
+    finally:
+        beside.unlink(missing_ok=True)

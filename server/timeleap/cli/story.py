@@ -1,0 +1,311 @@
+"""The scenes of the demo. Each one acts on a real server, and compares what it finds with what was promised.
+
+A scene is a function of the `Story`; a new one is added to `SCENES`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from timeleap.cli.backend import Backend, OpenSession
+from timeleap.cli.graph import read_graph
+from timeleap.cli.replay import steps
+from timeleap.cli.stage import Stage
+from timeleap.cli.terminal import Terminal
+from timeleap.cli.words import count, size
+from timeleap.clock import new_uid
+
+Json = dict[str, Any]
+
+_IDEA = [
+    {"role": "user", "content": "Forget all that. Let us rewrite everything from scratch tonight."},
+    {"role": "assistant", "content": "A bold idea! I have deleted the tests, they were slowing us down."},
+]
+
+
+class Story:
+    """What the scenes share: the server, the session, and what is known about it."""
+
+    def __init__(self, stage: Stage, home: Path, file: Path, records: Sequence[Json]) -> None:
+        self.stage = stage
+        self.file = file
+        self.records = records
+        self.messages = [_stripped(record) for record in records if not record["role"].startswith("_")]
+        self.session_id = f"demo-{re.sub('[^A-Za-z0-9]+', '-', file.stem).strip('-')[:40] or 'x'}-{new_uid(4)}"
+        self.requests = 0
+        self.retried: tuple[str, Json, Json] = ("", {}, {})
+        """A request id, its params and its first result."""
+        self._terminal = Terminal(home, machine=True)
+        self._shown: set[str] = set()
+        self._ids: dict[Any, str] = {}
+        self._backend: Backend | None = None
+        self._session: OpenSession | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop_server()
+
+    # the server
+
+    def start_server(self) -> float:
+        """Start it; returns the seconds until it had answered `initialize`."""
+        began = time.monotonic()
+        self._shown.add("initialize")
+        self._backend = Backend(self._terminal, trace=self._crossed)
+        self._backend.start()
+        self._shown.discard("initialize")
+        return time.monotonic() - began
+
+    def stop_server(self) -> int | None:
+        """End it in good order; returns its exit code."""
+        backend, self._backend, self._session = self._backend, None, None
+        return backend.close() if backend is not None else None
+
+    def kill_server(self) -> None:
+        """What the out-of-memory killer does."""
+        assert self._backend is not None
+        assert self._backend.client.pid is not None
+        os.kill(self._backend.client.pid, getattr(signal, "SIGKILL", signal.SIGTERM))
+
+    # the session
+
+    def open(self, **params: Any) -> Json:
+        """Open the session; what follows is about it."""
+        assert self._backend is not None
+        state: Json = self._backend.call("session/open", {"sessionId": self.session_id, **params})
+        self._session = OpenSession(self._backend, state)
+        return state
+
+    def call(self, method: str, **params: Any) -> Json:
+        """A request on the session, shown."""
+        self._shown.add(method)
+        try:
+            return self.session.call(method, **params)
+        finally:
+            self._shown.discard(method)
+
+    @property
+    def session(self) -> OpenSession:
+        """The open session; requests on it are not shown."""
+        assert self._session is not None
+        return self._session
+
+    def history(self) -> list[Json]:
+        """All messages, as the server tells them."""
+        return [entry["message"] for entry in self.session.pages("context/getHistory", "messages", limit=500)]
+
+    def checkpoints(self) -> list[Json]:
+        """All checkpoints, oldest first."""
+        pages = self.session.pages("context/listCheckpoints", "checkpoints", order="asc", limit=1000)
+        return list(pages)
+
+    def state(self) -> Json:
+        """The session's state."""
+        return self.session.call("session/getState")
+
+    def draw(self) -> None:
+        """Show the session as a graph."""
+        self.stage.picture(read_graph(self.session, checkpoints=12, timelines=6))
+
+    def _crossed(self, direction: Literal["sent", "received"], message: Json) -> None:
+        method = message.get("method")
+        if direction == "sent" and "id" in message and method is not None:
+            self.requests += 1
+            if method == "initialize":
+                self._ids.clear()  # a new connection counts from the beginning
+            if method in self._shown:
+                self._ids[message["id"]] = method
+                self.stage.wire(direction, message)
+        elif direction == "received" and method is None and self._ids.pop(message.get("id"), None) is not None:
+            self.stage.wire(direction, message)
+
+
+def _start(story: Story) -> None:
+    story.stage.scene("Start the server", "A child process, spoken to in JSON-RPC over its standard input and output.")
+    seconds = story.start_server()
+    story.stage.check("the server answers `initialize`", True, f"{seconds * 1000:.0f} ms from nothing to an answer")
+
+
+def _replay(story: Story) -> None:
+    stage = story.stage
+    told = f"{story.file.name} has {count(len(story.messages), 'message')}; they arrive as an agent would send them."
+    stage.scene("Replay a session", told)
+    story.open(title=f"Demo of {story.file.name}")
+    began = time.monotonic()
+    requests = 0
+    for step in steps(story.records):
+        # The first append is shown, the rest would only fill the screen.
+        shown = step.messages and not requests
+        (story.call if shown else story.session.call)(step.method, **step.params)
+        requests += 1
+    seconds = time.monotonic() - began
+    stage.say(
+        f"... and {count(requests - 1, 'more request')}, each answered when it was on the disk, in {seconds:.2f} s."
+    )
+    checkpoints = sum(record["role"] == "_checkpoint" for record in story.records)
+    usages = [record.get("token_count") for record in story.records if record["role"] == "_usage"]
+    stage.check("the history is the file's, message by message", story.history() == story.messages)
+    stage.check("so are the checkpoints", len(story.checkpoints()) == checkpoints, count(checkpoints, "checkpoint"))
+    tokens = story.state()["context"]["tokenCount"]
+    stage.check("and the token count", tokens == (usages[-1] if usages else 0), count(tokens, "token"))
+    story.draw()
+
+
+def _checkpoint(story: Story) -> None:
+    stage = story.stage
+    stage.scene("Checkpoint, then a bad idea", "A place to come back to, and two messages we shall regret.")
+    made = story.call("context/checkpoint", label="before the bad idea")["checkpoint"]
+    stage.check("the checkpoint knows its place", made["messageCount"] == len(story.messages), f"uid {made['uid']}")
+    request_id = f"demo-{new_uid()}"
+    first = story.call("context/appendMessage", messages=_IDEA, requestId=request_id)
+    story.retried = (request_id, {"messages": _IDEA}, first)
+    stage.say("Did the reply get lost? The same request again, under the same request id:")
+    again = story.call("context/appendMessage", messages=_IDEA, requestId=request_id)
+    stage.check("a repeated request changes nothing", again.get("duplicate") is True and again["head"] == first["head"])
+    stage.check("the two messages are there once", story.history() == [*story.messages, *_IDEA])
+
+
+def _revert(story: Story) -> None:
+    stage = story.stage
+    stage.scene("Revert", "Back to before a checkpoint in the middle. First only asked, then done.")
+    before, known = story.history(), story.checkpoints()
+    target = known[len(known) // 2]
+    plan = story.call("context/revertTo", checkpointUid=target["uid"], dryRun=True)
+    stage.check("a dry run changes nothing", story.history() == before and story.checkpoints() == known)
+    done = story.call("context/revertTo", checkpointUid=target["uid"])
+    promised = (plan["removed"], plan["context"]["messageCount"], plan["context"]["tokenCount"])
+    kept = (done["removed"], done["context"]["messageCount"], done["context"]["tokenCount"])
+    stage.check(
+        "the revert does what the dry run said",
+        promised == kept,
+        count(done["removed"]["messages"], "message") + " gone",
+    )
+    stage.check("what is left is what was before it", story.history() == before[: target["messageCount"]])
+    stage.check("so are the checkpoints", story.checkpoints() == known[: known.index(target)])
+    timeline = story.session.call("context/listTimelines", limit=1)["timelines"][0]
+    whole = timeline["timelineId"] == done["timelineId"] and timeline["messageCount"] == len(before)
+    stage.check("what went is kept whole, as a timeline", whole, f"{timeline['file']}, {size(timeline['bytes'])}")
+    story.draw()
+
+
+def _undo(story: Story) -> None:
+    stage = story.stage
+    stage.scene("Undo", "The bad idea was not so bad. The timeline becomes the log again.")
+    timeline = story.session.call("context/listTimelines", limit=1)["timelines"][0]
+    directory = Path(story.state()["path"])
+    kept = (directory / timeline["file"]).read_bytes()
+    story.call("context/restoreTimeline", timelineId=timeline["timelineId"])
+    stage.check("the log equals the timeline byte for byte", (directory / "context.jsonl").read_bytes() == kept)
+    stage.check("nothing was ever lost", story.history() == [*story.messages, *_IDEA])
+    story.draw()
+
+
+def _compact(story: Story) -> None:
+    stage = story.stage
+    stage.scene(
+        "Compact, and take it back", "A summary for the old messages, by the built-in summariser: no model, no network."
+    )
+    before, state = story.history(), story.state()
+    result = story.call("context/compact", summarizer="builtin")
+    if result["compacted"]:
+        stage.listing(result["summary"].splitlines()[:6])
+        fewer = result["tokenCountAfter"] < result["tokenCountBefore"]
+        stage.check(
+            "the context is shorter", fewer, f"{result['tokenCountBefore']:,} → {result['tokenCountAfter']:,} tokens"
+        )
+        after = story.history()
+        preserved = before[len(before) - result["preservedMessages"] :]
+        stage.check("the newest messages stay as they are", after[1:] == preserved, count(len(preserved), "message"))
+        story.draw()
+        story.call("context/restoreTimeline", timelineId=result["timelineId"])
+    else:
+        stage.say(f"It says no: {result['reason']}. That is right for so short a session.")
+    present = story.state()["context"]
+    stage.check("the undo brings every message back", story.history() == before)
+    stage.check("and the token count", present["tokenCount"] == state["context"]["tokenCount"])
+
+
+def _approvals(story: Story) -> None:
+    stage = story.stage
+    stage.scene("State and approvals", "Everything about a session in one reply, and the switch nobody should forget.")
+    state = story.call("session/getState")
+    stage.check("the state agrees with the history", state["context"]["messageCount"] == len(story.history()))
+    on = story.call("session/setYolo", yolo=True)["approval"]["yolo"]
+    allowed = story.call("session/isApproved", action="run_command")
+    stage.check("with yolo on everything runs unasked", on and allowed == {"approved": True, "reason": "yolo"})
+    off = story.call("session/setYolo", yolo=False)["approval"]["yolo"]
+    asked = story.session.call("session/isApproved", action="run_command")["approved"]
+    stage.check("with yolo off it does not", not off and not asked)
+    audit = [
+        json.loads(line) for line in (Path(state["path"]) / "audit.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
+    stage.listing(json.dumps(entry) for entry in audit)
+    changes = [(entry["who"], entry["field"], entry["from"], entry["to"]) for entry in audit]
+    expected = [("timeleap-cli", "yolo", False, True), ("timeleap-cli", "yolo", True, False)]
+    stage.check("who switched what is on record", changes == expected)
+    stage.check("the head stays: a click never fails an agent's append", story.state()["head"] == state["head"])
+
+
+def _kill(story: Story) -> None:
+    stage = story.stage
+    stage.scene("Kill the server", "kill -9, without a word; then an append, as if nothing had happened.")
+    before, pid = story.history(), story.session.backend.client.pid
+    story.kill_server()
+    farewell = {"role": "user", "content": "Are you still there?"}
+    story.call("context/appendMessage", message=farewell)
+    stage.check("the client starts another one and sends again", story.session.backend.client.pid != pid)
+    stage.check(
+        "everything that was acknowledged is there, and the append once", story.history() == [*before, farewell]
+    )
+
+
+def _restart(story: Story) -> None:
+    stage = story.stage
+    stage.scene("Stop, and start again", "Shut down in good order. A new server opens the session from the disk alone.")
+    names = ("head", "title", "approval", "context")
+    before = ({name: story.state()[name] for name in names}, story.history(), story.checkpoints(), _timelines(story))
+    code = story.stop_server()
+    stage.check("the server ends by itself", code == 0, f"exit code {code}")
+    seconds = story.start_server()
+    state = story.open(create=False)
+    stage.say(f"started and opened in {seconds * 1000:.0f} ms")
+    stage.check("the head is the same", state["head"] == before[0]["head"], state["head"])
+    stage.check("so is the rest of the state", {name: state[name] for name in names} == before[0])
+    stage.check("and the history", story.history() == before[1], count(len(before[1]), "message"))
+    stage.check("and the checkpoints", story.checkpoints() == before[2], count(len(before[2]), "checkpoint"))
+    stage.check("and the timelines", _timelines(story) == before[3], count(len(before[3]), "timeline"))
+    request_id, params, first = story.retried
+    again = story.call("context/appendMessage", **params, requestId=request_id)
+    known = again.get("duplicate") is True and again["firstIndex"] == first["firstIndex"]
+    stage.check("even the request id from the beginning is known", known and story.history() == before[1])
+    story.draw()
+
+
+def _timelines(story: Story) -> list[Json]:
+    return list(story.session.pages("context/listTimelines", "timelines", limit=1000))
+
+
+def _stripped(record: Json) -> Json:
+    return {name: value for name, value in record.items() if name != "_tl"}
+
+
+SCENES: Sequence[Callable[[Story], None]] = (
+    _start,
+    _replay,
+    _checkpoint,
+    _revert,
+    _undo,
+    _compact,
+    _approvals,
+    _kill,
+    _restart,
+)

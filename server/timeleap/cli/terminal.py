@@ -1,0 +1,200 @@
+"""Where a command's words go: results to the standard output, everything else to the standard error output."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as NotYet
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import typer
+
+from timeleap.cli.words import cell
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+T = TypeVar("T")
+Json = dict[str, Any]
+
+_PATIENCE = 1.0
+"""Seconds after which work deserves a progress bar."""
+
+
+class UsageError(Exception):
+    """The command was called in a way that cannot be meant."""
+
+
+class Progress:
+    """How far a piece of work is; written by the client's thread, read by ours."""
+
+    def __init__(self) -> None:
+        self.percentage: int | None = None
+        self.message: str | None = None
+
+    def take(self, value: Json) -> None:
+        """Take in the `value` of a `$/progress`."""
+        percentage, message = value.get("percentage"), value.get("message") or value.get("title")
+        if isinstance(percentage, int):
+            self.percentage = percentage
+        if isinstance(message, str):
+            self.message = message
+
+
+class Terminal:
+    """What one command may assume of its surroundings.
+
+    Attributes:
+        home: `--home`; None leaves it to the server.
+        machine: `--json`: one JSON document, or JSON lines, and nothing else on the standard output.
+    """
+
+    def __init__(self, home: Path | None, machine: bool) -> None:
+        self.home = home
+        self.machine = machine
+
+    @property
+    def out(self) -> Console:
+        """For results. Rich honours NO_COLOR, and writes plain text where nobody looks."""
+        return _console(stderr=False)
+
+    @property
+    def err(self) -> Console:
+        """For errors, questions, hints and progress."""
+        return _console(stderr=True)
+
+    @property
+    def interactive(self) -> bool:
+        """Whether somebody is there to read and to answer."""
+        return sys.stdin.isatty() and sys.stderr.isatty()
+
+    def document(self, value: object) -> None:
+        """One JSON document; spread out for people, on one line for pipes."""
+        sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2 if sys.stdout.isatty() else None) + "\n")
+
+    def line(self, value: object) -> None:
+        """One of several JSON lines, to be read at once."""
+        sys.stdout.write(json.dumps(value, ensure_ascii=False, separators=(",", ":")) + "\n")
+        sys.stdout.flush()
+
+    def say(self, *lines: RenderableType) -> None:
+        """A result in words."""
+        for each in lines:
+            self.out.print(each, soft_wrap=True)
+
+    def hint(self, text: str) -> None:
+        """Something useful to know that is not the result; silent in `--json`."""
+        if not self.machine:
+            self.err.print(text, style="dim", soft_wrap=True)
+
+    def fail(self, lines: Sequence[str], error: Json) -> None:
+        """An error: words, or for machines a JSON document; both on the standard error output."""
+        if self.machine:
+            sys.stderr.write(json.dumps({"error": error}, ensure_ascii=False) + "\n")
+            return
+        first, *rest = lines
+        from rich.text import Text
+
+        self.err.print(Text.assemble(("error: ", "bold red"), first), soft_wrap=True)
+        for line in rest:
+            self.err.print(line, soft_wrap=True)
+
+    def table(self, columns: Sequence[str], rows: Iterable[Sequence[object]], right: Sequence[str] = ()) -> None:
+        """A table; for a pipe tab-separated values under a line of names, nothing cut.
+
+        Args:
+            columns: Names.
+            rows: Cells.
+            right: The names of columns of numbers.
+        """
+        if not self.out.is_terminal:
+            for row in [columns, *rows]:
+                sys.stdout.write("\t".join(cell(value) for value in row) + "\n")
+            return
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        for name in columns:
+            table.add_column(name, justify="right" if name in right else "left", overflow="ellipsis", no_wrap=True)
+        for row in rows:
+            table.add_row(*(Text(_grouped(value)) for value in row))
+        self.out.print(table)
+
+    def require_consent(self, question: str, given: bool) -> None:
+        """Ask, unless consent was `given` beforehand.
+
+        Raises:
+            UsageError: Nobody is there to answer.
+            typer.Exit: With 1: the answer was no.
+        """
+        if given:
+            return
+        if self.machine or not self.interactive:
+            raise UsageError("nobody is there to be asked: --yes says so beforehand, --dry-run only looks")
+        if not typer.confirm(question, err=True):
+            self.hint("nothing was changed")
+            raise typer.Exit(1)
+
+    def wait(self, work: Future[T], progress: Progress, what: str) -> T:
+        """The result of `work`; with a progress bar if it takes its time and somebody looks."""
+        try:
+            return work.result(timeout=_PATIENCE if not self.machine and self.err.is_terminal else None)
+        except NotYet:
+            if work.done():
+                raise
+        except BaseException:
+            work.cancel()
+            raise
+        return self._wait_visibly(work, progress, what)
+
+    def _wait_visibly(self, work: Future[T], progress: Progress, what: str) -> T:
+        from rich import progress as bars
+
+        columns = (
+            bars.SpinnerColumn(),
+            bars.TextColumn("{task.description}"),
+            bars.BarColumn(),
+            bars.TimeElapsedColumn(),
+        )
+        with bars.Progress(*columns, console=self.err, transient=True) as display:
+            task = display.add_task(what, total=None)
+            while True:
+                try:
+                    return work.result(timeout=0.1)
+                except NotYet:
+                    if work.done():
+                        raise
+                except BaseException:
+                    work.cancel()
+                    raise
+                total = None if progress.percentage is None else 100
+                display.update(
+                    task, description=progress.message or what, total=total, completed=progress.percentage or 0
+                )
+
+
+def _console(*, stderr: bool) -> Console:
+    from rich.console import Console
+
+    return Console(stderr=stderr, markup=False, highlight=False, emoji=False)
+
+
+def _grouped(value: object) -> str:
+    return (
+        ""
+        if value is None
+        else f"{value:,}"
+        if isinstance(value, int) and not isinstance(value, bool)
+        else cell_text(value)
+    )
+
+
+def cell_text(value: object) -> str:
+    """A value in a table on the screen."""
+    from timeleap.cli.words import one_line
+
+    return one_line(str(value))

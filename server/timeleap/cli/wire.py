@@ -1,0 +1,107 @@
+"""Commands close to the protocol: `call`, `schema`, `serve`."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any, Literal
+
+import typer
+
+from timeleap.cli.arguments import complete_method, text_or_file
+from timeleap.cli.backend import Backend, Target
+from timeleap.cli.command import command
+from timeleap.cli.terminal import Terminal, UsageError
+
+app = typer.Typer()
+PANEL = "Protocol"
+
+
+@command(app, rich_help_panel=PANEL)
+def call(
+    terminal: Terminal,
+    method: Annotated[
+        str, typer.Argument(metavar="METHOD", help="Such as context/getHistory.", autocompletion=complete_method)
+    ],
+    params: Annotated[
+        str | None, typer.Argument(metavar="[PARAMS]", help="A JSON object; @FILE or - takes it from there.")
+    ] = None,
+    no_open: Annotated[
+        bool, typer.Option("--no-open", help="Do not open the session first.", show_default=False)
+    ] = False,
+) -> None:
+    """Send one request and print its result, always as JSON.
+
+    The session named by `sessionId` is opened first where the method needs it: to read if the method only reads.
+
+    Examples:
+        timeleap call session/list '{"limit": 3}'
+
+        timeleap call context/getRecords '{"sessionId": "fix-dates", "limit": 5}'
+    """
+    from timeleap_protocol.methods import REQUESTS
+
+    given = _object(text_or_file(params))
+    row = REQUESTS.get(method)
+    with Backend(terminal) as backend:
+        session_id = given.get("sessionId")
+        if row is not None and row.scope == "open" and isinstance(session_id, str) and not no_open:
+            target = Target(session_id, {"sessionId": session_id})
+            writes = row.mutates and given.get("dryRun") is not True
+            opened = backend.open_to_write(target) if writes else backend.open_to_read(target)
+            given["sessionId"] = opened.id
+        terminal.document(backend.call(method, given))
+
+
+def _object(text: str | None) -> dict[str, Any]:
+    try:
+        value = json.loads(text) if text and text.strip() else {}
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"PARAMS is no JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise UsageError('PARAMS has to be a JSON object, such as {"sessionId": "fix-dates"}')
+    return value
+
+
+@command(app, rich_help_panel=PANEL)
+def schema(
+    terminal: Terminal,
+    form: Annotated[
+        Literal["openrpc", "json-schema", "typescript"], typer.Argument(metavar="[openrpc|json-schema|typescript]")
+    ] = "openrpc",
+) -> None:
+    """Print the protocol: OpenRPC, JSON Schema, or types for TypeScript.
+
+    Example:
+        timeleap schema typescript > timeleap.d.ts
+    """
+    if form == "typescript":
+        from timeleap_protocol.generate.typescript import types_module
+
+        typer.echo(types_module(), nl=False)
+    elif form == "json-schema":
+        from timeleap_protocol.generate.schema import bundle
+
+        terminal.document(bundle())
+    else:
+        from timeleap_protocol.generate.openrpc import openrpc_document
+
+        terminal.document(openrpc_document())
+
+
+@app.command(
+    rich_help_panel=PANEL,
+    add_help_option=False,
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+)
+def serve(ctx: typer.Context) -> None:
+    """Run the server: JSON-RPC 2.0 on the standard input and output, until their end.
+
+    Editors and agents start this; `timeleap serve --help` has its options. The first byte decides the framing: an
+    opening brace for one JSON object a line, Content-Length for the base protocol of the Language Server Protocol.
+    """
+    # `timeleap.__main__` goes to the server without loading any of this; only other ways in come here.
+    from timeleap.rpc.serve import main as run
+
+    terminal: Terminal | None = ctx.find_root().obj
+    home = ["--home", str(terminal.home)] if terminal is not None and terminal.home is not None else []
+    raise typer.Exit(run([*home, *ctx.args]))

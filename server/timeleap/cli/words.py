@@ -1,0 +1,114 @@
+"""Numbers, times and foreign text as people read them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+Json = dict[str, Any]
+
+_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_BREAKS = re.compile(r"[\t\n]+")
+
+
+def safe(text: str) -> str:
+    """`text` without what a terminal would obey: escape sequences, returns, changes of writing direction.
+
+    Messages hold whatever a model or a tool produced; shown as it is, it could repaint the screen.
+    """
+    return _UNSAFE.sub(lambda match: match[0].encode("unicode_escape", "surrogatepass").decode(), text)
+
+
+def one_line(text: str, width: int | None = None) -> str:
+    """`text` on one line, safe, cut to `width` characters."""
+    line = safe(_BREAKS.sub(" ", text)).strip()
+    return line if width is None or len(line) <= width else line[: max(0, width - 1)] + "…"
+
+
+def cell(value: object) -> str:
+    """A value for a line of tab-separated values that spreadsheets can take: nothing in it is a formula."""
+    text = "" if value is None else one_line(str(value))
+    return "'" + text if text[:1] in {"=", "+", "-", "@"} and not _is_number(text) else text
+
+
+def count(number: int, noun: str) -> str:
+    """`1 message`, `1,234 messages`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def size(number: int) -> str:
+    """Bytes, such as `12.3 KB`."""
+    if number < 1000:
+        return f"{number} B"
+    amount = float(number)
+    unit = ""
+    for unit in ("KB", "MB", "GB"):  # noqa: B007 -- used after the loop
+        amount /= 1000
+        if amount < 999.5:
+            break
+    else:
+        unit = "GB"
+    return f"{amount:.1f} {unit}" if amount < 100 else f"{amount:.0f} {unit}"
+
+
+def ago(stamp: str | None, now: datetime | None = None) -> str:
+    """How long ago an ISO-8601 time was, such as `3 minutes ago`; its date after a month; empty where unknown."""
+    if not stamp:
+        return ""
+    try:
+        then = datetime.fromisoformat(stamp)
+    except ValueError:
+        return one_line(stamp)
+    seconds = ((now or datetime.now(UTC)) - then).total_seconds()
+    for unit, length, most in (("second", 1, 60), ("minute", 60, 60), ("hour", 3600, 24), ("day", 86400, 31)):
+        if seconds < length * most:
+            return count(max(0, int(seconds // length)), unit) + " ago"
+    return f"{then.astimezone():%Y-%m-%d}"
+
+
+def clock(stamp: str | None) -> str:
+    """The local time of day of an ISO-8601 time, with the date unless it is today's; empty where unknown."""
+    if not stamp:
+        return ""
+    try:
+        then = datetime.fromisoformat(stamp).astimezone()
+    except ValueError:
+        return one_line(stamp)
+    today = datetime.now(UTC).astimezone().date()
+    return f"{then:%H:%M:%S}" if then.date() == today else f"{then:%Y-%m-%d %H:%M}"
+
+
+def message_text(message: Mapping[str, Any]) -> str:
+    """The text parts of a message."""
+    content = message.get("content")
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else []
+    return "\n".join(
+        str(part.get("text", "")) for part in parts if isinstance(part, dict) and part.get("type") == "text"
+    )
+
+
+def gist(message: Mapping[str, Any], width: int) -> str:
+    """A message on one line: its text, else the tools it calls, else the kinds of its parts."""
+    if text := one_line(message_text(message), width):
+        return text
+    calls = message.get("tool_calls")
+    if isinstance(calls, list) and calls:
+        names = [str(call.get("function", {}).get("name", "?")) for call in calls if isinstance(call, dict)]
+        return one_line("calls " + ", ".join(names), width)
+    content = message.get("content")
+    kinds = (
+        [str(part.get("type", "?")) for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+    )
+    return one_line(f"[{', '.join(kinds)}]", width) if kinds else "(empty)"
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text.replace(",", ""))
+    except ValueError:
+        return False
+    return True
