@@ -221,6 +221,10 @@ class JsonlEngine(LogEngine):
         """Lines known not to be part of history, or not readable by the original."""
         return self._log.damage()
 
+    def request_lines(self, limit: int) -> list[int]:
+        """The last `limit` lines that carry a request id, newest first."""
+        return self._log.request_lines(limit)
+
     def verify(self, progress: Progress | None = None) -> list[Damage]:
         """Read and check every byte."""
         return self._log.verify(progress)

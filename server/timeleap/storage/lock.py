@@ -18,6 +18,7 @@ LockMode = Literal["hold", "per-write"]
 
 WAIT_SECONDS: Final = 5.0
 _PAUSE_SECONDS: Final = 0.005
+_LOOKERS: Final = 3
 
 
 class SessionLock:
@@ -41,6 +42,15 @@ class SessionLock:
         record = self._record()
         return {key: record[key] for key in ("pid", "host", "since") if key in record} or None
 
+    def taken(self) -> bool:
+        """Whether somebody holds the lock now. It is taken for an instant to see; nothing is made where there is none."""
+        if not self._path.exists():
+            return False
+        if self._try():
+            self._lock.release()
+            return False
+        return True
+
     async def acquire(self, mode: LockMode, wait: float = WAIT_SECONDS) -> None:
         """Take the lock.
 
@@ -53,9 +63,12 @@ class SessionLock:
             StorageFailureError: The lock file cannot be made (a read-only store, no permission).
         """
         until = time.monotonic() + wait
+        attempts = 0
         while not self._try():
+            attempts += 1
             record = self._record()
-            if record.get("mode") == "hold" or time.monotonic() >= until:
+            # The first failures may be somebody who only looked (`taken`), the record of an owner who is gone.
+            if (record.get("mode") == "hold" and attempts > _LOOKERS) or time.monotonic() >= until:
                 raise self._locked()
             await asyncio.sleep(_PAUSE_SECONDS)
         self.announce(mode)

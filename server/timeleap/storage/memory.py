@@ -145,6 +145,10 @@ class MemoryEngine(LogEngine):
         """Lines known not to be part of history, or not readable by the original."""
         return self._log.damage()
 
+    def request_lines(self, limit: int) -> list[int]:
+        """The last `limit` lines that carry a request id, newest first."""
+        return self._log.request_lines(limit)
+
     def verify(self, progress: Progress | None = None) -> list[Damage]:
         """Check every line."""
         return self._log.verify(progress)

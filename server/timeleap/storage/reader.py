@@ -23,6 +23,7 @@ T = TypeVar("T")
 
 DAMAGE_LIMIT: Final = 100
 _STEP: Final = 4096
+_CARRIES_REQUEST: Final = bytes(flags & RecordFlag.REQUEST > 0 for flags in range(256))
 _KINDS: Final = tuple(RecordKind)
 _OWN_FLAGS: Final = ~(RecordFlag.IRREGULAR | RecordFlag.TROUBLED)
 
@@ -103,6 +104,10 @@ class StoredLog(LogReader):
             return []
         return self._trusting(self._damage, DAMAGE_LIMIT, self._state.lines)
 
+    def request_lines(self, limit: int) -> list[int]:
+        """The last `limit` lines that carry a request id, newest first."""
+        return self._trusting(self._request_lines, self._state.lines, limit)
+
     def verify(self, progress: Progress | None = None) -> list[Damage]:
         """Read and check every byte; a damaged index counts as no index."""
         return self._trusting(lambda *_: self._verify(progress), 0, 0)
@@ -148,9 +153,7 @@ class StoredLog(LogReader):
         for number, (offset, length, crc, kind, flags, messages) in enumerate(lines, start):
             at = offset - base
             body = data[at : at + length]
-            if body[-1:] == b"\n":
-                body = body[:-1]
-            if crc32(body) != crc:
+            if crc32(body) != crc or len(body) != length:
                 raise CorruptedError(
                     f"line {number} of {self.path.name} is not what was written",
                     path=str(self.path),
@@ -158,6 +161,8 @@ class StoredLog(LogReader):
                     line=number,
                 )
             before = messages - (kind == RecordKind.MESSAGE)
+            if body[-1:] == b"\n":
+                body = body[:-1]
             found.append(Row(number, _KINDS[kind], RecordFlag(flags & _OWN_FLAGS), before, body))
         return found
 
@@ -189,6 +194,19 @@ class StoredLog(LogReader):
                     return start + at
                 at = kinds.find(RecordKind.CHECKPOINT, at + 1)
         return None
+
+    def _request_lines(self, lines: int, limit: int) -> list[int]:
+        found: list[int] = []
+        for stop in range(lines, 0, -_STEP):
+            start = max(0, stop - _STEP)
+            flags = self.store.raw(start, stop)[17::ENTRY_SIZE].translate(_CARRIES_REQUEST)
+            at = flags.rfind(1)
+            while at >= 0:
+                found.append(start + at)
+                if len(found) >= limit:
+                    return found
+                at = flags.rfind(1, 0, at)
+        return found
 
     def _counted_state(self, line: int, _: int) -> LogState:
         state = self.store.state(line)
@@ -247,9 +265,8 @@ class StoredLog(LogReader):
     def _check(self, entry: Entry, batch: BatchCheck) -> list[Damage]:
         assert self.file is not None
         line = self.file.pread(entry.offset, entry.length)
-        line = line[:-1] if line.endswith(b"\n") else line
         found = batch.add(entry, line)
-        if crc32(line) != entry.crc:
+        if crc32(line) != entry.crc or len(line) != entry.length:
             reason = "not what was written"
             found.append(Damage("checksumMismatch", reason, entry.line, entry.offset, entry.length))
         elif entry.kind == RecordKind.DAMAGED or entry.flags & RecordFlag.UNREADABLE:
