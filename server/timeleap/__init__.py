@@ -1,0 +1,123 @@
+"""Timeleap: durable conversation context for AI agents, with checkpoints, time travel and its undo.
+
+The names below are the Python API: the same classes and functions the original program had, on a storage engine that
+keeps its promises. They are loaded when they are first used, so that `import timeleap` costs nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from timeleap.context.compaction import should_auto_compact
+    from timeleap.context.context import Context
+    from timeleap.context.denwarenji import BackToTheFuture, DenwaRenji, DenwaRenjiError, DMail
+    from timeleap.context.linear import JsonlLinearStorage, LinearContext, LinearStorage, MemoryLinearStorage
+    from timeleap.context.message import Message, ToolCall, ToolCallPart, system
+    from timeleap.context.parts import (
+        AudioURLPart,
+        ContentPart,
+        ImageURLPart,
+        TextPart,
+        ThinkPart,
+        UnknownPart,
+        VideoURLPart,
+    )
+    from timeleap.context.rotation import next_available_rotation
+    from timeleap.context.simple import CompactionResult, SimpleCompaction, TokenUsage
+    from timeleap.context.state import (
+        STATE_FILE_NAME,
+        ApprovalStateData,
+        DynamicSubagentSpec,
+        SessionState,
+        TodoItemState,
+        atomic_json_write,
+        load_session_state,
+        save_session_state,
+    )
+    from timeleap.context.tokens import estimate_text_tokens
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "STATE_FILE_NAME",
+    "ApprovalStateData",
+    "AudioURLPart",
+    "BackToTheFuture",
+    "CompactionResult",
+    "ContentPart",
+    "Context",
+    "DMail",
+    "DenwaRenji",
+    "DenwaRenjiError",
+    "DynamicSubagentSpec",
+    "ImageURLPart",
+    "JsonlLinearStorage",
+    "LinearContext",
+    "LinearStorage",
+    "MemoryLinearStorage",
+    "Message",
+    "SessionState",
+    "SimpleCompaction",
+    "TextPart",
+    "ThinkPart",
+    "TodoItemState",
+    "TokenUsage",
+    "ToolCall",
+    "ToolCallPart",
+    "UnknownPart",
+    "VideoURLPart",
+    "atomic_json_write",
+    "estimate_text_tokens",
+    "load_session_state",
+    "next_available_rotation",
+    "save_session_state",
+    "should_auto_compact",
+    "system",
+]
+
+_MODULES = {
+    "compaction": ("should_auto_compact",),
+    "context": ("Context",),
+    "denwarenji": ("BackToTheFuture", "DMail", "DenwaRenji", "DenwaRenjiError"),
+    "linear": ("JsonlLinearStorage", "LinearContext", "LinearStorage", "MemoryLinearStorage"),
+    "message": ("Message", "ToolCall", "ToolCallPart", "system"),
+    "parts": (
+        "AudioURLPart",
+        "ContentPart",
+        "ImageURLPart",
+        "TextPart",
+        "ThinkPart",
+        "UnknownPart",
+        "VideoURLPart",
+    ),
+    "rotation": ("next_available_rotation",),
+    "simple": ("CompactionResult", "SimpleCompaction", "TokenUsage"),
+    "state": (
+        "STATE_FILE_NAME",
+        "ApprovalStateData",
+        "DynamicSubagentSpec",
+        "SessionState",
+        "TodoItemState",
+        "atomic_json_write",
+        "load_session_state",
+        "save_session_state",
+    ),
+    "tokens": ("estimate_text_tokens",),
+}
+_HOMES = {name: module for module, names in _MODULES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    module = _HOMES.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(f"timeleap.context.{module}"), name)
+    globals()[name] = value  # the next look-up does not come here
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

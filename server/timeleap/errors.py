@@ -17,6 +17,7 @@
     ├── ExternallyModifiedError                a program that takes no lock wrote to the log
     ├── CorruptedError                         stored data is damaged where it cannot be worked around
     ├── StorageFailureError (OSError)          the operating system refused (disk full, no permission, ...)
+    │   └── RotationUnavailableError (RuntimeError)  there is no name a log could be set aside under
     ├── AlreadyRestoredError (RuntimeError)    a second `restore` of one object
     ├── CompactionFailedError                  no summary could be had; nothing was changed
     ├── DMailPendingError                      one D-Mail at a time
@@ -150,6 +151,10 @@ class StorageFailureError(TimeleapError, OSError):
         name = codes.errorcode.get(error.errno or 0, "EUNKNOWN")
         why = error.strerror or str(error)
         return cls(f"cannot {action}: {why}", path=where, errno=name)
+
+
+class RotationUnavailableError(StorageFailureError, RuntimeError):
+    """There is no name under which the log could be set aside; nothing was changed."""
 
 
 class AlreadyRestoredError(TimeleapError, RuntimeError):

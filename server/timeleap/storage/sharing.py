@@ -64,6 +64,21 @@ class Lease:
             elif shared.holders == 0 and self._lock == "hold":
                 await shared.engine.let_go()
 
+    def abandon(self) -> None:
+        """Give the engine back without waiting, for an object nobody refers to any more (its finalizer).
+
+        Nothing can be under way on it then. If it was the last one, the engine goes with its last reference: that
+        closes the descriptors, and a lock with them.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        self._shared.users -= 1
+        self._shared.holders -= self._lock == "hold"
+        # While another object is being given this engine, the registry keeps it.
+        if self._shared.users == 0 and self._key not in _registry.turns:
+            _registry.shared.pop(self._key, None)
+
 
 async def share(
     path: Path,
