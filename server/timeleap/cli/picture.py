@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING, Any
 
 from timeleap.cli.graph import Branch, Graph
@@ -31,6 +31,8 @@ _ENDED_BY = {
     "dmail": "set aside by a D-Mail",
     "import": "came with an import",
 }
+_COLUMNS = (14, 15, 18)
+"""Widths of the columns of facts; what is left is for the names."""
 _MOST_LEFT = 6
 """Checkpoints of a timeline that are named; the rest is counted."""
 
@@ -55,15 +57,10 @@ PLAIN = Glyphs("@", "o", "|", "|-*", ".", "+")
 def glyphs_for(encoding: str | None) -> Glyphs:
     """The signs an output of that encoding can show."""
     try:
-        "".join(vars_of(PRETTY)).encode(encoding or "ascii")
+        "".join(astuple(PRETTY)).encode(encoding or "ascii")
     except (UnicodeEncodeError, LookupError):
         return PLAIN
     return PRETTY
-
-
-def vars_of(glyphs: Glyphs) -> Sequence[str]:
-    """All signs of a set."""
-    return (glyphs.now, glyphs.checkpoint, glyphs.line, glyphs.fork, glyphs.left, glyphs.end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +107,12 @@ def draw(graph: Graph, width: int, glyphs: Glyphs = PRETTY) -> list[Text]:
     from rich.text import Text
 
     lines = []
-    name_width = max(24, min(56, width - 46))
+    name_width = max(24, min(60, width - sum(_COLUMNS)))
     for row in rows(graph, glyphs):
         line = Text(row.signs, style=row.sign_style)
         room = name_width - len(row.signs)
         line.append(one_line(row.name, room).ljust(room) if row.facts else row.name, style=row.style)
-        for fact, pad in zip(row.facts, (15, 16, 18), strict=False):
+        for fact, pad in zip(row.facts, _COLUMNS, strict=False):
             line.append(fact.rjust(pad), style="dim" if row.style == "dim" else "")
         line.rstrip()
         line.truncate(width, overflow="ellipsis")

@@ -45,7 +45,7 @@ def with_key(text: str, key: str, value: str | int | float) -> str:
     start, end = _section(lines, table)
     for number in range(start, end):
         if _is_key(lines[number], name):
-            comment = re.search(r"\s#[^\"']*$", lines[number])
+            comment = re.search(r"\s+#[^\"']*$", lines[number])
             lines[number] = line + (comment[0] if comment else "")
             return _joined(lines)
     if table and start == 0:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from typing import Any
 
 import pytest
 
@@ -92,7 +93,7 @@ async def test_a_cancelled_call_cancels_the_request(fake):
 
 
 async def test_progress_is_told_and_keeps_a_long_request_from_timing_out(fake):
-    heard = []
+    heard: list[dict[str, Any]] = []
     async with RawTimeleap(**fake.args(("x/long", 1, "work"))) as client:
         # 0.8 seconds of work, 0.5 of patience since the last sign of it
         await client.call("x/long", within=0.5, on_progress=heard.append)
@@ -177,12 +178,8 @@ async def test_a_client_that_is_not_running_says_so(fake):
 async def test_a_module_in_the_working_directory_does_not_become_part_of_the_server(tmp_path):
     (tmp_path / "json.py").write_text("raise SystemExit('hijacked')")
     (tmp_path / "timeleap.py").write_text("raise SystemExit('hijacked')")
-    try:
-        async with AsyncTimeleap(home=tmp_path / "home", cwd=tmp_path, timeout=20) as client:
-            assert client.server_info["name"] == "timeleap"
-    except StartFailedError as error:
-        assert "hijacked" not in str(error)
-        raise
+    async with AsyncTimeleap(home=tmp_path / "home", cwd=tmp_path, timeout=20) as client:
+        assert client.server_info["name"] == "timeleap"
 
 
 async def test_typed_methods_return_models(fake):

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import pytest
+
+from timeleap.cli.advice import explain
+from timeleap.client.errors import TimeleapRpcError
+
+
+def words(kind, session="s", **data):
+    return "\n".join(
+        explain(TimeleapRpcError(4000, kind, "what was wrong", {"kind": kind, **data}, retryable=False), session)
+    )
+
+
+def test_a_lock_names_its_owner_and_says_that_reading_works():
+    text = words("sessionLocked", owner={"pid": 123, "host": "box", "since": "2020-01-01T00:00:00Z"})
+    assert "process 123 on box" in text
+    assert "timeleap tail -f s" in text
+
+
+def test_a_lock_without_an_owner_still_says_what_to_do():
+    assert "Reading still works" in words("sessionLocked")
+
+
+def test_wrong_params_are_named_one_by_one():
+    text = words(
+        "invalidParams",
+        errors=[{"loc": ["retention", 0, "x"], "msg": "must be so", "type": "t"}, {"loc": [], "msg": "y"}],
+    )
+    assert "  retention.0.x: must be so" in text
+    assert "  params: y" in text
+
+
+def test_storage_failures_say_where_and_what_to_do():
+    text = words("storageFailure", path="/store", errno="ENOSPC")
+    assert "/store (ENOSPC)" in text
+    assert "make room" in text
+    assert words("storageFailure") == "what was wrong"
+
+
+@pytest.mark.parametrize(
+    ("kind", "command"),
+    [
+        ("sessionNotFound", "timeleap sessions --all"),
+        ("corrupted", "timeleap verify s"),
+        ("checkpointNotFound", "timeleap log s"),
+        ("timelineNotFound", "timeleap log s"),
+        ("contentModified", "timeleap log s"),
+    ],
+)
+def test_errors_name_the_next_command(kind, command):
+    assert command in words(kind)
+
+
+def test_an_unknown_kind_says_at_least_what_was_wrong():
+    assert words("somethingNew", session=None) == "what was wrong"
+
+
+def test_whatever_data_holds_does_no_harm():
+    for data in ({"errors": "x"}, {"errors": [5]}, {"owner": "x"}, {"owner": {}}):
+        assert words("sessionLocked", **data)

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+from timeleap.cli.graph import Branch, Graph
+from timeleap.cli.picture import PLAIN, draw, glyphs_for, rows
+
+
+def checkpoint(number, **more):
+    return {"id": number, "uid": f"u{number}", "messageCount": number * 2, "tokenCount": number * 100, **more}
+
+
+def timeline(number, reason="revert"):
+    return {
+        "timelineId": f"context_{number}",
+        "file": f"context_{number}.jsonl",
+        "reason": reason,
+        "bytes": 1234,
+        "messageCount": 9,
+        "checkpointCount": 1,
+    }
+
+
+STATE = {
+    "sessionId": "s",
+    "head": "h",
+    "context": {"messageCount": 5, "tokenCount": 200, "tokenCountWithPending": 210, "logBytes": 4321},
+}
+
+
+def lines(graph, width=100, **more):
+    return [line.plain.rstrip() for line in draw(graph, width, **more)]
+
+
+def test_the_newest_is_at_the_top_and_timelines_hang_where_they_leave():
+    graph = Graph(
+        STATE,
+        [checkpoint(0, label="begin"), checkpoint(1, preview="and\nthen")],
+        branches={
+            "u0": [Branch(timeline(2), [checkpoint(1, uid="other", label="old one")])],
+            "": [Branch(timeline(1, "compact"), [])],
+        },
+    )
+    drawn = lines(graph)
+    names = [
+        "now",
+        "#1  and then",
+        "context_2  set aside by a revert",
+        "#1  old one",
+        "#0  begin",
+        "context_1  as it was before a compaction",
+        "start",
+    ]
+    places = [next(place for place, line in enumerate(drawn) if name in line) for name in names]
+    assert places == sorted(places)
+    assert "5 messages" in drawn[0]
+    assert "210 tokens" in drawn[0]
+    assert "4.3 KB" in drawn[0]
+    assert drawn[places[2]].startswith("├─◇")
+    assert drawn[places[3]].startswith("│")
+
+
+def test_what_is_not_drawn_is_counted():
+    branch = Branch(timeline(3), [checkpoint(n) for n in range(10)])
+    graph = Graph(STATE, [checkpoint(9)], omitted=9, branches={"u9": [branch]}, timelines_omitted=4)
+    text = "\n".join(lines(graph))
+    assert "... 9 older checkpoints" in text
+    assert "... 4 older checkpoints of its own" in text
+    assert "... 4 older timelines not drawn" in text
+
+
+def test_no_line_is_wider_than_asked_and_nothing_foreign_reaches_the_terminal():
+    graph = Graph(STATE, [checkpoint(0, label="\x1b[2J" + "x" * 500)])
+    drawn = lines(graph, width=60)
+    assert all(len(line) <= 60 for line in drawn)
+    assert "\x1b" not in "".join(drawn)
+
+
+def test_terminals_that_know_ascii_only_get_ascii():
+    assert glyphs_for("ascii") is glyphs_for(None) is PLAIN
+    assert glyphs_for("utf-8") is not PLAIN
+    graph = Graph(STATE, [checkpoint(0)], branches={"u0": [Branch(timeline(1), [checkpoint(1)])]})
+    assert all(row.signs.isascii() for row in rows(graph, PLAIN))
+
+
+def test_an_empty_session_has_a_picture():
+    assert [line.split()[1] for line in lines(Graph(STATE, [])) if len(line) > 1] == ["now", "start"]
