@@ -13,7 +13,7 @@ TYPESCRIPT := protocol/typescript
 
 # The original program, for the interop tests: an environment of its own, because it needs a newer Python and pins much.
 ORIGINAL := .tools/original
-ORIGINAL_VERSION := 1.52.0
+PRESENT = not torture and not bench$$(test -e $(ORIGINAL)/.installed || echo ' and not interop')
 
 # pyright's node package comes inside its wheel and runs on the system's Node.js.
 export PYRIGHT_PYTHON_GLOBAL_NODE := 1
@@ -35,7 +35,7 @@ demo: $(VENV)/.installed  ## Set up and show what Timeleap does, on a sample ses
 
 .PHONY: test
 test: setup $(TYPESCRIPT)/dist/.built  ## Set up and run all tests but the long programmes
-	$(PYTEST) $(if $(COVERAGE),--cov --cov-report=) $(TESTS)
+	$(PYTEST) -m "$(PRESENT)" $(if $(COVERAGE),--cov --cov-report=) $(TESTS)
 	cd $(TYPESCRIPT) && npm test
 	cd $(TYPESCRIPT) && TIMELEAP_COMMAND="../../$(BIN)/timeleap serve" npm run test:server
 
@@ -125,17 +125,10 @@ $(VENV)/.developing: $(VENV)/.installed
 	@$(PIP) --group dev
 	@touch $@
 
-# Without a Python new enough for the original its tests are left out, except in CI.
-$(ORIGINAL)/.installed: .ci/require Makefile
-	@mkdir -p $(ORIGINAL)
-	@if python=$$(.ci/require python 3.12); then \
-	   echo "Installing kimi-cli $(ORIGINAL_VERSION) for the interop tests ..."; \
-	   "$$python" -m venv $(ORIGINAL) && \
-	   $(ORIGINAL)/$(notdir $(BIN))/python -m pip install -qq --disable-pip-version-check kimi-cli==$(ORIGINAL_VERSION) && \
-	   touch $@; \
-	 else \
-	   echo "The interop tests are left out: the original program needs Python 3.12 or newer."; test -z "$$CI"; \
-	 fi
+# Without a Python new enough for the original its tests are left out; in CI that is an error.
+$(ORIGINAL)/.installed: $(VENV)/.developing tests/interop/prepare.py
+	@if $(RUN) tests/interop/prepare.py >/dev/null; then touch $@; \
+	 else echo "So the interop tests are left out."; test -z "$$CI"; fi
 
 $(TYPESCRIPT)/node_modules/.installed: $(TYPESCRIPT)/package-lock.json .ci/require
 	@.ci/require node 20 >/dev/null
