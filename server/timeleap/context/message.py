@@ -181,6 +181,9 @@ def _lenient_part(value: Any) -> ContentPart:
 
 
 def _lenient_call(value: Any) -> ToolCall | None:
+    if isinstance(value, dict) and isinstance(function := value.get("function"), dict):
+        # The original leaves out arguments that are None when it writes, and then cannot read them.
+        value = {**value, "function": {"arguments": None, **function}}
     try:
         return ToolCall.model_validate(value)
     except ValidationError:

@@ -127,6 +127,14 @@ def test_reading_a_log_keeps_all_that_can_be_told() -> None:
     assert Message.from_record({"role": "x", "name": 5}).name is None
 
 
+def test_a_call_without_arguments_is_read_as_it_was_meant() -> None:
+    call = ToolCall(id="c", function=ToolCall.FunctionBody(name="f", arguments=None))
+    message = Message(role="assistant", content="x", tool_calls=[call])
+    written = json.loads(message.model_dump_json(exclude_none=True))
+    assert "arguments" not in written["tool_calls"][0]["function"]
+    assert Message.from_record(written) == message
+
+
 def test_a_part_of_an_unknown_type_survives_a_round_trip() -> None:
     record = {"role": "user", "content": [{"type": "quote", "source": {"page": 3}, "text": "not a text part"}]}
     message = Message.model_validate(record)
