@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Sequence
 
 from timeleap.errors import CorruptedError
@@ -10,7 +9,7 @@ from timeleap.sessions.checkpoints import list_checkpoints
 from timeleap.sessions.outcomes import Checkpoint, Summary
 from timeleap.storage.engine import LogReader, LogState, NewRecord, RecordKind
 from timeleap.storage.record import decode_json
-from timeleap.storage.replay import advance
+from timeleap.storage.replay import after_record
 
 SHOWN_CHECKPOINTS = 50
 
@@ -61,16 +60,7 @@ def summarize_prefix(
 def state_after(state: LogState, records: Sequence[NewRecord]) -> LogState:
     """The state of a log after records that are not written."""
     for one in records:
-        state = advance(
-            state,
-            kind=one.kind,
-            role=one.role,
-            value=one.value,
-            flags=one.flags,
-            crc=zlib.crc32(one.body),
-            length=len(one.body) + 1,
-            content=len(one.body),
-        )
+        state = after_record(state, one)
     return state
 
 

@@ -48,7 +48,9 @@ class RecordFlag(IntFlag):
     UNREADABLE = 16  # the original program cannot read it
     VALIDATED = 32  # its JSON was parsed at least once since the index was built
     IRREGULAR = 64  # cumulative: up to here some checkpoint id was not last + 1
-    LENIENT = 128  # the original reads it, a strict JSON parser does not (raw control characters, lone surrogates, NaN)
+    LENIENT = (
+        128  # JSON for lenient parsers only (raw control characters, lone surrogates, NaN); `read` makes it strict
+    )
     TROUBLED = 256  # cumulative: up to here some line is damaged or not readable by the original
 
 
@@ -232,7 +234,8 @@ class LogReader(ABC):
 
     @abstractmethod
     def read(self, start: int, stop: int) -> list[bytes]:
-        """The bytes of the lines `[start, stop)` without line feeds, verified against their checksums.
+        """The bytes of the lines `[start, stop)` without line feeds, verified against their checksums; strict JSON
+        where they are no damaged lines.
 
         Raises:
             CorruptedError: The bytes are not those that were written.

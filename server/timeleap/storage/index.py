@@ -13,7 +13,7 @@ line was parsed when its entry was made), 32 zero bytes, crc32 of the 60 bytes b
     17 flags u16         40 next checkpoint id i64
     19 roles u8 (this line's | last role of a message << 4)
 
-`length` counts the line feed, the crc32 of the line and `chain` do not: so they stay when a last line without one gets it.
+`length`, the crc32 of the line and `chain` include the line feed.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import struct
 import tempfile
 import threading
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 from zlib import crc32
@@ -116,9 +117,13 @@ def unpack_entry(raw: bytes, line: int, at: int = 0) -> Entry:
         not flags & RecordFlag.IRREGULAR,
         bool(flags & RecordFlag.TROUBLED),
     )
-    return Entry(
-        line, offset, length, crc, _KINDS[kind], RecordFlag(flags & ~_CUMULATIVE), _ROLES[roles & 15], value, state
-    )
+    return Entry(line, offset, length, crc, _KINDS[kind], own_flags(flags), _ROLES[roles & 15], value, state)
+
+
+@cache
+def own_flags(flags: int) -> RecordFlag:
+    """The flags of a line itself, without the cumulative ones (making a flag is slow, and few combinations occur)."""
+    return RecordFlag(flags & ~_CUMULATIVE)
 
 
 def iterate_lines(raw: bytes) -> Iterator[Line]:
@@ -128,11 +133,12 @@ def iterate_lines(raw: bytes) -> Iterator[Line]:
         IndexDamagedError: An entry is not what was written.
     """
     at = 0
-    for fields in _FULL.iter_unpack(raw):
-        if crc32(raw[at : at + 76]) != fields[15]:
+    view = memoryview(raw)
+    for offset, length, crc, kind, flags, _, _, messages, _, _, _, _, _, _, _, check in _FULL.iter_unpack(raw):
+        if crc32(view[at : at + 76]) != check:
             raise IndexDamagedError(f"entry at {at}")
         at += ENTRY_SIZE
-        yield Line(fields[0], fields[1], fields[2], fields[3], fields[4], fields[7])
+        yield Line(offset, length, crc, kind, flags, messages)
 
 
 def sound_lines(raw: bytes) -> Iterator[Line]:

@@ -16,8 +16,8 @@ from timeleap.errors import CorruptedError, StorageFailureError
 from timeleap.storage import scan
 from timeleap.storage.durable import OpenFile
 from timeleap.storage.engine import Damage, Entry, LogReader, LogState, Progress, RecordFlag, RecordKind, Row
-from timeleap.storage.index import ENTRY_SIZE, EntryStore, IndexDamagedError, iterate_lines, unpack_entry
-from timeleap.storage.record import classify, decode_json, read_tl
+from timeleap.storage.index import ENTRY_SIZE, EntryStore, IndexDamagedError, iterate_lines, own_flags, unpack_entry
+from timeleap.storage.record import classify, decode_json, read_tl, strict_json
 
 T = TypeVar("T")
 
@@ -25,7 +25,10 @@ DAMAGE_LIMIT: Final = 100
 _STEP: Final = 4096
 _CARRIES_REQUEST: Final = bytes(flags & RecordFlag.REQUEST > 0 for flags in range(256))
 _KINDS: Final = tuple(RecordKind)
-_OWN_FLAGS: Final = ~(RecordFlag.IRREGULAR | RecordFlag.TROUBLED)
+_MESSAGE: Final = int(RecordKind.MESSAGE)
+_VALIDATED: Final = int(RecordFlag.VALIDATED)
+_STRICT: Final = int(RecordFlag.VALIDATED | RecordFlag.LENIENT)
+_LF: Final = ord("\n")
 
 
 class StoredLog(LogReader):
@@ -149,22 +152,32 @@ class StoredLog(LogReader):
         lines = list(iterate_lines(self.store.raw(start, stop)))
         base, last = lines[0].offset, lines[-1]
         data = self.file.pread(base, last.offset + last.length - base)
+        view = memoryview(data)
+        if len(data) != last.offset + last.length - base:
+            raise self._not_what_was_written(stop - 1, last.offset)
         found = []
         for number, (offset, length, crc, kind, flags, messages) in enumerate(lines, start):
-            at = offset - base
-            body = data[at : at + length]
-            if crc32(body) != crc or len(body) != length:
-                raise CorruptedError(
-                    f"line {number} of {self.path.name} is not what was written",
-                    path=str(self.path),
-                    offset=offset,
-                    line=number,
-                )
-            before = messages - (kind == RecordKind.MESSAGE)
-            if body[-1:] == b"\n":
-                body = body[:-1]
-            found.append(Row(number, _KINDS[kind], RecordFlag(flags & _OWN_FLAGS), before, body))
+            begin, end = offset - base, offset - base + length
+            if crc32(view[begin:end]) != crc:
+                raise self._not_what_was_written(number, offset)
+            body = data[begin : end - 1] if data[end - 1] == _LF else data[begin:end]
+            if flags & _STRICT != _VALIDATED:
+                body = self._made_strict(body, number, kind, offset)
+            before = messages - 1 if kind == _MESSAGE else messages
+            found.append(Row(number, _KINDS[kind], own_flags(flags), before, body))
         return found
+
+    def _made_strict(self, body: bytes, line: int, kind: int, offset: int) -> bytes:
+        """A line that strict parsers may refuse, so that it can be spliced into a reply; it is parsed for that, if it
+        has not been yet."""
+        record = classify(body)
+        if record.kind == RecordKind.DAMAGED and kind != RecordKind.DAMAGED:
+            raise self._not_what_was_written(line, offset)
+        return strict_json(body) if record.flags & RecordFlag.LENIENT else body
+
+    def _not_what_was_written(self, line: int, offset: int) -> CorruptedError:
+        message = f"line {line} of {self.path.name} is not what was written"
+        return CorruptedError(message, path=str(self.path), offset=offset, line=line)
 
     def _clip(self, start: int, stop: int) -> tuple[int, int]:
         return max(0, start), min(stop, self._state.lines)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from typing import Final
+from zlib import crc32
 
-from timeleap.storage.engine import LogState, RecordFlag, RecordKind, Role
+from timeleap.storage.engine import LogState, NewRecord, RecordFlag, RecordKind, Role
 
 CHAIN_P: Final = 0x9E3779B97F4A7C15
 CHAIN_Q: Final = 0xC2B2AE3D27D4EB4F
@@ -13,13 +14,26 @@ MASK: Final = 0xFFFFFFFFFFFFFFFF
 _TROUBLE: Final = RecordFlag.UNREADABLE
 
 
-def chained(chain: int, crc: int, content_length: int) -> int:
-    """The fingerprint after one more line; `content_length` leaves out the line feed, which may come later."""
-    return (chain * CHAIN_P + crc * CHAIN_Q + content_length) & MASK
+def chained(chain: int, crc: int, length: int) -> int:
+    """The fingerprint after one more line."""
+    return (chain * CHAIN_P + crc * CHAIN_Q + length) & MASK
+
+
+def after_record(state: LogState, record: NewRecord) -> LogState:
+    """The state if `record` were appended."""
+    return advance(
+        state,
+        kind=record.kind,
+        role=record.role,
+        value=record.value,
+        flags=record.flags,
+        crc=crc32(b"\n", crc32(record.body)),
+        length=len(record.body) + 1,
+    )
 
 
 def advance(
-    state: LogState, *, kind: RecordKind, role: Role, value: int, flags: RecordFlag, crc: int, length: int, content: int
+    state: LogState, *, kind: RecordKind, role: Role, value: int, flags: RecordFlag, crc: int, length: int
 ) -> LogState:
     """The state after a line.
 
@@ -29,9 +43,8 @@ def advance(
         role: The role of a message.
         value: As in `Entry.value`.
         flags: The line's own flags.
-        crc: crc32 of the line without its line feed.
+        crc: crc32 of the line with its line feed.
         length: Bytes of the line with its line feed.
-        content: Bytes of the line without its line feed.
     """
     messages, checkpoints, usages = state.messages, state.checkpoints, state.usages
     token_count, pending, next_id = state.token_count, state.pending_chars, state.next_checkpoint_id
@@ -60,7 +73,7 @@ def advance(
         next_id,
         prompt,
         last_role,
-        chained(state.chain, crc, content),
+        chained(state.chain, crc, length),
         regular,
         state.troubled or kind == RecordKind.DAMAGED or bool(flags & _TROUBLE),
     )

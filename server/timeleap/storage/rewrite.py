@@ -193,7 +193,7 @@ def _copy_sound_lines(draft: Draft, log: StoredLog, keep_lines: int) -> None:
                 continue
             ended = log.file.pread(entry.offset + entry.length - 1, 1) == b"\n"
             record = NewRecord(b"", entry.kind, entry.role, entry.value, entry.flags)
-            raw, state = scan.entry_of(record, state, entry.crc, entry.length, entry.length - ended)
+            raw, state = scan.entry_of(record, state, entry.crc, entry.length)
             draft.parsed = draft.parsed and bool(entry.flags & RecordFlag.VALIDATED)
             packed += raw
             end = entry.offset + entry.length

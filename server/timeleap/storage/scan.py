@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from io import BufferedReader, RawIOBase
 from typing import Final
 from zlib import crc32
 
@@ -33,6 +34,9 @@ _STEP: Final = 1024
 _FLUSH: Final = 4096
 _VALIDATED: Final = RecordFlag.VALIDATED
 _BRACE: Final = ord("}")
+_LF: Final = ord("\n")
+_BUFFER: Final = 1 << 18
+_DIGITS: Final = 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,25 +91,22 @@ def thoroughly(
 ) -> Scanned:
     """Parse the lines from `state.length` to the byte `stop` and add their entries to `store`."""
     packed = bytearray()
-    for line, ended in _lines(file, state.length, stop, progress):
+    line = b"\n"
+    for line in _lines(file, state.length, stop, progress):
         record = classify(line)
-        if not ended and record.kind == RecordKind.DAMAGED:
+        if record.kind == RecordKind.DAMAGED and line[-1] != _LF:
             store.extend(packed)
             return Scanned(state, torn=len(line))
-        length = len(line) + ended
         crc = crc32(line)
-        if reference is not None and reference.condemns(state.length, length, crc):
+        if reference is not None and reference.condemns(state.length, len(line), crc):
             record = NewRecord(line, RecordKind.DAMAGED)
-        entry, state = entry_of(record, state, crc, length, len(line))
+        entry, state = entry_of(record, state, crc, len(line))
         packed += entry
         if len(packed) >= _FLUSH * ENTRY_SIZE:
             store.extend(packed)
             packed = bytearray()
-        if not ended:
-            store.extend(packed)
-            return Scanned(state, open_ended=True)
     store.extend(packed)
-    return Scanned(state)
+    return Scanned(state, open_ended=line[-1] != _LF)
 
 
 def quickly(
@@ -127,7 +128,7 @@ def count_pending(file: Readable, store: EntryStore, state: LogState, progress: 
     return thoroughly(file, before, state.length, store, progress=progress)
 
 
-def entry_of(record: NewRecord, state: LogState, crc: int, length: int, content: int) -> tuple[bytes, LogState]:
+def entry_of(record: NewRecord, state: LogState, crc: int, length: int) -> tuple[bytes, LogState]:
     """The packed entry of a record that was parsed, and the state after it."""
     after = advance(
         state,
@@ -137,7 +138,6 @@ def entry_of(record: NewRecord, state: LogState, crc: int, length: int, content:
         flags=record.flags,
         crc=crc,
         length=length,
-        content=content,
     )
     packed = pack_entry(
         after,
@@ -188,40 +188,39 @@ def _same(file: Readable, entries: list[Line]) -> bool:
     data = memoryview(file.pread(base, entries[-1].offset + entries[-1].length - base))
     for offset, length, crc, *_ in entries:
         line = data[offset - base : offset - base + length]
-        if len(line) != length:
-            return False
-        if length and line[-1] == 10:
-            line = line[:-1]
-        if crc32(line) != crc:
+        if len(line) != length or crc32(line) != crc:
             return False
     return True
 
 
-def _lines(file: Readable, start: int, stop: int, progress: Progress | None) -> Iterator[tuple[bytes, bool]]:
-    """The lines of a range without their line feeds, and whether they had one (all but perhaps the last)."""
-    carry: list[bytes] = []
-    at = start
-    while at < stop:
-        block = file.pread(at, min(BLOCK, stop - at))
-        if not block:
-            break
-        at += len(block)
-        lines = block.split(b"\n")
-        if len(lines) > 1:
-            yield b"".join((*carry, lines[0])), True
-            carry = []
-            for line in lines[1:-1]:
-                yield line, True
-        if lines[-1]:
-            carry.append(lines[-1])
-        if progress is not None:
-            progress(at - start, stop - start)
-    if carry:
-        yield b"".join(carry), False
+def _lines(file: Readable, start: int, stop: int, progress: Progress | None) -> BufferedReader:
+    """The lines of a range with their line feeds (the last one may have none)."""
+    return BufferedReader(_Range(file, start, stop, progress), _BUFFER)
 
 
-_PREFIXES: Final = {
-    start[:13]: (start, role)
+class _Range(RawIOBase):
+    """Part of a file as a stream: the interpreter's own way to split one into lines is the fastest there is."""
+
+    def __init__(self, file: Readable, start: int, stop: int, progress: Progress | None) -> None:
+        super().__init__()
+        self._file, self._start, self._at, self._stop, self._progress = file, start, start, stop, progress
+        self._told = start
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        data = self._file.pread(self._at, min(len(buffer), self._stop - self._at))
+        buffer[: len(data)] = data
+        self._at += len(data)
+        if self._progress is not None and (self._at >= self._told + BLOCK or not data):
+            self._told = self._at
+            self._progress(self._at - self._start, self._stop - self._start)
+        return len(data)
+
+
+_MESSAGES: Final = {
+    start[:13]: (start, int(role))
     for gap in (b"", b" ")
     for name, role in (
         (b"user", Role.USER),
@@ -231,128 +230,133 @@ _PREFIXES: Final = {
     )
     for start in (b'{"role":' + gap + b'"' + name + b'"',)
 }
+_COUNTED: Final = {
+    start[:13]: (start, int(kind))
+    for start, kind in (
+        (b'{"role": "_usage", "token_count": ', RecordKind.USAGE),
+        (b'{"role":"_usage","token_count":', RecordKind.USAGE),
+        (b'{"role": "_checkpoint", "id": ', RecordKind.CHECKPOINT),
+        (b'{"role":"_checkpoint","id":', RecordKind.CHECKPOINT),
+    )
+}
 
 
 def _sweep(file: Readable, state: LogState, stop: int, store: EntryStore, progress: Progress | None) -> Scanned:
-    """One pass that parses only what does not look like an ordinary message.
+    """One pass that parses only what does not look like an ordinary record.
 
     The loop keeps the state in local names: it is run for every line of logs of gigabytes.
     """
-    offset, messages, pending, chain, last_role = (
-        state.length,
-        state.messages,
-        state.pending_chars,
-        state.chain,
-        state.last_role,
-    )
+    pack, pack_crc, message_of, counted_of = PACK.pack, CRC.pack, _MESSAGES.get, _COUNTED.get
+    message_kind, usage_kind, validated = int(RecordKind.MESSAGE), int(RecordKind.USAGE), int(_VALIDATED)
     packed: list[bytes] = []
-    base, pack, pack_crc, known = state, PACK.pack, CRC.pack, _PREFIXES.get
-    fixed = _fixed(base)
-    line_number = state.lines
-    message_kind = int(RecordKind.MESSAGE)
-    for line, ended in _lines(file, state.length, stop, progress):
-        length = len(line) + 1
-        found = known(line[:13])
+    offset, lines, messages, checkpoints, usages, tokens, pending, next_id, prompt, last, chain = _unfold(state)
+    regular, troubled, lasting = state.regular, state.troubled, _lasting(state)
+    line = b"\n"
+    for line in _lines(file, offset, stop, progress):
+        length = len(line)
+        crc = crc32(line)
+        start = line[:13]
         if (
-            found is not None
-            and ended
-            and line[-1] == _BRACE
-            and line.startswith(found[0])
-            and not (line.endswith(b"}}") and TL_MARK in line)
+            (message := message_of(start)) is not None
+            and line[-2:] == b"}\n"
+            and line.startswith(message[0])
+            and not (line[-3] == _BRACE and TL_MARK in line)
         ):
-            crc = crc32(line)
             messages += 1
-            last_role = found[1]
             pending = -1
-            chain = (chain * CHAIN_P + crc * CHAIN_Q + length - 1) & MASK
-            entry = pack(
-                offset,
-                length,
-                crc,
-                message_kind,
-                fixed[0],
-                last_role * 17,
-                -1,
-                messages,
-                *fixed[1],
-                -1,
-                fixed[2],
-                chain,
-            )
-            packed.append(entry + pack_crc(crc32(entry)))
-            offset += length
-            line_number += 1
+            last = message[1]
+            kind, flags, roles, value = message_kind, lasting, last * 17, -1
+        elif (
+            (counted := counted_of(start)) is not None
+            and line.startswith(counted[0])
+            and (digits := line[len(counted[0]) : -2]).isdigit()
+            and len(digits) <= _DIGITS
+            and line[-2:] == b"}\n"
+        ):
+            kind, value = counted[1], int(digits)
+            if kind == usage_kind:
+                usages += 1
+                tokens, pending = value, 0
+            else:
+                checkpoints += 1
+                if value != next_id:
+                    regular, lasting = False, lasting | RecordFlag.IRREGULAR
+                next_id = value + 1
+            flags, roles = lasting | validated, last << 4
         else:
-            before = _moved(
-                base,
-                length=offset,
-                lines=line_number,
-                messages=messages,
-                pending=pending,
-                last_role=last_role,
-                chain=chain,
+            before = LogState(
+                offset,
+                lines,
+                messages,
+                checkpoints,
+                usages,
+                tokens,
+                pending,
+                next_id,
+                prompt,
+                Role(last),
+                chain,
+                regular,
+                troubled,
             )
             record = classify(line)
-            if not ended and record.kind == RecordKind.DAMAGED:
+            if record.kind == RecordKind.DAMAGED and line[-1] != _LF:
                 store.extend(b"".join(packed))
-                return Scanned(before, torn=len(line))
-            entry, base = entry_of(record, before, crc32(line), len(line) + ended, len(line))
+                return Scanned(before, torn=length)
+            entry, after = entry_of(record, before, crc, length)
             packed.append(entry)
-            fixed = _fixed(base)
-            offset, messages, pending, chain, last_role = (
-                base.length,
-                base.messages,
-                base.pending_chars,
-                base.chain,
-                base.last_role,
-            )
-            line_number += 1
-            if not ended:
-                store.extend(b"".join(packed))
-                return Scanned(base, open_ended=True)
+            offset, lines, messages, checkpoints, usages, tokens, pending, next_id, prompt, last, chain = _unfold(after)
+            regular, troubled, lasting = after.regular, after.troubled, _lasting(after)
+            continue
+        chain = (chain * CHAIN_P + crc * CHAIN_Q + length) & MASK
+        entry = pack(
+            offset, length, crc, kind, flags, roles, value,
+            messages, checkpoints, usages, next_id, tokens, pending, prompt, chain,
+        )  # fmt: skip
+        packed.append(entry + pack_crc(crc32(entry)))
+        offset += length
+        lines += 1
         if len(packed) >= _FLUSH:
             store.extend(b"".join(packed))
             packed.clear()
     store.extend(b"".join(packed))
-    return Scanned(
-        _moved(
-            base,
-            length=offset,
-            lines=line_number,
-            messages=messages,
-            pending=pending,
-            last_role=last_role,
-            chain=chain,
-        )
-    )
-
-
-def _moved(
-    base: LogState, *, length: int, lines: int, messages: int, pending: int, last_role: Role, chain: int
-) -> LogState:
-    """The state after ordinary messages that followed `base`."""
-    return LogState(
-        length,
+    end = LogState(
+        offset,
         lines,
         messages,
-        base.checkpoints,
-        base.usages,
-        base.token_count,
+        checkpoints,
+        usages,
+        tokens,
         pending,
-        base.next_checkpoint_id,
-        base.system_prompt_line,
-        last_role,
+        next_id,
+        prompt,
+        Role(last),
         chain,
-        base.regular,
-        base.troubled,
+        regular,
+        troubled,
+    )
+    return Scanned(end, open_ended=line[-1] != _LF)
+
+
+def _unfold(state: LogState) -> tuple[int, int, int, int, int, int, int, int, int, int, int]:
+    return (
+        state.length,
+        state.lines,
+        state.messages,
+        state.checkpoints,
+        state.usages,
+        state.token_count,
+        state.pending_chars,
+        state.next_checkpoint_id,
+        state.system_prompt_line,
+        int(state.last_role),
+        state.chain,
     )
 
 
-def _fixed(state: LogState) -> tuple[int, tuple[int, int, int, int], int]:
-    """What an ordinary message leaves as it is: cumulative flags; checkpoints to token count; the prompt's line."""
-    flags = (0 if state.regular else RecordFlag.IRREGULAR) | (RecordFlag.TROUBLED if state.troubled else 0)
-    counts = (state.checkpoints, state.usages, state.next_checkpoint_id, state.token_count)
-    return int(flags), counts, state.system_prompt_line
+def _lasting(state: LogState) -> int:
+    """The cumulative flags of a state."""
+    return (0 if state.regular else int(RecordFlag.IRREGULAR)) | (int(RecordFlag.TROUBLED) if state.troubled else 0)
 
 
 def _line_of_usage(store: EntryStore, state: LogState) -> int:

@@ -59,10 +59,9 @@ class Group:
         """Add the records of one append."""
         state = self.after
         for record in records:
-            length = len(record.body) + 1
-            entry, state = entry_of(record, state, crc32(record.body), length, length - 1)
-            self.data += record.body
-            self.data += b"\n"
+            line = record.body + b"\n"
+            entry, state = entry_of(record, state, crc32(line), len(line))
+            self.data += line
             self.entries += entry
         self.spans.append((self.after, state))
         self.after = state
@@ -75,7 +74,7 @@ def group_on(log: StoredLog) -> Group:
         return Group(log.state, log.state, log.state.lines)
     last = log.store.entry(log.state.lines - 1)
     record = NewRecord(b"", last.kind, last.role, last.value, last.flags)
-    entry, state = entry_of(record, log.store.state(last.line), last.crc, last.length + 1, last.length)
+    entry, state = entry_of(record, log.store.state(last.line), crc32(b"\n", last.crc), last.length + 1)
     return Group(state, state, last.line, bytearray(b"\n"), bytearray(entry))
 
 
