@@ -35,9 +35,8 @@ METHODS: Final[dict[str, tuple[str, ...]]] = {
     "session/undelete": ("sessionId", "expectedHead", "requestId"),
     "session/listTrash": ("cursor", "limit"),
     "session/reload": ("sessionId",),
-    "session/search": ("cursor", "limit", "query", "regex", "timelines"),
-    "session/export": ("sessionId", "format", "path"),
-    "session/import": ("path", "format", "sessionId", "requestId"),
+    "session/verify": ("sessionId",),
+    "session/repair": ("sessionId", "expectedHead", "requestId", "dryRun"),
     "context/appendMessage": ("sessionId", "expectedHead", "requestId", "message", "messages"),
     "context/updateTokenCount": ("sessionId", "expectedHead", "requestId", "tokenCount"),
     "context/listUsage": ("sessionId", "cursor", "limit"),
@@ -74,8 +73,6 @@ METHODS: Final[dict[str, tuple[str, ...]]] = {
     "context/sendDMail": ("sessionId", "expectedHead", "requestId", "checkpointId", "checkpointUid", "message"),
     "context/deliverDMail": ("sessionId", "expectedHead", "requestId", "dryRun"),
     "context/cancelDMail": ("sessionId", "expectedHead", "requestId"),
-    "context/search": ("sessionId", "cursor", "limit", "query", "regex", "timelines"),
-    "context/diff": ("sessionId", "from", "to"),
 }
 
 NOTIFICATIONS: Final[tuple[str, ...]] = (

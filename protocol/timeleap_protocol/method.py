@@ -42,6 +42,7 @@ class Method:
         progress: Whether it reports `$/progress` when given a `workDoneToken`.
         errors: What can go wrong beyond what `all_errors` derives from the other members.
         since: The protocol version that introduced it.
+        planned: Its shape is fixed, but no server answers it yet; it is not advertised.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Method:
     progress: bool = False
     errors: tuple[ErrorKind, ...] = ()
     since: int = 1
+    planned: bool = False
 
     @cached_property
     def params_model(self) -> type[Model]:

@@ -17,6 +17,7 @@ from timeleap_protocol.errors import ErrorKind
 from timeleap_protocol.method import Kind, Method, Scope, change, notice, read, request
 
 __all__ = [
+    "ANSWERED",
     "CLIENT_REQUESTS",
     "METHODS",
     "NOTIFICATIONS",
@@ -166,6 +167,25 @@ _ROWS: Final = (
         errors=(_E.STORAGE_FAILURE, _E.CORRUPTED),
     ),
     read(
+        "session/verify",
+        "session.SessionVerifyParams",
+        "session.VerifyResult",
+        "Checks every record of the log; changes nothing.",
+        scope="any",
+        progress=True,
+        errors=(_E.SESSION_LOCKED, _E.STORAGE_FAILURE),
+    ),
+    change(
+        "session/repair",
+        "session.SessionRepairParams",
+        "session.RepairResult",
+        "Writes the log anew without its damaged lines; the old one becomes a timeline.",
+        _E.SESSION_LOCKED,
+        _E.CORRUPTED,
+        scope="any",
+        progress=True,
+    ),
+    read(
         "session/search",
         "session.SessionSearchParams",
         "session.SessionSearchResult",
@@ -173,6 +193,7 @@ _ROWS: Final = (
         scope="none",
         serialize_by=None,
         progress=True,
+        planned=True,
     ),
     read(
         "session/export",
@@ -181,6 +202,7 @@ _ROWS: Final = (
         "Writes a session to a file of another form.",
         errors=(_E.STORAGE_FAILURE,),
         progress=True,
+        planned=True,
     ),
     change(
         "session/import",
@@ -193,6 +215,7 @@ _ROWS: Final = (
         scope="none",
         serialize_by=None,
         progress=True,
+        planned=True,
     ),
     # The context
     change(
@@ -323,6 +346,7 @@ _ROWS: Final = (
         "Finds messages of one session.",
         errors=(_E.CONTENT_MODIFIED,),
         progress=True,
+        planned=True,
     ),
     read(
         "context/diff",
@@ -330,6 +354,7 @@ _ROWS: Final = (
         "context.DiffResult",
         "What two states of the context have in common, and what not.",
         errors=(_E.CHECKPOINT_NOT_FOUND, _E.TIMELINE_NOT_FOUND, _E.CORRUPTED),
+        planned=True,
     ),
     # Server to client
     Method(
@@ -364,6 +389,10 @@ def _of_kind(*kinds: Kind) -> Mapping[str, Method]:
 METHODS: Final[Mapping[str, Method]] = _of_kind("request", "notification", "clientRequest", "serverNotification")
 """Every row by wire name."""
 REQUESTS: Final = _of_kind("request")
+ANSWERED: Final[Mapping[str, Method]] = MappingProxyType(
+    {name: row for name, row in REQUESTS.items() if not row.planned}
+)
+"""The requests a server answers, and advertises."""
 NOTIFICATIONS: Final = _of_kind("notification")
 CLIENT_REQUESTS: Final = _of_kind("clientRequest")
 SERVER_NOTIFICATIONS: Final = _of_kind("serverNotification")

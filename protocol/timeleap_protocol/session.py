@@ -18,7 +18,17 @@ from timeleap_protocol.base import (
     SessionParams,
     Shape,
 )
-from timeleap_protocol.shapes import Approval, Head, Loss, Range, SessionInfo, SessionState, Subagent, TrashedSession
+from timeleap_protocol.shapes import (
+    Approval,
+    Head,
+    Loss,
+    Range,
+    SessionInfo,
+    SessionState,
+    StateWarning,
+    Subagent,
+    TrashedSession,
+)
 
 
 class SessionOpenParams(Params):
@@ -145,6 +155,17 @@ class SessionReloadParams(SessionParams):
     """`session/reload`."""
 
 
+class SessionVerifyParams(SessionParams):
+    """`session/verify`."""
+
+
+class SessionRepairParams(MutationParams):
+    """`session/repair`. A repeat finds nothing left to repair."""
+
+    dry_run: Opt[bool] = None
+    """Only say what would be left out. Default: false."""
+
+
 class SessionSearchParams(PageParams):
     """`session/search`."""
 
@@ -211,6 +232,36 @@ class SubagentsResult(Head):
 
 class HeadResult(Head):
     """Only the head."""
+
+
+class Problem(Shape):
+    """A record that is not part of history, or that only this program can read."""
+
+    kind: str
+    message: str
+    line: Count
+    offset: Count
+    bytes: Count
+
+
+class VerifyResult(Shape):
+    """What a look at every record found."""
+
+    ok: bool
+    """Whether there is no problem."""
+    lines: Count
+    bytes: Count
+    problems: list[Problem]
+    warnings: list[StateWarning]
+
+
+class RepairResult(Head):
+    """What a repair did, or would do."""
+
+    timeline_id: Opt[str] = None
+    """The log as it was; absent where nothing was changed."""
+    removed_lines: Count
+    problems: list[Problem]
 
 
 class EmptyResult(Shape):

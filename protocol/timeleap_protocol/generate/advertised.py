@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from timeleap_protocol.base import GENERAL_PARAMS, WireModel
 from timeleap_protocol.generate.header import LINE_LENGTH, python_header
-from timeleap_protocol.methods import CLIENT_REQUESTS, REQUESTS, SERVER_NOTIFICATIONS, Method
+from timeleap_protocol.methods import ANSWERED, CLIENT_REQUESTS, SERVER_NOTIFICATIONS, Method
 
 _LIFECYCLE = ("initialize", "shutdown")
 """Every LSP server has these; they are not advertised."""
@@ -18,7 +18,7 @@ def advertised_module() -> str:
             "from typing import Final",
             "",
             "METHODS: Final[dict[str, tuple[str, ...]]] = {",
-            *(line for row in REQUESTS.values() if row.name not in _LIFECYCLE for line in _entry(row)),
+            *(line for row in ANSWERED.values() if row.name not in _LIFECYCLE for line in _entry(row)),
             "}",
             "",
             *_tuple("NOTIFICATIONS: Final[tuple[str, ...]] = ", list(SERVER_NOTIFICATIONS)),

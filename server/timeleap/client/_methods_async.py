@@ -34,10 +34,12 @@ from timeleap_protocol.session import (
     HeadResult,
     ImportResult,
     IsApprovedResult,
+    RepairResult,
     SessionListResult,
     SessionSearchResult,
     SubagentsResult,
     TrashListResult,
+    VerifyResult,
 )
 from timeleap_protocol.shapes import SessionState
 
@@ -430,6 +432,50 @@ class AsyncMethods(ABC):
             session_id: The session.
         """
         return await self.call("session/reload", given({"sessionId": session_id}), SessionState)
+
+    async def session_verify(self, *, session_id: str, work_done_token: str | int | None = None) -> VerifyResult:
+        """`session/verify`: checks every record of the log; changes nothing.
+
+        Args:
+            session_id: The session.
+            work_done_token: Asks for `$/progress` under this token.
+        """
+        params = given(
+            {
+                "sessionId": session_id,
+                "workDoneToken": work_done_token,
+            }
+        )
+        return await self.call("session/verify", params, VerifyResult)
+
+    async def session_repair(
+        self,
+        *,
+        session_id: str,
+        expected_head: str | None = None,
+        request_id: str | None = None,
+        dry_run: bool | None = None,
+        work_done_token: str | int | None = None,
+    ) -> RepairResult:
+        """`session/repair`: writes the log anew without its damaged lines; the old one becomes a timeline.
+
+        Args:
+            session_id: The session.
+            expected_head: Refuse with `contentModified` unless this is the present head.
+            request_id: Makes the request safe to retry: a repeat changes nothing and gets the stored result.
+            dry_run: Only say what would be left out. Default: false.
+            work_done_token: Asks for `$/progress` under this token.
+        """
+        params = given(
+            {
+                "sessionId": session_id,
+                "expectedHead": expected_head,
+                "requestId": request_id,
+                "dryRun": dry_run,
+                "workDoneToken": work_done_token,
+            }
+        )
+        return await self.call("session/repair", params, RepairResult)
 
     async def session_search(
         self,

@@ -25,7 +25,7 @@ from timeleap.rpc.lifecycle import ExitCode, Lifecycle, Stage
 from timeleap.rpc.protocol import CANCEL, Message, Notification, Reply, Request, Server
 from timeleap_protocol.errors import ErrorKind
 from timeleap_protocol.limits import MAX_FRAME_BYTES, MAX_IN_FLIGHT
-from timeleap_protocol.methods import REQUESTS
+from timeleap_protocol.methods import ANSWERED
 
 log = logging.getLogger(__name__)
 
@@ -87,7 +87,7 @@ class Connection(asyncio.Protocol):
         self._lifecycle = Lifecycle(self, self, service)
         self._rpc = Server(self, self).protocol
         own = self._lifecycle.endpoints()
-        for endpoint in [*own, *endpoints(REQUESTS, service, without={endpoint.name for endpoint in own})]:
+        for endpoint in [*own, *endpoints(ANSWERED, service, without={endpoint.name for endpoint in own})]:
             self._rpc.register(endpoint)
 
     # What the transport calls

@@ -13,6 +13,7 @@ from timeleap_protocol.capabilities import advertised
 from timeleap_protocol.errors import ErrorKind
 from timeleap_protocol.limits import LIMITS, PROTOCOL_VERSION
 from timeleap_protocol.methods import (
+    ANSWERED,
     CLIENT_REQUESTS,
     METHODS,
     NOTIFICATIONS,
@@ -21,7 +22,7 @@ from timeleap_protocol.methods import (
     Method,
 )
 
-SESSION = "open close list getState setYolo setAutoApprove isApproved putSubagent removeSubagent setTitle fork archive unarchive delete undelete listTrash reload search export import"
+SESSION = "open close list getState setYolo setAutoApprove isApproved putSubagent removeSubagent setTitle fork archive unarchive delete undelete listTrash reload verify repair search export import"
 CONTEXT = "appendMessage updateTokenCount listUsage setSystemPrompt checkpoint listCheckpoints revertTo clear getHistory getRecords listTimelines restoreTimeline compact prepareCompaction sendDMail deliverDMail cancelDMail search diff"
 
 OURS = [row for row in REQUESTS.values() if row.name.startswith(("session/", "context/"))]
@@ -29,7 +30,7 @@ ours = pytest.mark.parametrize("row", OURS, ids=lambda row: row.name)
 
 UNOPENED = {
     "session/open", "session/list", "session/getState", "session/fork", "session/archive", "session/unarchive",
-    "session/delete", "session/undelete", "session/listTrash", "session/search", "session/import",
+    "session/delete", "session/undelete", "session/listTrash", "session/search", "session/import", "session/verify", "session/repair",
 }  # fmt: skip
 
 
@@ -120,7 +121,7 @@ def test_python_names():
 
 def test_what_initialize_announces_is_the_table():
     announced = advertised()
-    assert announced["methods"].keys() == REQUESTS.keys() - {"initialize", "shutdown"}
+    assert announced["methods"].keys() == ANSWERED.keys() - {"initialize", "shutdown"}
     for name, method in announced["methods"].items():
         fields = REQUESTS[name].params_model.model_fields
         assert set(method["params"]) == {field.alias for field in fields.values()} - GENERAL_PARAMS

@@ -44,6 +44,7 @@ import type {
   PrepareCompactionParams,
   PrepareCompactionResult,
   ProgressParams,
+  RepairResult,
   RestoreTimelineParams,
   RevertToParams,
   RewriteResult,
@@ -68,6 +69,7 @@ import type {
   SessionPutSubagentParams,
   SessionReloadParams,
   SessionRemoveSubagentParams,
+  SessionRepairParams,
   SessionSearchParams,
   SessionSearchResult,
   SessionSetAutoApproveParams,
@@ -76,6 +78,7 @@ import type {
   SessionState,
   SessionUnarchiveParams,
   SessionUndeleteParams,
+  SessionVerifyParams,
   SessionWarning,
   SetSystemPromptParams,
   SetTraceParams,
@@ -86,6 +89,7 @@ import type {
   TrashListResult,
   UpdateTokenCountParams,
   UpdateTokenCountResult,
+  VerifyResult,
 } from "./types.js";
 
 export const PROTOCOL_VERSION = 1;
@@ -141,6 +145,10 @@ export interface Methods {
   "session/listTrash": { params: SessionListTrashParams; result: TrashListResult };
   /** Takes over what is on disk after `externallyModified`. */
   "session/reload": { params: SessionReloadParams; result: SessionState };
+  /** Checks every record of the log; changes nothing. */
+  "session/verify": { params: SessionVerifyParams; result: VerifyResult };
+  /** Writes the log anew without its damaged lines; the old one becomes a timeline. */
+  "session/repair": { params: SessionRepairParams; result: RepairResult };
   /** Finds messages in all sessions of the store. */
   "session/search": { params: SessionSearchParams; result: SessionSearchResult };
   /** Writes a session to a file of another form. */

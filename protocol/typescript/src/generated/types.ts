@@ -863,6 +863,15 @@ export interface PrepareCompactionResult {
   preservedFrom: number;
 }
 
+/** A record that is not part of history, or that only this program can read. */
+export interface Problem {
+  kind: string;
+  message: string;
+  line: number;
+  offset: number;
+  bytes: number;
+}
+
 /** `$/progress`: how far the work of a request with a `workDoneToken` has come. */
 export interface ProgressParams {
   token: string | number;
@@ -883,6 +892,18 @@ export interface Removed {
   messages: number;
   checkpoints: number;
   tokens: number;
+}
+
+/** What a repair did, or would do. */
+export interface RepairResult {
+  /** The log's head after the request. */
+  head: string;
+  /** Present when this answers a repeated `requestId`; then nothing was changed and `head` is the present one. */
+  duplicate?: true;
+  /** The log as it was; absent where nothing was changed. */
+  timelineId?: string;
+  removedLines: number;
+  problems: Problem[];
 }
 
 /** `context/restoreTimeline`. */
@@ -1325,6 +1346,24 @@ export interface SessionRemoveSubagentParams {
   name: string;
 }
 
+/** `session/repair`. A repeat finds nothing left to repair. */
+export interface SessionRepairParams {
+  /** Room for extensions; carries no meaning in this protocol. */
+  _meta?: { [member: string]: unknown };
+  /** Asks for `$/progress` under this token. */
+  workDoneToken?: string | number;
+  /** Accepted for LSP's sake; results always come whole. */
+  partialResultToken?: string | number;
+  /** The session. */
+  sessionId: string;
+  /** Refuse with `contentModified` unless this is the present head. */
+  expectedHead?: string;
+  /** Makes the request safe to retry: a repeat changes nothing and gets the stored result. */
+  requestId?: string;
+  /** Only say what would be left out. Default: false. */
+  dryRun?: boolean;
+}
+
 /** `session/search`. */
 export interface SessionSearchParams {
   /** Room for extensions; carries no meaning in this protocol. */
@@ -1453,6 +1492,18 @@ export interface SessionUndeleteParams {
   expectedHead?: string;
   /** Makes the request safe to retry: a repeat changes nothing and gets the stored result. */
   requestId?: string;
+}
+
+/** `session/verify`. */
+export interface SessionVerifyParams {
+  /** Room for extensions; carries no meaning in this protocol. */
+  _meta?: { [member: string]: unknown };
+  /** Asks for `$/progress` under this token. */
+  workDoneToken?: string | number;
+  /** Accepted for LSP's sake; results always come whole. */
+  partialResultToken?: string | number;
+  /** The session. */
+  sessionId: string;
 }
 
 /** `session/warning`: something worth knowing that stops nothing. */
@@ -1698,6 +1749,16 @@ export interface Usage {
   /** Messages before it. */
   index: number;
   tokenCount: number;
+}
+
+/** What a look at every record found. */
+export interface VerifyResult {
+  /** Whether there is no problem. */
+  ok: boolean;
+  lines: number;
+  bytes: number;
+  problems: Problem[];
+  warnings: StateWarning[];
 }
 
 /** A video. */
