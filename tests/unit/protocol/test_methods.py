@@ -110,6 +110,8 @@ def test_long_methods_report_progress():
         "context/revertTo",
         "context/compact",
         "context/search",
+        "session/verify",
+        "session/repair",
     }
 
 
