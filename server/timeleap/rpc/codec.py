@@ -222,7 +222,7 @@ def _has_surrogate(text: str) -> bool:
     return False
 
 
-_TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[{]++|[\]}]++|:|,|-?[0-9]++(?![.eE0-9])', re.DOTALL)
+_TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[{]++|[\]}]++|:|,|-?[0-9][0-9.eE+-]*+', re.DOTALL)
 
 
 def _outline(body: bytes) -> UnreadableError:

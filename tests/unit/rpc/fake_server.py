@@ -65,7 +65,7 @@ class FakeService:
         elif word == "big":
             return "x" * int(argument)
         elif word == "fail":
-            raise RuntimeError("secret content")
+            raise RuntimeError("".join(["sec", "ret"]))
         elif word == "oserror":
             raise OSError(28, "No space left on device", "somewhere")
         elif word == "print":

@@ -1,0 +1,96 @@
+"""A connection in-process: a transport that keeps what is written, and a client's view of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+from tests.unit.rpc.fake_server import FakeService
+from timeleap.rpc.connection import Connection
+
+
+class FakeTransport(asyncio.Transport):
+    """Keeps what is written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = b""
+        self.writes = 0
+        self.reading = True
+
+    def write(self, data: Any) -> None:
+        self.written += bytes(data)
+        self.writes += 1
+
+    def pause_reading(self) -> None:
+        self.reading = False
+
+    def resume_reading(self) -> None:
+        self.reading = True
+
+
+class Edge:
+    """A connection in NDJSON with a fake service behind it."""
+
+    def __init__(self, **limits: Any) -> None:
+        self.service = FakeService()
+        self.connection = Connection(self.service, **limits)
+        self.transport = FakeTransport()
+        self.connection.connection_made(self.transport)
+
+    def send(self, *messages: Any) -> None:
+        """Deliver messages, all in one chunk."""
+        self.raw(b"".join(json.dumps(message).encode() + b"\n" for message in messages))
+
+    def raw(self, data: bytes) -> None:
+        self.connection.data_received(data)
+
+    def request(self, message_id: Any, method: str, params: Any = None, **rest: Any) -> None:
+        self.send(request(message_id, method, params, **rest))
+
+    def order(self, message_id: Any, order: str) -> None:
+        """A read that does what `order` says (see FakeService)."""
+        self.send(read(message_id, order))
+
+    def notify(self, method: str, params: Any = None) -> None:
+        self.send({"jsonrpc": "2.0", "method": method, "params": params or {}})
+
+    @property
+    def received(self) -> list[Any]:
+        return [json.loads(line) for line in self.transport.written.splitlines()]
+
+    async def settle(self, turns: int = 20) -> list[Any]:
+        """Let the loop turn; returns all that was written so far."""
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        return self.received
+
+    async def reply(self, message_id: Any) -> Any:
+        """The reply to a request."""
+        async with asyncio.timeout(5):
+            while True:
+                for message in self.received:
+                    if "method" not in message and message["id"] == message_id:
+                        return message
+                await asyncio.sleep(0.001)
+
+    async def ready(self, **params: Any) -> Edge:
+        """The handshake; forgets what it said."""
+        self.request("init", "initialize", params)
+        assert "result" in await self.reply("init")
+        self.notify("initialized")
+        self.transport.written = b""
+        return self
+
+
+def request(message_id: Any, method: str, params: Any = None, **rest: Any) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": message_id, "method": method, "params": params or {}, **rest}
+
+
+def read(message_id: Any, order: str) -> dict[str, Any]:
+    return request(message_id, "session/isApproved", {"sessionId": "s", "action": order})
+
+
+def change(message_id: Any, order: str, **params: Any) -> dict[str, Any]:
+    return request(message_id, "session/setTitle", {"sessionId": "s", "title": order, **params})
