@@ -21,8 +21,8 @@ from timeleap import (
     load_session_state,
     save_session_state,
 )
-from timeleap.context.compaction import compacted_records
-from timeleap.storage.record import checkpoint_record, classify, message_record, usage_record
+from timeleap.context.compaction import summary_message
+from timeleap.storage.record import checkpoint_record, classify, message_record, system_prompt_record, usage_record
 
 pytestmark = pytest.mark.interop
 
@@ -183,8 +183,10 @@ async def test_records_with_what_only_we_know(original: Original, tmp_path: Path
 
 
 async def test_a_compacted_log(original: Original, tmp_path: Path) -> None:
-    kept = [json.dumps(one, ensure_ascii=False).encode() for one in RICH[-6:]]
-    records = compacted_records(system_prompt="p", summary="概要", preserved=kept, uid="c0-0", created_at="now")
+    messages = [message_record(summary_message("概要")), *map(message_record, RICH[-6:])]
+    estimate = sum(message.value for message in messages) // 4
+    checkpoint = checkpoint_record(0, {"u": "c0-0", "l": "compacted", "t": "2026-01-02T03:04:05.678Z"})
+    records = [system_prompt_record("p"), checkpoint, *messages, usage_record(estimate)]
     log = tmp_path / "context.jsonl"
     log.write_bytes(b"".join(record.body + b"\n" for record in records))
     state = await assert_agree(original, log)

@@ -10,13 +10,8 @@ from typing import Any
 
 from timeleap.context import prompts, tokens
 from timeleap.context.guard import safe_cut
-from timeleap.storage import record
-from timeleap.storage.engine import NewRecord
 
 Record = Mapping[str, Any]
-
-COMPACTED_LABEL = "compacted"
-"""The label of the checkpoint a compacted log begins with."""
 
 
 def should_auto_compact(
@@ -108,29 +103,6 @@ def summary_message(summary: str) -> dict[str, Any]:
     """
     preface = f"<system>{prompts.SUMMARY_PREFACE}</system>"
     return {"role": "user", "content": [_text_part(preface), _text_part(summary)]}
-
-
-def compacted_records(
-    *, system_prompt: str | None, summary: str, preserved: Sequence[bytes], uid: str, created_at: str
-) -> list[NewRecord]:
-    """The records a compacted log consists of.
-
-    Args:
-        system_prompt: The one in force, or None.
-        summary: What the summariser wrote.
-        preserved: The lines of the messages that are kept, as they stand in the log.
-        uid: The uid of the new log's first checkpoint.
-        created_at: When it was made, ISO-8601 UTC.
-
-    Returns:
-        The system prompt, the checkpoint 0, the summary, the preserved messages (members of a batch no longer: the
-        whole log is written in one step), and the estimated token count of these messages.
-    """
-    messages = [record.message_record(summary_message(summary)), *map(record.without_batch_marks, preserved)]
-    prompt = [] if system_prompt is None else [record.system_prompt_record(system_prompt)]
-    checkpoint = record.checkpoint_record(0, {"u": uid, "l": COMPACTED_LABEL, "t": created_at})
-    estimate = sum(message.value for message in messages) // tokens.CHARS_PER_TOKEN
-    return [*prompt, checkpoint, *messages, record.usage_record(estimate)]
 
 
 def is_summary(message: Record) -> bool:

@@ -129,7 +129,10 @@ class JsonlEngine(LogEngine):
         notes: Notes | None,
         progress: Progress | None = None,
     ) -> None:
-        """Serve one more user: hold the lock if it asks for it, take its notes if there are none, sync if it does."""
+        """Serve one more user: hold the lock if it asks for it, take its notes if there are none, sync if it does.
+
+        Without the lock others may have written meanwhile: whoever joins sees what is on disk now.
+        """
         if durability == "disk":
             self.durability = durability
         if notes is not None and self._own_notes is not None:
@@ -139,6 +142,8 @@ class JsonlEngine(LogEngine):
             self._generation = max(self._generation, notes.rotation)
         if lock == "hold" and self.access == "write" and self.lock_mode != "hold":
             await self._writer.run(lambda: self._keep_lock(progress))
+        if self.lock_mode == "per-write":
+            await self._look()
 
     async def let_go(self) -> None:
         """Take the lock only for each write from now on."""

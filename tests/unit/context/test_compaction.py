@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -12,7 +11,6 @@ from hypothesis import strategies as st
 from timeleap import should_auto_compact
 from timeleap.context import prompts
 from timeleap.context.compaction import (
-    compacted_records,
     is_summary,
     preserved_from,
     prompt_message,
@@ -20,7 +18,6 @@ from timeleap.context.compaction import (
     should_compact,
     summary_message,
 )
-from timeleap.storage.engine import RecordKind
 
 Record = dict[str, Any]
 LIMITS: dict[str, Any] = {"trigger_ratio": 0.85, "reserved_context_size": 50_000}
@@ -126,31 +123,6 @@ def test_a_summary_is_known_again() -> None:
     assert not is_summary(say("user", "Previous context has been compacted."))
     assert not is_summary({**message, "role": "assistant"})
     assert not is_summary({"role": "user"})
-
-
-def test_a_compacted_log() -> None:
-    kept = [
-        b'{"role":"user","content":"\xe6\x97\xa5\xe6\x9c\xac","x":1,"_tl":{"b":"q","i":1,"n":3,"r":"r1"}}',
-        b'{"role": "assistant", "content": "abcdef"}',
-    ]
-    records = compacted_records(system_prompt="p", summary="s" * 20, preserved=kept, uid="c0-aa", created_at="now")
-    kinds = [RecordKind.SYSTEM_PROMPT, RecordKind.CHECKPOINT, *[RecordKind.MESSAGE] * 3, RecordKind.USAGE]
-    assert [record.kind for record in records] == kinds
-    bodies = [json.loads(record.body) for record in records]
-    assert bodies[0] == {"role": "_system_prompt", "content": "p"}
-    assert bodies[1] == {"role": "_checkpoint", "id": 0, "_tl": {"u": "c0-aa", "l": "compacted", "t": "now"}}
-    assert bodies[2] == summary_message("s" * 20)
-    assert bodies[3] == {"role": "user", "content": "日本", "x": 1, "_tl": {"r": "r1"}}
-    assert records[4].body == kept[1]
-    preface = len("<system>Previous context has been compacted. Here is the compaction output:</system>")
-    assert bodies[5] == {"role": "_usage", "token_count": (preface + 20 + 2 + 6) // 4}
-
-
-def test_a_log_without_a_system_prompt_gets_none() -> None:
-    records = compacted_records(system_prompt=None, summary="s", preserved=[], uid="u", created_at="t")
-    assert records[0].kind is RecordKind.CHECKPOINT
-    records = compacted_records(system_prompt="", summary="s", preserved=[], uid="u", created_at="t")
-    assert records[0].kind is RecordKind.SYSTEM_PROMPT
 
 
 @given(st.lists(st.sampled_from(["user", "assistant", "tool", "system"]).map(say), max_size=12), st.integers(-1, 6))

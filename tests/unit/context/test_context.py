@@ -359,6 +359,18 @@ async def test_what_another_program_wrote_is_not_lost(log: Path) -> None:
         assert texts(context) == ["ours", "theirs", "ours again"]
 
 
+async def test_a_new_object_sees_what_another_program_wrote_meanwhile(log: Path) -> None:
+    async with Context(log) as first:
+        await first.append_message(say("user", "ours"))
+        with log.open("a") as file:
+            file.write(json.dumps(record("user", "theirs")) + "\n")
+        async with await Context.load(log) as second:
+            assert texts(second) == ["ours", "theirs"]
+        log.unlink()
+        async with await Context.load(log) as third:
+            assert texts(third) == []
+
+
 def test_an_object_may_be_used_in_one_event_loop_after_another(log: Path) -> None:
     context = Context(log)
     asyncio.run(context.append_message(say("user", "a")))
