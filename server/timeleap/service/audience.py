@@ -84,6 +84,10 @@ class Audience:
                 return CONTEXT, {}
             case events.ApprovalChanged():
                 return SESSION, {"approval": views.approval(event.approval)}
+            case events.SubagentsChanged():
+                return SESSION, {"dynamicSubagents": views.subagents(event.subagents)}
+            case events.TitleChanged():
+                return SESSION, {"title": event.title}
             case events.DMailChanged():
                 return SESSION, {"pendingDMail": views.pending_dmail(event.pending_dmail)}
             case events.AccessChanged():

@@ -36,6 +36,11 @@ class Call:
     method: str
     progress: ReportProgress | None = None
 
+    def say(self, message: str) -> None:
+        """Tell the client what is being done, if it asked for progress."""
+        if self.progress is not None:
+            self.progress(message, None)
+
     def byte_progress(self, message: str) -> Callable[[int, int], None] | None:
         """A progress callback in bytes that reports `message` with the percentage, or None where nobody asked."""
         report = self.progress

@@ -81,6 +81,7 @@ async def compact(service: Service, params: CompactParams, call: Call) -> Json:
     plan = CompactionPlan(history.head, history.preserved_from, summary_message(summary), summary)
     if dry:
         return service.views.compact(session.plan_compact(plan))
+    call.say("writing the log anew")
     return await session.compact(plan, guard=made_under)
 
 
@@ -98,6 +99,5 @@ async def _summary(history: History, params: Any, call: Call) -> str:
         )
     from timeleap.context.summary import summarise
 
-    if call.progress is not None:
-        call.progress("summarising", None)
+    call.say("summarising")
     return await asyncio.to_thread(summarise, history.removed, params.custom_instruction or "")

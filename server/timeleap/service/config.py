@@ -11,11 +11,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from timeleap.context.compaction import reserve_fits, should_compact
 from timeleap.errors import InvalidInputError, StorageFailureError
 from timeleap.sessions.outcomes import Retention
+from timeleap.storage.engine import Durability
 from timeleap_protocol.limits import DEFAULT_PRESERVED_MESSAGES, DEFAULT_RESERVED_CONTEXT, DEFAULT_TRIGGER_RATIO
 
 FILE_NAME = "config.toml"
@@ -79,7 +80,7 @@ class Config:
     """
 
     home: Path
-    durability: str = "disk"
+    durability: Durability = "disk"
     budget: Budget = Budget()
     max_preserved_messages: int = DEFAULT_PRESERVED_MESSAGES
     retention: Retention = Retention()
@@ -234,9 +235,9 @@ def _text(value: Any) -> str:
     raise _Unusable("a non-empty string")
 
 
-def _durability(value: Any) -> str:
+def _durability(value: Any) -> Durability:
     if value in ("disk", "os"):
-        return str(value)
+        return cast("Durability", value)
     raise _Unusable('"disk" or "os"')
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from timeleap.errors import ReadOnlyError, SessionNotOpenError, StorageFailureError
 from timeleap.service import config as settings
 from timeleap.service.audience import Audience
+from timeleap.service.order import HOLDS_UP, Order
 from timeleap.service.registry import HANDLERS
 from timeleap.service.views import Views
 
@@ -45,6 +46,7 @@ class Held:
 class _Connection:
     client: Client
     held: dict[str, Held] = field(default_factory=dict)
+    order: Order = field(default_factory=Order)
 
 
 class Service:
@@ -109,7 +111,18 @@ class Service:
         Raises:
             TimeleapError: What went wrong, in the terms of the contract.
         """
-        return await HANDLERS[method](self, params, call)
+        handler = HANDLERS[method]
+        session_id = getattr(params, "session_id", None)
+        if session_id is None:
+            return await handler(self, params, call)
+        order = self._connection(call).order
+        if method in HOLDS_UP:
+            names = {session_id, getattr(params, "new_session_id", None) or session_id}
+            async with order.holding_up(names):
+                return await handler(self, params, call)
+        if order.held_up(session_id):
+            await order.turn(session_id)
+        return await handler(self, params, call)
 
     async def disconnect(self, client: Client) -> None:
         """Close what the connection has open."""

@@ -32,6 +32,7 @@ async def revert_to(service: Service, params: RevertToParams, call: Call) -> Jso
             await session.at_turn(lambda: session.plan_revert(checkpoint_id=number, checkpoint_uid=uid))
         )
     session = service.writable(call, params.session_id)
+    call.say("writing the log anew")
     return await session.revert(
         checkpoint_id=number, checkpoint_uid=uid, guard=guard(params, call, service.views.rewrite)
     )
@@ -55,6 +56,7 @@ async def restore_timeline(service: Service, params: RestoreTimelineParams, call
         session = service.session(call, params.session_id)
         return service.views.rewrite(await session.at_turn(lambda: session.plan_restore(params.timeline_id)))
     session = service.writable(call, params.session_id)
+    call.say("writing the log anew")
     return await session.restore_timeline(params.timeline_id, guard=guard(params, call, service.views.rewrite))
 
 

@@ -1,0 +1,62 @@
+"""The order of one connection's requests on one session (G6).
+
+Most requests go straight to the session's own queue and need no more. But some first do something that takes time
+before they reach it, or decide whether the session is there at all: opening, closing, deleting, compacting. Requests
+that arrive behind such a one wait until it is done, so that a client may send them all at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterable
+
+HOLDS_UP = frozenset(
+    {
+        "session/open",
+        "session/close",
+        "session/fork",
+        "session/archive",
+        "session/unarchive",
+        "session/delete",
+        "session/undelete",
+        "session/reload",
+        "session/repair",
+        "context/compact",
+    }
+)
+"""Methods that what arrives later on the same session waits for."""
+
+
+class Order:
+    """Which sessions of one connection are held up, and by what."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, asyncio.Future[None]] = {}
+
+    def held_up(self, session_id: str) -> bool:
+        """Whether something has to be waited for."""
+        return session_id in self._last
+
+    async def turn(self, session_id: str) -> None:
+        """Return when what holds the session up now is done. Those who wait are woken in the order they came."""
+        ahead = self._last.get(session_id)
+        if ahead is not None:
+            await asyncio.shield(ahead)
+
+    @contextlib.asynccontextmanager
+    async def holding_up(self, session_ids: Iterable[str]) -> AsyncIterator[None]:
+        """Take the turn, and hold up what arrives later until the end of the block."""
+        mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        names = list(session_ids)
+        ahead = [self._last[name] for name in names if name in self._last]
+        self._last.update(dict.fromkeys(names, mine))
+        try:
+            for one in ahead:
+                await asyncio.shield(one)
+            yield
+        finally:
+            mine.set_result(None)
+            for name in names:
+                if self._last.get(name) is mine:
+                    del self._last[name]
