@@ -29,7 +29,7 @@ from timeleap.sessions.meta import Meta
 from timeleap.sessions.outcomes import Approval, AutoCheckpoint, Cause, PendingDMail, Subagent
 from timeleap.sessions.requests import Known, RequestFile, decode
 from timeleap.sessions.statefile import StateFile, StateValues, subagent_members
-from timeleap.storage.engine import LogEngine, Timeline, TimelineFacts
+from timeleap.storage.engine import LogEngine, Replacement, Timeline
 
 Json = dict[str, Any]
 
@@ -153,25 +153,34 @@ class Desk:
         size = sum(one.bytes for one in going)
         return f"{len(going)} old timelines ({size} bytes) were removed to stay within the limits: {names}"
 
-    def note(self, members: Json, requests: list[Json], timeline: tuple[str, TimelineFacts] | None = None) -> None:
-        """Write members of `timeleap.json` together with the requests that the same step makes true.
+    def note(self, members: Json, requests: list[Json]) -> None:
+        """Write members of `timeleap.json` together with the requests that asked for it.
 
         Args:
             members: What to change.
             requests: Journal lines.
-            timeline: The timeline that makes them true, and what is to be remembered about it.
         """
-        if not requests and timeline is None:
-            if members:
-                self._meta.write(members)
-            return
+        if requests:
+            self._empty_journal()
+            members = {**members, "journal": {"requests": requests}}
+        if members:
+            self._meta.write(members)
+
+    def note_rewrite(self, timeline_id: str, replacement: Replacement, requests: list[Json]) -> None:
+        """Write what a rewrite makes true, before it does.
+
+        Args:
+            timeline_id: The timeline whose existence will say that it was done.
+            replacement: The rewrite.
+            requests: Journal lines.
+        """
         self._empty_journal()
-        journal: Json = {"requests": requests}
-        if timeline is not None:
-            timeline_id, facts = timeline
-            members = {**members, "timelines": self._meta.with_facts(timeline_id, facts)}
-            journal["timelineId"] = timeline_id
-        self._meta.write({**members, "journal": journal if requests else None})
+        members: Json = {"timelines": self._meta.with_facts(timeline_id, replacement.facts), "journal": None}
+        if requests:
+            members["journal"] = {"requests": requests, "timelineId": timeline_id}
+        if self._meta.inherited_lines > replacement.keep_lines:
+            members["inheritedLines"] = replacement.keep_lines
+        self._meta.write(members)
 
     def requests(self) -> Iterator[tuple[str, Known]]:
         """The requests that are known from files, oldest first."""

@@ -6,17 +6,35 @@ gigabyte of brackets. Reading never follows, never waits, never raises for what 
 
 from __future__ import annotations
 
+import errno
 import json
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeGuard
 
 from timeleap import clock
 from timeleap.errors import StorageFailureError
-from timeleap.storage.durable import OpenFile, atomic_write, replace_file, sync_directory
+from timeleap.storage.durable import (
+    FileLock,
+    OpenFile,
+    atomic_write,
+    is_regular,
+    list_directory,
+    remove_file,
+    replace_file,
+    sync_directory,
+)
 
 MAX_BYTES = 16 << 20
 """A larger file is not one of ours."""
+LOCK_SECONDS = 5.0
+"""How long to wait for another process that changes a small file; it takes milliseconds."""
+
+_TEMPORARY = re.compile(r"\.(timeleap\.json|state\.json|requests\.jsonl)\.[0-9a-f]{16}\.tmp")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +124,32 @@ def move_aside(path: Path) -> Path:
     except OSError as error:
         raise StorageFailureError.of(error, f"move the damaged {path.name} aside", path) from error
     return aside
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock file `path` for a moment, after whoever holds it for one.
+
+    Raises:
+        OSError: It cannot be made, or another process does not let go of it.
+    """
+    lock = FileLock(path)
+    deadline = time.monotonic() + LOCK_SECONDS
+    while not lock.try_acquire():
+        if time.monotonic() > deadline:
+            raise TimeoutError(errno.ETIMEDOUT, "another process holds its lock", str(path))
+        time.sleep(0.005)
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def tidy(directory: Path) -> None:
+    """Remove the temporary files that a killed process left of what is written here."""
+    for name in list_directory(directory):
+        if _TEMPORARY.fullmatch(name) and is_regular(directory / name):
+            remove_file(directory / name)
 
 
 def is_text(value: object) -> TypeGuard[str]:

@@ -218,6 +218,11 @@ class Meta:
         return None
 
     @property
+    def inherited_lines(self) -> int:
+        """How many of the log's first lines a fork brought along."""
+        return self._number("inheritedLines")
+
+    @property
     def seals(self) -> tuple[Seal, ...]:
         """The seals of the approvals, older first: the one in force, and while a change is being made the next one."""
         found = []

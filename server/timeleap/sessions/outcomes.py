@@ -288,6 +288,15 @@ class CompactOutcome:
 
 
 @dataclass(frozen=True, slots=True)
+class RepairOutcome:
+    """The log was written anew without its damaged lines."""
+
+    head: str
+    timeline_id: str
+    removed_lines: int
+
+
+@dataclass(frozen=True, slots=True)
 class ApprovalOutcome:
     """Approvals were changed."""
 

@@ -18,17 +18,27 @@ Renderers = Mapping[str, Callable[[Any], dict[str, Any]]]
 
 
 class Recall:
-    """The requests that appended records to a log."""
+    """The requests that appended records to a log.
 
-    def __init__(self, engine: LogEngine, renderers: Renderers) -> None:
+    Args:
+        engine: The log.
+        renderers: What makes their results.
+        inherited: How many of its first lines a fork brought along; the ids in them are the parent's.
+    """
+
+    def __init__(self, engine: LogEngine, renderers: Renderers, inherited: Callable[[], int]) -> None:
         self._engine = engine
+        self._inherited = inherited
         self._renderers: dict[str, Callable[[Any], dict[str, Any]]] = {
             short(method): render for method, render in renderers.items()
         }
 
     def requests(self) -> Iterator[tuple[str, Known]]:
         """The last 1 000, oldest first; their results are left for `result` to make when somebody asks again."""
+        inherited = self._inherited()
         for line in reversed(self._engine.request_lines(REMEMBERED)):
+            if line < inherited:
+                continue
             try:
                 marks = read_tl(self._engine.read(line, line + 1)[0])
             except CorruptedError:
@@ -40,11 +50,14 @@ class Recall:
                     continue
 
     def leaving(self, keep_lines: int) -> list[dict[str, Any]]:
-        """Journal lines for the requests whose records stand at `keep_lines` or later."""
+        """Journal lines for the requests that cannot be answered from the first `keep_lines` lines alone.
+
+        Of a batch that is cut through the first record may stay, with the id but without the rest of its effect.
+        """
         return [
             encode(request_id, replace(known, result=self.result(known)))
             for request_id, known in self.requests()
-            if known.line >= keep_lines
+            if self._end_of_batch(known.line) >= keep_lines
         ]
 
     def result(self, known: Known) -> Mapping[str, Any]:

@@ -117,7 +117,9 @@ class RequestTable:
         if self._known is None:
             self._known = {}
             for name, one in self._load():
-                _add(self._known, name, one)
+                # What was stored is what was answered; a record may have lost the rest of its batch since.
+                stored = self._known.get(name)
+                _add(self._known, name, stored if stored is not None and one.result is None else one)
         begun = self._under_way.get(request_id)
         if begun is not None and begun[0] is guard:
             return

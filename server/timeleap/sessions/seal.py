@@ -13,12 +13,10 @@ mixture and never nothing. (One that is further ahead, or one for which the key 
 
 from __future__ import annotations
 
-import errno
 import hmac
 import json
 import os
 import secrets
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,14 +24,12 @@ from pathlib import Path
 
 from timeleap.errors import StorageFailureError, TimeleapError
 from timeleap.sessions import files
-from timeleap.storage.durable import FileLock, atomic_write, make_directory
+from timeleap.storage.durable import atomic_write, make_directory
 
 ENVIRONMENT = "TIMELEAP_KEY_FILE"
 KEY_BYTES = 32
 MAX_REVISIONS = 10_000
 """Sessions remembered beside the key; of one forgotten the approvals are off, so the oldest can go."""
-LOCK_SECONDS = 5.0
-"""How long to wait for another process that is changing the revisions; it takes milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,16 +154,8 @@ class KeyRing:
     @contextmanager
     def _locked(self) -> Iterator[None]:
         make_directory(self._path.parent)
-        lock = FileLock(self._path.with_name(self._path.name + ".lock"))
-        deadline = time.monotonic() + LOCK_SECONDS
-        while not lock.try_acquire():
-            if time.monotonic() > deadline:
-                raise TimeoutError(errno.ETIMEDOUT, "another process holds its lock", str(self._path))
-            time.sleep(0.005)
-        try:
+        with files.locked(self._path.with_name(self._path.name + ".lock")):
             yield
-        finally:
-            lock.release()
 
     def _refuse_store(self) -> None:
         if self._store is not None and self._path.resolve().is_relative_to(self._store.resolve()):

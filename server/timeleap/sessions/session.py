@@ -13,7 +13,8 @@ from typing import Any, TypeVar
 from timeleap import clock
 from timeleap.errors import InvalidInputError
 from timeleap.sessions import additions, approvals, checkpoints, desk, plan
-from timeleap.sessions.info import last_change
+from timeleap.sessions.events import External
+from timeleap.sessions.info import created_at, last_change
 from timeleap.sessions.outcomes import (
     Approval,
     AutoCheckpoint,
@@ -26,6 +27,7 @@ from timeleap.sessions.outcomes import (
     HeadOutcome,
     Parent,
     PendingDMail,
+    RepairOutcome,
     RewriteOutcome,
     Subagent,
     SubagentsOutcome,
@@ -33,7 +35,7 @@ from timeleap.sessions.outcomes import (
 )
 from timeleap.sessions.summary import summarize
 from timeleap.sessions.turns import NOBODY, Step, Turns, changes
-from timeleap.storage.engine import LogReader, LogState, Recovery
+from timeleap.storage.engine import LogReader, LogState, Recovery, Replacement, TimelineFacts
 
 T = TypeVar("T")
 Json = dict[str, Any]
@@ -62,7 +64,7 @@ class Session(Turns):
     @property
     def created_at(self) -> str:
         """ISO-8601 UTC."""
-        return self.meta.created_at or clock.iso(self.path.stat().st_ctime)
+        return created_at(self.path, self.meta)
 
     @property
     def updated_at(self) -> str:
@@ -296,8 +298,68 @@ class Session(Turns):
             self.emit(event)
         return found
 
+    async def repair(self, cause: Cause = NOBODY.cause) -> RepairOutcome:
+        """Write the log anew without the lines that are not part of history; the damaged log is kept as a timeline.
+
+        What is there now is taken for what was written: of a silently damaged record either the new text counts, if it is
+        one, or nothing.
+        """
+        self._refuse_reader()
+        await self.reload()
+        removed = 0
+
+        def on_turn(state: LogState) -> Replacement:
+            nonlocal removed
+            removed = sum(1 for one in self.engine.damage() if one.kind == "damagedRecord")
+            return Replacement(TimelineFacts("unknown", clock.now_iso(), {"by": "repair"}), keep_lines=state.lines)
+
+        done = await self.engine.replace(self._keeping_facts(on_turn))
+        self._requests.forget()
+        self.emit(External(head=done.head, cause=cause))
+        return RepairOutcome(done.head, done.timeline_id, removed)
+
+    async def answered(self, guard: Guard) -> Json | None:
+        """What a request was answered with before, or None if it is new. For work that is dear before the turn.
+
+        Raises:
+            InvalidInputError: The id is known for another request.
+            HeadConflictError: The head is not the expected one.
+        """
+
+        async def attempt(mine: Guard) -> Json:
+            await self.at_turn(lambda: self._requests.admit(mine, self.head))
+            return {}
+
+        return await self._once(guard, attempt) or None
+
+    def not_compacted(self, reason: str, expected_head: str | None = None) -> CompactOutcome:
+        """The outcome of a compaction for which there is nothing to do.
+
+        Raises:
+            HeadConflictError: The head is not the expected one.
+        """
+        self._requests.admit(Guard(expected_head=expected_head), self.head)
+        summary = self.summary()
+        tokens = summary.token_count_with_pending
+        return CompactOutcome(
+            head=self.head,
+            compacted=False,
+            reason=reason,
+            timeline_id=None,
+            summary=None,
+            removed_messages=0,
+            preserved_messages=summary.message_count,
+            token_count_before=tokens,
+            token_count_after=tokens,
+            context=summary,
+        )
+
     async def aclose(self) -> None:
-        """Finish what was accepted and let go of the lock; for the store."""
+        """Undo one opening. The last one finishes what was accepted and lets go of the lock."""
+        await self._around.release(self)
+
+    async def shut(self) -> None:
+        """Finish what was accepted and let go of the lock, however often it was opened; for the store."""
         self._stop_watching()
         await self.engine.aclose()
 

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from timeleap.errors import ReadOnlyError
+from timeleap.errors import ReadOnlyError, TimeleapError
 from timeleap.failpoints import failpoint
 from timeleap.sessions import events, retention
 from timeleap.sessions.additions import Addition, Marks
@@ -37,6 +37,7 @@ from timeleap.sessions.recall import Recall, Renderers
 from timeleap.sessions.requests import Known, RepeatedError, RequestTable, encode, short
 from timeleap.sessions.summary import summarize_prefix
 from timeleap.storage.engine import LogEngine, LogState, NewRecord, Replacement, Timeline
+from timeleap.storage.jsonl import JsonlEngine
 
 _log = logging.getLogger(__name__)
 
@@ -53,11 +54,13 @@ class Surroundings:
         renderers: By method: what makes a result of an outcome.
         retention: How many timelines are kept.
         fork_points: By session id: the checkpoint uids that its forks came from.
+        release: Called when the session is closed once.
     """
 
     renderers: Renderers
     retention: Retention
     fork_points: Callable[[str], set[str]]
+    release: Callable[[Turns], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +98,7 @@ class Turns:
         self.engine = engine = files.engine
         self.meta = meta = files.meta
         self._approvals = approvals = files.approvals
-        self._recall = Recall(engine, self._around.renderers)
+        self._recall = Recall(engine, self._around.renderers, lambda: meta.inherited_lines)
         self._desk = Desk(self.path, engine, meta, approvals)
         self._requests = RequestTable(lambda: [*self._desk.requests(), *self._recall.requests()])
         self._desk.load()
@@ -260,10 +263,23 @@ class Turns:
             self._requests.forget()
             result = guard.render(planned.outcome(self.head, timeline_id, planned.context))
             own = [line] if (line := _line(guard, result)) is not None else []
-            self._desk.note({}, [*carried, *own], (timeline_id, planned.replacement.facts))
+            self._desk.note_rewrite(timeline_id, planned.replacement, [*carried, *own])
             failpoint("session.prepared")
 
         return prepare
+
+    def _keeping_facts(self, work_out: Callable[[LogState], Replacement]) -> Callable[[LogState], Replacement]:
+        """The plan of a rewrite nobody asked for by a request: what is remembered of the past goes along all the same."""
+
+        def on_turn(state: LogState) -> Replacement:
+            replacement = work_out(state)
+            carried = self._recall.leaving(replacement.keep_lines)
+            return replace(
+                replacement,
+                prepare=lambda timeline_id: self._desk.note_rewrite(timeline_id, replacement, carried),
+            )
+
+        return on_turn
 
     def _drop_dmail(self, cause: Cause) -> None:
         """Forget the pending D-Mail if its checkpoint is gone (a crash before this is mended at the next open)."""
@@ -307,6 +323,17 @@ class Turns:
             )
             found.append({"kind": "recovered", "message": text, "cutBytes": recovery.cut_bytes})
         return found
+
+    async def check_in_background(self, engine: JsonlEngine) -> None:
+        """Look at what opening left unchecked, and warn of what is found damaged."""
+        try:
+            found = await engine.validate_in_background()
+        except (TimeleapError, OSError) as error:
+            self._warn("notChecked", f"the log could not be checked: {error}")
+            return
+        for one in found:
+            text = f"{one.message} (line {one.line} at byte {one.offset})"
+            self.emit(events.Warned(head=self.head, kind=one.kind, message=text))
 
     def _refuse_reader(self) -> None:
         if self.access == "readOnly":

@@ -1,0 +1,248 @@
+"""The directories of a store: `sessions/<id>`, `trash/<id>~<stamp>`, and what is being built in `staging`.
+
+A session is built aside and renamed into place, so it is there whole or not at all. Nothing in a store is ever reached
+through a link: what is no directory of its own where a session should be is refused, and skipped in lists.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from timeleap import clock
+from timeleap.errors import CorruptedError, SessionExistsError, SessionNotFoundError, StorageFailureError
+from timeleap.failpoints import failpoint
+from timeleap.sessions.info import LOG_NAME
+from timeleap.sessions.meta import FILE_NAME as META_NAME
+from timeleap.sessions.names import check_session_id, is_session_id, parse_trash_name, trash_name
+from timeleap.storage.durable import list_directory, make_directory, replace_file, sync_directory
+from timeleap.storage.timelines import names as timeline_names
+
+ABANDONED_SECONDS = 24 * 3600
+"""What has stood in `staging` for so long is nobody's work any more."""
+
+_TAKEN = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR, errno.EISDIR)
+
+
+class Home:
+    """The home directory of a store.
+
+    Args:
+        path: The directory; made (0700) if it does not exist.
+
+    Raises:
+        StorageFailureError: It cannot be used.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.absolute()
+        self.sessions = self.path / "sessions"
+        self.trash = self.path / "trash"
+        self._staging = self.path / "staging"
+        try:
+            make_directory(self.path)
+            if not self.path.is_dir():
+                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(self.path))
+            list_directory(self.path)
+        except OSError as error:
+            raise StorageFailureError.of(error, f"use {self.path} as home", self.path) from error
+
+    def contains(self, path: Path) -> str | None:
+        """The session id, if `path` is the directory of a session of this store."""
+        real = Path(os.path.realpath(path))
+        if real.parent == Path(os.path.realpath(self.sessions)) and is_session_id(real.name):
+            return real.name
+        return None
+
+    def is_inside(self, path: Path) -> bool:
+        """Whether `path` lies in the home at all."""
+        return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(self.path))
+
+    def locate(self, session_id: str) -> Path:
+        """The directory of a session.
+
+        Raises:
+            InvalidSessionIdError: It cannot be the id of one.
+            SessionNotFoundError: There is none of that id.
+            CorruptedError: What has its name is no directory.
+        """
+        path = self.sessions / check_session_id(session_id)
+        try:
+            mode = os.lstat(path).st_mode
+        except FileNotFoundError:
+            raise _not_found(session_id) from None
+        except OSError as error:
+            raise StorageFailureError.of(error, f"look for session {session_id}", path) from error
+        if not stat.S_ISDIR(mode):
+            raise CorruptedError(
+                f"{path} is no directory but {_kind(mode)}: it is not followed; remove it to use the id {session_id}",
+                path=str(path),
+            )
+        if not is_session(path) or not self._spelled_so(session_id):
+            raise _not_found(session_id)
+        return path
+
+    def twin(self, session_id: str) -> str | None:
+        """What has the name `session_id` in the store, or one that differs from it only by case; None if it is free."""
+        folded = session_id.casefold()
+        for name in list_directory(self.sessions):
+            if name.casefold() == folded and not self._is_empty(name):
+                return name
+        return None
+
+    def names(self) -> list[str]:
+        """The names in `sessions` that are session ids.
+
+        Raises:
+            StorageFailureError: The directory cannot be read.
+        """
+        return self._listed(self.sessions)
+
+    def trashed(self) -> list[tuple[str, str, Path]]:
+        """Id, time of deletion and directory of what lies in the trash, newest first."""
+        found = []
+        for name in self._listed(self.trash, any_name=True):
+            parsed = parse_trash_name(name)
+            if parsed is not None and _is_directory(self.trash / name):
+                found.append((*parsed, self.trash / name))
+        return sorted(found, key=lambda one: (one[1], one[2].name), reverse=True)
+
+    @contextmanager
+    def building(self) -> Iterator[Path]:
+        """A new, private directory to build a session in; what is left of it at the end is removed."""
+        self._sweep()
+        path = self._staging / f"{int(clock.now())}-{clock.new_uid(16)}"
+        try:
+            make_directory(path)
+        except OSError as error:
+            raise StorageFailureError.of(error, "make a session", path) from error
+        try:
+            yield path
+        finally:
+            shutil.rmtree(path, ignore_errors=True)
+
+    def publish(self, built: Path, session_id: str) -> Path:
+        """Give a built session its place, durably and in one step.
+
+        Raises:
+            SessionExistsError: The id is taken.
+            StorageFailureError: The operating system refused.
+        """
+        target = self.sessions / session_id
+        self._move(built, target, session_id)
+        failpoint("store.published")
+        return target
+
+    def to_trash(self, session_id: str) -> Path:
+        """Move a session to the trash, durably and in one step; returns where it is now."""
+        target = self.trash / trash_name(session_id)
+        self._move(self.sessions / session_id, target, session_id)
+        return target
+
+    def from_trash(self, session_id: str) -> Path:
+        """Move the session of that id that was deleted last back to its place.
+
+        Raises:
+            SessionNotFoundError: There is none in the trash.
+            SessionExistsError: Its id is taken by now.
+        """
+        check_session_id(session_id)
+        for found, _, path in self.trashed():
+            if found == session_id:
+                target = self.sessions / session_id
+                self._move(path, target, session_id)
+                return target
+        raise SessionNotFoundError(f"there is no session {session_id} in the trash", sessionId=session_id)
+
+    def _move(self, source: Path, target: Path, session_id: str) -> None:
+        try:
+            make_directory(target.parent)
+            if target.parent == self.sessions and (taken := self.twin(session_id)) is not None:
+                raise _exists(session_id, taken)
+            sync_directory(source)
+            failpoint("store.before_move")
+            replace_file(source, target)
+            sync_directory(target.parent)
+            sync_directory(source.parent)
+        except OSError as error:
+            if error.errno in _TAKEN:
+                raise _exists(session_id, session_id) from error
+            raise StorageFailureError.of(error, f"move session {session_id}", target) from error
+
+    def _listed(self, directory: Path, *, any_name: bool = False) -> list[str]:
+        try:
+            return [name for name in list_directory(directory) if any_name or is_session_id(name)]
+        except OSError as error:
+            raise StorageFailureError.of(error, f"list {directory.name}", directory) from error
+
+    def _is_empty(self, name: str) -> bool:
+        """Whether a name is only that of an empty directory, which a rename replaces."""
+        path = self.sessions / name
+        if not _is_directory(path):
+            return False
+        try:
+            return not list_directory(path)
+        except OSError:
+            return False
+
+    def _spelled_so(self, session_id: str) -> bool:
+        """Whether the directory has exactly this name: not a matter of course where case does not count."""
+        other = self.sessions / session_id.swapcase()
+        if other.name == session_id or not other.exists():
+            return True
+        return session_id in list_directory(self.sessions)
+
+    def _sweep(self) -> None:
+        """Remove what a killed process left half built long ago."""
+        for name in list_directory(self._staging):
+            born = name.partition("-")[0]
+            if born.isdigit() and time.time() - int(born) > ABANDONED_SECONDS:
+                with suppress(OSError):
+                    shutil.rmtree(self._staging / name)
+
+
+def is_session(path: Path) -> bool:
+    """Whether a directory is that of a session: it has a log, earlier logs, or our file."""
+    for name in (LOG_NAME, META_NAME):
+        try:
+            os.lstat(path / name)
+        except FileNotFoundError:
+            continue
+        except OSError:
+            return True  # what cannot be looked into is not declared to be nothing
+        return True
+    try:
+        return bool(timeline_names(path / LOG_NAME))
+    except OSError:
+        return True
+
+
+def _is_directory(path: Path) -> bool:
+    try:
+        return stat.S_ISDIR(os.lstat(path).st_mode)
+    except OSError:
+        return False
+
+
+def _kind(mode: int) -> str:
+    if stat.S_ISLNK(mode):
+        return "a link"
+    if stat.S_ISFIFO(mode):
+        return "a FIFO"
+    return "a file" if stat.S_ISREG(mode) else "something else"
+
+
+def _not_found(session_id: str) -> SessionNotFoundError:
+    return SessionNotFoundError(f"there is no session {session_id}", sessionId=session_id)
+
+
+def _exists(session_id: str, taken: str) -> SessionExistsError:
+    same = taken == session_id
+    why = "is taken" if same else f"is taken: {taken} differs from it only by case"
+    return SessionExistsError(f"session id {session_id} {why}", sessionId=session_id)
