@@ -190,6 +190,10 @@ class Desk:
         yield from self._file.read()
         yield from decode(self._true_journal())
 
+    def stored(self) -> set[str]:
+        """The request ids whose answers are kept in files."""
+        return {*self._file.names(), *(name for name, _ in decode(self._true_journal()))}
+
     def settle(self) -> None:
         """At open by the owner: finish what a crash cut short.
 

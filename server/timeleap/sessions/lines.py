@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from timeleap.storage.durable import OpenFile, sync_directory
 MAX_BYTES = 64 << 20
 
 
-def append(path: Path, documents: Sequence[dict[str, Any]]) -> None:
+def append(path: Path, documents: Sequence[Mapping[str, Any]]) -> None:
     """Append each document as a line; returns when they are durable.
 
     Raises:
@@ -56,6 +56,6 @@ def read(path: Path) -> list[dict[str, Any]]:
     return found
 
 
-def encode(document: dict[str, Any]) -> bytes:
+def encode(document: Mapping[str, Any]) -> bytes:
     """One document on one line, without the line feed."""
-    return json.dumps(document, separators=(",", ":")).encode("ascii")
+    return json.dumps(dict(document), separators=(",", ":")).encode("ascii")

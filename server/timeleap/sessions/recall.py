@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -49,16 +49,19 @@ class Recall:
                 case _:
                     continue
 
-    def leaving(self, keep_lines: int) -> list[dict[str, Any]]:
+    def leaving(self, keep_lines: int, stored: Callable[[], Collection[str]]) -> list[dict[str, Any]]:
         """Journal lines for the requests that cannot be answered from the first `keep_lines` lines alone.
 
-        Of a batch that is cut through the first record may stay, with the id but without the rest of its effect.
+        Of a batch that is cut through the first record may stay, with the id but without the rest of its effect. So what
+        is stored already is not to be made of the log again.
+
+        Args:
+            keep_lines: How many lines stay.
+            stored: The request ids whose answers are kept beside the log; asked for only if there is need.
         """
-        return [
-            encode(request_id, replace(known, result=self.result(known)))
-            for request_id, known in self.requests()
-            if self._end_of_batch(known.line) >= keep_lines
-        ]
+        going = [(name, known) for name, known in self.requests() if self._end_of_batch(known.line) >= keep_lines]
+        kept = stored() if going else ()
+        return [encode(name, replace(known, result=self.result(known))) for name, known in going if name not in kept]
 
     def result(self, known: Known) -> Mapping[str, Any]:
         """What a request was answered with."""

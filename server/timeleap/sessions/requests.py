@@ -15,7 +15,7 @@ what did happen, and a crash between the two leaves a line twice, which does no 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -137,32 +137,34 @@ class RequestFile:
 
     def __init__(self, directory: Path) -> None:
         self.path = directory / FILE_NAME
-        self._count: int | None = None
+        self._names: list[str] | None = None
 
-    def read(self) -> Iterator[tuple[str, Known]]:
+    def read(self) -> list[tuple[str, Known]]:
         """All requests in the file, oldest first."""
-        documents = lines.read(self.path)
-        self._count = len(documents)
-        return decode(documents)
+        found = list(decode(lines.read(self.path)))
+        self._names = [name for name, _ in found]
+        return found
 
-    def append(self, documents: Iterable[Mapping[str, Any]]) -> None:
+    def names(self) -> list[str]:
+        """The ids in the file."""
+        if self._names is None:
+            self.read()
+        return self._names or []
+
+    def append(self, documents: Sequence[Mapping[str, Any]]) -> None:
         """Note requests, durably; beyond 2 000 lines the file is written anew with the last 1 000.
 
         Raises:
             OSError: They could not be noted.
         """
-        new = [dict(one) for one in documents]
-        if not new:
-            return
-        if self._count is None:
-            self._count = len(lines.read(self.path))
-        if self._count + len(new) > FILE_LINES:
-            kept = [*lines.read(self.path), *new][-REMEMBERED:]
+        names = [*self.names(), *(str(one.get("r")) for one in documents)]
+        if len(names) > FILE_LINES:
+            kept = [*lines.read(self.path), *documents][-REMEMBERED:]
             atomic_write(self.path, b"".join(lines.encode(one) + b"\n" for one in kept))
-            self._count = len(kept)
+            names = names[-REMEMBERED:]
         else:
-            lines.append(self.path, new)
-            self._count += len(new)
+            lines.append(self.path, documents)
+        self._names = names
 
 
 def encode(request_id: str, known: Known) -> dict[str, Any]:

@@ -256,7 +256,7 @@ class Turns:
 
     def _prepare(self, guard: Guard, planned: Rewrite) -> Callable[[str], None]:
         """What is noted before a rewrite becomes true; the ids that the new log will not have go along."""
-        carried = self._recall.leaving(planned.replacement.keep_lines)
+        carried = self._recall.leaving(planned.replacement.keep_lines, self._desk.stored)
 
         def prepare(timeline_id: str) -> None:
             # Lines that carry ids are about to move; and if the rewrite fails, looking again costs nothing.
@@ -273,7 +273,7 @@ class Turns:
 
         def on_turn(state: LogState) -> Replacement:
             replacement = work_out(state)
-            carried = self._recall.leaving(replacement.keep_lines)
+            carried = self._recall.leaving(replacement.keep_lines, self._desk.stored)
             return replace(
                 replacement,
                 prepare=lambda timeline_id: self._desk.note_rewrite(timeline_id, replacement, carried),
