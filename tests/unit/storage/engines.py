@@ -1,0 +1,36 @@
+"""The engines that the conformance suite runs against. Adding an engine is one line in `ENGINES`."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from timeleap.storage.engine import LogEngine
+from timeleap.storage.jsonl import JsonlEngine
+from timeleap.storage.memory import MemoryEngine
+
+Opener = Callable[[Path], Awaitable[LogEngine]]
+
+
+async def memory(_: Path) -> LogEngine:
+    return MemoryEngine()
+
+
+async def jsonl(folder: Path) -> LogEngine:
+    return await JsonlEngine.open(folder / "context.jsonl")
+
+
+async def jsonl_os(folder: Path) -> LogEngine:
+    return await JsonlEngine.open(folder / "context.jsonl", durability="os")
+
+
+async def jsonl_per_write(folder: Path) -> LogEngine:
+    return await JsonlEngine.open(folder / "context.jsonl", lock="per-write")
+
+
+ENGINES: dict[str, Opener] = {
+    "memory": memory,
+    "jsonl": jsonl,
+    "jsonl, durability os": jsonl_os,
+    "jsonl, lock per write": jsonl_per_write,
+}
