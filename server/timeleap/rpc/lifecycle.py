@@ -7,7 +7,6 @@ leniently (a capability we do not understand is none of our business); what it a
 from __future__ import annotations
 
 import asyncio
-import importlib.metadata
 import logging
 from enum import Enum, IntEnum, auto
 from typing import Any, Protocol
@@ -16,6 +15,7 @@ from timeleap.errors import StorageFailureError
 from timeleap.rpc.binding import Endpoint, ServicePort
 from timeleap.rpc.errors import RefusedError, refused_value
 from timeleap.service.call import Call, Client
+from timeleap.version import __version__
 from timeleap_protocol.capabilities import advertised
 from timeleap_protocol.errors import ErrorKind
 from timeleap_protocol.limits import PROTOCOL_VERSION
@@ -186,7 +186,7 @@ def initialize_result(warnings: list[str]) -> dict[str, Any]:
         timeleap["warnings"] = warnings
     return {
         "capabilities": {"experimental": {"timeleap": timeleap}},
-        "serverInfo": {"name": "timeleap", "version": importlib.metadata.version("timeleap")},
+        "serverInfo": {"name": "timeleap", "version": __version__},
     }
 
 

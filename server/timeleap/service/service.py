@@ -6,18 +6,20 @@ changes. What the methods do stands in the modules named in `_HANDLER_MODULES`.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import importlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from timeleap.errors import ReadOnlyError, SessionNotOpenError, StorageFailureError
+from timeleap.errors import ReadOnlyError, SessionNotOpenError
 from timeleap.service import config as settings
 from timeleap.service.audience import Audience
 from timeleap.service.order import HOLDS_UP, Order
 from timeleap.service.registry import HANDLERS
 from timeleap.service.views import Views
+from timeleap.sessions.premises import move_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
     from timeleap.sessions.store import SessionStore
 
 Access = Literal["owner", "readOnly"]
+
+WARM_UP = 0.005
+"""Seconds after the reply to `initialize`."""
 
 _HANDLER_MODULES = ("opening", "catalog", "state", "writing", "reading", "timetravel", "compaction", "upkeep")
 
@@ -76,20 +81,17 @@ class Service:
     def _open_store(self) -> SessionStore:
         from timeleap.sessions.store import SessionStore
 
-        try:
-            return SessionStore(
-                self.config.home,
-                durability=self.config.durability,
-                renderers=self.views.renderers(),
-                retention=self.config.retention,
-            )
-        except OSError as error:
-            if isinstance(error, StorageFailureError):
-                raise
-            raise StorageFailureError.of(error, f"use {self.config.home} as home", self.config.home) from error
+        return SessionStore(
+            self.config.home,
+            durability=self.config.durability,
+            renderers=self.views.renderers(),
+            retention=self.config.retention,
+        )
 
     async def initialize(self, client: Client, options: Mapping[str, Any]) -> list[str]:
-        """Take over `initializationOptions` and open the store.
+        """Take over `initializationOptions`, and see that the home can be used.
+
+        The store itself is loaded right after the reply: a client waits for that first.
 
         Returns:
             Warnings in words: unknown options, odd numbers.
@@ -101,7 +103,8 @@ class Service:
         if options and self._store is None:
             self.config = settings.load(self.config.home, options=options, flags=self.config.flags)
             self.views = Views(self.config.budget)
-        _ = self.store
+        move_in(self.config.home)
+        asyncio.get_running_loop().call_later(WARM_UP, lambda: self.store)
         self._connections[id(client)] = _Connection(client)
         return list(self.config.warnings)
 

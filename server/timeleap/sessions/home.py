@@ -21,6 +21,7 @@ from timeleap.failpoints import failpoint
 from timeleap.sessions.info import LOG_NAME
 from timeleap.sessions.meta import FILE_NAME as META_NAME
 from timeleap.sessions.names import check_session_id, is_session_id, parse_trash_name, trash_name
+from timeleap.sessions.premises import move_in
 from timeleap.storage.durable import list_directory, make_directory, replace_file, sync_directory
 from timeleap.storage.timelines import names as timeline_names
 
@@ -45,13 +46,7 @@ class Home:
         self.sessions = self.path / "sessions"
         self.trash = self.path / "trash"
         self._staging = self.path / "staging"
-        try:
-            make_directory(self.path)
-            if not self.path.is_dir():
-                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(self.path))
-            list_directory(self.path)
-        except OSError as error:
-            raise StorageFailureError.of(error, f"use {self.path} as home", self.path) from error
+        move_in(self.path)
 
     def contains(self, path: Path) -> str | None:
         """The session id, if `path` is the directory of a session of this store."""
