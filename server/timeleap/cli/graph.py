@@ -31,7 +31,8 @@ class Graph:
         state: SessionState.
         checkpoints: Of the live log, oldest first; perhaps only the newest.
         omitted: How many older ones are not in `checkpoints`.
-        branches: By the uid of the last checkpoint shared with the live log; "" where none is shared.
+        branches: By the uid of the last checkpoint shared with the live log (perhaps one that is omitted); "" where
+            none is shared.
         timelines_omitted: How many older timelines are not in `branches`.
     """
 
@@ -59,19 +60,24 @@ class Graph:
         }
 
 
+_WINDOW = 1000
+"""Checkpoints of a log that are looked at to find where a timeline leaves it: one page."""
+
+
 def read_graph(session: OpenSession, checkpoints: int, timelines: int) -> Graph:
     """Read the shape of a session, with at most so many of its newest checkpoints and timelines."""
     state = session.call("session/getState")
-    live = _newest(session, checkpoints)
+    live = _newest(session, max(checkpoints, _WINDOW))
     summary = state["context"]
-    omitted = max(0, len(summary["checkpoints"]) + summary["checkpointsOmitted"] - len(live))
+    shown = live[-checkpoints:]
+    omitted = max(0, len(summary["checkpoints"]) + summary["checkpointsOmitted"] - len(shown))
     listed = session.call("context/listTimelines", limit=max(1, timelines))["timelines"][:timelines]
     branches: dict[str, list[Branch]] = {}
     for timeline in listed:
-        own = _newest(session, checkpoints, timeline["timelineId"])
+        own = _newest(session, _WINDOW, timeline["timelineId"])
         uid, left = _leaves(live, own)
         branches.setdefault(uid, []).append(Branch(timeline, left))
-    return Graph(state, live, omitted, branches, max(0, summary["timelines"] - len(listed)))
+    return Graph(state, shown, omitted, branches, max(0, summary["timelines"] - len(listed)))
 
 
 def _newest(session: OpenSession, most: int, timeline_id: str | None = None) -> list[Json]:

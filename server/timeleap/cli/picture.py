@@ -89,13 +89,13 @@ def rows(graph: Graph, glyphs: Glyphs = PRETTY) -> Iterator[Row]:
         "bold green",
     )
     for checkpoint in reversed(graph.checkpoints):
-        yield Row(glyphs.line, "")
         yield from _branches(graph.branches.get(checkpoint["uid"], []), glyphs)
         yield _checkpoint(checkpoint, f"{glyphs.checkpoint}  ")
     if graph.omitted:
-        yield Row(glyphs.line, "")
         yield Row(f"{glyphs.line}  ", f"... {count(graph.omitted, 'older checkpoint')}", style="dim")
-    yield Row(glyphs.line, "")
+        drawn = {"", *(checkpoint["uid"] for checkpoint in graph.checkpoints)}
+        for uid, branches in graph.branches.items():
+            yield from _branches(branches if uid not in drawn else [], glyphs)
     yield from _branches(graph.branches.get("", []), glyphs)
     yield Row(f"{glyphs.end}  ", "start", style="dim")
     if graph.timelines_omitted:

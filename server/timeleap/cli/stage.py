@@ -21,6 +21,7 @@ Json = dict[str, Any]
 _WIDTH = 110
 _MOST_TEXT = 72
 _MOST_ENTRIES = 2
+_MOST_MEMBERS = 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,8 @@ class Stage:
         self.requests = 0
         self._terminal = terminal
         self._out = terminal.out
+        self._width = min(_WIDTH, self._out.width) if self._out.is_terminal else _WIDTH
+        self._out.width = self._width
         self._scene = ""
         self._number = 0
         self._glyphs = glyphs_for(sys.stdout.encoding)
@@ -136,23 +139,21 @@ class Stage:
     def _plain(self) -> bool:
         return self._glyphs.now == "@"
 
-    @property
-    def _width(self) -> int:
-        return min(_WIDTH, self._out.width) if self._out.is_terminal else _WIDTH
-
     def _show(self, *what: RenderableType) -> None:
         if not self._terminal.machine:
             for each in what:
-                self._out.print(each, width=self._width if not self._out.is_terminal else None)
+                self._out.print(each)
 
 
 def abridged(value: Any) -> Any:
-    """A JSON value short enough to be read: long texts cut, long lists counted."""
+    """A JSON value short enough to be read: long texts cut, long lists and objects counted."""
     if isinstance(value, str):
         return value if len(value) <= _MOST_TEXT else f"{value[: _MOST_TEXT - 1]}…"
     if isinstance(value, list):
-        shown = [abridged(each) for each in value[:_MOST_ENTRIES]]
-        return shown if len(value) <= _MOST_ENTRIES else [*shown, f"… {len(value) - _MOST_ENTRIES} more"]
+        entries = [abridged(each) for each in value[:_MOST_ENTRIES]]
+        return entries if len(value) <= _MOST_ENTRIES else [*entries, f"… {len(value) - _MOST_ENTRIES} more"]
     if isinstance(value, dict):
-        return {name: abridged(each) for name, each in value.items()}
+        shown = dict(list(value.items())[: _MOST_MEMBERS if len(value) <= _MOST_MEMBERS else _MOST_ENTRIES])
+        rest = {} if len(shown) == len(value) else {"…": f"{len(value) - len(shown)} more"}
+        return {name: abridged(each) for name, each in shown.items()} | rest
     return value

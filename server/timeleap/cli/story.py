@@ -114,7 +114,7 @@ class Story:
 
     def draw(self) -> None:
         """Show the session as a graph."""
-        self.stage.picture(read_graph(self.session, checkpoints=12, timelines=6))
+        self.stage.picture(read_graph(self.session, checkpoints=6, timelines=6))
 
     def _crossed(self, direction: Literal["sent", "received"], message: Json) -> None:
         method = message.get("method")
@@ -141,16 +141,15 @@ def _replay(story: Story) -> None:
     stage.scene("Replay a session", told)
     story.open(title=f"Demo of {story.file.name}")
     began = time.monotonic()
+    unseen = {"context/appendMessage", "context/checkpoint", "context/updateTokenCount"}
     requests = 0
     for step in steps(story.records):
-        # The first append is shown, the rest would only fill the screen.
-        shown = step.messages and not requests
-        (story.call if shown else story.session.call)(step.method, **step.params)
+        # The first one of each kind is shown, the rest would only fill the screen.
+        (story.call if step.method in unseen else story.session.call)(step.method, **step.params)
+        unseen.discard(step.method)
         requests += 1
     seconds = time.monotonic() - began
-    stage.say(
-        f"... and {count(requests - 1, 'more request')}, each answered when it was on the disk, in {seconds:.2f} s."
-    )
+    stage.say(f"... {count(requests, 'request')} in all, each answered when it was on the disk, in {seconds:.2f} s.")
     checkpoints = sum(record["role"] == "_checkpoint" for record in story.records)
     usages = [record.get("token_count") for record in story.records if record["role"] == "_usage"]
     stage.check("the history is the file's, message by message", story.history() == story.messages)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import queue
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -43,8 +44,9 @@ class SyncNotifications:
             try:
                 return self._waiting.put_nowait(notification)
             except queue.Full:
-                self._waiting.get_nowait()
-                self.lost += 1
+                with contextlib.suppress(queue.Empty):  # somebody took one in between
+                    self._waiting.get_nowait()
+                    self.lost += 1
 
     def take(self, seconds: float | None = None) -> Notification | None:
         """The next one; None at the end, or where none comes within `seconds`."""

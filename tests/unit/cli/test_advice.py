@@ -57,5 +57,6 @@ def test_an_unknown_kind_says_at_least_what_was_wrong():
 
 
 def test_whatever_data_holds_does_no_harm():
-    for data in ({"errors": "x"}, {"errors": [5]}, {"owner": "x"}, {"owner": {}}):
+    several: list[dict[str, object]] = [{"errors": "x"}, {"errors": [5]}, {"owner": "x"}, {"owner": {}}]
+    for data in several:
         assert words("sessionLocked", **data)

@@ -58,6 +58,12 @@ def test_the_newest_is_at_the_top_and_timelines_hang_where_they_leave():
     assert drawn[places[3]].startswith("│")
 
 
+def test_a_timeline_that_leaves_at_a_checkpoint_that_is_not_drawn_hangs_below_the_others():
+    graph = Graph(STATE, [checkpoint(9)], omitted=9, branches={"u3": [Branch(timeline(3), [])]})
+    drawn = lines(graph)
+    assert [line.split()[1] for line in drawn] == ["now", "#9", "...", "context_3", "start"]
+
+
 def test_what_is_not_drawn_is_counted():
     branch = Branch(timeline(3), [checkpoint(n) for n in range(10)])
     graph = Graph(STATE, [checkpoint(9)], omitted=9, branches={"u9": [branch]}, timelines_omitted=4)

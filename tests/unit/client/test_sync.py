@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from timeleap.client import ClientClosedError, Notification, StartFailedError, SyncTimeleap, TimeleapRpcError
+
+APPEND = "context/appendMessage"
+
+
+def threads():
+    return [thread.name for thread in threading.enumerate() if thread.name == "timeleap-client"]
+
+
+def test_requests_wait_for_their_results(fake):
+    with SyncTimeleap(**fake.args(("x/refused", 1, "locked"))) as client:
+        assert client.call("x/echo", {"n": 1})["echo"] == {"n": 1}
+        with pytest.raises(TimeleapRpcError, match="another process"):
+            client.call("x/refused")
+        assert client.session_set_title(session_id="s", title="t").head == "1"
+        assert client.server_info["name"] == "fake"
+        assert client.capabilities["protocolVersion"] == 1
+        assert isinstance(client.pid, int)
+    assert fake.exits == ["exit"]
+    assert threads() == []
+
+
+def test_it_survives_the_loss_of_the_server(fake):
+    with SyncTimeleap(**fake.args((APPEND, 1, "effect-and-die"))) as client:
+        assert client.call(APPEND, {"sessionId": "s"})["duplicate"] is True
+    assert len(fake.effects) == 1
+
+
+def test_it_may_be_used_from_several_threads(fake):
+    with SyncTimeleap(**fake.args()) as client:
+        results = []
+
+        def work(number):
+            results.append(client.call("x/echo", {"n": number})["echo"]["n"])
+
+        workers = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+    assert sorted(results) == list(range(8))
+
+
+def test_notifications_are_iterated_until_the_end(fake):
+    with SyncTimeleap(**fake.args()) as client:
+        with client.notifications("context/didChange", session_id="s") as heard:
+            client.call(APPEND, {"sessionId": "s"})
+            client.call(APPEND, {"sessionId": "other"})
+            first = heard.take(5)
+            assert first is not None
+            assert first.params["head"] == "1"
+            assert heard.take(0.05) is None
+        rest = client.notifications()
+        client.call(APPEND, {"sessionId": "s"})
+    assert list(heard) == []
+    assert [notification.params["head"] for notification in rest] == ["3"]
+
+
+def test_what_nobody_takes_is_bounded_and_counted(fake):
+    with SyncTimeleap(**fake.args()) as client:
+        heard = client.notifications(capacity=2)
+        for _ in range(4):
+            client.call(APPEND, {"sessionId": "s"})
+        assert heard.lost == 2
+        last = heard.take()
+        assert last is not None
+        assert last.params["head"] == "3"
+
+
+def test_a_blocking_call_inside_a_callback_is_refused_instead_of_waiting_for_itself(fake):
+    failures = []
+
+    with SyncTimeleap(**fake.args()) as client:
+
+        def callback(_: Notification) -> None:
+            try:
+                client.call("x/echo")
+            except ClientClosedError as error:
+                failures.append(str(error))
+
+        client.on(callback)
+        client.call(APPEND, {"sessionId": "s"})
+    assert "would wait for itself" in failures[0]
+
+
+def test_a_summary_is_served_by_a_plain_function(fake):
+    used = []
+
+    def summarize(params):
+        used.append(threading.current_thread().name)
+        return f"of {params['sessionId']}"
+
+    with SyncTimeleap(**fake.args(("x/compact", 1, "ask"), summarize=summarize)) as client:
+        assert client.call("x/compact") == {"summary": "of s"}
+    assert used != ["timeleap-client"]
+
+
+def test_a_failed_start_leaves_no_thread_behind():
+    with pytest.raises(StartFailedError):
+        SyncTimeleap(command=["/no/such/program"]).start()
+    assert threads() == []
+
+
+def test_what_crosses_the_wire_can_be_seen(fake):
+    seen = []
+    with SyncTimeleap(**fake.args(trace=lambda direction, message: seen.append((direction, message)))) as client:
+        client.call("x/echo", {"n": 1})
+    methods = [(direction, message.get("method")) for direction, message in seen]
+    assert methods[:2] == [("sent", "initialize"), ("received", None)]
+    sent = next(message for direction, message in seen if message.get("method") == "x/echo")
+    assert sent == {"jsonrpc": "2.0", "id": 2, "method": "x/echo", "params": {"n": 1}}
+    assert any(direction == "received" and message.get("id") == 2 for direction, message in seen)
