@@ -85,7 +85,7 @@ class Connection(asyncio.Protocol):
         self._closing = False
         self._transport: Transport | None = None
         self._lifecycle = Lifecycle(self, self, service)
-        self._rpc = Server(self, self).protocol
+        self._rpc = Server(self, self).edge
         own = self._lifecycle.endpoints()
         for endpoint in [*own, *endpoints(ANSWERED, service, without={endpoint.name for endpoint in own})]:
             self._rpc.register(endpoint)

@@ -77,6 +77,7 @@ def to_wire(error: BaseException, where: str = "") -> WireError:
 
 def _ours(error: TimeleapError) -> WireError:
     kind = ErrorKind(error.kind)
+    data: dict[str, Any]
     if kind is ErrorKind.INTERNAL_ERROR:
         data = {"incident": new_uid(8), **error.data}
     elif kind is ErrorKind.INVALID_PARAMS:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
@@ -161,7 +161,7 @@ def real() -> ModuleType:
 
 
 @contextmanager
-def standing_in() -> Iterator[None]:
+def standing_in() -> Generator[None]:
     """While this lasts, `lsprotocol.types` is the stand-in, unless the real one is loaded already."""
     if NAME in sys.modules:
         yield

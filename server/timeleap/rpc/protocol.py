@@ -23,7 +23,7 @@ import logging
 import time
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, cast
 
 from cattrs import Converter
 
@@ -110,12 +110,15 @@ class Link(Protocol):
 class Server(JsonRPCServer):
     """The object pygls wants to stand behind a protocol; one a connection, without pygls' own I/O."""
 
-    protocol: EdgeProtocol
-
     def __init__(self, link: Link, client: Client) -> None:
         self.link = link
         self.client = client
         super().__init__(EdgeProtocol, Converter)
+
+    @property
+    def edge(self) -> EdgeProtocol:
+        """The protocol, as what it is."""
+        return cast("EdgeProtocol", self.protocol)
 
     def report_server_error(self, error: Exception, source: Any) -> None:
         """Report a fault that pygls caught; only the type is logged, since texts may quote a message."""

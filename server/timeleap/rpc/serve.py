@@ -13,7 +13,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +46,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     options = parse(sys.argv[1:] if argv is None else argv, os.environ)
     descriptors = stdio.claim()
-    configure_log(options.log_level, options.log_file)
+    try:
+        configure_log(options.log_level, options.log_file)
+    except OSError as error:
+        sys.stderr.write(f"timeleap serve: cannot log to {options.log_file}: {error.strerror}\n")
+        return ExitCode.USAGE
 
     def make_service() -> ServicePort:
         from timeleap.service import config
@@ -89,11 +93,9 @@ def parse(argv: Sequence[str], environ: Mapping[str, str]) -> argparse.Namespace
 
 def configure_log(level: str, file: Path | None) -> None:
     """Log to `file`, or to the standard error output. Other libraries are heard from warnings on."""
-    logging.basicConfig(
-        level=logging.WARNING,
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-        **({"filename": file, "encoding": "utf-8"} if file else {"stream": sys.stderr}),
-    )
+    handler = logging.FileHandler(file, encoding="utf-8") if file else logging.StreamHandler(sys.stderr)
+    form = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+    logging.basicConfig(level=logging.WARNING, format=form, handlers=[handler])
     logging.getLogger("timeleap").setLevel(level.upper())
     # pygls logs payloads, at levels that somebody may switch on for everything.
     logging.getLogger("pygls").setLevel(logging.WARNING)
@@ -183,7 +185,7 @@ async def _serve(service: ServicePort, descriptors: stdio.Descriptors) -> int:
 
 
 @contextlib.contextmanager
-def _signals(stop: Callable[[], None]) -> Iterator[None]:
+def _signals(stop: Callable[[], None]) -> Generator[None]:
     """Call `stop` on the event loop when the process is asked to end; later requests of the kind change nothing."""
     loop = asyncio.get_running_loop()
     names = [name for name in ("SIGINT", "SIGTERM", "SIGBREAK") if hasattr(signal, name)]

@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 from tests.unit.rpc.fake_server import FakeService
+
 from timeleap.rpc.connection import Connection
 
 

@@ -65,7 +65,7 @@ class FakeService:
         elif word == "big":
             return "x" * int(argument)
         elif word == "fail":
-            raise RuntimeError("".join(["sec", "ret"]))
+            raise RuntimeError(argument)
         elif word == "oserror":
             raise OSError(28, "No space left on device", "somewhere")
         elif word == "print":
@@ -88,6 +88,7 @@ class FakeService:
 if __name__ == "__main__":
     from timeleap.rpc import serve, stdio
 
+    serve.PATIENCE = float(os.environ.get("FAKE_PATIENCE", serve.PATIENCE))
     options = serve.parse(sys.argv[1:], os.environ)
     descriptors = stdio.claim()
     serve.configure_log(options.log_level, options.log_file)

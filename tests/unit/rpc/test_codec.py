@@ -20,7 +20,12 @@ def refuse(body: bytes | str) -> UnreadableError:
 
 
 def request(params: str, message_id: str = '"x"') -> str:
-    return '{"jsonrpc":"2.0","id":%s,"method":"m","params":%s}' % (message_id, params)
+    return filled('{"jsonrpc":"2.0","id":%s,"method":"m","params":%s}', message_id, params)
+
+
+def filled(template: str, *parts: str) -> str:
+    """`template` with its `%s` filled in: braces of JSON make every other way unreadable."""
+    return template % parts
 
 
 @pytest.mark.parametrize(
@@ -80,7 +85,7 @@ def test_integers_are_kept_exactly(digits: int) -> None:
 )
 @pytest.mark.parametrize("message_id", ['"x"', "7"])
 def test_what_cannot_be_kept_is_refused_under_its_id_saying_where(value: str, said: str, message_id: str) -> None:
-    error = refuse(request('{"message":{"role":"user","content":[1,{"text":%s}]}}' % value, message_id))
+    error = refuse(request(filled('{"message":{"role":"user","content":[1,{"text":%s}]}}', value), message_id))
     assert error.message_id == json.loads(message_id)
     assert error.refusal.kind is ErrorKind.INVALID_PARAMS
     (entry,) = error.refusal.data["errors"]
@@ -105,7 +110,7 @@ def test_problems_inside_a_bad_name_can_be_sent_back() -> None:
 
 
 def test_many_problems_are_not_all_listed() -> None:
-    error = refuse(request('{"a":[%s]}' % ",".join(["1e400"] * 1000)))
+    error = refuse(request(filled('{"a":[%s]}', ",".join(["1e400"] * 1000))))
     assert len(error.refusal.data["errors"]) == 20
 
 
@@ -139,7 +144,7 @@ def nested(depth: int, kind: str = "[") -> str:
 @pytest.mark.parametrize("where", ['{"message":%s}', '{"messages":[{},%s]}'])
 def test_nesting_is_counted_from_the_braces_of_the_message(kind: str, where: str) -> None:
     def message(depth: int) -> str:
-        return '{"x":%s}' % nested(depth - 1, kind)
+        return filled('{"x":%s}', nested(depth - 1, kind))
 
     decode(request(where % message(128)).encode())
     for depth in (129, 500, 990, 5000, 100_000):
@@ -149,14 +154,14 @@ def test_nesting_is_counted_from_the_braces_of_the_message(kind: str, where: str
 
 
 def test_many_braces_side_by_side_are_not_deep() -> None:
-    decode(request('{"message":{"a":[%s]}}' % ",".join(["{}"] * 1000)).encode())
+    decode(request(filled('{"message":{"a":[%s]}}', ",".join(["{}"] * 1000))).encode())
 
 
 def test_braces_within_text_do_not_nest() -> None:
     text = json.dumps("{[" * 100_000)
-    assert decode(request('{"message":%s}' % text).encode())["params"]["message"] == json.loads(text)
+    assert decode(request(filled('{"message":%s}', text)).encode())["params"]["message"] == json.loads(text)
     deep = nested(5000)
-    error = refuse('{"params":[%s,%s],"method":"m","jsonrpc":"2.0","id":"later"}' % (text, deep))
+    error = refuse(filled('{"params":[%s,%s],"method":"m","jsonrpc":"2.0","id":"later"}', text, deep))
     assert error.message_id == "later"
 
 

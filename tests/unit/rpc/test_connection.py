@@ -11,8 +11,8 @@ import sys
 from typing import Any
 
 import pytest
-
 from tests.unit.rpc.edge import Edge, change, read, request
+
 from timeleap.errors import ClientRequestError
 from timeleap.rpc import connection as connection_module
 from timeleap.rpc import lifecycle
@@ -170,9 +170,7 @@ async def test_a_lone_surrogate_in_a_result_is_kept(edge: Edge) -> None:
     assert (await edge.reply(1))["result"] == {"text": "\ud83d", "raw": {"a": 1}}
 
 
-async def test_a_result_without_a_json_form_is_an_internal_error(
-    edge: Edge, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_result_without_a_json_form_is_an_internal_error(edge: Edge, caplog: pytest.LogCaptureFixture) -> None:
     edge.order(1, "set")
     error = (await edge.reply(1))["error"]
     assert error["code"] == -32603
@@ -182,7 +180,7 @@ async def test_a_result_without_a_json_form_is_an_internal_error(
 async def test_an_unexpected_error_leaves_an_incident_and_nothing_else(
     edge: Edge, caplog: pytest.LogCaptureFixture
 ) -> None:
-    edge.order(1, "fail")
+    edge.order(1, "fail:secret")
     error = (await edge.reply(1))["error"]
     assert (error["code"], error["data"]["kind"]) == (-32603, "internalError")
     assert "secret" not in json.dumps(error)
