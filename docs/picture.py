@@ -1,6 +1,6 @@
 """Draws `docs/demo.svg`, the picture in the README: real commands, run in a real terminal's colours.
 
-    .venv/bin/python docs/picture.py      (`make generate` runs it)
+.venv/bin/python docs/picture.py      (`make generate` runs it)
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ HERE = Path(__file__).resolve().parent
 SAMPLE = HERE.parent / "examples" / "sample-session.jsonl"
 WIDTH = 104
 
-BEFORE = ["timeleap import {sample}"]
-SHOWN = ["timeleap revert tally 4 --yes", "timeleap log tally", "timeleap undo tally --yes"]
+BEFORE = ["timeleap new tally --title 'Shares that add up'", f"timeleap append tally < '{SAMPLE}'"]
+SHOWN = ["timeleap revert tally 5 --yes", "timeleap log tally", "timeleap undo tally"]
 
 
 def terminal(command: str, home: Path) -> str:
@@ -33,7 +33,7 @@ def terminal(command: str, home: Path) -> str:
         "FORCE_COLOR": "1",
         "TERM": "xterm-256color",
     }
-    done = subprocess.run(command, shell=True, env=environment, capture_output=True, text=True, check=True)
+    done = subprocess.run(["bash", "-c", command], env=environment, capture_output=True, text=True, check=True)
     return done.stdout
 
 
@@ -43,7 +43,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         for command in BEFORE:
-            terminal(command.format(sample=SAMPLE), home)
+            terminal(command, home)
         for command in SHOWN:
             console.print(Text.assemble(("$ ", "bold green"), (command, "bold")))
             console.print(Text.from_ansi(terminal(command, home)))

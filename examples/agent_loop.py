@@ -28,9 +28,7 @@ from timeleap.client import AsyncSession, AsyncTimeleap
 
 Message = dict[str, Any]
 
-DISK_USE = "\n".join(
-    f"{size:>5} MB  /srv/logs/app-2026-10-{day:02}.log" for day, size in enumerate(range(310, 1550, 40), 1)
-)
+LOGS = {f"/srv/logs/app-2026-10-{day:02}.log": 270 + 40 * day for day in range(1, 32)}  # megabytes by path
 
 TURNS = ["The disk is nearly full. Why?", "Delete the logs, please.", "Now write me a poem about it."]
 
@@ -67,7 +65,7 @@ class ScriptedModel:
                 calls("1", "run_command", command="du -m /srv/logs/*"),
                 says("A month of logs under /srv/logs takes 28 GB. Shall I delete them?"),
                 calls("2", "delete_files", pattern="/srv/logs/app-2026-10-*.log"),
-                calls("3", "run_command", command="du -m /srv/logs"),
+                calls("3", "run_command", command="du -m /srv/logs/*"),
                 says("Done: the logs of October are gone and the disk is half empty."),
                 says("O logs, you grew from day to day ..."),
             ]
@@ -84,6 +82,7 @@ class Agent:
     def __init__(self, session: AsyncSession, model: ScriptedModel) -> None:
         self._session = session
         self._model = model
+        self._logs = dict(LOGS)
 
     async def turn(self, request: str) -> None:
         """Work on one request of the person until the model has no more tool calls."""
@@ -106,11 +105,12 @@ class Agent:
             print(f"        (compacted: {done.token_count_before} -> {done.token_count_after} tokens)")
 
     async def _run(self, call: Message) -> Message:
-        name, arguments = call["function"]["name"], json.loads(call["function"]["arguments"])
+        name = call["function"]["name"]
         if name == "run_command":
-            result = DISK_USE if arguments["command"].endswith("*") else "12 MB  /srv/logs"
+            result = "\n".join(f"{size} {path}" for path, size in self._logs.items()) or "no files"
         elif await self._allowed("delete files"):
-            result = f"deleted {arguments['pattern']}"
+            result = "\n".join(f"deleted {path}" for path in self._logs)
+            self._logs.clear()
         else:
             result = "The person did not allow it."
         print(f"tool:   {name} -> {result.splitlines()[0]}")
@@ -130,7 +130,7 @@ async def main(home: str) -> None:
     # A window this small is full after a few messages; leave the options out and nothing is ever compacted.
     options = {"maxContextSize": 800, "reservedContextSize": 100}
     async with AsyncTimeleap(home=home, options=options, name="agent-loop") as client:
-        opening = {"title": "Full disk", "system_prompt": "You look after a server.", "auto_checkpoint": "turn"}
+        opening = {"title": "Full disk", "systemPrompt": "You look after a server.", "autoCheckpoint": "turn"}
         async with client.session(**opening) as session:
             agent = Agent(session, ScriptedModel())
             for request in TURNS:

@@ -122,7 +122,8 @@ def converse(command: list[str], environment: dict[str, str], calls: list[tuple[
 def test_the_configuration_table_names_every_option() -> None:
     from timeleap_protocol.lifecycle import InitializationOptions
 
-    named = set(re.findall(r"^\| `([a-zA-Z]+)[`.{ ]", README, re.MULTILINE))
+    section = README.partition("## Configuration")[2].partition("\n## ")[0]
+    named = set(re.findall(r"^\| `(\w+)`", section, re.MULTILINE))
     known = {field.alias or name for name, field in InitializationOptions.model_fields.items()} - {"token"}
     assert named == known
 

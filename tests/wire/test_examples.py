@@ -77,3 +77,20 @@ def test_the_client_in_pythons_standard_library(tmp_path: Path, store: str) -> N
         "Told meanwhile: messagesAppended, approvalChanged",
     ]
     assert (tmp_path / "named").exists() is (store == "named")
+
+
+def test_the_agent_loop(tmp_path: Path) -> None:
+    lines = run(tmp_path, sys.executable, str(EXAMPLES / "agent_loop.py"))
+    turns = [line.removeprefix("person: ") for line in lines if line.startswith("person: ")]
+    assert turns == ["The disk is nearly full. Why?", "Delete the logs, please.", "Now write me a poem about it."]
+    asked = [line for line in lines if "approval asked" in line]
+    assert len(asked) == 1
+    compacted = [line for line in lines if "compacted:" in line]
+    assert len(compacted) == 1, "the window is full once, in the second turn"
+    assert lines.index(compacted[0]) < lines.index(f"person: {turns[2]}")
+    assert lines[-4:] == [
+        f"checkpoints: compacted | {turns[2]}",
+        "The last turn is taken back: 2 messages are in timeline context_2",
+        "approved without asking: delete files",
+        "timelines: revert, compact",
+    ]
