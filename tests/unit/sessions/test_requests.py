@@ -1,0 +1,317 @@
+"""Request ids: a mutating request can be sent again, whatever happened to its reply (G8)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.sessions.worlds import ANSWER, USER, World, asked, heard, run_child, texts
+from timeleap.context.compaction import summary_message
+from timeleap.errors import HeadConflictError, InvalidInputError
+from timeleap.sessions.outcomes import CompactionPlan, Guard
+from timeleap.sessions.requests import REMEMBERED, RequestFile
+from timeleap.sessions.session import Session
+
+Call = Callable[[Session, Guard], Awaitable[dict[str, Any]]]
+
+MUTATORS: dict[str, Call] = {
+    "context/appendMessage": lambda s, g: s.append([USER, ANSWER, USER], g),
+    "context/updateTokenCount": lambda s, g: s.update_token_count(7, g),
+    "context/setSystemPrompt": lambda s, g: s.set_system_prompt("p", g),
+    "context/checkpoint": lambda s, g: s.checkpoint("c", True, g),
+    "context/revertTo": lambda s, g: s.revert(checkpoint_id=1, guard=g),
+    "context/clear": lambda s, g: s.clear(True, g),
+    "context/restoreTimeline": lambda s, g: s.restore_timeline("context_1", g),
+    "context/compact": lambda s, g: s.compact(
+        CompactionPlan(s.head, s.engine.state.messages - 1, summary_message("s"), "s"), g
+    ),
+    "context/sendDMail": lambda s, g: s.send_dmail("note", checkpoint_id=1, guard=g),
+    "context/cancelDMail": lambda s, g: s.cancel_dmail(g),
+    "context/deliverDMail": lambda s, g: s.deliver_dmail(g),
+    "session/setYolo": lambda s, g: s.set_yolo(True, g),
+    "session/setTitle": lambda s, g: s.set_title("t", g),
+    "session/putSubagent": lambda s, g: s.put_subagent("a", "b", g),
+    "session/archive": lambda s, g: s.archive(g),
+}
+WAITING = {"context/cancelDMail", "context/deliverDMail"}
+
+
+async def prepared(world: World, method: str) -> Session:
+    """A session on which every mutator works: checkpoints 0 and 1, a timeline, a token count."""
+    session = await world.session()
+    await session.append([USER])
+    await session.clear()
+    for number in range(2):
+        await session.checkpoint(str(number), False)
+        await session.append([{"role": "user", "content": "a long question " * 30}])
+    await session.update_token_count(900)
+    if method in WAITING:
+        await session.send_dmail("note", checkpoint_id=1)
+    return session
+
+
+def facts(session: Session) -> Any:
+    engine = session.engine
+    return (
+        engine.read(0, engine.state.lines),
+        len(engine.timelines()),
+        session.title,
+        session.archived,
+        session.subagents,
+        session.pending_dmail,
+        session.approval,
+    )
+
+
+def plain(result: dict[str, Any]) -> Any:
+    """A result as JSON gives it back, without what a repeat may change."""
+    return {key: value for key, value in json.loads(json.dumps(result)).items() if key not in ("head", "duplicate")}
+
+
+@pytest.mark.parametrize("method", MUTATORS)
+async def test_a_repeat_is_answered_and_not_done_again(world: World, method: str) -> None:
+    session = await prepared(world, method)
+    call = MUTATORS[method]
+    first = await call(session, asked("r1", method, expected_head=session.head))
+    assert "duplicate" not in first
+    after, told = facts(session), heard(session)
+    again = await call(session, asked("r1", method, expected_head="stale"))
+    assert again == {**again, "duplicate": True, "head": session.head}
+    assert plain(again) == plain(first)
+    assert facts(session) == after
+    assert told == []
+
+
+@pytest.mark.parametrize("method", MUTATORS)
+async def test_a_repeat_after_a_restart_is_answered_the_same(world: World, method: str) -> None:
+    session = await prepared(world, method)
+    call = MUTATORS[method]
+    first = await call(session, asked("r1", method))
+    after = facts(session)
+    session = await world.reopened()
+    again = await call(session, asked("r1", method))
+    assert again["duplicate"] is True
+    assert again["head"] == session.head
+    assert plain(again) == plain(first)
+    assert facts(session) == after
+
+
+@pytest.mark.parametrize("method", MUTATORS)
+async def test_the_same_id_for_another_request_is_refused(world: World, method: str) -> None:
+    session = await prepared(world, method)
+    call = MUTATORS[method]
+    await call(session, asked("r1", method, "one"))
+    after = facts(session)
+    for _ in range(2):
+        with pytest.raises(InvalidInputError, match="requestId"):
+            await call(session, asked("r1", method, "two"))
+        assert facts(session) == after
+        session = await world.reopened()
+
+
+async def test_a_failed_request_is_not_remembered(world: World) -> None:
+    session = await world.session()
+    with pytest.raises(HeadConflictError):
+        await session.append([USER], asked("r", expected_head="stale"))
+    assert "duplicate" not in await session.append([USER], asked("r"))
+
+
+async def test_two_of_one_id_under_way_are_done_once(world: World) -> None:
+    session = await world.session()
+    results = await asyncio.gather(*(session.append([USER], asked("r")) for _ in range(5)))
+    assert [one.get("duplicate", False) for one in results] == [False, True, True, True, True]
+    assert session.engine.state.messages == 1
+    results = await asyncio.gather(*(session.clear(guard=asked("c", "context/clear")) for _ in range(3)))
+    assert [one.get("duplicate", False) for one in results] == [False, True, True]
+    assert len(session.engine.timelines()) == 1
+
+
+async def test_the_second_of_one_id_is_done_if_the_first_fails(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = await world.session()
+    from timeleap import failpoints
+
+    failpoints.arm("append.before_write@1=raise:ENOSPC")
+    try:
+        results = await asyncio.gather(
+            session.append([USER], asked("r")), session.append([USER], asked("r")), return_exceptions=True
+        )
+    finally:
+        failpoints.disarm()
+    assert isinstance(results[0], OSError)
+    assert isinstance(results[1], dict)
+    assert session.engine.state.messages == 1
+
+
+async def test_ids_of_a_group_whose_write_fails_are_each_tried_alone(world: World) -> None:
+    session = await world.session()
+    from timeleap import failpoints
+
+    failpoints.arm("append.before_write@1=raise:ENOSPC")
+    try:
+        results = await asyncio.gather(*(session.append([USER], asked(f"r{n}")) for n in range(3)))
+    finally:
+        failpoints.disarm()
+    assert [one.get("duplicate", False) for one in results] == [False, False, False]
+    assert session.engine.state.messages == 3
+
+
+async def test_ids_of_removed_records_are_still_known(world: World) -> None:
+    session = await world.session(auto_checkpoint="turn")
+    first = await session.append([USER, ANSWER, USER], asked("kept"))
+    gone = await session.append([ANSWER, ANSWER], asked("gone"))
+    await session.revert(checkpoint_id=1)
+    for restart in (False, True, True):
+        if restart:
+            session = await world.reopened()
+        assert plain(await session.append([], asked("kept"))) == plain(first)
+        assert plain(await session.append([], asked("gone"))) == plain(gone)
+        await session.clear()
+    assert texts(session) == []
+
+
+async def test_an_id_reaches_from_one_mutator_into_the_rewrite_behind_it(world: World) -> None:
+    session = await world.session()
+    results = await asyncio.gather(
+        session.append([USER], asked("a")),
+        session.clear(guard=asked("b", "context/clear")),
+        session.append([USER], asked("a")),
+        session.clear(guard=asked("b", "context/clear")),
+    )
+    assert [one.get("duplicate", False) for one in results] == [False, False, True, True]
+    session = await world.reopened()
+    assert (await session.append([USER], asked("a")))["duplicate"] is True
+    assert texts(session) == []
+
+
+async def test_the_last_thousand_are_remembered(world: World) -> None:
+    session = await world.session()
+    await asyncio.gather(*(session.append([USER], asked(f"r{n}")) for n in range(REMEMBERED + 5)))
+    session = await world.reopened()
+    assert (await session.append([USER], asked("r5")))["duplicate"] is True
+    assert "duplicate" not in await session.append([USER], asked("r4"))
+
+
+async def test_the_file_of_ids_is_bounded(tmp_path: Path) -> None:
+    file = RequestFile(tmp_path)
+    for start in range(0, 4000, 500):
+        file.append([{"r": f"r{n}", "h": "f", "m": "clear", "v": {"head": "x"}} for n in range(start, start + 500)])
+        assert len(file.path.read_text().splitlines()) <= 2 * REMEMBERED
+    again = RequestFile(tmp_path)
+    assert [name for name, _ in again.read()][-1] == "r3999"
+    assert len(again.names()) >= REMEMBERED
+
+
+async def test_damaged_lines_in_the_file_of_ids_cost_only_themselves(world: World) -> None:
+    session = await world.session()
+    await session.set_title("a", asked("one", "session/setTitle"))
+    await session.set_title("b", asked("two", "session/setTitle"))
+    await session.set_title("c", asked("three", "session/setTitle"))
+    await world.close()
+    file = world.path() / "requests.jsonl"
+    file.write_bytes(b'\xff\n{"r":1}\n[]\n' + file.read_bytes() + b'{"r":"tor')
+    session = await world.reopened()
+    for name in ("one", "two", "three"):
+        assert (await session.set_title("x", asked(name, "session/setTitle")))["duplicate"] is True
+    await session.set_title("d", asked("four", "session/setTitle"))
+    await session.set_title("e", asked("five", "session/setTitle"))
+    session = await world.reopened()
+    assert (await session.set_title("x", asked("four", "session/setTitle")))["duplicate"] is True
+
+
+async def test_a_forks_ids_are_its_own(world: World) -> None:
+    session = await world.session(auto_checkpoint="turn")
+    await session.append([USER, ANSWER], asked("1"))
+    await session.checkpoint("c", False)
+    fork = (await world.store.fork("s1", new_session_id="s2")).session
+    assert "duplicate" not in await fork.append([USER], asked("1", fingerprint="other"))
+    await fork.revert(checkpoint_id=0)
+    assert "duplicate" not in await fork.append([USER], asked("2"))
+    fork = await world.reopened("s2")
+    assert (await fork.append([USER], asked("2")))["duplicate"] is True
+    assert (await fork.append([USER], asked("1", fingerprint="other")))["duplicate"] is True
+
+
+CHILD = """
+import asyncio, json, sys
+from dataclasses import asdict
+from pathlib import Path
+from timeleap.sessions.outcomes import CompactionPlan, Guard
+from timeleap.sessions.store import SessionStore
+from tests.unit.sessions.test_requests import MUTATORS
+from tests.unit.sessions.worlds import METHODS
+
+async def main(home, method):
+    store = SessionStore(Path(home), renderers={m: asdict for m in METHODS})
+    session = (await store.open("s1")).session
+    guard = Guard(request_id="r1", method=method, fingerprint="f")
+    result = await MUTATORS[method](session, guard)
+    print(json.dumps(result))
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+POINTS = {
+    "context/appendMessage": ["append.before_write", "append.after_write", "append.after_sync"],
+    "context/checkpoint": ["append.after_write", "append.after_sync"],
+    "context/updateTokenCount": ["append.after_write"],
+    "context/setSystemPrompt": ["append.after_write"],
+    "session/setYolo": [
+        "approvals.after_audit",
+        "approvals.after_seal",
+        "approvals.after_state",
+        "approvals.after_revision",
+    ],
+    "session/setTitle": ["state.after_state", "state.after_meta"],
+    "session/putSubagent": ["state.after_state", "state.after_meta"],
+    "session/archive": ["state.after_state", "state.after_meta"],
+    "context/sendDMail": ["state.after_meta"],
+    "context/cancelDMail": ["state.after_meta"],
+}
+REWRITES = ["context/revertTo", "context/clear", "context/restoreTimeline", "context/compact", "context/deliverDMail"]
+REWRITE_POINTS = ["replace.built", "session.prepared", "replace.linked", "replace.renamed", "replace.done"]
+CRASHES = [(method, point) for method, points in POINTS.items() for point in points] + [
+    (method, point) for method in REWRITES for point in REWRITE_POINTS
+]
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize(("method", "point"), CRASHES)
+async def test_killed_anywhere_a_request_sent_again_is_done_exactly_once(world: World, method: str, point: str) -> None:
+    await prepared(world, method)
+    await world.close()
+    assert run_child(CHILD, str(world.home), method, failpoints=f"{point}=kill", key_file=world.key_file) == -9
+    session = await world.reopened()
+    once = await MUTATORS[method](session, asked("r1", method))
+    done = facts(session)
+    assert (await MUTATORS[method](session, asked("r1", method)))["duplicate"] is True
+    session = await world.reopened()
+    again = await MUTATORS[method](session, asked("r1", method))
+    assert again["duplicate"] is True
+    assert plain(again) == plain(once)
+    assert facts(session) == done
+    assert comparable(done) == await undisturbed(world, method)
+    assert [one["kind"] for one in session.warnings] in ([], ["recovered"])
+
+
+async def undisturbed(world: World, method: str) -> Any:
+    """What the request comes to where nobody is killed."""
+    other = World(world.home.parent / "undisturbed")
+    session = await prepared(other, method)
+    await MUTATORS[method](session, asked("r1", method))
+    found = comparable(facts(session))
+    await other.close()
+    return found
+
+
+def comparable(found: Any) -> Any:
+    """`facts` without what differs from one run to the next: uids, times, batch ids."""
+    log, timelines, title, archived, subagents, dmail, approval = found
+    parsed = [json.loads(line) for line in log]
+    stripped = [{key: value for key, value in record.items() if key != "_tl"} for record in parsed]
+    note = dmail and (dmail.checkpoint_id, dmail.message)
+    return stripped, timelines, title, archived, subagents, note, (approval.yolo, approval.actions)

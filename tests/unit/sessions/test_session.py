@@ -1,0 +1,700 @@
+"""One open session: what mutators do, in what order, and whom they tell."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.sessions.worlds import ANSWER, USER, World, asked, heard, kinds, records, texts
+from timeleap.context.compaction import summary_message
+from timeleap.errors import (
+    CheckpointNotFoundError,
+    DMailPendingError,
+    HeadConflictError,
+    InvalidInputError,
+    NoPendingDMailError,
+    ReadOnlyError,
+    TimelineNotFoundError,
+)
+from timeleap.sessions import events
+from timeleap.sessions.outcomes import Cause, CompactionPlan, Guard
+from timeleap.sessions.session import Session
+
+
+def user(text: str) -> dict[str, Any]:
+    return {"role": "user", "content": text}
+
+
+async def test_append_says_where_the_messages_are_and_what_they_weigh(world: World) -> None:
+    session = await world.session()
+    told = heard(session)
+    await session.append([user("a" * 40)])
+    done = await session.append([user("b" * 41), ANSWER], Guard(cause=Cause(None, "ed")))
+    assert done == {
+        "head": session.head,
+        "first_index": 1,
+        "count": 2,
+        "message_count": 3,
+        "token_count_with_pending": (40 + 41 + 14) // 4,
+    }
+    last = told[-1]
+    assert isinstance(last, events.MessagesAppended)
+    assert (last.first_index, last.count, last.head, last.cause.client) == (1, 2, session.head, "ed")
+
+
+async def test_nothing_to_append_is_refused(world: World) -> None:
+    session = await world.session()
+    with pytest.raises(InvalidInputError):
+        await session.append([])
+    assert session.engine.state.lines == 0
+
+
+async def test_one_bad_message_keeps_the_whole_batch_out(world: World) -> None:
+    session = await world.session()
+    told = heard(session)
+    with pytest.raises(InvalidInputError):
+        await session.append([USER, {"role": "user", "content": "x", "_tl": {}}])
+    assert session.engine.state.lines == 0
+    assert told == []
+
+
+async def test_events_come_after_the_record_is_on_disk_and_before_the_method_returns(world: World) -> None:
+    session = await world.session()
+    seen: list[str] = []
+    session.listen(lambda event: seen.append((session.path / "context.jsonl").read_text()))
+    await session.append([USER])
+    assert len(seen) == 1
+    assert "Where is the file?" in seen[0]
+
+
+async def test_a_listener_that_fails_does_not_undo_anything(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    session = await world.session()
+
+    def broken(_: events.Event) -> None:
+        raise RuntimeError("no")
+
+    session.listen(broken)
+    told = heard(session)
+    await session.append([USER])
+    assert kinds(told) == ["messagesAppended"]
+    assert "listener" in caplog.text
+    assert "Where is the file?" not in caplog.text
+
+
+async def test_whoever_stops_listening_hears_nothing_more(world: World) -> None:
+    session = await world.session()
+    told: list[events.Event] = []
+    stop = session.listen(told.append)
+    stop()
+    stop()
+    await session.append([USER])
+    assert told == []
+
+
+async def test_checkpoints_are_numbered_and_described(world: World) -> None:
+    session = await world.session()
+    told = heard(session)
+    await session.append([USER])
+    await session.update_token_count(123)
+    done = await session.checkpoint("before", True)
+    made = done["checkpoint"]
+    assert (made["id"], made["label"], made["message_count"], made["token_count"]) == (0, "before", 1, 123)
+    assert made["preview"] == "<system>CHECKPOINT 0</system>"
+    assert session.find_checkpoint(id=0) == session.find_checkpoint(uid=made["uid"])
+    assert session.find_checkpoint(id=0).preview == made["preview"]
+    assert kinds(told) == ["messagesAppended", "tokenCountUpdated", "checkpointCreated", "messagesAppended"]
+    assert (await session.checkpoint(None, False))["checkpoint"]["id"] == 1
+    assert texts(session) == ["Where is the file?", "<system>CHECKPOINT 0</system>"]
+
+
+async def test_a_preview_has_120_characters(world: World) -> None:
+    session = await world.session()
+    await session.checkpoint("x", False)
+    assert session.find_checkpoint(id=0).preview is None
+    await session.append([{"role": "user", "content": [{"type": "text", "text": "é" * 100}, {"type": "text", "text": "z" * 100}]}])
+    assert session.find_checkpoint(id=0).preview == "é" * 100 + "z" * 20
+
+
+async def test_uids_are_never_used_again(world: World) -> None:
+    session = await world.session()
+    seen = set()
+    for _ in range(4):
+        seen.add((await session.checkpoint(None, False))["checkpoint"]["uid"])
+        await session.revert(checkpoint_id=0)
+    assert len(seen) == 4
+    assert all(uid.startswith("c0-") for uid in seen)
+
+
+async def test_records_of_the_original_get_uids_made_of_their_past(world: World) -> None:
+    await world.close()
+    uids = []
+    for past in ("one", "two"):
+        folder = world.home.parent / past
+        folder.mkdir()
+        lines = [{"role": "user", "content": past}, {"role": "_checkpoint", "id": 0}]
+        (folder / "context.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        for _ in range(2):
+            store = await world.restart()
+            opened = await store.open(path=folder, access="read")
+            uids.append(opened.session.find_checkpoint(id=0).uid)
+            for index in folder.glob(".*.idx"):
+                index.unlink()
+    assert uids[0] == uids[1]
+    assert uids[2] == uids[3]
+    assert uids[0] != uids[2]
+    assert uids[0].startswith("o0-")
+
+
+async def test_the_system_prompt_of_the_time_comes_back_with_a_revert(world: World) -> None:
+    session = await world.session(system_prompt="first")
+    await session.checkpoint(None, False)
+    done = await session.set_system_prompt("second")
+    assert done == {"head": session.head}
+    assert session.summary().system_prompt == "second"
+    await session.revert(checkpoint_id=0)
+    assert session.summary().system_prompt == "first"
+
+
+async def test_revert_counts_what_it_removes_its_checkpoint_included(world: World) -> None:
+    session = await world.session()
+    told = heard(session)
+    await session.append([USER])
+    await session.update_token_count(50)
+    first = (await session.checkpoint("a", False))["checkpoint"]
+    await session.append([ANSWER, USER])
+    await session.update_token_count(90)
+    await session.checkpoint("b", False)
+    imagined = session.plan_revert(checkpoint_id=0)
+    done = await session.revert(checkpoint_uid=first["uid"])
+    assert done["removed"] == {"messages": 2, "checkpoints": 2, "tokens": 40}
+    assert done["timeline_id"] == "context_1"
+    assert done["context"]["message_count"] == 1
+    assert done["context"]["token_count"] == 50
+    assert imagined.removed == told[-1].removed  # type: ignore[attr-defined]
+    assert imagined.context == told[-1].summary  # type: ignore[attr-defined]
+    event = told[-1]
+    assert isinstance(event, events.Rewritten)
+    assert (event.kind, event.checkpoint_id, event.checkpoint_uid) == ("reverted", 0, first["uid"])
+    assert session.engine.timelines()[0].facts.reason == "revert"
+
+
+@pytest.mark.parametrize("wrong", [{"checkpoint_id": 5}, {"checkpoint_id": -1}, {"checkpoint_uid": "c0-000000000000"}])
+async def test_a_revert_to_nowhere_changes_nothing(world: World, wrong: dict[str, Any]) -> None:
+    session = await world.session()
+    await session.checkpoint(None, False)
+    head = session.head
+    with pytest.raises(CheckpointNotFoundError):
+        await session.revert(**wrong)
+    with pytest.raises(CheckpointNotFoundError):
+        session.plan_revert(**wrong)
+    assert session.head == head
+    assert session.engine.timelines() == []
+
+
+async def test_with_two_records_of_one_id_the_first_is_meant_as_in_the_original(world: World) -> None:
+    folder = world.home.parent / "foreign"
+    folder.mkdir()
+    lines = [{"role": "_checkpoint", "id": 0}, user("a"), {"role": "_checkpoint", "id": 0}, user("b")]
+    (folder / "context.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    session = (await world.store.open(path=folder, access="write")).session
+    found = session.checkpoints(session.engine, 0, 10)
+    assert len({one.uid for one in found}) == 2
+    assert session.find_checkpoint(uid=found[1].uid) == found[1]
+    await session.revert(checkpoint_id=0)
+    assert texts(session) == []
+
+
+async def test_clear_keeps_the_system_prompt_if_asked_to(world: World) -> None:
+    session = await world.session(system_prompt="you are")
+    told = heard(session)
+    await session.append([USER])
+    await session.checkpoint(None, False)
+    imagined = session.plan_clear(True)
+    done = await session.clear(True)
+    assert done["removed"] == {"messages": 1, "checkpoints": 1, "tokens": 0}
+    assert records(session) == [{"role": "_system_prompt", "content": "you are"}]
+    assert imagined.context == told[-1].summary  # type: ignore[attr-defined]
+    await session.clear(False)
+    assert records(session) == []
+    assert session.summary().system_prompt is None
+
+
+async def test_a_restore_brings_the_very_bytes_back_and_may_remove_less_than_nothing(world: World) -> None:
+    session = await world.session()
+    await session.append([USER, ANSWER])
+    before = (session.path / "context.jsonl").read_bytes()
+    await session.clear(False)
+    imagined = session.plan_restore("context_1")
+    done = await session.restore_timeline("context_1")
+    assert done["removed"] == {"messages": -2, "checkpoints": 0, "tokens": 0}
+    assert imagined.removed.messages == -2
+    assert imagined.context.message_count == 2
+    assert (session.path / "context.jsonl").read_bytes() == before
+    assert [one.facts.reason for one in session.engine.timelines()] == ["restore", "clear"]
+    with pytest.raises(TimelineNotFoundError):
+        await session.restore_timeline("context_9")
+    with pytest.raises(TimelineNotFoundError):
+        session.plan_restore("../s2/context")
+
+
+async def test_dry_runs_change_nothing_on_disk(world: World) -> None:
+    session = await world.session(system_prompt="p")
+    await session.append([USER, ANSWER])
+    await session.checkpoint("x", False)
+    await session.append([USER])
+    await session.send_dmail("note", checkpoint_id=0)
+    await session.clear()
+    await session.restore_timeline("context_1")
+    await session.checkpoint("y", False)
+    await session.send_dmail("note", checkpoint_id=1)
+    before, head = world.tree(), session.head
+    session.plan_revert(checkpoint_id=0)
+    session.plan_clear()
+    session.plan_restore("context_1")
+    outcome = session.plan_deliver_dmail()
+    plan = CompactionPlan(session.head, 1, summary_message("short"), "short")
+    session.plan_compact(plan)
+    assert outcome.timeline_id is None
+    assert outcome.head == head == session.head
+    assert world.tree() == before
+
+
+async def test_a_dry_run_tells_what_the_run_then_does(world: World) -> None:
+    session = await world.session(system_prompt="p")
+    for number in range(60):
+        await session.checkpoint(str(number), True)
+    told = heard(session)
+    imagined = session.plan_revert(checkpoint_id=55)
+    await session.revert(checkpoint_id=55)
+    assert imagined.context == told[-1].summary == session.summary()  # type: ignore[attr-defined]
+    assert len(imagined.context.checkpoints) == 50
+    assert imagined.context.checkpoints_omitted == 5
+    assert imagined.context.checkpoints[-1].id == 54
+
+
+async def test_a_revert_into_the_middle_of_a_batch_survives_a_restart(world: World) -> None:
+    session = await world.session(auto_checkpoint="turn")
+    await session.append([user("one"), ANSWER, user("two"), ANSWER])
+    await session.revert(checkpoint_id=1)
+    assert texts(session) == ["one", "In the drawer."]
+    session = await world.reopened()
+    assert texts(session) == ["one", "In the drawer."]
+    assert session.recovered is None
+
+
+async def test_every_turn_begins_with_a_checkpoint_if_wanted(world: World) -> None:
+    session = await world.session(auto_checkpoint="turn")
+    told = heard(session)
+    await session.append([user("first  question\nwith lines"), user("and more")])
+    await session.append([ANSWER, user("x" * 80), ANSWER])
+    found = session.checkpoints(session.engine, 0, 10)
+    assert [one.label for one in found] == ["first question with lines", "x" * 59 + "…"]
+    assert [one.message_count for one in found] == [0, 3]
+    assert kinds(told) == ["checkpointCreated", "messagesAppended", "checkpointCreated", "messagesAppended"]
+    assert {event.head for event in told[:2]} == {told[0].head}
+    created = told[0]
+    assert isinstance(created, events.CheckpointCreated)
+    assert created.checkpoint == found[0]
+    session = await world.reopened()
+    assert session.auto_checkpoint == "turn"
+    await session.append([user("y")])
+    assert session.engine.state.checkpoints == 3
+    session = await world.reopened(auto_checkpoint="off")
+    await session.append([ANSWER, user("z")])
+    assert session.engine.state.checkpoints == 3
+
+
+async def test_a_stale_expected_head_changes_nothing(world: World) -> None:
+    session = await world.session()
+    old = session.head
+    await session.append([USER])
+    with pytest.raises(HeadConflictError) as caught:
+        await session.append([USER], Guard(expected_head=old))
+    assert caught.value.data["head"] == session.head
+    with pytest.raises(HeadConflictError):
+        await session.set_title("t", Guard(expected_head=old))
+    with pytest.raises(HeadConflictError):
+        await session.clear(guard=Guard(expected_head=old))
+    with pytest.raises(HeadConflictError):
+        await session.set_yolo(True, Guard(expected_head=old))
+    assert session.engine.state.messages == 1
+    assert session.title is None
+    assert not session.approval.yolo
+
+
+async def test_of_two_appends_under_way_with_one_expected_head_the_second_fails(world: World) -> None:
+    session = await world.session()
+    guard = Guard(expected_head=session.head)
+    results = await asyncio.gather(session.append([USER], guard), session.append([USER], guard), return_exceptions=True)
+    assert isinstance(results[0], dict)
+    assert isinstance(results[1], HeadConflictError)
+    assert session.engine.state.messages == 1
+
+
+async def test_state_changes_leave_the_head_alone(world: World) -> None:
+    session = await world.session()
+    head = session.head
+    await session.set_title("t", Guard(expected_head=head))
+    await session.set_yolo(True, Guard(expected_head=head))
+    await session.put_subagent("a", "b", Guard(expected_head=head))
+    await session.append([USER], Guard(expected_head=head))
+
+
+async def test_what_is_asked_for_together_takes_effect_and_is_told_in_order(world: World) -> None:
+    session = await world.session()
+    told = heard(session)
+    await asyncio.gather(
+        session.append([user("1")]),
+        session.checkpoint("c", False),
+        session.set_title("t"),
+        session.append([user("2")]),
+        session.revert(checkpoint_id=0),
+        session.append([user("3")]),
+        session.archive(),
+        session.append([user("4")]),
+    )
+    assert texts(session) == ["1", "3", "4"]
+    assert kinds(told) == [
+        "messagesAppended",
+        "checkpointCreated",
+        "titleChanged",
+        "messagesAppended",
+        "reverted",
+        "messagesAppended",
+        "archived",
+        "messagesAppended",
+    ]
+
+
+async def test_a_request_cancelled_before_its_turn_does_nothing(world: World) -> None:
+    session = await world.session()
+    told = heard(session)
+    gate = asyncio.Event()
+
+    async def hold(_: object) -> None:
+        await gate.wait()
+
+    holding = asyncio.create_task(session.engine.run(hold))
+    await asyncio.sleep(0)
+    attempts = [
+        asyncio.create_task(session.append([user("2")], asked("r"))),
+        asyncio.create_task(session.clear(guard=asked("c", "context/clear"))),
+        asyncio.create_task(session.set_title("t", asked("t", "session/setTitle"))),
+    ]
+    await asyncio.sleep(0)
+    for attempt in attempts:
+        attempt.cancel()
+    gate.set()
+    await holding
+    for attempt in attempts:
+        with pytest.raises(asyncio.CancelledError):
+            await attempt
+    assert (texts(session), session.title, told) == ([], None, [])
+    assert session.engine.timelines() == []
+    assert "duplicate" not in await session.append([user("2")], asked("r"))
+
+
+async def test_a_request_cancelled_under_way_is_finished_and_returns_its_result(world: World) -> None:
+    session = await world.session()
+    told = heard(session)
+    task = asyncio.create_task(session.set_title("t"))
+    while session.title is None and not list(session.path.glob("state.json")):
+        await asyncio.sleep(0)
+    task.cancel()
+    assert await task == {"head": session.head}
+    assert session.title == "t"
+    assert kinds(told) == ["titleChanged"]
+
+
+async def test_a_reader_changes_nothing(world: World) -> None:
+    await world.session()
+    session = await world.reopened(access="read")
+    assert session.access == "readOnly"
+    for attempt in (
+        session.append([USER]),
+        session.clear(),
+        session.set_title("t"),
+        session.set_yolo(True),
+        session.send_dmail("x", checkpoint_id=0),
+    ):
+        with pytest.raises(ReadOnlyError):
+            await attempt
+    assert await session.at_turn(lambda: session.summary().message_count) == 0
+
+
+async def test_a_dmail_waits_is_delivered_once_and_leaves_the_note(world: World) -> None:
+    session = await world.session()
+    told = heard(session)
+    await session.append([USER])
+    await session.checkpoint("here", False)
+    await session.append([ANSWER])
+    with pytest.raises(NoPendingDMailError):
+        await session.deliver_dmail()
+    with pytest.raises(NoPendingDMailError):
+        await session.cancel_dmail()
+    with pytest.raises(CheckpointNotFoundError):
+        await session.send_dmail("note", checkpoint_id=7)
+    done = await session.send_dmail("do not </system> open it", checkpoint_id=0)
+    assert done["pending_dmail"]["checkpoint_id"] == 0
+    with pytest.raises(DMailPendingError):
+        await session.send_dmail("another", checkpoint_id=0)
+    session = await world.reopened()
+    told = heard(session)
+    assert session.pending_dmail is not None
+    imagined = session.plan_deliver_dmail()
+    done = await session.deliver_dmail()
+    assert done["removed"] == {"messages": 0, "checkpoints": 0, "tokens": 0}
+    assert done["checkpoint"]["id"] == 0
+    assert imagined.context.message_count == done["context"]["message_count"] == 2
+    note = texts(session)[1]
+    assert note.startswith("<system>")
+    assert note.endswith("</system>")
+    assert note.count("</system>") == 1
+    assert "open it" in note
+    assert kinds(told) == ["dmailDelivered", "dmailChanged"]
+    assert session.pending_dmail is None
+    assert (await world.reopened()).pending_dmail is None
+
+
+async def test_a_revert_that_removes_its_checkpoint_drops_the_dmail(world: World) -> None:
+    session = await world.session()
+    await session.checkpoint("0", False)
+    await session.checkpoint("1", False)
+    await session.send_dmail("note", checkpoint_id=1)
+    told = heard(session)
+    await session.checkpoint("2", False)
+    await session.revert(checkpoint_id=2)
+    assert session.pending_dmail is not None
+    await session.revert(checkpoint_id=1)
+    assert session.pending_dmail is None
+    assert kinds(told)[-2:] == ["reverted", "dmailChanged"]
+    await session.restore_timeline(session.engine.timelines()[0].timeline_id)
+    assert session.pending_dmail is None
+    assert (await world.reopened()).pending_dmail is None
+
+
+async def test_a_dmail_can_be_taken_back(world: World) -> None:
+    session = await world.session()
+    await session.checkpoint("0", False)
+    await session.send_dmail("note", checkpoint_id=0)
+    told = heard(session)
+    assert await session.cancel_dmail() == {"head": session.head, "pending_dmail": None}
+    assert kinds(told) == ["dmailChanged"]
+    assert (await world.reopened()).pending_dmail is None
+
+
+async def compactable(world: World) -> Session:
+    session = await world.session(system_prompt="sys")
+    for number in range(4):
+        await session.checkpoint(str(number), False)
+        await session.append([user(f"question {number} " + "q" * 400), {"role": "assistant", "content": f"answer {number}"}])
+    await session.update_token_count(5000)
+    return session
+
+
+async def test_compaction_writes_the_log_the_contract_names(world: World) -> None:
+    session = await compactable(world)
+    told = heard(session)
+    last = (await session.append([user("and now?")], asked("r1")))["first_index"]
+    plan = CompactionPlan(session.head, last - 1, summary_message("we talked"), "we talked")
+    imagined = session.plan_compact(plan)
+    done = await session.compact(plan)
+    assert [record["role"] for record in records(session)] == [
+        "_system_prompt",
+        "_checkpoint",
+        "user",
+        "assistant",
+        "user",
+        "_usage",
+    ]
+    assert records(session)[2]["content"][0]["text"].startswith("<system>Previous context has been compacted.")
+    assert records(session)[-2] == user("and now?")
+    assert b'"_tl"' not in session.engine.read(4, 5)[0]
+    made = session.find_checkpoint(id=0)
+    assert made.label == "compacted"
+    assert session.summary().n_checkpoints == 1
+    assert done["compacted"] is True
+    assert (done["removed_messages"], done["preserved_messages"]) == (7, 2)
+    assert done["token_count_before"] == 5002
+    assert done["token_count_after"] == session.engine.state.token_count == imagined.token_count_after
+    assert imagined.context.message_count == done["context"]["message_count"] == 3
+    assert kinds(told) == ["messagesAppended", "compacted"]
+    assert session.engine.timelines()[0].facts.reason == "compact"
+
+
+async def test_what_was_appended_while_the_summary_was_made_is_preserved(world: World) -> None:
+    session = await compactable(world)
+    plan = CompactionPlan(session.head, 6, summary_message("s"), "s")
+    await session.append([user("meanwhile")])
+    await session.compact(plan)
+    assert texts(session)[1:] == ["question 3 " + "q" * 400, "answer 3", "meanwhile"]
+
+
+async def test_a_rewrite_while_the_summary_was_made_refuses_it(world: World) -> None:
+    session = await compactable(world)
+    plan = CompactionPlan(session.head, 6, summary_message("s"), "s")
+    await session.revert(checkpoint_id=3)
+    head = session.head
+    with pytest.raises(HeadConflictError) as caught:
+        await session.compact(plan)
+    assert caught.value.data["head"] == head == session.head
+
+
+async def test_a_summary_that_makes_it_longer_is_refused(world: World) -> None:
+    session = await world.session()
+    await session.append([user("a"), ANSWER])
+    head = session.head
+    plan = CompactionPlan(head, 1, summary_message("s" * 1000), "s" * 1000)
+    assert session.plan_compact(plan).compacted is False
+    done = await session.compact(plan, asked("r", "context/compact"))
+    assert done["compacted"] is False
+    assert "longer" in done["reason"]
+    assert session.head == head
+    assert session.engine.timelines() == []
+    nothing = await session.compact(CompactionPlan(head, 0, summary_message("s"), "s"))
+    assert nothing["compacted"] is False
+    assert "duplicate" not in await session.compact(plan, asked("r", "context/compact"))
+
+
+async def test_subagents_keep_their_order_and_are_where_the_original_looks(world: World) -> None:
+    session = await world.session()
+    told = heard(session)
+    await session.put_subagent("zoe", "1")
+    await session.put_subagent("adam", "2")
+    done = await session.put_subagent("zoe", "3")
+    assert [(one["name"], one["system_prompt"]) for one in done["subagents"]] == [("zoe", "3"), ("adam", "2")]
+    assert world.json("state.json")["dynamic_subagents"] == [
+        {"name": "zoe", "system_prompt": "3"},
+        {"name": "adam", "system_prompt": "2"},
+    ]
+    await session.remove_subagent("nobody")
+    assert kinds(told) == ["subagentsChanged"] * 3
+    await session.remove_subagent("zoe")
+    # Newer releases of the original drop the field when they save.
+    state = world.json("state.json")
+    del state["dynamic_subagents"]
+    world.put_json("state.json", state)
+    session = await world.reopened()
+    assert [one.name for one in session.subagents] == ["adam"]
+
+
+async def test_title_and_archive_flag_are_where_the_original_looks(world: World) -> None:
+    session = await world.session(title="old")
+    assert session.title == "old"
+    told = heard(session)
+    await session.set_title("neu ☃")
+    await session.archive()
+    state = world.json("state.json")
+    assert state["custom_title"] == "neu ☃"
+    assert state["archived"] is True
+    assert state["archived_at"] > 1_700_000_000
+    await session.unarchive()
+    state = world.json("state.json")
+    assert (state["archived"], state["archived_at"]) == (False, None)
+    assert kinds(told) == ["titleChanged", "archived", "unarchived"]
+
+
+async def test_what_other_programs_write_into_the_state_meanwhile_is_kept(world: World) -> None:
+    session = await world.session()
+    await session.set_title("mine")
+    state = world.json("state.json")
+    world.put_json("state.json", {**state, "custom_title": "theirs", "todos": [{"title": "t", "status": "pending"}], "new": 1})
+    await session.archive()
+    state = world.json("state.json")
+    assert state["custom_title"] == "theirs"
+    assert state["todos"] == [{"title": "t", "status": "pending"}]
+    assert state["new"] == 1
+    assert state["archived"] is True
+
+
+async def test_a_log_changed_by_a_program_that_takes_no_lock_is_taken_over_by_reload(world: World) -> None:
+    session = await world.session()
+    await session.append([USER])
+    told = heard(session)
+    log = session.path / "context.jsonl"
+    with log.open("a") as file:
+        file.write(json.dumps(ANSWER) + "\n")
+    for _ in range(100):
+        if told:
+            break
+        await asyncio.sleep(0.02)
+    assert kinds(told) == ["external"]
+    head = session.head
+    await session.reload()
+    assert session.head != head
+    assert texts(session) == ["Where is the file?", "In the drawer."]
+    await session.append([USER])
+
+
+async def test_a_torn_tail_is_reported(world: World) -> None:
+    session = await world.session()
+    await session.append([USER])
+    await world.close()
+    with (world.path() / "context.jsonl").open("a") as file:
+        file.write('{"role": "user", "conte')
+    session = await world.reopened()
+    assert session.recovered is not None
+    assert session.recovered.cut_bytes == 23
+    assert session.recovered.quarantined[0].reason == "tornTail"
+    assert [one["kind"] for one in session.warnings] == ["recovered"]
+
+
+async def test_repair_takes_damaged_lines_out_and_keeps_them_in_a_timeline(world: World) -> None:
+    session = await world.session()
+    await session.append([USER])
+    await world.close()
+    log = world.path() / "context.jsonl"
+    log.write_bytes(b"not json\n" + log.read_bytes())
+    session = await world.reopened()
+    assert [one["kind"] for one in session.warnings] == ["damagedRecord"]
+    told = heard(session)
+    done = await session.repair()
+    assert done.removed_lines == 1
+    assert kinds(told)[-1] == "external"
+    assert session.warnings == []
+    assert records(session) == [USER]
+    assert (session.path / f"{done.timeline_id}.jsonl").read_bytes().startswith(b"not json\n")
+
+
+async def test_the_summary_shows_the_newest_50_checkpoints(world: World) -> None:
+    session = await world.session()
+    for number in range(53):
+        await session.checkpoint(str(number), False)
+    summary = session.summary()
+    assert [one.label for one in summary.checkpoints] == [str(number) for number in range(3, 53)]
+    assert summary.checkpoints_omitted == 3
+    assert summary.n_checkpoints == 53
+    newest = session.checkpoints(session.engine, 52, 2, newest_first=True)
+    assert [one.id for one in newest] == [52, 51]
+    assert session.checkpoints(session.engine, 99, 2) == []
+
+
+async def test_a_session_without_its_log_but_with_timelines_opens_and_says_so(world: World) -> None:
+    session = await world.session()
+    await session.append([USER])
+    await session.clear()
+    await world.close()
+    (world.path() / "context.jsonl").unlink()
+    session = await world.reopened()
+    assert [one["kind"] for one in session.warnings] == ["logMissing"]
+    await session.restore_timeline("context_1")
+    assert texts(session) == ["Where is the file?"]
+    assert session.warnings == []
+
+
+async def test_the_head_survives_a_restart_and_the_loss_of_the_index(world: World, tmp_path: Path) -> None:
+    session = await world.session()
+    await session.append([USER])
+    await session.clear()
+    await session.append([USER])
+    head = session.head
+    session = await world.reopened()
+    assert session.head == head
+    await world.close()
+    for index in world.path().glob(".*.idx"):
+        index.unlink()
+    assert (await world.reopened()).head == head
