@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
-from tests.architecture.sources import ROOT, project_files
+from tests.architecture.sources import PROTOCOL, ROOT, SERVER, imports, modules, project_files
 
 DOCUMENTS = [file for file in project_files() if file.suffix == ".md"]
+PYPROJECT = (ROOT / "pyproject.toml").read_text("utf-8")
 TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
 by_name = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda file: str(file.relative_to(ROOT)))
 
@@ -37,3 +39,27 @@ def test_every_make_target_for_people_is_in_the_help() -> None:
     phony = set(re.findall(r"^\.PHONY: ([a-z-]+)", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
     helped = set(re.findall(r"^([a-z-]+):.*## ", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
     assert phony - helped == {"clean-coverage"}
+
+
+def test_every_stop_of_the_tour_through_the_source_exists() -> None:
+    tour = (ROOT / "ARCHITECTURE.md").read_text("utf-8").partition("## Reading the source")[2]
+    stops = re.findall(r"`(server/timeleap/[\w/]+\.py)`(?:\s+`(\w+)`)?", tour)
+    assert len(stops) > 20
+    for file, name in stops:
+        source = (ROOT / file).read_text("utf-8")
+        assert not name or re.search(rf"^\s*(?:async )?(?:def|class) {name}\b", source, re.MULTILINE), (
+            f"{name} of {file}"
+        )
+
+
+def test_every_dependency_is_explained_and_everything_imported_is_one() -> None:
+    declared = set(
+        re.findall(r'^    "([\w-]+)[>=~]', PYPROJECT.partition("dependencies = [")[2].partition("]")[0], re.MULTILINE)
+    )
+    table = (ROOT / "ARCHITECTURE.md").read_text("utf-8").partition("## Dependencies")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| ([a-z][\w, -]+?) \|", table, re.MULTILINE)
+    assert {name for row in rows for name in row.split(", ")} - {"package"} == declared
+    ours = {*sys.stdlib_module_names, "timeleap", "timeleap_protocol", "__future__"}
+    imported = {name.split(".")[0] for module in modules(SERVER) + modules(PROTOCOL) for name in imports(module)}
+    companions = {"pydantic_core"}
+    assert imported - ours - companions <= declared

@@ -174,10 +174,7 @@ def _check(terminal: Terminal, text: str) -> None:
 
 def _write(file: Path, text: str) -> None:
     """Put the new text in the place of the old one as one step."""
+    from timeleap.storage.durable import atomic_write
+
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    beside = file.with_name(f"{file.name}.{os.getpid()}.tmp")
-    try:
-        beside.write_text(text, encoding="utf-8")
-        beside.replace(file)
-    finally:
-        beside.unlink(missing_ok=True)
+    atomic_write(file, text.encode())
