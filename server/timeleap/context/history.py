@@ -11,7 +11,9 @@ from timeleap.storage.engine import LogReader, RecordKind
 from timeleap.storage.record import decode_json
 
 CACHE_BYTES: Final = 8 << 20
-"""How much of the log is kept as objects, measured in bytes of their lines."""
+"""How much memory messages may take that were looked at, by estimate."""
+
+_OBJECT_BYTES: Final = 2_000  # of a message besides its text: models, lists, dicts
 
 _CHUNK_LINES: Final = 64
 _CHUNK_BYTES: Final = 1 << 20
@@ -111,10 +113,10 @@ class History(Sequence[Message]):
             self._cache.move_to_end(key)
             return message
         message = self._cache[key] = Message.from_record(decode_json(body))
-        self._cached_bytes += len(body)
+        self._cached_bytes += len(body) + _OBJECT_BYTES
         while self._cached_bytes > CACHE_BYTES and len(self._cache) > 1:
             (_, dropped), _ = self._cache.popitem(last=False)
-            self._cached_bytes -= len(dropped)
+            self._cached_bytes -= len(dropped) + _OBJECT_BYTES
         return message
 
 

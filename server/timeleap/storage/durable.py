@@ -362,9 +362,12 @@ class FileLock:
             os.close(fd)  # somebody removed the file meanwhile: a lock on it keeps nobody out
 
     def write(self, data: bytes) -> None:
-        """Replace the lock file's content (the owner record)."""
-        os.ftruncate(self._fd, 0)
-        _pwrite(self._fd, memoryview(data), 0)
+        """Replace the lock file's content (the owner record; `read` returns it).
+
+        What is shorter than the content before it is filled up with spaces: to cut the file would cost a file system
+        several milliseconds, and a lock that is taken for each write writes its record each time.
+        """
+        _pwrite(self._fd, memoryview(data.ljust(os.fstat(self._fd).st_size)), 0)
 
     def read(self) -> bytes:
         """The lock file's content, of whoever holds it; empty if it cannot be read."""
@@ -373,7 +376,7 @@ class FileLock:
         except OSError:
             return b""
         try:
-            return _pread(fd, 4096, 0)
+            return _pread(fd, 4096, 0).rstrip()
         except OSError:
             return b""
         finally:

@@ -437,7 +437,8 @@ class JsonlEngine(LogEngine):
             return
         await self._lock.acquire("per-write")
         try:
-            changed = await self.refresh()
+            # The usual case, that nobody else wrote, is seen without the trip to the log's thread.
+            changed = not (self._owned and appending.untouched(self._log)) and await self.refresh()
             if changed or not self._owned:
                 await self._own()
         except BaseException:

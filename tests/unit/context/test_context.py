@@ -460,6 +460,14 @@ async def test_an_unknown_checkpoint_changes_nothing(log: Path, checkpoint_id: i
         assert not list(log.parent.glob("context_*"))
 
 
+async def test_a_negative_id_is_no_checkpoint_even_if_the_file_has_it(log: Path) -> None:
+    write(log, [record("user", "a"), {"role": "_checkpoint", "id": -1}, {"role": "_checkpoint", "id": 0}])
+    async with await Context.load(log) as context:
+        with pytest.raises(ValueError, match="does not exist"):
+            await context.revert_to(-1)
+        assert texts(context) == ["a"]
+
+
 async def test_a_gap_in_the_ids_is_no_checkpoint(log: Path) -> None:
     write(log, [record("user", "a"), {"role": "_checkpoint", "id": 5}, record("user", "b")])
     async with await Context.load(log) as context:
