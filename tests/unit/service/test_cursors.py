@@ -1,0 +1,44 @@
+"""Cursors: what goes in comes out, and nothing else is taken."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from timeleap.errors import InvalidInputError
+from timeleap.service import cursors
+from timeleap.service.paging import Span
+
+
+@given(st.integers(0, 2**40), st.integers(0, 2**40), st.booleans(), st.none() | st.text())
+def test_a_cursor_gives_back_its_position(start: int, stop: int, newest_first: bool, timeline_id: str | None):
+    span = Span(start, start + stop + 1, newest_first, timeline_id, "0.1")
+    assert span.cursor is not None
+    assert cursors.decode_as(span.cursor, "context/getHistory", Span) == span
+
+
+@pytest.mark.parametrize("made_up", ["", "x", "!!!", "e30", "eyJvZiI6IDN9", "\u00e9", cursors.encode("else", done=1)])
+def test_what_is_no_cursor_of_the_listing_is_refused(made_up: str):
+    with pytest.raises(InvalidInputError, match="unknown cursor"):
+        cursors.offset(made_up, "context/listUsage")
+
+
+def test_a_negative_offset_is_refused():
+    with pytest.raises(InvalidInputError):
+        cursors.offset(cursors.encode("x", done=-1), "x")
+
+
+def test_the_last_page_has_no_cursor():
+    assert cursors.after(5, 5, "x") is None
+    again = cursors.after(4, 5, "x")
+    assert again is not None
+    assert cursors.offset(again, "x") == 4
+
+
+@given(st.binary())
+def test_nothing_made_up_breaks_the_reader(data: bytes):
+    try:
+        cursors.offset(data.decode("latin-1"), "x")
+    except InvalidInputError as error:
+        assert error.data["errors"][0]["loc"] == ["cursor"]

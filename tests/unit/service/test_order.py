@@ -1,0 +1,54 @@
+"""What arrives behind an opening, a closing or a compaction waits for it, in order."""
+
+from __future__ import annotations
+
+import asyncio
+
+from timeleap.service.order import Order
+
+
+async def test_what_comes_behind_waits_and_keeps_its_order():
+    order, told = Order(), []
+    release = asyncio.Event()
+
+    async def opening() -> None:
+        async with order.holding_up(["a"]):
+            await release.wait()
+            told.append("opened")
+
+    async def request(name: str) -> None:
+        await order.turn("a")
+        told.append(name)
+
+    async def closing() -> None:
+        async with order.holding_up(["a"]):
+            told.append("closed")
+
+    work = [
+        asyncio.create_task(each) for each in (opening(), request("one"), request("two"), closing(), request("late"))
+    ]
+    await asyncio.sleep(0.01)
+    assert told == []
+    assert order.held_up("a")
+    release.set()
+    await asyncio.gather(*work)
+    assert told == ["opened", "one", "two", "closed", "late"]
+    assert not order.held_up("a")
+
+
+async def test_other_sessions_do_not_wait():
+    order = Order()
+    async with order.holding_up(["a"]):
+        assert not order.held_up("b")
+        await asyncio.wait_for(order.turn("b"), 1)
+
+
+async def test_a_failure_lets_the_next_one_in():
+    order = Order()
+    try:
+        async with order.holding_up(["a", "b"]):
+            raise OSError("no")
+    except OSError:
+        pass
+    assert not order.held_up("a")
+    assert not order.held_up("b")
