@@ -6,8 +6,6 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from timeleap.context import prompts
 from timeleap.context.compaction import preserved_from, prompt_message, summary_message
 from timeleap.errors import CompactionFailedError, InvalidInputError
@@ -15,6 +13,7 @@ from timeleap.service.guards import guard
 from timeleap.service.registry import handles
 from timeleap.sessions.outcomes import CompactionPlan
 from timeleap.storage.engine import RecordKind
+from timeleap.storage.record import decode_json
 
 if TYPE_CHECKING:
     from timeleap.service.call import Call
@@ -48,7 +47,7 @@ async def read_history(session: Session, max_preserved_messages: int) -> History
         rows = session.engine.rows(start, min(start + _LINES_AT_ONCE, lines))
         bodies += [row.body for row in rows if row.kind == RecordKind.MESSAGE]
         await asyncio.sleep(0)
-    messages = await asyncio.to_thread(lambda: [msgspec.json.decode(body) for body in bodies])
+    messages = await asyncio.to_thread(lambda: [decode_json(body) for body in bodies])
     return History(head, messages, preserved_from(messages, max_preserved_messages))
 
 
