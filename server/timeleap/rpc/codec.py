@@ -151,7 +151,8 @@ def explain(body: bytes, reason: str) -> NoReturn:
     inside = [problem for problem in problems if problem[0][:1] == ["params"]]
     if len(inside) < len(problems) or "method" not in value:
         # The envelope itself, or an answer to a request of ours.
-        known = message_id if is_message_id(message_id) and not any(p[0] == ["id"] for p in problems) else None
+        answerable = "method" in value and is_message_id(message_id) and not any(p[0] == ["id"] for p in problems)
+        known = message_id if answerable else None
         raise UnreadableError(
             RefusedError(ErrorKind.INVALID_REQUEST, f"{_named(*problems[0])} stands in the message"), known
         ) from None

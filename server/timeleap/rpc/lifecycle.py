@@ -150,6 +150,8 @@ class Lifecycle:
                 self._host.close_input(ExitCode.STORAGE_FAILURE)
             raise
         self.stage = Stage.READY
+        for warning in warnings:
+            log.warning("%s", warning)
         if params.process_id is not None and params.process_id > 0:
             self._watch = asyncio.create_task(self._watch_over(params.process_id))
         return initialize_result(warnings)

@@ -62,9 +62,9 @@ class Notification:
 
 @dataclass(slots=True)
 class Reply:
-    """The client's answer to a request of ours. `error` is None where it succeeded."""
+    """The client's answer to a request of ours, or what looks like one. `error` is None where it succeeded."""
 
-    id: MessageId
+    id: Any
     result: Any
     error: Any
 
@@ -170,11 +170,11 @@ class EdgeProtocol(JsonRPCProtocol):
             what = "batches are not supported" if isinstance(data, list) else "a message is a JSON object"
             raise UnreadableError(RefusedError(ErrorKind.INVALID_REQUEST, what))
         message_id = data.get("id")
+        if "method" not in data:
+            return _reply(data, message_id)
         known = message_id if is_message_id(message_id) else None
         if data.get("jsonrpc") != VERSION:
             raise UnreadableError(RefusedError(ErrorKind.INVALID_REQUEST, 'jsonrpc must be "2.0"'), known)
-        if "method" not in data:
-            return _reply(data, known)
         method = data["method"]
         if not isinstance(method, str):
             raise UnreadableError(RefusedError(ErrorKind.INVALID_REQUEST, "method must be a string"), known)
@@ -255,7 +255,7 @@ class EdgeProtocol(JsonRPCProtocol):
         self._request_futures[msg_id].cancel()
 
     def _handle_response(self, msg_id: Any, result: Any = None, error: Any = None) -> None:
-        answer = self._asked.pop(msg_id, None)
+        answer = self._asked.pop(msg_id, None) if is_message_id(msg_id) else None
         if answer is None or answer.done():
             log.info("ignoring an answer to a request that is not waiting for one")
         elif error is None:
@@ -354,10 +354,11 @@ class EdgeProtocol(JsonRPCProtocol):
             await asyncio.wait(others)
 
 
-def _reply(data: dict[str, Any], known: MessageId | None) -> Reply:
-    if ("result" in data or "error" in data) and known is not None:
-        return Reply(known, data.get("result"), data.get("error"))
-    raise UnreadableError(RefusedError(ErrorKind.INVALID_REQUEST, "neither a request nor a reply: no method"), known)
+def _reply(data: dict[str, Any], message_id: Any) -> Reply:
+    if "result" in data or "error" in data:
+        return Reply(message_id, data.get("result"), data.get("error"))
+    # Not under its id: there is no telling that it was meant as a request's, which may be in flight.
+    raise UnreadableError(RefusedError(ErrorKind.INVALID_REQUEST, "neither a request nor a reply: no method"))
 
 
 def _shown(method: str) -> str:

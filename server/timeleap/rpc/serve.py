@@ -92,7 +92,15 @@ def parse(argv: Sequence[str], environ: Mapping[str, str]) -> argparse.Namespace
 
 
 def configure_log(level: str, file: Path | None) -> None:
-    """Log to `file`, or to the standard error output. Other libraries are heard from warnings on."""
+    """Log to `file`, readable by its owner only, or to the standard error output.
+
+    Other libraries are heard from warnings on.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+    if file is not None:
+        os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
     handler = logging.FileHandler(file, encoding="utf-8") if file else logging.StreamHandler(sys.stderr)
     form = "%(asctime)s %(levelname)s %(name)s: %(message)s"
     logging.basicConfig(level=logging.WARNING, format=form, handlers=[handler])
@@ -174,6 +182,7 @@ async def _serve(service: ServicePort, descriptors: stdio.Descriptors) -> int:
         connection.close_input()
         transport.hurry(PATIENCE)
 
+    log.info("serving, process %d", os.getpid())
     with _signals(stop):
         transport.start()
         await connection.finished
@@ -181,6 +190,7 @@ async def _serve(service: ServicePort, descriptors: stdio.Descriptors) -> int:
         await service.aclose()
         await transport.drain()
     transport.close()
+    log.info("done, exit code %d", connection.exit_code)
     return connection.exit_code
 
 

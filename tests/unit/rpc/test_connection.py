@@ -44,7 +44,8 @@ async def edge() -> Edge:
         ('{"jsonrpc":"2.0","id":1.5,"method":"session/list"}', -32600, None),
         ('{"jsonrpc":"2.0","id":{},"method":"session/list"}', -32600, None),
         ('{"jsonrpc":"2.0","id":7,"method":5}', -32600, 7),
-        ('{"jsonrpc":"2.0","id":7}', -32600, 7),
+        ('{"jsonrpc":"2.0","id":7}', -32600, None),
+        ('{"id":7}', -32600, None),
         ('{"jsonrpc":"2.0","id":7,"method":"no/such"}', -32601, 7),
         ('{"jsonrpc":"2.0","id":7,"method":"$/unknown"}', -32601, 7),
         ('{"jsonrpc":"2.0","id":7,"method":"textDocument/hover","params":{}}', -32601, 7),
@@ -408,8 +409,10 @@ async def test_a_late_answer_is_ignored(edge: Edge) -> None:
     assert cancelled["method"] == "$/cancelRequest"
     assert cancelled["params"] == {"id": asked["id"]}
     edge.send({"jsonrpc": "2.0", "id": asked["id"], "result": 1}, {"jsonrpc": "2.0", "id": "never", "result": 1})
+    edge.send({"jsonrpc": "2.0", "id": None, "error": {}}, {"jsonrpc": "2.0", "id": [], "error": {}}, {"result": 1})
     edge.order(1, "fine")
     assert "result" in await edge.reply(1)
+    assert len(edge.received) == 3
 
 
 async def test_who_waits_for_the_client_is_told_when_it_goes(edge: Edge) -> None:

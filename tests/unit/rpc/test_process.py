@@ -297,6 +297,7 @@ def test_the_log_may_go_to_a_file(start: Start, tmp_path: Path) -> None:
     _, stderr, code = process.end()
     assert (stderr, code) == ("", 0)
     assert "incident" in (tmp_path / "log").read_text()
+    assert (tmp_path / "log").stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.parametrize(
@@ -317,7 +318,7 @@ def test_where_the_command_stands(arguments: list[str], position: int | None) ->
 def test_serving_imports_nothing_of_the_command_line() -> None:
     code = """
 import sys
-sys.argv = ["timeleap", "--log-level", "info", "serve"]
+sys.argv = ["timeleap", "--log-level", "error", "serve"]
 from timeleap.__main__ import main
 print(main(), [name for name in ("typer", "click", "rich", "timeleap.cli", "lsprotocol.types", "jsonschema") if name in sys.modules], file=sys.stderr)
 """
