@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+
 from timeleap.storage.engine import (
     Appended,
     LogEngine,
@@ -47,9 +48,7 @@ async def count(engine: LogEngine, tokens: int) -> Appended:
     return await engine.append(always(usage_record(tokens)))
 
 
-async def keep(
-    engine: LogEngine, lines: int, *records: NewRecord, reason: TimelineReason = "revert"
-) -> Replaced:
+async def keep(engine: LogEngine, lines: int, *records: NewRecord, reason: TimelineReason = "revert") -> Replaced:
     """Replace the log by its first lines and some records."""
     return await engine.replace(lambda _: Replacement(TimelineFacts(reason), keep_lines=lines, records=records))
 

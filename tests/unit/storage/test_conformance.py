@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
 from tests.unit.storage.engines import ENGINES
 from tests.unit.storage.logs import always, count, keep, mark, records, restore, said, say, texts
+
 from timeleap.errors import ReadOnlyError, TimelineNotFoundError
-from timeleap.storage.engine import LogEngine, LogState, NewRecord, RecordFlag, RecordKind, Replacement, Role, TimelineFacts
+from timeleap.storage.engine import (
+    LogEngine,
+    LogState,
+    NewRecord,
+    RecordFlag,
+    RecordKind,
+    Replacement,
+    Role,
+    TimelineFacts,
+)
 from timeleap.storage.record import checkpoint_record, read_tl, system_prompt_record, usage_record
 
 
@@ -56,7 +67,7 @@ async def test_the_state_counts_what_was_appended(engine: LogEngine) -> None:
 
 async def test_an_append_says_the_states_around_its_own_records(engine: LogEngine) -> None:
     done = await asyncio.gather(*(say(engine, f"m{i}", "and") for i in range(5)))
-    for earlier, later in zip(done, done[1:], strict=False):
+    for earlier, later in itertools.pairwise(done):
         assert later.before == earlier.after
         assert later.after.messages == later.before.messages + 2
     assert done[-1].after == engine.state
@@ -168,9 +179,8 @@ async def test_rows_join_entries_and_bytes(engine: LogEngine) -> None:
 
 
 async def test_the_state_before_a_line_is_known(engine: LogEngine) -> None:
-    states = [engine.state]
-    for step in (say(engine, "abc"), count(engine, 9), say(engine, "defg"), mark(engine), say(engine, "h")):
-        states.append((await step).after)
+    steps = (say(engine, "abc"), count(engine, 9), say(engine, "defg"), mark(engine), say(engine, "h"))
+    states = [engine.state, *[(await step).after for step in steps]]
     assert [engine.state_before(line) for line in range(6)] == states
     assert engine.state_before(-1) == LogState()
     assert engine.state_before(99) == engine.state

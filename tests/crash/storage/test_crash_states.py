@@ -1,0 +1,139 @@
+"""Every state a crash may leave, of every operation and every pair of them: enumerated, not thrown by dice."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.crash.storage.checker import complaints
+from tests.crash.storage.recorder import Recording, recording
+from tests.crash.storage.states import State, crash_states
+from tests.crash.storage.workloads import PAIRS, SINGLES, TRIPLES, Expected, prepare, run, run_group
+
+from timeleap.storage.jsonl import JsonlEngine
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A directory in memory where there is one: nothing here needs a disk."""
+    base = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=base if base.is_dir() else None) as name:
+        yield Path(name)
+
+
+async def enumerate_states(folder: Path, recorded: Recording, expected: Expected) -> list[str]:
+    """Check every state; says what is wrong, and with which."""
+    return await check(folder, recorded, crash_states(recorded), expected)
+
+
+async def check_recoveries(folder: Path, recorded: Recording, states: list[State], expected: Expected) -> list[str]:
+    """Crash again while a session is opened after a crash."""
+    found: list[str] = []
+    for number, state in enumerate(states):
+        place = folder / f"recovery{number}"
+        place.mkdir()
+        state.materialise(place, recorded)
+        with recording(place) as recorder:
+            await (await JsonlEngine.open(place / "context.jsonl")).aclose()
+        second = [
+            replace(again, started=state.started, acked=state.acked, how=f"{state.how}, then {again.how}")
+            for again in crash_states(recorder.recording)
+        ]
+        found += await check(folder, recorder.recording, second, expected)
+        shutil.rmtree(place)
+    return found
+
+
+async def check(folder: Path, recorded: Recording, states: Iterable[State], expected: Expected) -> list[str]:
+    """Check some states."""
+    found: list[str] = []
+    for number, state in enumerate(states):
+        place = folder / f"state{number}"
+        place.mkdir()
+        state.materialise(place, recorded)
+        found += [
+            f"{_title(state, recorded)}: {text}" for text in await complaints(place / "context.jsonl", state, expected)
+        ]
+        shutil.rmtree(place)
+    return found
+
+
+def _title(state: State, recorded: Recording) -> str:
+    op = recorded.ops[state.at - 1] if state.at else None
+    done = f"{op.kind} {op.name or op.inode}{' -> ' + op.other if op.other else ''}" if op else "nothing"
+    return f"{state.how} after {state.at} ({done}), {state.acked} of {state.started} acknowledged"
+
+
+async def record(folder: Path, names: tuple[str, ...]) -> tuple[Recording, Expected]:
+    place = folder / "workload"
+    place.mkdir()
+    await prepare(place / "context.jsonl")
+    with recording(place) as recorder:
+        expected = await run(place / "context.jsonl", names, recorder)
+    return recorder.recording, expected
+
+
+@pytest.mark.parametrize("names", [*SINGLES, *PAIRS], ids="-".join)
+async def test_every_crash_state_of_one_and_two_operations(folder: Path, names: tuple[str, ...]) -> None:
+    recorded, expected = await record(folder, names)
+    assert await enumerate_states(folder, recorded, expected) == []
+
+
+@pytest.mark.parametrize("name", ["append", "batch", "clear", "compact"])
+async def test_every_crash_state_of_the_first_operation_of_a_session(folder: Path, name: str) -> None:
+    place = folder / "workload"
+    place.mkdir()
+    with recording(place) as recorder:
+        expected = await run(place / "context.jsonl", (name, "append"), recorder)
+    assert await enumerate_states(folder, recorder.recording, expected) == []
+
+
+async def test_without_syncs_a_power_failure_loses_the_end_but_nothing_by_halves(folder: Path) -> None:
+    place = folder / "workload"
+    place.mkdir()
+    await prepare(place / "context.jsonl")
+    with recording(place) as recorder:
+        expected = await run(place / "context.jsonl", ("append", "batch", "append", "batch"), recorder, "os")
+    log = recorder.recording.names["context.jsonl"]
+    states = [
+        replace(state, how=f"power: the log ends at {cut}", files={**state.files, log: state.files[log][:cut]})
+        for state in [*crash_states(recorder.recording, power=False)][-1:]
+        for cut in range(len(recorder.recording.files[log]), len(state.files[log]) + 1)
+    ]
+    assert await check(folder, recorder.recording, states, expected) == []
+
+
+@pytest.mark.parametrize("name", SINGLES, ids="-".join)
+async def test_every_crash_state_of_the_recovery_from_a_crash(folder: Path, name: tuple[str, ...]) -> None:
+    recorded, expected = await record(folder, name)
+    states = [state for state in crash_states(recorded) if state.at % 3 == 0]
+    assert await check_recoveries(folder, recorded, states, expected) == []
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("names", [*SINGLES, *PAIRS], ids="-".join)
+async def test_every_crash_state_of_every_recovery(folder: Path, names: tuple[str, ...]) -> None:
+    recorded, expected = await record(folder, names)
+    assert await check_recoveries(folder, recorded, list(crash_states(recorded)), expected) == []
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("names", TRIPLES, ids="-".join)
+async def test_every_crash_state_of_three_operations(folder: Path, names: tuple[str, ...]) -> None:
+    recorded, expected = await record(folder, names)
+    assert await enumerate_states(folder, recorded, expected) == []
+
+
+@pytest.mark.parametrize("size", [2, 5])
+async def test_every_crash_state_of_a_group(folder: Path, size: int) -> None:
+    place = folder / "workload"
+    place.mkdir()
+    await prepare(place / "context.jsonl")
+    with recording(place) as recorder:
+        expected = await run_group(place / "context.jsonl", size, recorder)
+    assert sum(op.kind == "write" and b"group 0" in op.data for op in recorder.recording.ops) == 1, "one write"
+    assert await enumerate_states(folder, recorder.recording, expected) == []
