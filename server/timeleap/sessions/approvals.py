@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from timeleap import clock
@@ -140,37 +140,49 @@ class Approvals:
         """
         before = self.current
         after = Approval(wanted.yolo, before.afk, wanted.actions)
-        known = [seal.revision for seal in self._meta.seals]
-        revision = max([self._keys.highest(self._meta.uid), *known]) + 1
-        key = self._key_for(after, revision)
+        key = self._key_for(after)
         self._audit.record(cause, wanted.field, wanted.old, wanted.new)
         failpoint("approvals.after_audit")
         try:
-            self._write(after, self._next_seal(after, revision, key, cause))
+            self._put(after, key, clock.now_iso(), cause.client)
         except BaseException:
             self._undo(before, cause, wanted)
             raise
 
-    def _key_for(self, after: Approval, revision: int) -> bytes | None:
+    def settle(self) -> None:
+        """At open by the owner: a change that a crash cut short is finished, or buried.
+
+        Buried means that its seal, of which there may be copies, can never come into force.
+        """
+        key = self._keys.key() if self._trusted and self._verdict.disbelieved is None else None
+        if key is None:
+            return
+        highest = self._keys.highest(self._meta.uid)
+        ahead = [one for one in self._meta.seals if one.revision > highest]
+        try:
+            if self._verdict.seal in ahead:
+                self._keys.raise_to(self._meta.uid, highest + 1)
+            elif ahead:
+                self._bury(key)
+        except StorageFailureError:
+            return  # what is in force is right all the same; the next opening tries again
+
+    def _key_for(self, after: Approval) -> bytes | None:
         """The key to seal with; for switching off it may be missing."""
         try:
             key = self._keys.require()
-            self._keys.raise_to(self._meta.uid, revision - 1)  # shows that the revision can be noted, before all else
+            # Shows that a revision can be noted before anything is changed.
+            self._keys.raise_to(self._meta.uid, self._keys.highest(self._meta.uid))
         except StorageFailureError:
             if after.anything_on:
                 raise
             return self._keys.key()
         return key
 
-    def _next_seal(self, after: Approval, revision: int, key: bytes | None, cause: Cause) -> Seal | None:
-        if key is None:
-            return None
-        sealed = Sealed(self._meta.uid, self._session_id, after.yolo, after.afk, after.actions)
-        return Seal(revision, sealed.mac(key, revision), clock.now_iso(), cause.client)
-
-    def _write(self, after: Approval, seal: Seal | None) -> None:
-        seals = [one for one in (self._verdict.seal, seal) if one is not None]
-        self._meta.write({"seals": [seal_members(one) for one in seals] or None})
+    def _put(self, after: Approval, key: bytes | None, at: str | None, by: str | None) -> None:
+        """Put approvals in force, in the order that `timeleap.sessions.seal` explains."""
+        seal = self._sealed(after, key, at, by) if key is not None else None
+        self._show(seal)
         failpoint("approvals.after_seal")
         self._state.write({"approval": approval_members(after.yolo, after.afk, after.actions)})
         failpoint("approvals.after_state")
@@ -181,13 +193,34 @@ class Approvals:
                 if after.anything_on:
                     raise
         failpoint("approvals.after_revision")
-        by = (seal.changed_at, seal.changed_by) if seal is not None else (clock.now_iso(), None)
-        self._verdict = Verdict(Approval(after.yolo, after.afk, after.actions, seal is not None, *by), seal)
+        self._verdict = Verdict(replace(after, sealed=seal is not None, changed_at=at, changed_by=by), seal)
+
+    def _sealed(self, approval: Approval, key: bytes, at: str | None, by: str | None) -> Seal:
+        """The next seal, of these approvals."""
+        revision = self._keys.highest(self._meta.uid) + 1
+        sealed = Sealed(self._meta.uid, self._session_id, approval.yolo, approval.afk, approval.actions)
+        return Seal(revision, sealed.mac(key, revision), at, by)
+
+    def _show(self, seal: Seal | None) -> None:
+        """Write a seal beside the one in force."""
+        seals = [one for one in (self._verdict.seal, seal) if one is not None]
+        self._meta.write({"seals": [seal_members(one) for one in seals] or None})
+
+    def _bury(self, key: bytes) -> None:
+        """Seal what is in force twice: the first takes the revision of the seal to be buried, the second passes it."""
+        now = self._verdict.approval
+        for _ in range(2):
+            seal = self._sealed(now, key, now.changed_at, now.changed_by)
+            self._show(seal)
+            self._keys.raise_to(self._meta.uid, seal.revision)
+            self._verdict = Verdict(replace(now, sealed=True), seal)
 
     def _undo(self, before: Approval, cause: Cause, wanted: Wanted) -> None:
         """The change failed: as far as the disk still lets us, leave no trace of it that could come into force."""
         try:
             self._state.write({"approval": approval_members(before.yolo, before.afk, before.actions)})
             self._audit.record(cause, wanted.field, wanted.new, wanted.old)
+            if (key := self._keys.key()) is not None:
+                self._bury(key)
         except OSError:
             return

@@ -207,6 +207,8 @@ class Desk:
             changes["pendingDMail"] = None
         if changes:
             self._meta.write(changes)
+        self._approvals.settle()
+        self.facts = replace(self.facts, approval=self._approvals.current)
 
     def _true_journal(self) -> list[Any]:
         """The journal's lines, if the step they belong to was done."""

@@ -8,7 +8,8 @@ revision behind and counts no more.
 A change is written in this order: the new seal beside the old one in `timeleap.json`; `state.json`; the revision
 beside the key. After a crash in between the file agrees with one of the two seals, and a seal one revision ahead of the
 one beside the key is the change that was being made: either the old approvals are in force or the new ones, never a
-mixture and never nothing. (One that is further ahead, or one for which the key knows no session, cannot come about.)
+mixture and never nothing. A seal further ahead cannot come about. One that a crash or an error left unused is buried:
+its revision is passed by two more seals of what is in force.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tests.unit.sessions.worlds import ANSWER, USER, World, asked, heard, run_child, texts
+
 from timeleap.context.compaction import summary_message
 from timeleap.errors import HeadConflictError, InvalidInputError
 from timeleap.sessions.outcomes import CompactionPlan, Guard

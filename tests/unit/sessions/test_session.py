@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tests.unit.sessions.worlds import ANSWER, USER, World, asked, heard, kinds, records, texts
+
 from timeleap.context.compaction import summary_message
 from timeleap.errors import (
     CheckpointNotFoundError,
@@ -115,7 +115,9 @@ async def test_a_preview_has_120_characters(world: World) -> None:
     session = await world.session()
     await session.checkpoint("x", False)
     assert session.find_checkpoint(id=0).preview is None
-    await session.append([{"role": "user", "content": [{"type": "text", "text": "é" * 100}, {"type": "text", "text": "z" * 100}]}])
+    await session.append(
+        [{"role": "user", "content": [{"type": "text", "text": "é" * 100}, {"type": "text", "text": "z" * 100}]}]
+    )
     assert session.find_checkpoint(id=0).preview == "é" * 100 + "z" * 20
 
 
@@ -491,7 +493,9 @@ async def compactable(world: World) -> Session:
     session = await world.session(system_prompt="sys")
     for number in range(4):
         await session.checkpoint(str(number), False)
-        await session.append([user(f"question {number} " + "q" * 400), {"role": "assistant", "content": f"answer {number}"}])
+        await session.append(
+            [user(f"question {number} " + "q" * 400), {"role": "assistant", "content": f"answer {number}"}]
+        )
     await session.update_token_count(5000)
     return session
 
@@ -602,7 +606,9 @@ async def test_what_other_programs_write_into_the_state_meanwhile_is_kept(world:
     session = await world.session()
     await session.set_title("mine")
     state = world.json("state.json")
-    world.put_json("state.json", {**state, "custom_title": "theirs", "todos": [{"title": "t", "status": "pending"}], "new": 1})
+    world.put_json(
+        "state.json", {**state, "custom_title": "theirs", "todos": [{"title": "t", "status": "pending"}], "new": 1}
+    )
     await session.archive()
     state = world.json("state.json")
     assert state["custom_title"] == "theirs"

@@ -49,7 +49,7 @@ class World:
         self.store = self._store()
 
     def _store(self) -> SessionStore:
-        renderers = {method: asdict for method in METHODS}
+        renderers = dict.fromkeys(METHODS, asdict)
         return SessionStore(self.home, renderers=renderers, key_file=self.key_file, **self.options)
 
     async def restart(self) -> SessionStore:
