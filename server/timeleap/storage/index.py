@@ -34,7 +34,7 @@ ENTRY_SIZE: Final = 80
 HEADER_SIZE: Final = 64
 PACK: Final = struct.Struct("<QIIBHBqIIIqqqiQ")
 CRC: Final = struct.Struct("<I")
-_FULL: Final = struct.Struct("<QIIBHBqIIIqqqiQI")
+ENTRY: Final = struct.Struct("<QIIBHBqIIIqqqiQI")
 _HEADER: Final = struct.Struct("<8sIIQI32x")
 _MAGIC: Final = b"TLINDEX\x00"
 _VERSION: Final = 1
@@ -96,7 +96,7 @@ def unpack_entry(raw: bytes, line: int, at: int = 0) -> Entry:
     Raises:
         IndexDamagedError: They are not what was written.
     """
-    fields = _FULL.unpack_from(raw, at)
+    fields = ENTRY.unpack_from(raw, at)
     (offset, length, crc, kind, flags, roles, value, messages, checkpoints, usages) = fields[:10]
     (next_id, tokens, pending, prompt, chain, check) = fields[10:]
     if crc32(raw[at : at + 76]) != check:
@@ -134,7 +134,7 @@ def iterate_lines(raw: bytes) -> Iterator[Line]:
     """
     at = 0
     view = memoryview(raw)
-    for offset, length, crc, kind, flags, _, _, messages, _, _, _, _, _, _, _, check in _FULL.iter_unpack(raw):
+    for offset, length, crc, kind, flags, _, _, messages, _, _, _, _, _, _, _, check in ENTRY.iter_unpack(raw):
         if crc32(view[at : at + 76]) != check:
             raise IndexDamagedError(f"entry at {at}")
         at += ENTRY_SIZE
@@ -144,7 +144,7 @@ def iterate_lines(raw: bytes) -> Iterator[Line]:
 def sound_lines(raw: bytes) -> Iterator[Line]:
     """Like `iterate_lines`, but leaves out what is damaged."""
     at = 0
-    for fields in _FULL.iter_unpack(raw):
+    for fields in ENTRY.iter_unpack(raw):
         if crc32(raw[at : at + 76]) == fields[15]:
             yield Line(fields[0], fields[1], fields[2], fields[3], fields[4], fields[7])
         at += ENTRY_SIZE

@@ -16,7 +16,7 @@ from timeleap.errors import CorruptedError, StorageFailureError
 from timeleap.storage import scan
 from timeleap.storage.durable import OpenFile
 from timeleap.storage.engine import Damage, Entry, LogReader, LogState, Progress, RecordFlag, RecordKind, Row
-from timeleap.storage.index import ENTRY_SIZE, EntryStore, IndexDamagedError, iterate_lines, own_flags, unpack_entry
+from timeleap.storage.index import ENTRY, ENTRY_SIZE, EntryStore, IndexDamagedError, own_flags, unpack_entry
 from timeleap.storage.record import classify, decode_json, read_tl, strict_json
 
 T = TypeVar("T")
@@ -149,14 +149,18 @@ class StoredLog(LogReader):
         start, stop = self._clip(start, stop)
         if start >= stop or self.file is None:
             return []
-        lines = list(iterate_lines(self.store.raw(start, stop)))
-        base, last = lines[0].offset, lines[-1]
-        data = self.file.pread(base, last.offset + last.length - base)
-        view = memoryview(data)
-        if len(data) != last.offset + last.length - base:
-            raise self._not_what_was_written(stop - 1, last.offset)
+        raw = self.store.raw(start, stop)
+        base, end = _extent(raw)
+        data = self.file.pread(base, end - base)
+        if len(data) != end - base:
+            raise self._not_what_was_written(stop - 1, base + len(data))
+        view, entries = memoryview(data), memoryview(raw)
         found = []
-        for number, (offset, length, crc, kind, flags, messages) in enumerate(lines, start):
+        number, at = start, 0
+        # Written out, not through `iterate_lines`: a page of a thousand messages is made here.
+        for offset, length, crc, kind, flags, _, _, messages, _, _, _, _, _, _, _, check in ENTRY.iter_unpack(raw):
+            if crc32(entries[at : at + 76]) != check:
+                raise IndexDamagedError(f"entry of line {number}")
             begin, end = offset - base, offset - base + length
             if crc32(view[begin:end]) != crc:
                 raise self._not_what_was_written(number, offset)
@@ -165,6 +169,7 @@ class StoredLog(LogReader):
                 body = self._made_strict(body, number, kind, offset)
             before = messages - 1 if kind == _MESSAGE else messages
             found.append(Row(number, _KINDS[kind], own_flags(flags), before, body))
+            number, at = number + 1, at + ENTRY_SIZE
         return found
 
     def _made_strict(self, body: bytes, line: int, kind: int, offset: int) -> bytes:
@@ -293,6 +298,12 @@ class StoredLog(LogReader):
                 reason = "the original program cannot read this record"
                 found.append(Damage("notReadableByOriginal", reason, entry.line, entry.offset, entry.length))
         return found
+
+
+def _extent(raw: bytes) -> tuple[int, int]:
+    """The bytes of the log that some entries are about."""
+    first, last = unpack_entry(raw, 0), unpack_entry(raw, 0, len(raw) - ENTRY_SIZE)
+    return first.offset, last.offset + last.length
 
 
 class BatchCheck:

@@ -46,7 +46,7 @@ def temporaries(log: Path) -> list[Path]:
 
 
 def cut(loaded: Loaded) -> Quarantined | None:
-    """Cut what does not count from the end of the log, after keeping it in a quarantine file. Durable."""
+    """Cut what does not count from the end of the log, after keeping it in a quarantine file."""
     log = loaded.log
     if not loaded.cut or log.file is None:
         return None
@@ -54,8 +54,7 @@ def cut(loaded: Loaded) -> Quarantined | None:
     reason: Literal["tornTail", "incompleteBatch"] = "tornTail" if loaded.cut == loaded.torn else "incompleteBatch"
     kept = _quarantine(log.path, log.file, offset, loaded.cut)
     failpoint("recovery.before_cut")
-    log.file.truncate(offset)
-    log.file.sync()
+    log.file.truncate(offset)  # not synced: if it is lost, the same is cut again; the next record's sync covers it
     failpoint("recovery.after_cut")
     return Quarantined(kept, offset, loaded.cut, reason)
 

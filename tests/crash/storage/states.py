@@ -30,6 +30,7 @@ class State:
         files: By inode: its content.
         names: By name: its inode.
         started, acked: Operations of the workload that had begun, and that had been acknowledged.
+        log_before: The live log before a recovery that was cut short.
     """
 
     how: str
@@ -38,6 +39,7 @@ class State:
     names: dict[str, int]
     started: int
     acked: int
+    log_before: bytes = b""
 
     def key(self) -> str:
         """Equal for states that no program can tell apart."""
