@@ -22,11 +22,21 @@ from timeleap.errors import (
     TimelineNotFoundError,
 )
 from timeleap.failpoints import failpoint
+from timeleap.sessions import events
 from timeleap.sessions import meta as metafile
 from timeleap.sessions.approvals import Approvals, Wanted
 from timeleap.sessions.checkpoints import has_uid
 from timeleap.sessions.meta import Meta
-from timeleap.sessions.outcomes import Approval, AutoCheckpoint, Cause, PendingDMail, Subagent
+from timeleap.sessions.outcomes import (
+    Approval,
+    AutoCheckpoint,
+    Cause,
+    DMailOutcome,
+    HeadOutcome,
+    PendingDMail,
+    Subagent,
+    SubagentsOutcome,
+)
 from timeleap.sessions.requests import Known, RequestFile, decode
 from timeleap.sessions.statefile import StateFile, StateValues, subagent_members
 from timeleap.storage.engine import LogEngine, Replacement, Timeline
@@ -59,6 +69,15 @@ class Change:
     facts: Facts
     state: Json = field(default_factory=dict)
     meta: Json = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A change of state beside the log, and what to say of it."""
+
+    change: Change
+    outcome: HeadOutcome | SubagentsOutcome | DMailOutcome
+    events: Sequence[events.Event]
 
 
 class Desk:
@@ -299,3 +318,19 @@ def without_dmail(facts: Facts) -> Change:
     if facts.pending_dmail is None:
         raise NoPendingDMailError("there is no D-Mail to cancel")
     return Change(replace(facts, pending_dmail=None), meta={"pendingDMail": None})
+
+
+def changes(before: Facts, after: Facts, head: str) -> list[events.Event]:
+    """What listeners are told of a difference in the state beside the log."""
+    found: list[events.Event] = []
+    if before.approval != after.approval:
+        found.append(events.ApprovalChanged(head=head, approval=after.approval))
+    if before.subagents != after.subagents:
+        found.append(events.SubagentsChanged(head=head, subagents=after.subagents))
+    if before.title != after.title:
+        found.append(events.TitleChanged(head=head, title=after.title))
+    if before.archived != after.archived:
+        found.append(events.Archived(head=head) if after.archived else events.Unarchived(head=head))
+    if before.pending_dmail != after.pending_dmail:
+        found.append(events.DMailChanged(head=head, pending_dmail=after.pending_dmail))
+    return found

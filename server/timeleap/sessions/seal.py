@@ -77,14 +77,24 @@ class KeyRing:
     """The user's key and, beside it, the highest revision of each session.
 
     Args:
-        path: The key's file; made (0600) at first need.
+        path: The key's file; made (0600) at first need. None: that of `default_key_file`.
         store: The store's home, where the key must not be: what can write there could sign.
     """
 
-    def __init__(self, path: Path, store: Path | None = None) -> None:
-        self._path = path
-        self._revisions = path.with_name(path.name + ".revisions.json")
+    def __init__(self, path: Path | None, store: Path | None = None) -> None:
+        self._chosen = path
         self._store = store
+
+    @property
+    def _path(self) -> Path:
+        # Looked up at first need: finding the platform's directory costs more than opening a session.
+        if self._chosen is None:
+            self._chosen = default_key_file()
+        return self._chosen
+
+    @property
+    def _revisions(self) -> Path:
+        return self._path.with_name(self._path.name + ".revisions.json")
 
     def key(self) -> bytes | None:
         """The key, or None where there is none that can be used."""

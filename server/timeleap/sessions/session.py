@@ -34,7 +34,7 @@ from timeleap.sessions.outcomes import (
     Summary,
 )
 from timeleap.sessions.summary import summarize
-from timeleap.sessions.turns import NOBODY, Step, Turns, changes
+from timeleap.sessions.turns import NOBODY, Turns
 from timeleap.storage.engine import LogReader, LogState, Recovery, Replacement, TimelineFacts
 
 T = TypeVar("T")
@@ -224,7 +224,7 @@ class Session(Turns):
     ) -> Json:
         """Leave a note for the self at a checkpoint; it waits until it is delivered."""
 
-        def work_out() -> Step:
+        def work_out() -> desk.Step:
             target = self.find_checkpoint(id=checkpoint_id, uid=checkpoint_uid)
             dmail = PendingDMail(target.id, target.uid, message)
             change = desk.with_dmail(self._desk.facts, dmail)
@@ -241,7 +241,7 @@ class Session(Turns):
     async def put_subagent(self, name: str, system_prompt: str, guard: Guard = NOBODY) -> Json:
         """Define a sub-agent; one of that name is replaced, in its place."""
 
-        def work_out() -> Step:
+        def work_out() -> desk.Step:
             many = {one.name: one for one in self.subagents}
             many[name] = Subagent(name, system_prompt)
             return self._with_subagents(many.values())
@@ -358,14 +358,9 @@ class Session(Turns):
         """Undo one opening. The last one finishes what was accepted and lets go of the lock."""
         await self._around.release(self)
 
-    async def shut(self) -> None:
-        """Finish what was accepted and let go of the lock, however often it was opened; for the store."""
-        self._stop_watching()
-        await self.engine.aclose()
-
-    def _with_subagents(self, many: Iterable[Subagent]) -> Step:
+    def _with_subagents(self, many: Iterable[Subagent]) -> desk.Step:
         change = desk.with_subagents(self._desk.facts, many)
         return self._step(change, SubagentsOutcome(self.head, change.facts.subagents))
 
-    def _step(self, change: desk.Change, outcome: HeadOutcome | SubagentsOutcome | DMailOutcome) -> Step:
-        return Step(change, outcome, changes(self._desk.facts, change.facts, self.head))
+    def _step(self, change: desk.Change, outcome: HeadOutcome | SubagentsOutcome | DMailOutcome) -> desk.Step:
+        return desk.Step(change, outcome, desk.changes(self._desk.facts, change.facts, self.head))

@@ -72,7 +72,7 @@ class StateFile:
         reading = _Reading(members, document.problem)
         problem = reading.values().problem
         aside = files.move_aside(self.path) if problem and document.present else None
-        merged = {"version": VERSION, **reading.sound()}
+        merged: dict[str, Any] = {"version": VERSION, **reading.sound()}
         for name, value in changes.items():
             if name == "approval":
                 merged[name] = {**merged.get(name, {}), **value}

@@ -5,37 +5,31 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
-from weakref import WeakValueDictionary
+from typing import Any
 
 from timeleap.errors import (
     InvalidInputError,
-    SessionLockedError,
     SessionNotFoundError,
     StorageFailureError,
+    TimeleapError,
 )
-from timeleap.sessions import creation, events, files, listing, seal
-from timeleap.sessions.approvals import Approvals
+from timeleap.sessions import creation, events, files, listing
 from timeleap.sessions.checkpoints import find_line, read_checkpoint
 from timeleap.sessions.creation import Births, Copy, Traits
 from timeleap.sessions.home import Home, is_session
 from timeleap.sessions.info import LOG_NAME
-from timeleap.sessions.meta import Meta
 from timeleap.sessions.names import check_session_id, fork_title, is_session_id, new_session_id
+from timeleap.sessions.openings import Asked, Openings
 from timeleap.sessions.outcomes import AutoCheckpoint, Cause, Guard, Parent, Retention, SessionInfo, SessionPage
 from timeleap.sessions.recall import Renderers
+from timeleap.sessions.seal import KeyRing
 from timeleap.sessions.session import Session
 from timeleap.sessions.statefile import FILE_NAME as STATE_NAME
-from timeleap.sessions.statefile import StateFile
-from timeleap.sessions.turns import NOBODY, Files, Surroundings, Turns
-from timeleap.storage.durable import Identity, status
+from timeleap.sessions.turns import NOBODY
 from timeleap.storage.engine import Durability, Progress
 from timeleap.storage.lock import SessionLock
-from timeleap.storage.sharing import Lease, share
-
-Asked = Literal["write", "read", "readOnly"]
 
 __all__ = ["Opened", "SessionInfo", "SessionStore"]
 
@@ -52,27 +46,6 @@ class Opened:
     session: Session
     created: bool = False
     duplicate: bool = False
-
-
-@dataclass(slots=True)
-class _Entry:
-    """An open session, how often it was opened, and what watches its bytes."""
-
-    session: Session
-    lease: Lease
-    key: Identity
-    times: int = 1
-    check: asyncio.Task[None] | None = None
-
-
-@dataclass(slots=True)
-class _Registry:
-    """Which store of this process has which directory open: two would not know of each other's changes of state."""
-
-    stores: dict[Identity, SessionStore] = field(default_factory=dict)
-
-
-_registry = _Registry()
 
 
 class SessionStore:
@@ -99,17 +72,10 @@ class SessionStore:
         key_file: Path | None = None,
     ) -> None:
         self.home = Home(home)
-        self._durability: Durability = durability
-        self._around = Surroundings(
-            renderers=renderers or {},
-            retention=retention or Retention(),
-            fork_points=lambda session_id: listing.fork_points(self.home, session_id),
-            release=self._release,
-        )
-        self._key_file = key_file
         self._births = Births(self.home)
-        self._entries: dict[str, _Entry] = {}
-        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._openings = Openings(
+            self.home, durability, renderers or {}, retention or Retention(), KeyRing(key_file, self.home.path)
+        )
 
     # Opening and closing
 
@@ -148,11 +114,13 @@ class SessionStore:
         if path is not None:
             session_id, path = self._name_of(path, session_id)
         else:
-            announced = None if session_id else (await asyncio.to_thread(self._births.find, guard))[0]
-            session_id = check_session_id(session_id or announced or new_session_id())
+            if session_id is None:
+                announced, _ = await asyncio.to_thread(self._births.find, guard)
+                session_id = announced or new_session_id()
+            check_session_id(session_id)
         created = duplicate = False
-        async with self._turn(session_id):
-            if path is None and session_id not in self._entries and not self._exists(session_id):
+        async with self._openings.turn(session_id):
+            if path is None and session_id not in self._openings and not self._exists(session_id):
                 if not create:
                     raise SessionNotFoundError(f"there is no session {session_id}", sessionId=session_id)
                 traits = Traits(title, system_prompt, workspace, auto_checkpoint)
@@ -160,7 +128,7 @@ class SessionStore:
                 created = True
             elif path is None and guard.request_id is not None:
                 duplicate = await asyncio.to_thread(self._births.made_by, self.locate(session_id), guard)
-            session = await self._opened(session_id, path, access, progress)
+            session = await self._openings.open(session_id, path, access, progress)
         if auto_checkpoint not in (None, session.auto_checkpoint) and session.access == "owner":
             assert auto_checkpoint is not None
             await session.set_auto_checkpoint(auto_checkpoint)
@@ -176,95 +144,12 @@ class SessionStore:
         Raises:
             InvalidSessionIdError, SessionNotFoundError, CorruptedError: There is no such session.
         """
-        entry = self._entries.get(session_id)
-        return entry.session.path if entry is not None else self.home.locate(session_id)
+        session = self._openings.get(session_id)
+        return session.path if session is not None else self.home.locate(session_id)
 
     async def aclose(self) -> None:
         """Finish what was accepted, and close all sessions."""
-        for session_id in list(self._entries):
-            async with self._turn(session_id):
-                if session_id in self._entries:
-                    await self._shut(session_id)
-
-    async def _opened(self, session_id: str, path: Path | None, access: Asked, progress: Progress | None) -> Session:
-        """Open a session that exists, or count one more opening of it."""
-        entry = self._entries.get(session_id)
-        if entry is not None and path is not None and entry.key != _identity(path):
-            return await self._opened(new_session_id(), path, access, progress)  # another one took the name meanwhile
-        if entry is None:
-            entry = self._entries[session_id] = await self._first(session_id, path, access, progress)
-            return entry.session
-        if access == "write" and entry.session.access == "readOnly":
-            lease, opened = await self._files(session_id, entry.session.path, "write", progress)
-            before, entry.lease = entry.lease, lease
-            entry.session.adopt(opened)
-            await before.aclose()
-            entry.session.emit(events.AccessChanged(head=entry.session.head, access="owner"))
-        entry.times += 1
-        return entry.session
-
-    async def _first(self, session_id: str, path: Path | None, access: Asked, progress: Progress | None) -> _Entry:
-        directory = path or self.home.locate(session_id)
-        key = _identity(directory)
-        if key in _registry.stores:
-            raise SessionLockedError(f"session {session_id} is open in another store of this process")
-        lease, opened = await self._files(session_id, directory, access, progress)
-        try:
-            session = Session(session_id, directory, opened, self._around)
-        except BaseException:
-            await lease.aclose()
-            raise
-        _registry.stores[key] = self
-        entry = _Entry(session, lease, key)
-        entry.check = asyncio.get_running_loop().create_task(session.check_in_background(lease.engine))
-        return entry
-
-    async def _files(
-        self, session_id: str, path: Path, access: Asked, progress: Progress | None
-    ) -> tuple[Lease, Files]:
-        """Open what a session works on."""
-        own = access == "write"
-        meta = Meta(path, "owner" if own else "readOnly")
-        lease = await share(
-            path / LOG_NAME,
-            access="write" if own else "read",
-            durability=self._durability,
-            lock="hold",
-            notes=meta,
-            progress=progress,
-        )
-        try:
-            if own:
-                await asyncio.to_thread(files.tidy, path)
-            keys = seal.KeyRing(self._key_file or seal.default_key_file(), self.home.path)
-            trusted = self.home.contains(path) is not None
-            approvals = Approvals(session_id, meta, StateFile(path), keys, trusted)
-        except BaseException:
-            await lease.aclose()
-            raise
-        return lease, Files(lease.engine, meta, approvals)
-
-    async def _release(self, session: Turns) -> None:
-        """Undo one opening of a session."""
-        async with self._turn(session.session_id):
-            entry = self._entries.get(session.session_id)
-            if entry is None or entry.session is not session:
-                return
-            entry.times -= 1
-            if entry.times == 0:
-                await self._shut(session.session_id)
-
-    async def _shut(self, session_id: str) -> None:
-        """Close a session, however often it was opened."""
-        entry = self._entries.pop(session_id)
-        try:
-            if entry.check is not None:
-                entry.check.cancel()
-                await asyncio.wait([entry.check])
-            await entry.session.shut()
-            await entry.lease.aclose()
-        finally:
-            _registry.stores.pop(entry.key, None)
+        await self._openings.shut_all()
 
     def _exists(self, session_id: str) -> bool:
         try:
@@ -280,10 +165,6 @@ class SessionStore:
             creation.build(directory, traits, guard)
             self.home.publish(directory, session_id)
 
-    def _turn(self, session_id: str) -> asyncio.Lock:
-        """Opening, closing and moving one session come one after the other; sessions do not wait for each other."""
-        return self._turns.setdefault(session_id, asyncio.Lock())
-
     def _name_of(self, path: Path, wanted: str | None) -> tuple[str, Path | None]:
         """The id of a session that is opened by path, and its directory unless it is one of the store's own."""
         if not path.is_absolute():
@@ -298,14 +179,12 @@ class SessionStore:
                 raise SessionNotFoundError(f"there is no session in {path}", path=str(path))
         except OSError as error:
             raise StorageFailureError.of(error, f"look for a session in {path}", path) from error
-        key = _identity(path)
-        for session_id, entry in self._entries.items():
-            if entry.key == key:
-                return session_id, path
+        if (open_as := self._openings.name_at(path)) is not None:
+            return open_as, path
         name = wanted or path.name
         if wanted is not None:
             check_session_id(wanted)
-        taken = name in self._entries or not is_session_id(name) or self.home.twin(name) is not None
+        taken = name in self._openings or not is_session_id(name) or self.home.twin(name) is not None
         if taken and wanted is not None:
             raise InvalidInputError(f"sessionId: {wanted} is taken", errors=[_problem("sessionId", "is taken")])
         return (new_session_id() if taken else name), path
@@ -322,11 +201,7 @@ class SessionStore:
         workspace: str | None = None,
     ) -> SessionPage:
         """A page of sessions, newest change first (see `listing.list_sessions`)."""
-        elsewhere = {
-            session_id: entry.session.path
-            for session_id, entry in self._entries.items()
-            if not self.contains(entry.session.path)
-        }
+        elsewhere = {one.session_id: one.path for one in self._openings.sessions() if not self.contains(one.path)}
         return await asyncio.to_thread(
             listing.list_sessions,
             self.home,
@@ -366,21 +241,37 @@ class SessionStore:
             SessionNotFoundError, CheckpointNotFoundError, SessionExistsError, CorruptedError, StorageFailureError:
                 Nothing was made.
         """
+        try:
+            copy = await self._taken(session_id, checkpoint_id, checkpoint_uid, title)
+            refused = None
+        except TimeleapError as error:
+            copy, refused = None, error
         announced, exists = await asyncio.to_thread(self._births.find, guard)
         if exists and announced is not None:
             return replace(await self.open(announced, create=False), duplicate=True)
-        wanted = check_session_id(new_session_id) if new_session_id else announced
-        source = (await self.open(session_id, create=False, access="read")).session
-        try:
-            copy = await source.at_turn(lambda: self._copy(source, checkpoint_id, checkpoint_uid, title))
-            new_id = await asyncio.to_thread(self._build_fork, copy, wanted, guard)
-        finally:
-            await source.aclose()
+        if copy is None:
+            assert refused is not None
+            raise refused
+        wanted = announced if new_session_id is None else check_session_id(new_session_id)
+        new_id = await asyncio.to_thread(self._build_fork, copy, wanted, guard)
         return replace(await self.open(new_id, create=False), created=True)
+
+    async def _taken(
+        self, session_id: str, checkpoint_id: int | None, checkpoint_uid: str | None, title: str | None
+    ) -> Copy:
+        """What a fork takes from a session, at the turn of the request that asks for it."""
+        source = self._openings.again(session_id)  # without waiting, which would let later requests pass
+        if source is None:
+            source = (await self.open(session_id, create=False, access="read")).session
+        session = source
+        try:
+            return await session.at_turn(lambda: self._copy(session, checkpoint_id, checkpoint_uid, title))
+        finally:
+            await session.aclose()
 
     def _copy(self, source: Session, checkpoint_id: int | None, checkpoint_uid: str | None, title: str | None) -> Copy:
         """What a fork takes: the history up to and including a checkpoint's record, or all of it."""
-        log = self._entries[source.session_id].lease.engine.view
+        log = self._openings.view(source.session_id)
         keep_lines, uid = log.state.lines, None
         if checkpoint_id is not None or checkpoint_uid is not None:
             line = find_line(log, checkpoint_id, checkpoint_uid)
@@ -422,18 +313,18 @@ class SessionStore:
         Raises:
             SessionNotFoundError, SessionLockedError, StorageFailureError: It is where it was.
         """
-        async with self._turn(session_id):
+        async with self._openings.turn(session_id):
             path = self.locate(session_id)
             if not self.contains(path):
                 raise InvalidInputError(
                     f"session {session_id} does not lie in the store: close it, and delete it there"
                 )
-            entry = self._entries.get(session_id)
-            if entry is not None:
-                await self._shut(session_id)
+            session = self._openings.get(session_id)
+            if session is not None:
+                await self._openings.shut(session_id)
             await self._move_to_trash(session_id, path)
-        if entry is not None:
-            entry.session.emit(events.Deleted(head=entry.session.head, cause=cause))
+        if session is not None:
+            session.emit(events.Deleted(head=session.head, cause=cause))
 
     async def undelete(self, session_id: str) -> None:
         """Bring the session of that id back that was deleted last.
@@ -442,7 +333,7 @@ class SessionStore:
             SessionNotFoundError: There is none in the trash.
             SessionExistsError: The id is taken by now.
         """
-        async with self._turn(session_id):
+        async with self._openings.turn(session_id):
             await asyncio.to_thread(self.home.from_trash, session_id)
 
     async def _move_to_trash(self, session_id: str, path: Path) -> None:
@@ -460,14 +351,6 @@ class SessionStore:
             yield opened.session
         finally:
             await opened.session.aclose()
-
-
-def _identity(path: Path) -> Identity:
-    """What tells a directory from others, whatever it is called."""
-    found = status(path)
-    if found is None:
-        raise SessionNotFoundError(f"there is no session in {path}", path=str(path))
-    return found.identity
 
 
 def _problem(member: str, text: str) -> dict[str, Any]:

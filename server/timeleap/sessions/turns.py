@@ -14,23 +14,20 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from timeleap.errors import ReadOnlyError, TimeleapError
+from timeleap.errors import ReadOnlyError, SessionNotOpenError, TimeleapError
 from timeleap.failpoints import failpoint
 from timeleap.sessions import events, retention
 from timeleap.sessions.additions import Addition, Marks
 from timeleap.sessions.approvals import Approvals, Wanted
-from timeleap.sessions.desk import Change, Desk, Facts
+from timeleap.sessions.desk import Desk, Step, changes
 from timeleap.sessions.meta import Meta
 from timeleap.sessions.outcomes import (
     Access,
     Approval,
     ApprovalOutcome,
     Cause,
-    DMailOutcome,
     Guard,
-    HeadOutcome,
     Retention,
-    SubagentsOutcome,
 )
 from timeleap.sessions.plan import Rewrite
 from timeleap.sessions.recall import Recall, Renderers
@@ -89,6 +86,7 @@ class Turns:
         self._around = around
         self._listeners: list[Callable[[events.Event], None]] = []
         self._notices: list[Json] = []
+        self._closed = False
         self._stop_watching: Callable[[], None] = lambda: None
         self.adopt(files)
 
@@ -243,6 +241,8 @@ class Turns:
     async def _once(self, guard: Guard, attempt: Callable[[Guard], Awaitable[Json]]) -> Json:
         """The result of `attempt`, or of the request that made it before."""
         while True:
+            if self._closed:
+                raise SessionNotOpenError(f"session {self.session_id} was closed: open it again")
             mine = replace(guard)  # its identity tells this turn from another one with the same id
             try:
                 return await attempt(mine)
@@ -324,16 +324,30 @@ class Turns:
             found.append({"kind": "recovered", "message": text, "cutBytes": recovery.cut_bytes})
         return found
 
+    async def shut(self) -> None:
+        """Finish what was accepted; whatever is asked for from now on is refused."""
+        self._closed = True
+        self._stop_watching()
+        if self.access == "owner":
+            await self.engine.run(_nothing)
+
     async def check_in_background(self, engine: JsonlEngine) -> None:
         """Look at what opening left unchecked, and warn of what is found damaged."""
         try:
-            found = await engine.validate_in_background()
+            found = await engine.validate_in_background(self._go_on)
+        except _ClosingError:
+            return
         except (TimeleapError, OSError) as error:
             self._warn("notChecked", f"the log could not be checked: {error}")
             return
         for one in found:
             text = f"{one.message} (line {one.line} at byte {one.offset})"
             self.emit(events.Warned(head=self.head, kind=one.kind, message=text))
+
+    def _go_on(self, _done: int, _total: int) -> None:
+        """Called now and then by the thread that checks the log: closing does not wait for it."""
+        if self._closed:
+            raise _ClosingError
 
     def _refuse_reader(self) -> None:
         if self.access == "readOnly":
@@ -350,13 +364,8 @@ class Turns:
             self.emit(event)
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
-    """A change of state beside the log, and what to say of it."""
-
-    change: Change
-    outcome: HeadOutcome | SubagentsOutcome | DMailOutcome
-    events: Sequence[events.Event]
+class _ClosingError(Exception):
+    """The session is being closed."""
 
 
 class _NothingDoneError(Exception):
@@ -367,20 +376,8 @@ class _NothingDoneError(Exception):
         self.planned = planned
 
 
-def changes(before: Facts, after: Facts, head: str) -> list[events.Event]:
-    """What listeners are told of a difference in the state beside the log."""
-    found: list[events.Event] = []
-    if before.approval != after.approval:
-        found.append(events.ApprovalChanged(head=head, approval=after.approval))
-    if before.subagents != after.subagents:
-        found.append(events.SubagentsChanged(head=head, subagents=after.subagents))
-    if before.title != after.title:
-        found.append(events.TitleChanged(head=head, title=after.title))
-    if before.archived != after.archived:
-        found.append(events.Archived(head=head) if after.archived else events.Unarchived(head=head))
-    if before.pending_dmail != after.pending_dmail:
-        found.append(events.DMailChanged(head=head, pending_dmail=after.pending_dmail))
-    return found
+async def _nothing(_: LogState) -> None:
+    """What is waited for at the end of a queue."""
 
 
 def _marks(guard: Guard) -> Marks:
