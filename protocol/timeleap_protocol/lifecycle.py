@@ -150,6 +150,8 @@ class ServerTimeleap(Shape):
     notifications: list[str]
     client_requests: list[str]
     limits: Limits
+    warnings: Opt[list[str]] = None
+    """What was wrong with the settings, in words."""
 
 
 class ServerExperimental(Shape):

@@ -84,6 +84,9 @@ class DMailDelivered(_Rewrite):
     """A D-Mail arrived in the past."""
 
     kind: Literal["dmailDelivered"]
+    checkpoint_id: Opt[Int] = None
+    """The checkpoint the note was sent to, which is gone now."""
+    checkpoint_uid: Opt[str] = None
     checkpoint: Opt[Checkpoint] = None
     """The new checkpoint before the note."""
 
@@ -202,6 +205,8 @@ class CompactionSuggested(Shape):
     session_id: str
     token_count_with_pending: Count
     max_context_size: Opt[Count] = None
+    reserved_context_size: Opt[Count] = None
+    trigger_ratio: Opt[float] = None
 
 
 class SessionWarning(Shape):

@@ -151,6 +151,8 @@ class SessionInfo(Shape):
     token_count: Count
     parent: Opt[Parent] = None
     owner: Opt[Owner] = None
+    damaged: Opt[str] = None
+    """Why its files cannot be read; absent where they can."""
 
 
 class TrashedSession(SessionInfo):
@@ -206,6 +208,8 @@ class MessageMeta(Shape):
 
     request_id: Opt[str] = None
     """Of the request that appended it."""
+    batch_id: Opt[str] = None
+    """The same for all messages that were appended as one step."""
 
 
 class HistoryMessage(IndexedMessage):

@@ -310,6 +310,8 @@ export interface CompactionSuggested {
   sessionId: string;
   tokenCountWithPending: number;
   maxContextSize?: number;
+  reservedContextSize?: number;
+  triggerRatio?: number;
 }
 
 /** `context/didChange`: the log of a session changed. */
@@ -356,6 +358,9 @@ export interface DMailDelivered {
   /** After it. */
   context: ContextSummary;
   kind: "dmailDelivered";
+  /** The checkpoint the note was sent to, which is gone now. */
+  checkpointId?: number;
+  checkpointUid?: string;
   /** The new checkpoint before the note. */
   checkpoint?: Checkpoint;
 }
@@ -795,6 +800,8 @@ export interface Message {
 export interface MessageMeta {
   /** Of the request that appended it. */
   requestId?: string;
+  /** The same for all messages that were appended as one step. */
+  batchId?: string;
 }
 
 /** Messages came. */
@@ -1066,6 +1073,8 @@ export interface ServerTimeleap {
   notifications: string[];
   clientRequests: string[];
   limits: Limits;
+  /** What was wrong with the settings, in words. */
+  warnings?: string[];
 }
 
 /** `session/archive`. */
@@ -1203,6 +1212,8 @@ export interface SessionInfo {
   tokenCount: number;
   parent?: Parent;
   owner?: Owner;
+  /** Why its files cannot be read; absent where they can. */
+  damaged?: string;
 }
 
 /** `session/isApproved`. */
@@ -1705,6 +1716,8 @@ export interface TrashedSession {
   tokenCount: number;
   parent?: Parent;
   owner?: Owner;
+  /** Why its files cannot be read; absent where they can. */
+  damaged?: string;
   deletedAt: string;
 }
 
