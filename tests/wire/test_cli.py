@@ -322,13 +322,14 @@ def test_the_server_does_not_outlive_a_command_that_is_killed(cli, session):
 
 def test_a_reader_that_has_seen_enough_is_no_error(cli, session):
     cli.run("append", session, input=lines([{"role": "user", "content": "x" * 1000} for _ in range(2000)]))
-    process = cli.start("show", session, "--json")
-    assert process.stdout is not None
-    process.stdout.readline()
-    process.stdout.close()
-    assert process.stderr is not None
-    assert process.stderr.read() == ""
-    assert process.wait(20) == 0
+    for machine in ([], ["--json"]):
+        with cli.start("show", session, *machine) as process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            process.stdout.close()
+            assert process.stderr is not None
+            assert process.stderr.read() == ""
+            assert process.wait(20) == 0
 
 
 def test_options_stand_before_or_after_the_command(cli, tmp_path):

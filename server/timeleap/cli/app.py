@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
-import os
 import sys
 from typing import Annotated
 
@@ -12,7 +10,7 @@ import typer
 
 from timeleap.cli import approvals, demo, keeping, looking, making, settings, travelling, wire
 from timeleap.cli.command import Home, Machine
-from timeleap.cli.terminal import Terminal
+from timeleap.cli.terminal import Terminal, forget_output
 
 _EPILOG = """[bold]First steps[/bold]
 
@@ -72,23 +70,12 @@ def main() -> int:
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     try:
         app(prog_name="timeleap")
-    except BrokenPipeError:
-        return _reader_gone()
     except SystemExit as end:
-        return _flushed(end.code if isinstance(end.code, int) else int(end.code is not None))
-    return 0
-
-
-def _flushed(code: int) -> int:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+    else:
+        code = 0
     try:
         sys.stdout.flush()
     except BrokenPipeError:
-        return _reader_gone()
+        forget_output()
     return code
-
-
-def _reader_gone() -> int:
-    """`timeleap show s | head`: the reader has seen enough; that is no error, and the interpreter must not say so."""
-    with contextlib.suppress(OSError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 0

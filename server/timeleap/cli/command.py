@@ -13,7 +13,7 @@ import typer
 from rich.markup import escape
 
 from timeleap.cli.advice import explain
-from timeleap.cli.terminal import Terminal, UsageError
+from timeleap.cli.terminal import Terminal, UsageError, forget_output
 from timeleap.client.errors import ConnectionLostError, TimeleapClientError, TimeleapRpcError
 from timeleap.errors import TimeleapError
 
@@ -117,7 +117,7 @@ def guarded(terminal: Terminal, session: object, work: Callable[[], None]) -> No
         terminal.fail(str(error).splitlines() or ["the server went away"], {"kind": kind, "message": str(error)})
         raise typer.Exit(FAILED) from None
     except BrokenPipeError:
-        raise  # the reader of our output has seen enough; `app.main` ends quietly
+        forget_output()  # `timeleap show s | head`: the reader has seen enough, which is no error
     except OSError as error:
         text = f"{error.filename}: {error.strerror}" if error.filename else str(error)
         terminal.fail([text], {"kind": "os", "message": text})

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
@@ -180,7 +182,17 @@ class Terminal:
 def _console(*, stderr: bool) -> Console:
     from rich.console import Console
 
-    return Console(stderr=stderr, markup=False, highlight=False, emoji=False)
+    class Ours(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError  # rich would end the process itself, as failed
+
+    return Ours(stderr=stderr, markup=False, highlight=False, emoji=False)
+
+
+def forget_output() -> None:
+    """Send what is left to nowhere: its reader has gone, and the interpreter must not complain at its end."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _grouped(value: object) -> str:

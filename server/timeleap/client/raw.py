@@ -112,7 +112,8 @@ class RawTimeleap:
     @property
     def pid(self) -> int | None:
         """The process id of the server; None while there is none."""
-        return None if self._link.process is None else self._link.process.pid
+        process = self._link.process
+        return None if process is None or process.exit_code is not None else process.pid
 
     @property
     def stderr_tail(self) -> str:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import json
 
+import psutil
 import pytest
 
 from timeleap.client import (
@@ -95,13 +96,11 @@ async def test_closing_what_went_with_the_server_is_done_already(fake):
 
 
 async def test_who_listens_is_told_of_the_restart_without_calling(fake):
-    async with RawTimeleap(**fake.args((APPEND, 1, "effect-and-die"))) as client:
+    async with RawTimeleap(**fake.args()) as client, client.notifications(RECONNECTED) as heard:
         await client.call("session/open", {"sessionId": "s"})
-        async with client.notifications(RECONNECTED, "context/didChange") as heard:
-            task = asyncio.create_task(append(client, 1))
-            assert (await anext(aiter(heard))).method == RECONNECTED
-            assert (await anext(aiter(heard))).method == "context/didChange"
-            await task
+        psutil.Process(client.pid).kill()
+        assert (await asyncio.wait_for(anext(heard), 20)).method == RECONNECTED
+    assert len(fake.told("session/open")) == 2
 
 
 async def test_a_request_that_no_server_survives_is_given_up(fake):
@@ -137,9 +136,11 @@ async def test_a_server_that_breaks_the_protocol_is_replaced(fake):
     assert fake.starts == 2
 
 
-async def test_a_server_that_closes_its_output_is_replaced(fake):
+async def test_a_server_that_closes_its_output_is_replaced_and_does_not_go_on_behind_our_back(fake):
     async with RawTimeleap(**fake.args(("session/list", 1, "close-output"))) as client:
+        first = client.pid or 0
         assert "echo" in await client.call("session/list", within=20)
+        assert not psutil.pid_exists(first)
     assert fake.starts == 2
 
 

@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from timeleap.cli.app import app
+from timeleap.cli.backend import Target
+from timeleap.cli.command import guarded
+from timeleap.cli.settings import DEFAULTS, _variable
+from timeleap.cli.terminal import Terminal, UsageError
+from timeleap.client.errors import ConnectionLostError, TimeleapRpcError
+from timeleap.service import config
+
+COMMANDS = [
+    *("demo", "new", "append", "call", "state", "yolo", "tail", "sessions", "log", "show", "checkpoint", "revert"),
+    *("undo", "restore", "compact", "fork", "archive", "unarchive", "verify", "repair", "schema"),
+    *(
+        "trash list",
+        "trash delete",
+        "trash undelete",
+        "config show",
+        "config get",
+        "config set",
+        "config unset",
+        "config path",
+    ),
+]
+
+
+def run(*args: str, **more):
+    return CliRunner().invoke(app, list(args), env={"COLUMNS": "120", "TERM": "dumb"}, **more)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_teaches_and_takes_the_shared_options(command):
+    told = run(*command.split(), "--help")
+    assert told.exit_code == 0
+    assert "--home" in told.output
+    assert "--json" in told.output
+    if command not in {"trash list", "config show"}:
+        assert f"timeleap {command}" in told.output.split("Examples", 1)[1]
+
+
+def test_the_overview_names_every_command_and_the_exit_codes():
+    told = run("--help").output
+    for command in [*COMMANDS, "serve"]:
+        assert f" {command.split()[0]} " in told
+    assert "Exit codes" in told
+
+
+def test_what_is_not_known_is_a_misuse():
+    assert run("no-such-command").exit_code == 2
+    assert run("revert").exit_code == 2
+    assert run("yolo", "s", "maybe").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "kind"),
+    [
+        (TimeleapRpcError(4004, "readOnly", "no", {"x": 1}, retryable=False), 1, "readOnly"),
+        (UsageError("no"), 2, "usage"),
+        (ConnectionLostError("gone"), 1, "connectionLost"),
+        (PermissionError(13, "Permission denied", "/store"), 1, "os"),
+    ],
+)
+@pytest.mark.parametrize("machine", [False, True])
+def test_errors_end_a_command_with_their_code_and_without_a_traceback(error, code, kind, machine, capsys):
+    def work():
+        raise error
+
+    with pytest.raises(typer.Exit) as caught:
+        guarded(Terminal(None, machine), "s", work)
+    assert caught.value.exit_code == code
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert json.loads(err)["error"]["kind"] == kind if machine else err.startswith("error: ")
+
+
+def test_ctrl_c_is_130(capsys):
+    def work():
+        raise KeyboardInterrupt
+
+    with pytest.raises(typer.Exit) as caught:
+        guarded(Terminal(None, False), None, work)
+    assert caught.value.exit_code == 130
+    assert "interrupted" in capsys.readouterr().err
+
+
+def test_settings_of_the_command_line_are_those_of_the_server(tmp_path: Path):
+    """The keys, their defaults and their environment variables, as the server's own reader has them."""
+    loaded = config.load(tmp_path, environ={})
+    assert DEFAULTS["durability"] == loaded.durability
+    assert DEFAULTS["reservedContextSize"] == loaded.budget.reserved_context_size
+    assert DEFAULTS["triggerRatio"] == loaded.budget.trigger_ratio
+    assert DEFAULTS["maxContextSize"] == loaded.budget.max_context_size
+    assert DEFAULTS["maxPreservedMessages"] == loaded.max_preserved_messages
+    assert DEFAULTS["retention.maxTimelines"] == loaded.retention.max_timelines
+    assert DEFAULTS["retention.maxTimelineBytes"] == loaded.retention.max_timeline_bytes
+    known = {*config._VARIABLES}
+    assert {_variable(key) for key in DEFAULTS} <= known
+
+
+@pytest.mark.parametrize("name", ["s", "a.b-c_d", "context.jsonl", "..", "bad id"])
+def test_what_is_no_path_is_an_id_and_the_server_judges_it(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path / "..")
+    monkeypatch.chdir(tmp_path)
+    expected = {"path": str(tmp_path / "..")} if name == ".." else {"sessionId": name}
+    assert Target.of(name).identity == expected
+
+
+def test_a_directory_or_its_log_is_a_path(tmp_path, monkeypatch):
+    directory = tmp_path / "session"
+    directory.mkdir()
+    (directory / "context.jsonl").write_text("")
+    monkeypatch.chdir(directory)
+    for name in (str(directory), str(directory / "context.jsonl"), "./context.jsonl", "context.jsonl"):
+        assert Target.of(name).identity == {"path": str(directory)}
+    monkeypatch.chdir(tmp_path)
+    assert Target.of("session").identity == {"sessionId": "session"}
+    assert Target.of("session/").identity == {"path": str(directory)}
