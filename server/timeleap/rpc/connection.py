@@ -32,6 +32,9 @@ log = logging.getLogger(__name__)
 SLICE = 32
 """Requests begun in one turn of the loop: replies that nobody reads show before all of a burst has been worked on."""
 
+MAX_WEIGHT = 64 * 1024 * 1024
+"""Bytes that the requests in flight, and the replies expected of them, may hold together before others wait."""
+
 
 class Transport(Protocol):
     """What a connection needs of an asyncio transport."""
@@ -225,6 +228,8 @@ class Connection(asyncio.Protocol):
         if isinstance(message, Reply) or (isinstance(message, Notification) and message.method == CANCEL):
             self._pass_by(message)
         else:
+            if isinstance(message, Request):
+                message.size = len(body)
             self._inbox.append((message, len(body)))
             self._parked += len(body)
 
@@ -243,7 +248,10 @@ class Connection(asyncio.Protocol):
 
     def _blocked(self) -> bool:
         return (
-            self._rpc.in_flight >= self._max_in_flight or self._congested or self._lifecycle.stage is Stage.INITIALIZING
+            self._rpc.in_flight >= self._max_in_flight
+            or self._rpc.weight >= MAX_WEIGHT
+            or self._congested
+            or self._lifecycle.stage is Stage.INITIALIZING
         )
 
     def _pump(self) -> None:

@@ -11,7 +11,8 @@ Notify = Callable[[str, dict[str, Any]], None]
 
 METHOD = "$/progress"
 INTERVAL = 0.1
-"""Seconds between two reports: more often nobody sees them, and a log of gigabytes would send thousands."""
+"""Seconds from the begin to the first report, and between two: more often nobody sees them, and a log of gigabytes
+would send thousands."""
 
 
 class WorkDone:
@@ -29,7 +30,7 @@ class WorkDone:
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         self._ended = False
-        self._last = float("-inf")
+        self._last = self._loop.time()
         self._send({"kind": "begin", "title": title})
 
     def report(self, message: str | None = None, percentage: int | None = None) -> None:

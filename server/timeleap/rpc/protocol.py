@@ -42,6 +42,9 @@ VERSION = "2.0"
 CANCEL = "$/cancelRequest"
 Trace = Literal["off", "messages", "verbose"]
 
+FIRST_GUESS = 4 * 1024 * 1024
+"""Bytes a reply to a read may have, before one was seen: what a page of history has at most unless asked for more."""
+
 
 @dataclass(slots=True)
 class Request:
@@ -50,6 +53,8 @@ class Request:
     id: MessageId
     method: str
     params: dict[str, Any]
+    size: int = 0
+    """Bytes of its frame."""
 
 
 @dataclass(slots=True)
@@ -78,6 +83,7 @@ class Running:
 
     endpoint: Endpoint
     call: Call
+    weight: int
     began: bool = False
     work_done: WorkDone | None = None
     received: float = field(default_factory=time.perf_counter)
@@ -139,6 +145,8 @@ class EdgeProtocol(JsonRPCProtocol):
         self._client = server.client
         self._endpoints: dict[str, Endpoint] = {}
         self._running: dict[MessageId, Running] = {}
+        self._weight = 0
+        self._reply_sizes: dict[str, int] = {}
         self._asked: dict[MessageId, asyncio.Future[Any]] = {}
         self._numbers = itertools.count(1)
         self._client_gone = False
@@ -152,6 +160,15 @@ class EdgeProtocol(JsonRPCProtocol):
     def in_flight(self) -> int:
         """Requests taken and not answered yet."""
         return len(self._running)
+
+    @property
+    def weight(self) -> int:
+        """Bytes that the requests in flight hold, and that their replies are expected to have.
+
+        A thousand pages asked for at once would fill the memory before the first one is read. What a method's replies
+        are like is learnt: reads start from a careful guess, which halves with every smaller reply.
+        """
+        return self._weight
 
     @property
     def waits_for_client(self) -> bool:
@@ -192,7 +209,7 @@ class EdgeProtocol(JsonRPCProtocol):
     def handle_message(self, message: Any) -> None:
         """Take a message that `structure_message` let pass."""
         if isinstance(message, Request):
-            self._handle_request(message.id, message.method, message.params)
+            self._handle_request(message.id, message.method, message.params, message.size)
         elif isinstance(message, Notification):
             self._handle_notification(message.method, message.params)
         else:
@@ -202,7 +219,7 @@ class EdgeProtocol(JsonRPCProtocol):
         """Answer with an error; under `id: null` where the id is not known."""
         self._send_response(message_id, error=to_wire(error, where))
 
-    def _handle_request(self, msg_id: MessageId, method_name: str, params: Any) -> None:
+    def _handle_request(self, msg_id: MessageId, method_name: str, params: Any, size: int = 0) -> None:
         try:
             if msg_id in self._running:
                 raise RefusedError(ErrorKind.INVALID_REQUEST, "a request of this id is in flight")
@@ -217,7 +234,9 @@ class EdgeProtocol(JsonRPCProtocol):
         else:
             work_done = self._work_done(endpoint, params)
             call = Call(self._client, method_name, work_done.report if work_done else None)
-            running = self._running[msg_id] = Running(endpoint, call, work_done=work_done)
+            weight = size + self._expected_reply(endpoint)
+            running = self._running[msg_id] = Running(endpoint, call, weight, work_done=work_done)
+            self._weight += weight
             self._execute_handler(
                 msg_id, handler, partial(self._send_handler_result, msg_id=msg_id), args=(msg_id, running, accepted)
             )
@@ -276,15 +295,20 @@ class EdgeProtocol(JsonRPCProtocol):
     def _answer(self, msg_id: MessageId, result: Any, error: BaseException | None) -> None:
         running = self._running.pop(msg_id)
         self._request_futures.pop(msg_id, None)
+        self._weight -= running.weight
         if running.work_done is not None:
             running.work_done.end()
         if self.trace != "off":
             self._log_trace(msg_id, running, error)
         if error is None:
-            self._send_response(msg_id, result)
+            sent = self._send_response(msg_id, result)
+            self._reply_sizes[running.endpoint.name] = max(sent, self._expected_reply(running.endpoint) >> 1)
         else:
             self.refuse(msg_id, error, running.endpoint.name)
         self._link.settled()
+
+    def _expected_reply(self, endpoint: Endpoint) -> int:
+        return self._reply_sizes.get(endpoint.name, 0 if endpoint.shielded else FIRST_GUESS)
 
     def _log_trace(self, msg_id: MessageId, running: Running, error: BaseException | None) -> None:
         took = (time.perf_counter() - running.received) * 1000
@@ -294,16 +318,22 @@ class EdgeProtocol(JsonRPCProtocol):
             params["verbose"] = f"{len(self._running)} more in flight"
         self.notify("$/logTrace", params)
 
-    def _send_response(self, msg_id: Any, result: Any = None, error: Any = None) -> None:
-        """Send the one reply to a request; a result that cannot be encoded becomes an internal error."""
+    def _send_response(self, msg_id: Any, result: Any = None, error: Any = None) -> int:
+        """Send the one reply to a request; a result that cannot be encoded becomes an internal error.
+
+        Returns:
+            How many bytes it has.
+        """
         outcome = {"result": result} if error is None else {"error": error}
         try:
-            self._send_data({"jsonrpc": VERSION, "id": msg_id, **outcome})
+            return self._send_data({"jsonrpc": VERSION, "id": msg_id, **outcome})
         except Exception as fault:
-            self._send_data({"jsonrpc": VERSION, "id": msg_id, "error": _unspeakable(fault, error)})
+            return self._send_data({"jsonrpc": VERSION, "id": msg_id, "error": _unspeakable(fault, error)})
 
-    def _send_data(self, data: Any) -> None:
-        self._link.send(encode(data))
+    def _send_data(self, data: Any) -> int:
+        body = encode(data)
+        self._link.send(body)
+        return len(body)
 
     def notify(self, method: str, params: Any = None) -> None:
         """Queue a notification; what is queued later leaves later."""

@@ -15,7 +15,8 @@ from tests.unit.rpc.edge import Edge, change, read, request
 
 from timeleap.errors import ClientRequestError
 from timeleap.rpc import connection as connection_module
-from timeleap.rpc import lifecycle
+from timeleap.rpc import lifecycle, protocol
+from timeleap.rpc import progress as progress_module
 from timeleap.rpc.lifecycle import ExitCode, Stage
 
 
@@ -214,7 +215,7 @@ async def test_nothing_of_a_message_is_logged(edge: Edge, caplog: pytest.LogCapt
 
 async def test_replies_of_one_turn_are_one_write(edge: Edge) -> None:
     edge.transport.writes = 0
-    edge.send(*[read(n, "fine") for n in range(20)])
+    edge.send(*[change(n, "fine") for n in range(20)])
     assert len(await edge.settle()) == 20
     assert edge.transport.writes == 1
 
@@ -338,7 +339,7 @@ async def test_nothing_begins_while_the_client_does_not_read(edge: Edge) -> None
 
 
 async def test_a_burst_begins_in_slices(edge: Edge) -> None:
-    edge.send(*[read(n, "fine") for n in range(200)])
+    edge.send(*[change(n, "fine") for n in range(200)])
     assert edge.connection._rpc.in_flight == connection_module.SLICE
     edge.connection.pause_writing()
     await edge.settle()
@@ -369,6 +370,39 @@ async def test_what_is_read_while_an_answer_is_awaited_is_bounded() -> None:
     assert edge.transport.reading is False
     edge.connection.eof_received()
     await asyncio.wait_for(edge.connection.finished, 5)
+
+
+async def test_large_replies_are_begun_a_few_at_a_time(edge: Edge, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection_module, "MAX_WEIGHT", 8 * protocol.FIRST_GUESS)
+    edge.send(*[read(n, "wait") for n in range(100)])
+    await edge.settle()
+    assert len(edge.service.log) == 8, "nobody knows yet how large these replies are"
+    edge.service.release.set()
+    assert len(await edge.settle(200)) == 100
+    edge.service.release.clear()
+    edge.send(*[read(n, "wait") for n in range(100)])
+    await edge.settle()
+    assert edge.connection._rpc.in_flight == 100, "small, as it turned out"
+    edge.service.release.set()
+    await edge.settle(200)
+    assert edge.connection._rpc.weight == 0
+    edge.order("big", f"big:{2 * protocol.FIRST_GUESS}")
+    await edge.reply("big")
+    edge.service.release.clear()
+    edge.send(*[read(n, "wait") for n in range(100)])
+    await edge.settle()
+    assert edge.connection._rpc.in_flight == 4
+    edge.service.release.set()
+    await edge.settle(300)
+
+
+async def test_large_requests_are_begun_a_few_at_a_time(edge: Edge, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection_module, "MAX_WEIGHT", 10_000)
+    edge.send(*[change(n, "wait:" + "x" * 4000) for n in range(10)])
+    await edge.settle()
+    assert edge.connection._rpc.in_flight == 3
+    edge.service.release.set()
+    assert len(await edge.settle(200)) == 10
 
 
 # Requests to the client
@@ -433,13 +467,22 @@ def progress(received: list[Any]) -> list[tuple[Any, str]]:
 
 
 @pytest.mark.parametrize("token", ["t", 7])
-async def test_progress_begins_reports_and_ends_before_the_reply(edge: Edge, token: Any) -> None:
+async def test_progress_begins_reports_and_ends_before_the_reply(
+    edge: Edge, token: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress_module, "INTERVAL", 0.0)
     params = {"sessionId": "s", "title": "progress", "workDoneToken": token}
     edge.request(1, "session/open", params)
     reply = await edge.reply(1)
-    assert progress(edge.received) == [(token, "begin"), (token, "report"), (token, "end")]
+    assert progress(edge.received) == [(token, kind) for kind in ("begin", "report", "report", "end")]
     assert edge.received[-1] == reply
     assert edge.received[1]["params"]["value"] == {"kind": "report", "message": "half way", "percentage": 50}
+
+
+async def test_reports_are_not_sent_more_often_than_anybody_can_see(edge: Edge) -> None:
+    edge.request(1, "session/open", {"sessionId": "s", "title": "progress", "workDoneToken": 1})
+    await edge.reply(1)
+    assert progress(edge.received) == [(1, "begin"), (1, "end")]
 
 
 async def test_progress_ends_though_the_request_fails(edge: Edge) -> None:

@@ -41,7 +41,7 @@ def test_the_version_this_was_written_against() -> None:
 @pytest.mark.parametrize("name", OVERRIDDEN)
 def test_overridden(name: str) -> None:
     assert parameters(getattr(JsonRPCProtocol, name)) == OVERRIDDEN[name]
-    assert parameters(getattr(protocol.EdgeProtocol, name)) == OVERRIDDEN[name]
+    assert parameters(getattr(protocol.EdgeProtocol, name))[: len(OVERRIDDEN[name])] == OVERRIDDEN[name]
 
 
 def test_every_override_is_listed() -> None:
