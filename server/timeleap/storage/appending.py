@@ -17,7 +17,7 @@ from timeleap.failpoints import failpoint
 from timeleap.storage import durable, scan
 from timeleap.storage.durable import OpenFile
 from timeleap.storage.engine import Durability, LogState
-from timeleap.storage.index import IndexDamagedError
+from timeleap.storage.index import IndexDamagedError, header
 from timeleap.storage.load import extend, fresh_store
 from timeleap.storage.reader import StoredLog
 from timeleap.storage.writer import Group
@@ -109,7 +109,9 @@ def new_log(path: Path) -> StoredLog:
     durable.create_exclusive(path).close()
     durable.sync_directory(path.parent)
     file = OpenFile(path, writable=True, appending=True)
-    return StoredLog(path, file, fresh_store(path, file, writable=True, parsed=True), LogState())
+    store = fresh_store(path)
+    store.publish(header(file.identity.inode, parsed=True))
+    return StoredLog(path, file, store, LogState())
 
 
 def reopened(log: StoredLog) -> StoredLog:

@@ -215,6 +215,31 @@ class EntryStore:
             if self._writable and self._base is not None:
                 self._base.truncate(HEADER_SIZE + count * ENTRY_SIZE)
 
+    def publish(self, head: bytes) -> None:
+        """From now on the file is the index of the log: what was found is written to it, and its header says so.
+
+        Not before everything in it is known to count: an index says what was once acknowledged.
+        """
+        with self._lock:
+            if self._base is None or self._spill is not None:
+                return
+            try:
+                self._base.truncate(HEADER_SIZE + self._based * ENTRY_SIZE)
+                self._base.pwrite(head, 0)
+            except OSError:
+                return  # the entries stay in memory
+            self._writable = True
+            self._flush()
+
+    def aside(self) -> EntryStore:
+        """A store with the same entries that leaves the file alone."""
+        with self._lock:
+            if not self._writable:
+                return self
+            other = EntryStore(self._base, self._based)
+            other.extend(self._rest)
+            return other
+
     def in_memory(self) -> EntryStore:
         """A copy that needs no file."""
         copy = EntryStore()

@@ -65,23 +65,21 @@ def load(path: Path, *, writable: bool, progress: Progress | None = None, believ
     if found is not None:
         loaded = _from_index(path, file, size, found[0], parsed=found[1], progress=progress)
         if loaded is not None:
-            return loaded
+            return _published(loaded, writable)
     reference = None
     if found is not None:
         known = found[0] if durable.HOLD_OPEN else found[0].in_memory()
         reference = scan.Reference(known, known.count)
-    store = fresh_store(path, file, writable=writable, parsed=size <= SMALL or reference is not None)
-    return _scan(path, file, size, store, reference=reference, progress=progress)
+    store = fresh_store(path) if writable else EntryStore()
+    return _published(_scan(path, file, size, store, reference=reference, progress=progress), writable)
 
 
-def fresh_store(path: Path, file: OpenFile, *, writable: bool, parsed: bool) -> EntryStore:
-    """An empty store for the entries of a log: its index file, or memory where that cannot or must not be written."""
-    if not writable:
-        return EntryStore()
+def fresh_store(path: Path) -> EntryStore:
+    """An empty store in a new index file that is not yet valid (see `EntryStore.publish`); in memory where that
+    cannot be made."""
     try:
         temporary = durable.open_temporary(path.parent, path.name)
         try:
-            temporary.pwrite(header(file.identity.inode, parsed=parsed), 0)
             durable.replace_file(temporary.path, index_path(path))
             temporary.reopened_at(index_path(path))
         except OSError:
@@ -93,16 +91,16 @@ def fresh_store(path: Path, file: OpenFile, *, writable: bool, parsed: bool) -> 
 
 
 def extend(log: StoredLog, size: int, progress: Progress | None = None) -> Loaded:
-    """The log with what was added to its file since, up to `size` bytes."""
+    """The log with what was added to its file since, up to `size` bytes. The index file is left as it is."""
     assert log.file is not None
-    state = log.state
+    state, store = log.state, log.store.aside()
     if log.open_ended:
-        state = log.store.state(state.lines - 1)
-    log.store.truncate(state.lines)
+        state = store.state(state.lines - 1)
+    store.truncate(state.lines)
     covered = state.lines
     small = size - state.length <= SMALL
-    scanned = (scan.thoroughly if small else scan.quickly)(log.file, state, size, log.store, progress=progress)
-    return _settled(log.path, log.file, log.store, scanned, covered, rebuilt=False, parsed=small)
+    scanned = (scan.thoroughly if small else scan.quickly)(log.file, state, size, store, progress=progress)
+    return _settled(log.path, log.file, store, scanned, covered, rebuilt=False, parsed=small)
 
 
 def catch_up(log: StoredLog, seen: int) -> Loaded | None:
@@ -126,6 +124,12 @@ def catch_up(log: StoredLog, seen: int) -> Loaded | None:
     except IndexDamagedError:
         pass
     return load(log.path, writable=False, believe=False)
+
+
+def _published(loaded: Loaded, writable: bool) -> Loaded:
+    if writable and loaded.log.file is not None:
+        loaded.log.store.publish(header(loaded.log.file.identity.inode, parsed=loaded.parsed))
+    return loaded
 
 
 def _scan(
@@ -154,7 +158,7 @@ def _indexed(path: Path, file: OpenFile, size: int, writable: bool) -> tuple[Ent
         if parsed is None:
             return None
         count = (base.status().size - HEADER_SIZE) // ENTRY_SIZE
-        return EntryStore(base, max(0, count), writable=writable), parsed
+        return EntryStore(base, max(0, count)), parsed
     except OSError:
         return None
 
