@@ -39,24 +39,34 @@ class Order:
         return session_id in self._last
 
     async def turn(self, session_id: str) -> None:
-        """Return when what holds the session up now is done. Those who wait are woken in the order they came."""
-        ahead = self._last.get(session_id)
-        if ahead is not None:
-            await asyncio.shield(ahead)
+        """Return when what holds the session up now is done, and those who waited before have had their turn.
+
+        Who waits holds up those who come later until it goes on: being woken takes a few turns of the loop, in which
+        a request that finds nobody in its way would overtake it.
+        """
+        async with self.holding_up([session_id]):
+            pass
 
     @contextlib.asynccontextmanager
     async def holding_up(self, session_ids: Iterable[str]) -> AsyncIterator[None]:
         """Take the turn, and hold up what arrives later until the end of the block."""
         mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         names = list(session_ids)
-        ahead = [self._last[name] for name in names if name in self._last]
+        ahead = {self._last[name] for name in names if name in self._last}
         self._last.update(dict.fromkeys(names, mine))
         try:
             for one in ahead:
                 await asyncio.shield(one)
             yield
         finally:
-            mine.set_result(None)
-            for name in names:
-                if self._last.get(name) is mine:
-                    del self._last[name]
+            left = [one for one in ahead if not one.done()]
+            if left:  # cancelled while it waited: those behind it still wait for what was ahead
+                asyncio.gather(*left).add_done_callback(lambda _: self._finish(names, mine))
+            else:
+                self._finish(names, mine)
+
+    def _finish(self, names: list[str], mine: asyncio.Future[None]) -> None:
+        mine.set_result(None)
+        for name in names:
+            if self._last.get(name) is mine:
+                del self._last[name]

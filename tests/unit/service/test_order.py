@@ -36,6 +36,53 @@ async def test_what_comes_behind_waits_and_keeps_its_order():
     assert not order.held_up("a")
 
 
+async def test_who_comes_while_the_waiting_are_being_woken_does_not_overtake_them():
+    order, told = Order(), []
+    release = asyncio.Event()
+
+    async def opening() -> None:
+        async with order.holding_up(["a"]):
+            await release.wait()
+
+    async def request(name: str) -> None:
+        if order.held_up("a"):
+            await order.turn("a")
+        told.append(name)
+
+    work = [asyncio.create_task(each) for each in (opening(), request("0"), request("1"))]
+    await asyncio.sleep(0.01)
+    release.set()
+    for number in range(2, 40):
+        work.append(asyncio.create_task(request(str(number))))
+        await asyncio.sleep(0)
+    await asyncio.gather(*work)
+    assert told == [str(number) for number in range(40)]
+
+
+async def test_who_is_cancelled_while_waiting_does_not_let_those_behind_it_in():
+    order, told = Order(), []
+    release = asyncio.Event()
+
+    async def opening() -> None:
+        async with order.holding_up(["a"]):
+            await release.wait()
+            told.append("opened")
+
+    async def request(name: str) -> None:
+        await order.turn("a")
+        told.append(name)
+
+    first, cancelled, last = (asyncio.create_task(each) for each in (opening(), request("no"), request("last")))
+    await asyncio.sleep(0.01)
+    cancelled.cancel()
+    await asyncio.sleep(0.01)
+    assert told == []
+    release.set()
+    await asyncio.gather(first, last)
+    assert told == ["opened", "last"]
+    assert not order.held_up("a")
+
+
 async def test_other_sessions_do_not_wait():
     order = Order()
     async with order.holding_up(["a"]):
