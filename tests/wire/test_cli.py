@@ -147,6 +147,36 @@ def test_revert_says_exactly_what_goes_and_asks_nobody_who_is_not_there(cli, ses
     assert contents(cli) == ["one"]
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo terminal")
+def test_revert_asks_who_is_there_and_does_what_it_is_told(cli, session):
+    def answered(answer):
+        import pty
+
+        main, side = pty.openpty()
+        process = subprocess.Popen(
+            cli.argv(["revert", session, "1"]), stdin=side, stdout=side, stderr=side, env=cli.environment()
+        )
+        os.close(side)
+        os.write(main, answer)
+        said = b""
+        while b"Revert?" not in said or process.poll() is None:
+            try:
+                said += os.read(main, 10_000)
+            except OSError:  # how a pseudo terminal says that nobody is left on the other side
+                break
+        os.close(main)
+        return process.wait(20), said
+
+    code, said = answered(b"n\n")
+    assert code == 1
+    assert b"nothing was changed" in said
+    assert contents(cli) == ["one", "two", "three"]
+    code, said = answered(b"y\n")
+    assert code == 0
+    assert b"undo with: timeleap undo s" in said
+    assert contents(cli) == ["one"]
+
+
 def test_revert_undo_restore_and_what_the_log_draws(cli, session):
     done = cli.json("revert", session, "1", "--yes")
     drawn = cli.run("log", session).out

@@ -82,6 +82,8 @@ def sessions(
     with Backend(terminal) as backend:
         found = _first(backend.pages("session/list", params, "sessions"), limit)
     list_sessions(terminal, found, "updatedAt", "changed")
+    if not found:
+        terminal.hint("none; timeleap new makes one, timeleap demo shows what can be done with it")
 
 
 def list_sessions(terminal: Terminal, found: list[Json], stamp: str, stamped: str) -> None:
@@ -102,8 +104,6 @@ def list_sessions(terminal: Terminal, found: list[Json], stamp: str, stamped: st
         for info in found
     ]
     terminal.table(("session", "messages", "tokens", stamped, "state", "title"), rows, right=("messages", "tokens"))
-    if not rows:
-        terminal.hint("none; timeleap new makes one, timeleap demo shows what can be done with it")
 
 
 @command(app, rich_help_panel=PANEL)
