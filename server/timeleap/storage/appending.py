@@ -33,8 +33,15 @@ class UnwritableError(StorageFailureError):
 
 
 def untouched(log: StoredLog) -> bool:
-    """Whether the log's name still stands for our file, of the size we left it at."""
-    there = durable.status(log.path)
+    """Whether the log's name still stands for our file, of the size we left it at.
+
+    Raises:
+        StorageFailureError: That cannot be told.
+    """
+    try:
+        there = durable.status(log.path)
+    except OSError as error:
+        raise StorageFailureError.of(error, "look at the log", log.path) from error
     if log.file is None or there is None:
         return log.file is None and there is None
     return there.identity == log.file.identity and there.size == log.state.length

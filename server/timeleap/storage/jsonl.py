@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeVar, TypeVarTuple
 
 from timeleap.errors import ExternallyModifiedError, ReadOnlyError, StorageFailureError
-from timeleap.storage import appending, durable, load, recovery, rewrite, timelines, validation
+from timeleap.storage import appending, durable, load, opening, rewrite, validation
 from timeleap.storage.appending import UnwritableError
 from timeleap.storage.engine import (
     Access,
@@ -24,7 +24,6 @@ from timeleap.storage.engine import (
     LogState,
     NewRecord,
     Progress,
-    Quarantined,
     Recovery,
     Replaced,
     Replacement,
@@ -32,9 +31,9 @@ from timeleap.storage.engine import (
     Timeline,
 )
 from timeleap.storage.index import EntryStore
-from timeleap.storage.load import Loaded
 from timeleap.storage.lock import LockMode, SessionLock
 from timeleap.storage.notes import MemoryNotes, Notes
+from timeleap.storage.opening import Found
 from timeleap.storage.reader import StoredLog
 from timeleap.storage.timelines import Timelines
 from timeleap.storage.validation import Validation
@@ -109,7 +108,7 @@ class JsonlEngine(LogEngine):
             if access == "write" and lock == "hold":
                 await engine.hold(progress)
             else:
-                engine._found(await engine._hop(_loaded, engine.path, progress))
+                engine._show(await engine._hop(opening.looked_at, engine.path, progress))
         except BaseException:
             await engine.aclose()
             raise
@@ -160,28 +159,25 @@ class JsonlEngine(LogEngine):
 
     async def _own(self, progress: Progress | None = None) -> None:
         """Open the log for appending; we have the lock."""
-        loaded, cut, warned = await self._hop(_recovered, self.path, self.lock_mode == "hold", progress)
-        self._found(loaded)
+        found = await self._hop(opening.recovered, self.path, self.lock_mode == "hold", progress)
+        earlier = self._recovery
+        self._show(found)
         self._owned = True
-        self._recovery = Recovery(
-            quarantined=(*self._recovery.quarantined, *((cut,) if cut else ())),
-            cut_bytes=self._recovery.cut_bytes + (cut.bytes if cut else 0),
-            index_rebuilt=loaded.rebuilt and loaded.log.state.lines > 0,
-            warnings=warned,
+        self._recovery = replace(
+            found.recovery,
+            quarantined=(*earlier.quarantined, *found.recovery.quarantined),
+            cut_bytes=earlier.cut_bytes + found.recovery.cut_bytes,
         )
 
-    def _found(self, loaded: Loaded) -> None:
+    def _show(self, found: Found) -> None:
         """Show a newly loaded log."""
-        self._log = loaded.log
-        self._seen = loaded.log.state.length + loaded.cut
-        self._parsed = loaded.parsed
-        self._checked = loaded.parsed and loaded.log.state.length <= load.SMALL
-        identity = loaded.log.file.identity if loaded.log.file else None
-        self._generation = max(timelines.highest_number(self.path, besides=identity), self._notes.rotation)
-        if not self._owned and loaded.log.state.troubled:
-            self._recovery = replace(self._recovery, warnings=tuple(loaded.log.damage()))
-        elif loaded.log.file is None:
-            self._recovery = replace(self._recovery, warnings=recovery.warnings(loaded.log))
+        log = found.loaded.log
+        self._log = log
+        self._seen = log.state.length + found.loaded.cut
+        self._parsed = found.loaded.parsed
+        self._checked = found.loaded.parsed and log.state.length <= load.SMALL
+        self._generation = max(found.highest, self._notes.rotation)
+        self._recovery = found.recovery
 
     # Reading
 
@@ -301,12 +297,12 @@ class JsonlEngine(LogEngine):
 
     async def refresh(self) -> bool:
         """Show what is on disk now; says whether anything changed. For logs we do not hold the lock of."""
-        found = await self._hop(load.catch_up, self._log, self._seen)
+        found = await self._hop(opening.caught_up, self._log, self._seen)
         if found is None:
             return False
         before = self.head
         self._owned = False
-        self._found(found)
+        self._show(found)
         return self.head != before
 
     async def validate_in_background(self, progress: Progress | None = None) -> list[Damage]:
@@ -374,13 +370,12 @@ class JsonlEngine(LogEngine):
         self._check_unmodified()
         before = self._log.state
         replacement = plan(before)
-        done = await self._hop(
-            rewrite.replace_log,
-            self._log,
-            replacement,
-            self._timelines,
-            max(self._generation, self._notes.rotation) + 1,
-        )
+        lowest = max(self._generation, self._notes.rotation) + 1
+        try:
+            done = await self._hop(rewrite.replace_believing, self._log, replacement, self._timelines, lowest)
+        except UnwritableError as error:
+            self._refusal = error
+            raise
         self._log = done.log
         self._seen = done.log.state.length
         self._generation = done.number
@@ -389,13 +384,11 @@ class JsonlEngine(LogEngine):
         return Replaced(before, done.log.state, done.timeline_id, self.head)
 
     async def _reload(self) -> Recovery:
-        loaded, cut, warned = await self._hop(_recovered, self.path, True, None, False)
+        found = await self._hop(opening.recovered, self.path, True, None, False)
+        await self._hop(self._notes.bump_epoch)
         self._refusal, self._modified = None, False
-        self._notes.bump_epoch()
-        self._found(loaded)
+        self._show(found)
         self._owned = True
-        quarantined: tuple[Quarantined, ...] = (cut,) if cut else ()
-        self._recovery = Recovery(quarantined, cut.bytes if cut else 0, loaded.rebuilt, warned)
         return self._recovery
 
     async def _commit(self, group: Group) -> list[Appended]:
@@ -464,11 +457,20 @@ class JsonlEngine(LogEngine):
         return await self.refresh()
 
     async def _hop(self, work: Callable[[*Ts], T], *args: *Ts) -> T:
-        """Do blocking work in this log's own thread, so that a slow disk holds up nobody else; never torn."""
+        """Do blocking work in this log's own thread, so that a slow disk holds up nobody else; never torn.
+
+        Raises:
+            StorageFailureError: The operating system refused.
+        """
         if self._executor is None:
             self._executor = ThreadPoolExecutor(1, thread_name_prefix=f"timeleap {self.path.parent.name}")
         future = asyncio.get_running_loop().run_in_executor(self._executor, work, *args)
-        return await outcome(future, lambda: True)
+        try:
+            return await outcome(future, lambda: True)
+        except StorageFailureError:
+            raise
+        except OSError as error:
+            raise StorageFailureError.of(error, "use the log", self.path) from error
 
 
 class _Medium:
@@ -505,30 +507,3 @@ def _base36(number: int) -> str:
         digits = "0123456789abcdefghijklmnopqrstuvwxyz"[digit] + digits
         if not number:
             return digits
-
-
-def _loaded(path: Path, progress: Progress | None) -> Loaded:
-    try:
-        return load.load(path, writable=False, progress=progress)
-    except StorageFailureError:
-        raise
-    except OSError as error:
-        raise StorageFailureError.of(error, "open the log", path) from error
-
-
-def _recovered(
-    path: Path, create: bool, progress: Progress | None, believe: bool = True
-) -> tuple[Loaded, Quarantined | None, tuple[Damage, ...]]:
-    """Mend and load a log we have the lock of."""
-    try:
-        recovery.tidy(path)
-        loaded = load.load(path, writable=True, progress=progress, believe=believe)
-        cut = recovery.cut(loaded)
-        warned = recovery.warnings(loaded.log)
-        if create and loaded.log.file is None and not warned:
-            loaded = Loaded(appending.new_log(path))
-    except StorageFailureError:
-        raise
-    except OSError as error:
-        raise StorageFailureError.of(error, "open the log for writing", path) from error
-    return replace(loaded, cut=0, torn=0), cut, warned

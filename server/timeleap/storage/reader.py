@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 DAMAGE_LIMIT: Final = 100
 _STEP: Final = 4096
-_CARRIES_REQUEST: Final = bytes(flags & RecordFlag.REQUEST > 0 for flags in range(256))
+_CARRIES_REQUEST: Final = bytes(flags & int(RecordFlag.REQUEST) > 0 for flags in range(256))
 _KINDS: Final = tuple(RecordKind)
 _MESSAGE: Final = int(RecordKind.MESSAGE)
 _VALIDATED: Final = int(RecordFlag.VALIDATED)

@@ -16,14 +16,14 @@ from typing import Final
 from timeleap.errors import CorruptedError, ExternallyModifiedError, StorageFailureError
 from timeleap.failpoints import failpoint
 from timeleap.storage import durable, intent, scan
-from timeleap.storage.appending import check_untouched, new_log
+from timeleap.storage.appending import UnwritableError, check_untouched, new_log
 from timeleap.storage.durable import OpenFile
 from timeleap.storage.engine import LogState, NewRecord, RecordFlag, RecordKind, Replacement
-from timeleap.storage.index import ENTRY_SIZE, EntryStore, header, index_path
+from timeleap.storage.index import ENTRY_SIZE, EntryStore, IndexDamagedError, header, index_path
 from timeleap.storage.load import Loaded, load, whole_batches
 from timeleap.storage.reader import StoredLog
 from timeleap.storage.record import without_batch_marks
-from timeleap.storage.timelines import Timelines, file_name, highest_number
+from timeleap.storage.timelines import Timelines, file_name, highest_number, same_as_live
 from timeleap.storage.writer import group_on
 
 _STEP: Final = 4096
@@ -80,7 +80,8 @@ class Draft:
         """Remove it."""
         for file in (self.file, self.index):
             file.close()
-            durable.remove_file(file.path)
+            with suppress(OSError):  # the next open removes it
+                durable.remove_file(file.path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +109,8 @@ def replace_log(log: StoredLog, replacement: Replacement, timelines: Timelines, 
     try:
         if log.file is None:
             log = new_log(log.path)
+        for leftover in same_as_live(log.path):
+            durable.remove_file(leftover)
         draft = Draft.beside(log.path)
     except OSError as error:
         raise wrapped(error, log.path) from error
@@ -138,6 +141,15 @@ def replace_log(log: StoredLog, replacement: Replacement, timelines: Timelines, 
         raise
     live.reopened_at(log.path)
     return Rewritten(_moved_in(live, draft, timeline), timeline.stem, number)
+
+
+def replace_believing(log: StoredLog, replacement: Replacement, timelines: Timelines, lowest: int) -> Rewritten:
+    """`replace_log`; an index that proves damaged meanwhile is made anew first."""
+    try:
+        return replace_log(log, replacement, timelines, lowest)
+    except IndexDamagedError:
+        log.mend()
+    return replace_log(log, replacement, timelines, lowest)
 
 
 def wrapped(error: OSError, path: Path) -> OSError:
@@ -260,7 +272,8 @@ def _exchange(log: StoredLog, draft: Draft, timeline: Path) -> None:
         failpoint("replace.linked_synced")
         durable.replace_file(draft.file.path, log.path)
     except BaseException:
-        durable.remove_file(timeline)
+        with suppress(OSError):  # the next replacement or the next open removes it
+            durable.remove_file(timeline)
         raise
     _make_names_durable(log, timeline)
 
@@ -293,8 +306,14 @@ def _make_names_durable(log: StoredLog, timeline: Path) -> None:
         failpoint("replace.renamed")
         durable.sync_directory(log.path.parent)
         failpoint("replace.renamed_synced")
-    except OSError:
-        durable.replace_file(timeline, log.path)
+    except OSError as error:
+        try:
+            durable.replace_file(timeline, log.path)
+        except OSError as second:
+            failure = StorageFailureError.of(error, "make the new log's name durable", log.path)
+            raise UnwritableError(
+                f"{failure.message}, nor take it back; open the session again", **failure.data
+            ) from second
         raise
 
 
@@ -309,7 +328,8 @@ def _moved_in(live: OpenFile, draft: Draft, timeline: Path) -> StoredLog:
         draft.index.reopened_at(index)
         failpoint("replace.done")
     except OSError:
-        durable.remove_file(draft.index.path)
+        with suppress(OSError):
+            durable.remove_file(draft.index.path)
     return StoredLog(live.path, live, draft.log.store, draft.log.state, open_ended=draft.log.open_ended)
 
 

@@ -101,7 +101,17 @@ class Timelines:
         self._known: dict[tuple[str, Identity, int], tuple[int, int]] = {}
 
     def listed(self) -> list[Timeline]:
-        """All timelines, newest first."""
+        """All timelines, newest first.
+
+        Raises:
+            StorageFailureError: The directory cannot be read.
+        """
+        try:
+            return self._listed()
+        except OSError as error:
+            raise StorageFailureError.of(error, "list the timelines", self._log.parent) from error
+
+    def _listed(self) -> list[Timeline]:
         live = durable.status(self._log)
         found = []
         for name in names(self._log):
@@ -119,12 +129,16 @@ class Timelines:
 
         Raises:
             TimelineNotFoundError: There is none of that id.
+            StorageFailureError: The directory cannot be read.
         """
-        live = durable.status(self._log)
-        for name in names(self._log):
-            path = self._log.parent / name.file
-            if name.timeline_id == timeline_id and not (live and _is(path, live.identity)):
-                return path
+        try:
+            live = durable.status(self._log)
+            for name in names(self._log):
+                path = self._log.parent / name.file
+                if name.timeline_id == timeline_id and not (live and _is(path, live.identity)):
+                    return path
+        except OSError as error:
+            raise StorageFailureError.of(error, "look for a timeline", self._log.parent) from error
         raise TimelineNotFoundError(f"no timeline {timeline_id!r:.80}", timelineId=timeline_id)
 
     def reader(self, timeline_id: str) -> StoredLog:
@@ -140,8 +154,8 @@ class Timelines:
     def remove(self, timeline_id: str) -> None:
         """Delete a timeline and its index; its number is not used again."""
         path = self.path(timeline_id)
-        self._notes.remember(rotation=highest_number(self._log))
         try:
+            self._notes.remember(rotation=highest_number(self._log))
             durable.remove_file(path)
             durable.remove_file(index_path(path))
             durable.sync_directory(path.parent)
