@@ -301,8 +301,9 @@ class EdgeProtocol(JsonRPCProtocol):
         if self.trace != "off":
             self._log_trace(msg_id, running, error)
         if error is None:
-            sent = self._send_response(msg_id, result)
-            self._reply_sizes[running.endpoint.name] = max(sent, self._expected_reply(running.endpoint) >> 1)
+            body = _reply_body(msg_id, result, None)
+            self._link.send(body)
+            self._reply_sizes[running.endpoint.name] = max(len(body), self._expected_reply(running.endpoint) >> 1)
         else:
             self.refuse(msg_id, error, running.endpoint.name)
         self._link.settled()
@@ -318,22 +319,11 @@ class EdgeProtocol(JsonRPCProtocol):
             params["verbose"] = f"{len(self._running)} more in flight"
         self.notify("$/logTrace", params)
 
-    def _send_response(self, msg_id: Any, result: Any = None, error: Any = None) -> int:
-        """Send the one reply to a request; a result that cannot be encoded becomes an internal error.
+    def _send_response(self, msg_id: Any, result: Any = None, error: Any = None) -> None:
+        self._link.send(_reply_body(msg_id, result, error))
 
-        Returns:
-            How many bytes it has.
-        """
-        outcome = {"result": result} if error is None else {"error": error}
-        try:
-            return self._send_data({"jsonrpc": VERSION, "id": msg_id, **outcome})
-        except Exception as fault:
-            return self._send_data({"jsonrpc": VERSION, "id": msg_id, "error": _unspeakable(fault, error)})
-
-    def _send_data(self, data: Any) -> int:
-        body = encode(data)
-        self._link.send(body)
-        return len(body)
+    def _send_data(self, data: Any) -> None:
+        self._link.send(encode(data))
 
     def notify(self, method: str, params: Any = None) -> None:
         """Queue a notification; what is queued later leaves later."""
@@ -396,11 +386,15 @@ def _shown(method: str) -> str:
     return repr(method[:100])
 
 
-def _unspeakable(fault: Exception, error: WireError | None) -> WireError:
-    """The error that stands in for what could not be encoded: an error without its details, or a fault of ours."""
-    return to_wire(fault, "encoding a reply") if error is None else wire_error_of(error)
-
-
-def wire_error_of(error: WireError) -> WireError:
-    """An error with nothing beside its kind: the members of its data had no JSON form."""
-    return wire_error(ErrorKind(error["data"]["kind"]), error["message"])
+def _reply_body(msg_id: MessageId | None, result: Any, error: WireError | None) -> bytes:
+    """The one reply to a request. A result that has no JSON form becomes an internal error, an error loses its details."""
+    try:
+        if error is None:
+            return encode({"jsonrpc": VERSION, "id": msg_id, "result": result})
+        return encode({"jsonrpc": VERSION, "id": msg_id, "error": error})
+    except Exception as fault:
+        if error is None:
+            error = to_wire(fault, "encoding a result")
+        else:
+            error = wire_error(ErrorKind(error["data"]["kind"]), error["message"])
+        return encode({"jsonrpc": VERSION, "id": msg_id, "error": error})

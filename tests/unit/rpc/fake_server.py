@@ -68,6 +68,8 @@ class FakeService:
             raise RuntimeError(argument)
         elif word == "oserror":
             raise OSError(28, "No space left on device", "somewhere")
+        elif word == "odd":
+            raise InvalidInputError("odd details", errors=[], detail=object())
         elif word == "print":
             print("stray output")
             sys.stdout.flush()

@@ -193,6 +193,12 @@ async def test_an_unexpected_error_leaves_an_incident_and_nothing_else(
     assert "secret" not in caplog.text
 
 
+async def test_an_error_whose_details_have_no_json_form_is_still_that_error(edge: Edge) -> None:
+    edge.order(1, "odd")
+    error = (await edge.reply(1))["error"]
+    assert error == {"code": -32602, "message": "odd details", "data": {"kind": "invalidParams", "retryable": False}}
+
+
 async def test_an_error_of_the_operating_system_is_a_storage_failure(edge: Edge) -> None:
     edge.order(1, "oserror")
     error = (await edge.reply(1))["error"]
