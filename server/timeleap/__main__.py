@@ -20,9 +20,9 @@ def main() -> int:
         from timeleap.rpc import serve
 
         return serve.main(arguments[:position] + arguments[position + 1 :])
-    from timeleap.cli import app
+    from timeleap.cli.app import main as command_line
 
-    return app.main() or 0
+    return command_line()
 
 
 def command_position(arguments: Sequence[str]) -> int | None:
