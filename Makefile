@@ -23,7 +23,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 JOBS ?= auto
 TESTS ?= tests
-PYTEST := $(RUN) -m pytest --numprocesses $(JOBS) --dist worksteal
+PYTEST := $(RUN) -m pytest --numprocesses $(JOBS) --dist worksteal --durations 10
 
 ##@ Use
 
