@@ -14,6 +14,7 @@ from tests.crash.storage.recorder import Recording, recording
 from tests.crash.storage.states import State, crash_states
 from tests.crash.storage.workloads import PAIRS, SINGLES, TRIPLES, Expected, prepare, run, run_group
 
+from timeleap.storage import durable
 from timeleap.storage.jsonl import JsonlEngine
 
 
@@ -109,6 +110,37 @@ async def test_without_syncs_a_power_failure_loses_the_end_but_nothing_by_halves
         for cut in range(len(recorder.recording.files[log]), len(state.files[log]) + 1)
     ]
     assert await check(folder, recorder.recording, states, expected) == []
+
+
+@pytest.fixture
+def no_hard_links(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file system without them: an intent record and two renames instead."""
+    monkeypatch.setattr(durable, "link_exclusive", lambda *_: False)
+
+
+@pytest.mark.parametrize(
+    "names", [("revert",), ("clear",), ("undo",), ("append", "compact"), ("revert", "undo")], ids="-".join
+)
+@pytest.mark.usefixtures("no_hard_links")
+async def test_every_crash_state_without_hard_links(folder: Path, names: tuple[str, ...]) -> None:
+    recorded, expected = await record(folder, names)
+    assert any(op.name.endswith(".intent") for op in recorded.ops)
+    states = list(crash_states(recorded))
+    assert await check(folder, recorded, states, expected) == []
+    assert await check_recoveries(folder, recorded, states[::5], expected) == []
+
+
+@pytest.fixture
+def windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No file is held open between two uses."""
+    monkeypatch.setattr(durable, "HOLD_OPEN", False)
+
+
+@pytest.mark.parametrize("names", [("append", "revert"), ("batch", "undo"), ("compact", "undo")], ids="-".join)
+@pytest.mark.usefixtures("windows")
+async def test_every_crash_state_where_files_are_not_held_open(folder: Path, names: tuple[str, ...]) -> None:
+    recorded, expected = await record(folder, names)
+    assert await enumerate_states(folder, recorded, expected) == []
 
 
 @pytest.mark.parametrize("name", SINGLES, ids="-".join)
