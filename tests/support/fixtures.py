@@ -61,9 +61,10 @@ def start_at(tmp_path: Path) -> Iterator[StartServer]:
         env: dict[str, str] | None = None,
         wrapper: tuple[str, ...] = (),
         home_argument: bool = True,
+        private: Path | None = None,
         **options: Any,
     ) -> Server:
-        launch = Launch(home, framing, args, env or {}, wrapper, home_argument)
+        launch = Launch(home, framing, args, env or {}, wrapper, home_argument, private)
         started.append(Server(launch, **options))
         return started[-1]
 

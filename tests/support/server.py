@@ -84,6 +84,13 @@ class Launch:
     env: Mapping[str, str] = field(default_factory=dict)
     wrapper: Sequence[str] = ()
     home_argument: bool = True
+    private: Path | None = None
+    """The user's own directory: key, sockets, what the server says on stderr. Default: beside the store."""
+
+    @property
+    def user(self) -> Path:
+        """The user's own directory."""
+        return self.private or self.home.parent / "user"
 
     def command(self) -> list[str]:
         """The command line."""
@@ -92,13 +99,12 @@ class Launch:
 
     def environment(self) -> dict[str, str]:
         """The environment: ours, with nothing of the user's own Timeleap in it."""
-        private = self.home.parent / "user"
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("TIMELEAP_")}
         return {
             **inherited,
-            "HOME": str(private),
-            "XDG_RUNTIME_DIR": str(private / "run"),
-            "TIMELEAP_KEY_FILE": str(private / "key"),
+            "HOME": str(self.user),
+            "XDG_RUNTIME_DIR": str(self.user / "run"),
+            "TIMELEAP_KEY_FILE": str(self.user / "key"),
             **self.env,
         }
 
@@ -117,14 +123,15 @@ class Server:
         self.launch = launch
         self.home = launch.home
         self.framing = launch.framing
+        self.hello: Message = {}
         self.received: list[Message] = []
         self.raw: list[bytes] = []
         self._arrived = threading.Condition()
-        self._broken: BaseException | None = None
+        self._broken: list[BaseException] = []
         self._ended = False
         self._ids = itertools.count(1)
         self._methods: dict[int | str, str] = {}
-        private = launch.home.parent / "user"
+        private = launch.user
         (private / "run").mkdir(parents=True, exist_ok=True, mode=0o700)
         self._stderr = (private / f"stderr-{time.monotonic_ns()}").open("w+b")
         self.process: subprocess.Popen[bytes] = subprocess.Popen(
@@ -183,9 +190,9 @@ class Server:
 
     def initialize(self, **params: Any) -> Message:
         """The opening handshake; returns the result."""
-        result = self.call("initialize", **params)
+        self.hello = dict(self.call("initialize", **params))
         self.notify("initialized")
-        return dict(result)
+        return self.hello
 
     # receiving
 
@@ -195,11 +202,11 @@ class Server:
         position = since
         with self._arrived:
             while True:
+                self._complain()
                 for message in self.received[position:]:
                     position += 1
                     if wanted(message):
                         return message
-                self._complain()
                 remaining = deadline - time.monotonic()
                 if self._ended or remaining <= 0:
                     state = "ended its output" if self._ended else f"said nothing of the kind for {timeout:.0f} s"
@@ -292,8 +299,10 @@ class Server:
     # the reader
 
     def _complain(self) -> None:
-        if self._broken is not None:
-            raise AssertionError(f"the server broke the protocol: {self._broken!r}") from self._broken
+        """Fail once for each rule that was broken, in the test that is running then."""
+        if self._broken:
+            broken = self._broken.pop(0)
+            raise AssertionError(f"the server broke the protocol: {broken!r}") from broken
 
     def _read(self) -> None:
         assert self.process.stdout is not None
@@ -304,7 +313,7 @@ class Server:
                     self._take(body)
             assert not decoder.rest or self.process.wait(PATIENCE) == -signal.SIGKILL, bytes(decoder.rest[:200])
         except BaseException as error:
-            self._broken = error
+            self._broken.append(error)
         finally:
             with self._arrived:
                 self._ended = True
@@ -312,9 +321,12 @@ class Server:
 
     def _take(self, body: bytes) -> None:
         message = loads(body)
+        try:
+            schema.check_envelope(message)
+            schema.check_content(message, self._methods.get(message.get("id")) if "method" not in message else None)
+        except AssertionError as error:
+            self._broken.append(error)
         with self._arrived:
             self.received.append(message)
             self.raw.append(body)
             self._arrived.notify_all()
-        schema.check_envelope(message)
-        schema.check_content(message, self._methods.get(message.get("id")) if "method" not in message else None)

@@ -69,6 +69,7 @@ def test_the_members_of_each_kind(session: Session) -> None:
     assert heard == [{**common, **rewrite(), "kind": "reverted", "checkpointId": 1, "checkpointUid": uid}]
     result, heard = params("context/restoreTimeline", timelineId=result["timelineId"])
     assert heard == [{**common, **rewrite(), "kind": "timelineRestored"}]
+    session.append(*[user("x" * 400) for _ in range(5)])
     result, heard = params("context/compact", summary="s")
     assert heard == [
         {

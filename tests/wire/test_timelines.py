@@ -149,7 +149,7 @@ def test_files_the_original_set_aside_are_timelines(start: StartServer) -> None:
     again = session.reopen(server)
     (timeline,) = again.timelines()
     assert timeline == at_least(
-        {"timelineId": "context_3", "reason": "unknown", "messageCount": 1, "checkpointCount": 1, "bytes": 67}
+        {"timelineId": "context_3", "reason": "unknown", "messageCount": 1, "checkpointCount": 1, "bytes": 68}
     )
     assert again.texts(timelineId="context_3") == ["old"]
     assert again.call("context/clear")["timelineId"] == "context_4"

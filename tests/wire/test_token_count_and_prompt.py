@@ -52,7 +52,7 @@ def test_no_usage_is_an_empty_trail(session: Session) -> None:
 
 def test_the_system_prompt_is_the_first_record_of_an_empty_log(session: Session) -> None:
     assert session.call("context/setSystemPrompt", systemPrompt="be kind") == {"head": HEAD}
-    assert session.log.read_bytes() == b'{"role":"_system_prompt","content":"be kind"}\n'
+    assert session.log.read_bytes() == b'{"role": "_system_prompt", "content": "be kind"}\n'
     assert session.get_state()["context"]["systemPrompt"] == "be kind"
     assert session.history() == []
 
