@@ -79,8 +79,10 @@ class OpenFile:
 
     __slots__ = ("__weakref__", "_fd", "_flags", "identity", "path")
 
-    def __init__(self, path: Path, *, writable: bool = False, appending: bool = False, create: bool = False) -> None:
-        """Open `path`; a new file is made if `create`.
+    def __init__(
+        self, path: Path, *, writable: bool = False, appending: bool = False, create: bool = False, new: bool = False
+    ) -> None:
+        """Open `path`; if there is none, it is made if `create`; it must not be there if `new`.
 
         Raises:
             OSError: As `os.open`.
@@ -91,7 +93,8 @@ class OpenFile:
             flags |= os.O_APPEND
         self._fd = -1
         self.path = path
-        self._fd = _open_regular(path, flags | (os.O_CREAT if create else 0))
+        make = (os.O_CREAT if create or new else 0) | (os.O_EXCL if new else 0)
+        self._fd = _open_regular(path, flags | make)
         self._flags = flags
         self.identity = _identity(os.fstat(self._fd))
         if not HOLD_OPEN:
@@ -198,14 +201,12 @@ class _Access:
 def open_temporary(directory: Path, name: str) -> OpenFile:
     """A new, empty, private file beside `name`, called `.<name>.<16 random hex digits>.tmp`."""
     path = directory / f".{name}.{secrets.token_hex(8)}.tmp"
-    os.close(_open_regular(path, os.O_RDWR | os.O_CREAT | os.O_EXCL))
-    return OpenFile(path, writable=True)
+    return OpenFile(path, writable=True, new=True)
 
 
 def create_exclusive(path: Path) -> OpenFile:
     """A new, empty, private file. Raises FileExistsError."""
-    os.close(_open_regular(path, os.O_RDWR | os.O_CREAT | os.O_EXCL))
-    return OpenFile(path, writable=True)
+    return OpenFile(path, writable=True, new=True)
 
 
 def make_directory(path: Path) -> None:
