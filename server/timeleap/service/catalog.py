@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from timeleap.service import views
-from timeleap.service.guards import cause, guard
+from timeleap.service.guards import guard
 from timeleap.service.registry import handles
 from timeleap_protocol.limits import DEFAULT_SESSION_PAGE
 
@@ -67,13 +67,15 @@ async def unarchive_session(service: Service, params: SessionUnarchiveParams, ca
 @handles("session/delete")
 async def delete_session(service: Service, params: SessionDeleteParams, call: Call) -> Json:
     """Move the session to the store's trash."""
-    await service.store.delete(params.session_id, cause=cause(call))
+    done = await service.store.delete(params.session_id, guard(params, call, dict))
+    if not done:
+        return {"duplicate": True}
     await service.drop(call, params.session_id)
     return {}
 
 
 @handles("session/undelete")
-async def undelete_session(service: Service, params: SessionUndeleteParams, _: Call) -> Json:
+async def undelete_session(service: Service, params: SessionUndeleteParams, call: Call) -> Json:
     """Bring the newest deleted session of that id back."""
-    await service.store.undelete(params.session_id)
-    return {}
+    done = await service.store.undelete(params.session_id, guard(params, call, dict))
+    return {} if done else {"duplicate": True}

@@ -32,7 +32,8 @@ async def open_session(service: Service, params: SessionOpenParams, call: Call) 
     path = _absolute(params.path)
     wanted = _access(service, params.access, path)
     if held := _already_held(service, call, params.session_id, path):
-        return _opened_again(service, call, held, wanted)
+        duplicate = await service.store.made_by(held.session.session_id, _creation_guard(params, call))
+        return _opened_again(service, call, held, wanted, duplicate)
     opened = await service.store.open(
         params.session_id,
         path=path,
@@ -79,11 +80,11 @@ def _already_held(service: Service, call: Call, session_id: str | None, path: Pa
     return service.held_at(call, path) if path is not None else None
 
 
-def _opened_again(service: Service, call: Call, held: Held, wanted: Access) -> Json:
+def _opened_again(service: Service, call: Call, held: Held, wanted: Access, duplicate: bool) -> Json:
     if held.access != wanted:
         problem = {"loc": ["access"], "msg": f"is open as {held.access}: close it first", "type": "access"}
         raise InvalidInputError(f"access: session {held.session.session_id} {problem['msg']}", errors=[problem])
-    return _answer(service, service.hold(call, held.session, held.access), duplicate=False)
+    return _answer(service, service.hold(call, held.session, held.access), duplicate)
 
 
 def _creation_guard(params: Any, call: Call) -> Guard:

@@ -1,9 +1,4 @@
-"""Making sessions, new ones and forks: built aside, then put in place in one step (G3 for whole sessions).
-
-The request that makes one is known in two places: in the session (`createdBy` in its `timeleap.json`), and, noted
-before, in the home's `requests.jsonl` with the id the session is to get. So a repeat finds the session it made; a note
-whose session does not exist says nothing, and the repeat makes it under that id.
-"""
+"""Making sessions, new ones and forks: written aside, to be put in place in one step (G3 for whole sessions)."""
 
 from __future__ import annotations
 
@@ -13,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from timeleap import clock
-from timeleap.errors import InvalidInputError, SessionExistsError, StorageFailureError
+from timeleap.errors import SessionExistsError, StorageFailureError
 from timeleap.sessions import files
 from timeleap.sessions.home import Home
 from timeleap.sessions.info import LOG_NAME
 from timeleap.sessions.meta import FILE_NAME as META_NAME
-from timeleap.sessions.meta import VERSION, Meta, subagent_members
-from timeleap.sessions.names import is_session_id, new_session_id
+from timeleap.sessions.meta import VERSION, subagent_members
+from timeleap.sessions.names import new_session_id
 from timeleap.sessions.outcomes import AutoCheckpoint, Guard, Parent, Subagent
-from timeleap.sessions.requests import Known, RequestFile, decode, encode, short
+from timeleap.sessions.requests import short
 from timeleap.sessions.statefile import FILE_NAME as STATE_NAME
 from timeleap.sessions.statefile import VERSION as STATE_VERSION
 from timeleap.sessions.statefile import approval_members
@@ -32,57 +27,6 @@ from timeleap.storage.reader import StoredLog
 from timeleap.storage.record import system_prompt_record
 
 Json = dict[str, Any]
-
-
-class Births:
-    """Who made which session: the request ids of creations, for a whole home."""
-
-    def __init__(self, home: Home) -> None:
-        self._home = home
-        self._file = RequestFile(home.path)
-
-    def find(self, guard: Guard) -> tuple[str | None, bool]:
-        """The id a request gave, or is to give, to its session; and whether that session exists.
-
-        Raises:
-            InvalidInputError: The request id was used for another session.
-        """
-        if guard.request_id is None:
-            return None, False
-        for name, known in reversed(list(self._file.read())):
-            session_id = (known.result or {}).get("sessionId")
-            if name == guard.request_id and isinstance(session_id, str) and is_session_id(session_id):
-                exists = self.made_by(self._home.sessions / session_id, guard)
-                return (session_id, exists) if exists or known.fingerprint == guard.fingerprint else (None, False)
-        return None, False
-
-    def made_by(self, path: Path, guard: Guard) -> bool:
-        """Whether the session in `path` was made by this request.
-
-        Raises:
-            InvalidInputError: By this request id, but another request.
-        """
-        if guard.request_id is None:
-            return False
-        for name, known in decode([{"v": {}, **(Meta(path, "readOnly").get("createdBy") or {})}]):
-            if name == guard.request_id:
-                if known.fingerprint != guard.fingerprint:
-                    text = f"requestId {name!r} was used to make another session; choose a new one for each request"
-                    problem = {"loc": ["requestId"], "msg": "used for another request", "type": "request_id"}
-                    raise InvalidInputError(text, errors=[problem])
-                return True
-        return False
-
-    def announce(self, guard: Guard, session_id: str) -> None:
-        """Note, durably, which id the request's session is about to get."""
-        if guard.request_id is None:
-            return
-        line = encode(guard.request_id, Known(guard.fingerprint, short(guard.method), {"sessionId": session_id}))
-        try:
-            with files.locked(self._home.path / ".requests.lock"):
-                self._file.append([line])
-        except OSError as error:
-            raise StorageFailureError.of(error, "note a request", self._home.path) from error
 
 
 def free_id(home: Home, wanted: str | None) -> str:

@@ -20,7 +20,7 @@ from timeleap.errors import CorruptedError, SessionExistsError, SessionNotFoundE
 from timeleap.failpoints import failpoint
 from timeleap.sessions.info import LOG_NAME
 from timeleap.sessions.meta import FILE_NAME as META_NAME
-from timeleap.sessions.names import check_session_id, is_session_id, parse_trash_name, trash_name
+from timeleap.sessions.names import check_session_id, is_session_id, parse_trash_name
 from timeleap.sessions.premises import move_in
 from timeleap.storage.durable import list_directory, make_directory, replace_file, sync_directory
 from timeleap.storage.timelines import names as timeline_names
@@ -134,25 +134,28 @@ class Home:
         failpoint("store.published")
         return target
 
-    def to_trash(self, session_id: str) -> Path:
-        """Move a session to the trash, durably and in one step; returns where it is now."""
-        target = self.trash / trash_name(session_id)
-        self._move(self.sessions / session_id, target, session_id)
-        return target
+    def to_trash(self, session_id: str, name: str) -> None:
+        """Move a session to the trash, where it is called `name`, durably and in one step."""
+        self._move(self.sessions / session_id, self.trash / name, session_id)
 
-    def from_trash(self, session_id: str) -> Path:
-        """Move the session of that id that was deleted last back to its place.
+    def from_trash(self, session_id: str, name: str) -> None:
+        """Move what is called `name` in the trash back to its place, durably and in one step.
 
         Raises:
-            SessionNotFoundError: There is none in the trash.
             SessionExistsError: Its id is taken by now.
+        """
+        self._move(self.trash / name, self.sessions / session_id, session_id)
+
+    def newest_trashed(self, session_id: str) -> str:
+        """The name in the trash of the session of that id that was deleted last.
+
+        Raises:
+            SessionNotFoundError: There is none.
         """
         check_session_id(session_id)
         for found, _, path in self.trashed():
             if found == session_id:
-                target = self.sessions / session_id
-                self._move(path, target, session_id)
-                return target
+                return path.name
         raise SessionNotFoundError(f"there is no session {session_id} in the trash", sessionId=session_id)
 
     def _move(self, source: Path, target: Path, session_id: str) -> None:

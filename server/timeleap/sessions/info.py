@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from timeleap import clock
+from timeleap.errors import StorageFailureError
 from timeleap.sessions.meta import Meta
 from timeleap.sessions.outcomes import Owner, SessionInfo
 from timeleap.sessions.statefile import StateFile
@@ -101,8 +102,11 @@ def owner_of(log: Path) -> Owner | None:
     """The process that holds a session's lock, if any does."""
     lock = SessionLock(log)
     record = lock.owner()
-    if record is None or not lock.taken():
-        return None
+    try:
+        if record is None or not lock.taken():
+            return None
+    except StorageFailureError:
+        return None  # a store that nobody can write to has no owners
     pid, host, since = (record.get(name) for name in ("pid", "host", "since"))
     return Owner(pid if isinstance(pid, int) else 0, str(host), str(since))
 

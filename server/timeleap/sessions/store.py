@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from timeleap.errors import (
+    HeadConflictError,
     InvalidInputError,
     SessionNotFoundError,
     StorageFailureError,
     TimeleapError,
 )
+from timeleap.failpoints import failpoint
 from timeleap.sessions import creation, events, files, listing
 from timeleap.sessions.checkpoints import find_line, read_checkpoint
-from timeleap.sessions.creation import Births, Copy, Traits
+from timeleap.sessions.creation import Copy, Traits
 from timeleap.sessions.home import Home, is_session
 from timeleap.sessions.info import LOG_NAME
-from timeleap.sessions.names import check_session_id, fork_title, is_session_id, new_session_id
+from timeleap.sessions.ledger import Ledger
+from timeleap.sessions.names import check_session_id, fork_title, is_session_id, new_session_id, trash_name
 from timeleap.sessions.openings import Asked, Openings
-from timeleap.sessions.outcomes import AutoCheckpoint, Cause, Guard, Parent, Retention, SessionInfo, SessionPage
+from timeleap.sessions.outcomes import AutoCheckpoint, Guard, Parent, Retention, SessionInfo, SessionPage
 from timeleap.sessions.recall import Renderers
 from timeleap.sessions.seal import KeyRing
 from timeleap.sessions.session import Session
@@ -72,7 +75,7 @@ class SessionStore:
         key_file: Path | None = None,
     ) -> None:
         self.home = Home(home)
-        self._births = Births(self.home)
+        self._ledger = Ledger(self.home)
         self._openings = Openings(
             self.home, durability, renderers or {}, retention or Retention(), KeyRing(key_file, self.home.path)
         )
@@ -115,7 +118,7 @@ class SessionStore:
             session_id, path = self._name_of(path, session_id)
         else:
             if session_id is None:
-                announced, _ = await asyncio.to_thread(self._births.find, guard)
+                announced, _ = await asyncio.to_thread(self._ledger.making, guard)
                 session_id = announced or new_session_id()
             check_session_id(session_id)
         created = duplicate = False
@@ -127,7 +130,7 @@ class SessionStore:
                 await asyncio.to_thread(self._create, session_id, traits, guard)
                 created = True
             elif path is None and guard.request_id is not None:
-                duplicate = await asyncio.to_thread(self._births.made_by, self.locate(session_id), guard)
+                duplicate = await asyncio.to_thread(self._ledger.made_by, self.locate(session_id), guard)
             session = await self._openings.open(session_id, path, access, progress)
         if auto_checkpoint not in (None, session.auto_checkpoint) and session.access == "owner":
             assert auto_checkpoint is not None
@@ -160,7 +163,7 @@ class SessionStore:
 
     def _create(self, session_id: str, traits: Traits, guard: Guard) -> None:
         creation.free_id(self.home, session_id)
-        self._births.announce(guard, session_id)
+        self._ledger.note(guard, {"sessionId": session_id})
         with self.home.building() as directory:
             creation.build(directory, traits, guard)
             self.home.publish(directory, session_id)
@@ -246,7 +249,7 @@ class SessionStore:
             refused = None
         except TimeleapError as error:
             copy, refused = None, error
-        announced, exists = await asyncio.to_thread(self._births.find, guard)
+        announced, exists = await asyncio.to_thread(self._ledger.making, guard)
         if exists and announced is not None:
             return replace(await self.open(announced, create=False), duplicate=True)
         if copy is None:
@@ -291,7 +294,7 @@ class SessionStore:
 
     def _build_fork(self, copy: Copy, wanted: str | None, guard: Guard) -> str:
         new_id = creation.free_id(self.home, wanted)
-        self._births.announce(guard, new_id)
+        self._ledger.note(guard, {"sessionId": new_id})
         with self.home.building() as directory:
             creation.build_fork(directory, copy, guard)
             self.home.publish(directory, new_id)
@@ -307,13 +310,20 @@ class SessionStore:
         async with self._borrowed(session_id) as session:
             return await session.unarchive(guard)
 
-    async def delete(self, session_id: str, cause: Cause = NOBODY.cause) -> None:
+    async def delete(self, session_id: str, guard: Guard = NOBODY) -> bool:
         """Move a session to the trash. One that is open here is closed first, and its listeners are told.
 
+        Returns:
+            False where the request is a repeat: nothing was done.
+
         Raises:
-            SessionNotFoundError, SessionLockedError, StorageFailureError: It is where it was.
+            HeadConflictError, SessionNotFoundError, SessionLockedError, StorageFailureError: It is where it was.
         """
+        if guard.expected_head is not None and not await asyncio.to_thread(self._ledger.moved, guard):
+            await self._expect(session_id, guard.expected_head)
         async with self._openings.turn(session_id):
+            if await asyncio.to_thread(self._ledger.moved, guard):
+                return False
             path = self.locate(session_id)
             if not self.contains(path):
                 raise InvalidInputError(
@@ -322,27 +332,55 @@ class SessionStore:
             session = self._openings.get(session_id)
             if session is not None:
                 await self._openings.shut(session_id)
-            await self._move_to_trash(session_id, path)
+            lock = SessionLock(path / LOG_NAME)
+            await lock.acquire("hold", wait=0)
+            try:
+                await asyncio.to_thread(self._move, session_id, trash_name(session_id), guard, self.home.to_trash)
+            finally:
+                lock.release()
         if session is not None:
-            session.emit(events.Deleted(head=session.head, cause=cause))
+            session.emit(events.Deleted(head=session.head, cause=guard.cause))
+        return True
 
-    async def undelete(self, session_id: str) -> None:
+    async def undelete(self, session_id: str, guard: Guard = NOBODY) -> bool:
         """Bring the session of that id back that was deleted last.
+
+        Returns:
+            False where the request is a repeat: nothing was done.
 
         Raises:
             SessionNotFoundError: There is none in the trash.
             SessionExistsError: The id is taken by now.
         """
         async with self._openings.turn(session_id):
-            await asyncio.to_thread(self.home.from_trash, session_id)
+            if await asyncio.to_thread(self._ledger.moved, guard):
+                return False
+            name = await asyncio.to_thread(self.home.newest_trashed, session_id)
+            await asyncio.to_thread(self._move, session_id, name, guard, self.home.from_trash)
+        return True
 
-    async def _move_to_trash(self, session_id: str, path: Path) -> None:
-        lock = SessionLock(path / LOG_NAME)
-        await lock.acquire("hold", wait=0)
+    async def _expect(self, session_id: str, head: str) -> None:
+        session = (await self.open(session_id, create=False, access="read")).session
         try:
-            await asyncio.to_thread(self.home.to_trash, session_id)
+            now = await session.at_turn(lambda: session.head)
         finally:
-            lock.release()
+            await session.aclose()
+        if now != head:
+            raise HeadConflictError(f"the log has changed: its head is {now}, not {head[:80]}", head=now)
+
+    def _move(self, session_id: str, name: str, guard: Guard, move: Callable[[str, str], None]) -> None:
+        self._ledger.note(guard, {"trash": name})
+        move(session_id, name)
+        failpoint("store.moved")
+        self._ledger.note(guard, {"trash": name, "done": True})
+
+    async def made_by(self, session_id: str, guard: Guard) -> bool:
+        """Whether a session was made by this request (for one that is open already).
+
+        Raises:
+            InvalidInputError: By this request id, but another request.
+        """
+        return await asyncio.to_thread(self._ledger.made_by, self.locate(session_id), guard)
 
     @contextlib.asynccontextmanager
     async def _borrowed(self, session_id: str) -> AsyncIterator[Session]:

@@ -9,15 +9,16 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.unit.sessions.worlds import ANSWER, USER, World, heard, kinds, records, texts
+from tests.unit.sessions.worlds import ANSWER, USER, World, asked, heard, kinds, records, run_child, texts
 
 from timeleap.errors import (
     CheckpointNotFoundError,
+    HeadConflictError,
     InvalidInputError,
     SessionExistsError,
     SessionNotFoundError,
 )
-from timeleap.sessions.outcomes import Cause, SessionInfo
+from timeleap.sessions.outcomes import Cause, Guard, SessionInfo
 from timeleap.sessions.session import Session
 from timeleap.sessions.store import Opened
 from timeleap.storage.durable import list_directory
@@ -271,7 +272,7 @@ async def test_deleting_closes_an_open_session_and_tells_its_listeners(world: Wo
     told = heard(session)
     pending = asyncio.create_task(session.append([USER]))
     await asyncio.sleep(0)
-    await world.store.delete("s1", cause=Cause("r", "ed"))
+    await world.store.delete("s1", Guard(cause=Cause("r", "ed")))
     assert (await pending)["message_count"] == 1
     assert kinds(told) == ["messagesAppended", "deleted"]
     assert told[-1].cause.client == "ed"
@@ -331,3 +332,59 @@ async def test_a_session_outside_the_store_is_not_deleted(world: World, tmp_path
     with pytest.raises(InvalidInputError):
         await world.store.delete(session.session_id)
     assert texts(session) == ["Where is the file?"]
+
+
+async def test_deleting_only_what_is_as_expected(world: World) -> None:
+    session = await world.session()
+    old = session.head
+    await session.append([USER])
+    with pytest.raises(HeadConflictError) as caught:
+        await world.store.delete("s1", Guard(expected_head=old))
+    assert caught.value.data["head"] == session.head
+    assert await world.store.delete("s1", Guard(expected_head=session.head))
+
+
+async def test_a_repeated_move_is_done_once(world: World) -> None:
+    delete, undelete = asked("d", "session/delete"), asked("u", "session/undelete")
+    await world.session()
+    assert await world.store.delete("s1", delete)
+    assert not await world.store.delete("s1", delete)
+    assert await world.store.undelete("s1", undelete)
+    await world.restart()
+    assert not await world.store.undelete("s1", undelete)
+    assert not await world.store.delete("s1", delete)
+    assert world.path().exists()
+    with pytest.raises(InvalidInputError, match="requestId"):
+        await world.store.delete("s1", asked("d", "session/delete", "other"))
+    assert await world.store.delete("s1", asked("d2", "session/delete"))
+    assert not await world.store.undelete("s1", undelete)
+
+
+MOVER = """
+import asyncio, sys
+from pathlib import Path
+from timeleap.sessions.outcomes import Guard
+from timeleap.sessions.store import SessionStore
+
+async def main(home, how):
+    store = SessionStore(Path(home))
+    await getattr(store, how)("s1", Guard(request_id="r", method="session/" + how, fingerprint="f"))
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("how", ["delete", "undelete"])
+@pytest.mark.parametrize("point", ["store.before_move", "store.moved"])
+async def test_killed_anywhere_a_move_sent_again_is_done_once(world: World, how: str, point: str) -> None:
+    await world.session()
+    await world.close()
+    if how == "undelete":
+        await world.store.delete("s1")
+    assert run_child(MOVER, str(world.home), how, failpoints=f"{point}=kill") == -9
+    await world.restart()
+    assert await getattr(world.store, how)("s1", asked("r", f"session/{how}")) is (point == "store.before_move")
+    assert not await getattr(world.store, how)("s1", asked("r", f"session/{how}"))
+    assert world.path().exists() is (how == "undelete")
+    assert len((await world.store.list_trash()).sessions) == (1 if how == "delete" else 0)
