@@ -143,7 +143,8 @@ def _scan(
 ) -> Loaded:
     if size <= SMALL or reference is not None:
         scanned = scan.thoroughly(file, LogState(), size, store, reference=reference, progress=progress)
-        return _settled(path, file, store, scanned, 0, rebuilt=True, parsed=True)
+        covered = _lines_within(store, reference.length) if reference is not None and reference.length <= size else 0
+        return _settled(path, file, store, scanned, covered, rebuilt=True, parsed=True)
     scanned = scan.quickly(file, LogState(), size, store, progress=progress)
     return _settled(path, file, store, scanned, 0, rebuilt=True, parsed=False)
 

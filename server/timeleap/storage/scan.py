@@ -58,6 +58,7 @@ class Reference:
     """The index of the same file as it once was: a line that is where it was, but not what it was, is damaged."""
 
     def __init__(self, store: EntryStore, lines: int) -> None:
+        self.length = self._length(store, lines)  # bytes it speaks of
         self._lines = self._iterate(store, lines)
         self._next: Line | None = next(self._lines, None)
 
@@ -69,6 +70,13 @@ class Reference:
         if known is None or known.offset != offset or known.length != length:
             return False
         return known.crc != crc or known.kind == RecordKind.DAMAGED
+
+    @staticmethod
+    def _length(store: EntryStore, lines: int) -> int:
+        try:
+            return store.state(lines).length
+        except IndexDamagedError:
+            return 0
 
     @staticmethod
     def _iterate(store: EntryStore, lines: int) -> Iterator[Line]:
@@ -155,13 +163,14 @@ def entry_of(record: NewRecord, state: LogState, crc: int, length: int) -> tuple
 def first_difference(file: Readable, store: EntryStore, lines: int, progress: Progress | None = None) -> int | None:
     """The first of the first `lines` lines whose bytes are not those of its entry, or None."""
     total = store.state(lines).length
-    line = 0
+    line = end = 0
     for start in range(0, lines, _STEP):
         entries = list(iterate_lines(store.raw(start, min(start + _STEP, lines))))
         for chunk in _chunks(entries):
-            if not _same(file, chunk):
-                return line + next(i for i, one in enumerate(chunk) if not _same(file, [one]))
+            if not _same(file, chunk, end):
+                return line + next((i for i, one in enumerate(chunk) if not _same(file, [one], one.offset)), 0)
             line += len(chunk)
+            end = chunk[-1].offset + chunk[-1].length
         if progress is not None:
             progress(entries[-1].offset + entries[-1].length, total)
     return None
@@ -169,7 +178,12 @@ def first_difference(file: Readable, store: EntryStore, lines: int, progress: Pr
 
 def same_lines(file: Readable, store: EntryStore, start: int, stop: int) -> bool:
     """Whether the bytes of the lines `[start, stop)` are those of their entries."""
-    return all(_same(file, chunk) for chunk in _chunks(list(iterate_lines(store.raw(start, stop)))))
+    end = store.state(start).length
+    for chunk in _chunks(list(iterate_lines(store.raw(start, stop)))):
+        if not _same(file, chunk, end):
+            return False
+        end = chunk[-1].offset + chunk[-1].length
+    return True
 
 
 def _chunks(entries: list[Line]) -> Iterator[list[Line]]:
@@ -183,8 +197,13 @@ def _chunks(entries: list[Line]) -> Iterator[list[Line]]:
         yield entries[begin:]
 
 
-def _same(file: Readable, entries: list[Line]) -> bool:
+def _same(file: Readable, entries: list[Line], end: int) -> bool:
+    """Whether the entries follow each other from the byte `end` on, and the log's bytes are theirs."""
     base = entries[0].offset
+    for entry in entries:
+        if entry.offset != end:
+            return False
+        end += entry.length
     data = memoryview(file.pread(base, entries[-1].offset + entries[-1].length - base))
     for offset, length, crc, *_ in entries:
         line = data[offset - base : offset - base + length]
