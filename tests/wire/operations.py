@@ -110,7 +110,7 @@ OPERATIONS = (
         kinds=("dmailChanged",),
         changes_log=False,
     ),
-    Operation("deliver D-Mail", "context/deliverDMail", {}, {}, _pending, kinds=("dmailDelivered",)),
+    Operation("deliver D-Mail", "context/deliverDMail", {}, {}, _pending, kinds=("dmailDelivered", "dmailChanged")),
     Operation("cancel D-Mail", "context/cancelDMail", {}, {}, _pending, kinds=("dmailChanged",), changes_log=False),
     Operation(
         "set yolo", "session/setYolo", {"yolo": True}, {"yolo": False}, kinds=("approvalChanged",), changes_log=False

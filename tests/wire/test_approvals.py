@@ -144,13 +144,18 @@ def test_another_user_s_key_switches_nothing_on(start: StartServer, tmp_path: Pa
     assert other.call("session/open", sessionId="s")["approval"] == at_least(OFF)
 
 
-def test_editing_while_the_server_runs_switches_nothing_on(session: Session) -> None:
+def test_editing_while_the_server_runs_switches_nothing_on(start: StartServer) -> None:
+    server = start()
+    session = Session.open(server, "s")
     session.call("session/setAutoApprove", action="a", enabled=True)
     edit_state(session, lambda state: state["approval"].update(yolo=True))
     assert session.call("session/isApproved", action="b")["approved"] is False
     session.call("session/setTitle", title="t")
     assert session.get_state()["approval"]["yolo"] is False
-    assert json.loads((session.path / "state.json").read_text())["approval"]["yolo"] is False
+    session.call("session/close")
+    assert session.reopen(server).state["approval"]["yolo"] is False
+    server.kill()
+    assert Session.open(start(), "s").state["approval"]["yolo"] is False
 
 
 def test_the_key_is_private_and_not_in_the_store(start: StartServer, home: Path, tmp_path: Path) -> None:

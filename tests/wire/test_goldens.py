@@ -95,6 +95,13 @@ def _damage_timeline(server: Server, session: Session) -> None:
     (session.path / "context_1.jsonl").write_bytes(data)
 
 
+def _damage_middle(server: Server, session: Session) -> None:
+    session.call("session/close")
+    lines = session.log.read_bytes().splitlines(keepends=True)
+    session.log.write_bytes(b"".join([*lines[:3], b"{broken\n", *lines[3:]]))
+    session.reopen(server)
+
+
 def _two_in_trash(server: Server, session: Session) -> None:
     for name in ("a", "b"):
         Session.open(server, name).call("session/delete")
@@ -150,13 +157,14 @@ BEFORE: dict[str, Change] = {
         server.call("session/open", sessionId=ID, create=True, attach=True, requestId="r-1"),
     ),
     "session.removeSubagent/plain": _call("session/putSubagent", name="reviewer", systemPrompt="x"),
+    "session.repair/one-damaged-line": _damage_middle,
     "session.setYolo/read-only": _reader,
     "session.unarchive/plain": _call("session/archive"),
     "session.undelete/plain": _trash,
     "session.undelete/id-taken": lambda server, session: (session.call("session/delete"), Session.open(server, ID)),
 }
 OPTIONS: dict[str, Message] = {
-    "context.appendMessage/over-the-trigger": {"maxContextSize": 2100, "reservedContextSize": 0},
+    "context.appendMessage/over-the-trigger": {"maxContextSize": 2140, "reservedContextSize": 0},
 }
 
 

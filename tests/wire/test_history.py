@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import psutil
 import pytest
+from tests.support.fixtures import StartServer
 from tests.support.matching import at_least
 from tests.support.server import Server
 from tests.support.session import Session, user
@@ -194,3 +196,19 @@ def test_meta_never_stands_inside_the_message(session: Session) -> None:
     assert [entry["message"] for entry in entries] == [user("a"), user("b"), user("c")]
     assert all(set(entry) <= {"index", "message", "meta"} for entry in entries)
     assert "meta" not in entries[2]
+
+
+@pytest.mark.slow
+def test_a_page_of_large_messages_is_not_read_whole_to_be_cut(start: StartServer) -> None:
+    server = start(options={"durability": "os"})
+    session = Session.open(server, "s")
+    for _ in range(50):
+        session.append(user("x" * 4_000_000))
+    before = psutil.Process(server.process.pid).memory_info().rss
+    page = session.call("context/getHistory", limit=1000)
+    assert [entry["index"] for entry in page["messages"]] == [0]
+    page = session.call("context/getHistory", limit=1000, order="desc", maxBytes=9_000_000)
+    assert [entry["index"] for entry in page["messages"]] == [49, 48]
+    records = session.call("context/getRecords", limit=1000)
+    assert [entry["line"] for entry in records["records"]] == [0] and records["next"] == 1
+    assert psutil.Process(server.process.pid).memory_info().rss - before < 60 << 20

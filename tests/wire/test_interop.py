@@ -146,7 +146,7 @@ def test_the_original_reverts_our_log_and_we_open_what_is_left(server: Server, o
     again = session.reopen(server)
     assert theirs(original, session.log) == ours(again)
     assert [c["uid"] for c in again.get_state()["context"]["checkpoints"]] == uids[:1]
-    assert again.state["context"]["timelines"] == 3
+    assert again.state["context"]["timelines"] == 2
 
 
 def test_what_the_original_wrote_opens_here_by_path(start: StartServer, original: Original, tmp_path: Path) -> None:
