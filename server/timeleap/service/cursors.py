@@ -37,8 +37,13 @@ def decode_as(cursor: str, listing: str, position: type[T]) -> T:
             return msgspec.convert(members, position)
     except (binascii.Error, ValueError, msgspec.DecodeError, msgspec.ValidationError):
         pass
+    raise unknown()
+
+
+def unknown() -> InvalidInputError:
+    """The error for what is no cursor of the listing."""
     problem = {"loc": ["cursor"], "msg": "unknown cursor: use the nextCursor of this listing", "type": "cursor"}
-    raise InvalidInputError(f"cursor: {problem['msg']}", errors=[problem])
+    return InvalidInputError(f"cursor: {problem['msg']}", errors=[problem])
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,8 +32,13 @@ async def open_session(service: Service, params: SessionOpenParams, call: Call) 
     path = _absolute(params.path)
     wanted = _access(service, params.access, path)
     if held := _already_held(service, call, params.session_id, path):
+        setting = params.auto_checkpoint
+        if setting is not None and setting != held.session.auto_checkpoint and held.access == wanted == "owner":
+            await held.session.set_auto_checkpoint(setting)
         duplicate = await service.store.made_by(held.session.session_id, _creation_guard(params, call))
-        return _opened_again(service, call, held, wanted, duplicate)
+        opened_again = _opened_again(service, call, held, wanted)
+        await opened_again.session.keep_auto_checkpoint(params.auto_checkpoint)
+        return _answer(service, opened_again, duplicate)
     opened = await service.store.open(
         params.session_id,
         path=path,
@@ -80,11 +85,11 @@ def _already_held(service: Service, call: Call, session_id: str | None, path: Pa
     return service.held_at(call, path) if path is not None else None
 
 
-def _opened_again(service: Service, call: Call, held: Held, wanted: Access, duplicate: bool) -> Json:
+def _opened_again(service: Service, call: Call, held: Held, wanted: Access) -> Held:
     if held.access != wanted:
         problem = {"loc": ["access"], "msg": f"is open as {held.access}: close it first", "type": "access"}
         raise InvalidInputError(f"access: session {held.session.session_id} {problem['msg']}", errors=[problem])
-    return _answer(service, service.hold(call, held.session, held.access), duplicate)
+    return service.hold(call, held.session, held.access)
 
 
 def _creation_guard(params: Any, call: Call) -> Guard:

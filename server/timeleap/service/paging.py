@@ -6,6 +6,7 @@ becomes a Python object (unless it carries our reserved key).
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -24,9 +25,11 @@ class Span:
     """Messages `[start, stop)` that are still to be shown, from which end, and of which log.
 
     Attributes:
+        session_id: Whose they are; a cursor means nothing in another session.
         era: The part of the head that changes with a rewrite (see `era_of`).
     """
 
+    session_id: str
     start: int
     stop: int
     newest_first: bool
@@ -54,37 +57,78 @@ def check_era(era: str, head: str) -> None:
         raise HeadConflictError("the log was rewritten since this cursor was given: start the listing again", head=head)
 
 
-def span_of_cursor(cursor: str, head: str) -> Span:
+def span_of_cursor(cursor: str, session_id: str, head: str) -> Span:
     """The span a cursor stands for.
 
     Raises:
-        InvalidInputError: Unknown cursor.
+        InvalidInputError: No cursor of this session's history.
         HeadConflictError: The log was rewritten since.
     """
     span = cursors.decode_as(cursor, LISTING, Span)
+    if span.session_id != session_id:
+        raise cursors.unknown()
     if span.timeline_id is None:
         check_era(span.era, head)
     return span
 
 
 def page(reader: LogReader, span: Span, limit: int, max_bytes: int) -> tuple[list[dict[str, Any]], Span]:
-    """The next messages of `span`, at least one and at most `limit` and about `max_bytes`; and what is left of it."""
+    """The next messages of `span`, at least one and at most `limit` and about `max_bytes`; and what is left of it.
+
+    Raises:
+        InvalidInputError: The log has no such messages: the cursor is not one we gave.
+    """
     if span.start >= span.stop:
         return [], span
+    if not 0 <= span.start < span.stop <= reader.state.messages:
+        raise cursors.unknown()
     wanted = min(limit, span.stop - span.start)
     if span.newest_first:
-        rows = _within(_messages(reader, span.stop - wanted, span.stop)[::-1], max_bytes)
+        rows = _within(_last_messages(reader, span.stop - wanted, span.stop, max_bytes)[::-1], max_bytes)
         left = replace(span, stop=span.stop - len(rows))
     else:
-        rows = _within(_messages(reader, span.start, span.start + wanted), max_bytes)
+        rows = _within(_first_messages(reader, span.start, span.start + wanted, max_bytes), max_bytes)
         left = replace(span, start=span.start + len(rows))
     return [message_of(row) for row in rows], left
 
 
-def _messages(reader: LogReader, first: int, last: int) -> list[Row]:
+def fitting(reader: LogReader, start: int, stop: int, max_bytes: int) -> int:
+    """Where to stop reading the lines `[start, stop)` to read at most `max_bytes`, or one line. Reads only the index:
+    a page of large messages must not be read whole to be cut afterwards."""
+    begin = _offset(reader, start)
+    if _end(reader, stop - 1) - begin <= max_bytes:
+        return stop
+    lines = range(start, stop)
+    return start + max(1, bisect_right(lines, begin + max_bytes, key=lambda line: _end(reader, line)))
+
+
+def _first_messages(reader: LogReader, first: int, last: int, max_bytes: int) -> list[Row]:
     start = reader.line_of_message(first)
     stop = reader.line_of_message(last - 1) + 1
+    return _messages(reader, start, fitting(reader, start, stop, max_bytes))
+
+
+def _last_messages(reader: LogReader, first: int, last: int, max_bytes: int) -> list[Row]:
+    start = reader.line_of_message(first)
+    stop = reader.line_of_message(last - 1) + 1
+    end = _end(reader, stop - 1)
+    if end - _offset(reader, start) > max_bytes:
+        lines = range(start, stop - 1)
+        start += bisect_left(lines, end - max_bytes, key=lambda line: _offset(reader, line))
+    return _messages(reader, start, stop)
+
+
+def _messages(reader: LogReader, start: int, stop: int) -> list[Row]:
     return [row for row in reader.rows(start, stop) if row.kind == RecordKind.MESSAGE]
+
+
+def _offset(reader: LogReader, line: int) -> int:
+    return reader.entries(line, line + 1)[0].offset
+
+
+def _end(reader: LogReader, line: int) -> int:
+    entry = reader.entries(line, line + 1)[0]
+    return entry.offset + entry.length
 
 
 def _within(rows: list[Row], max_bytes: int) -> list[Row]:

@@ -55,7 +55,7 @@ async def get_history(service: Service, params: GetHistoryParams, call: Call) ->
 
 def _span(session: Session, params: GetHistoryParams) -> Span:
     if params.cursor is not None:
-        return paging.span_of_cursor(params.cursor, session.head)
+        return paging.span_of_cursor(params.cursor, session.session_id, session.head)
     reader = reader_of(session, params.timeline_id)
     count = reader.state.messages
     if params.checkpoint_uid is not None:
@@ -64,7 +64,9 @@ def _span(session: Session, params: GetHistoryParams) -> Span:
         start = min(params.from_ or 0, count)
         stop = count if params.to is None else min(params.to, count)
     newest_first = params.order == "desc"
-    return Span(start, max(start, stop), newest_first, params.timeline_id, paging.era_of(session.head))
+    return Span(
+        session.session_id, start, max(start, stop), newest_first, params.timeline_id, paging.era_of(session.head)
+    )
 
 
 def messages_of_checkpoint(reader: LogReader, uid: str) -> tuple[int, int]:
@@ -91,6 +93,8 @@ async def get_records(service: Service, params: GetRecordsParams, call: Call) ->
         lines = reader.state.lines
         start = min(params.from_ or 0, lines)
         stop = min(start + (params.limit or DEFAULT_PAGE), lines)
+        if start < stop:
+            stop = paging.fitting(reader, start, stop, DEFAULT_PAGE_BYTES)
         records = [
             {"line": row.line, "record": msgspec.Raw(row.body)}
             for row in reader.rows(start, stop)
@@ -105,6 +109,7 @@ async def get_records(service: Service, params: GetRecordsParams, call: Call) ->
 class CheckpointsLeft:
     """Where a listing of checkpoints goes on: `done` of the `total` there were at its start."""
 
+    session_id: str
     done: int
     total: int
     newest_first: bool
@@ -137,8 +142,10 @@ def _checkpoints_left(session: Session, params: ListCheckpointsParams) -> Checkp
     era = paging.era_of(session.head)
     if params.cursor is None:
         total = reader_of(session, params.timeline_id).state.checkpoints
-        return CheckpointsLeft(0, total, params.order != "asc", params.timeline_id, era)
+        return CheckpointsLeft(session.session_id, 0, total, params.order != "asc", params.timeline_id, era)
     left = cursors.decode_as(params.cursor, CHECKPOINTS, CheckpointsLeft)
+    if left.session_id != session.session_id:
+        raise cursors.unknown()
     if left.timeline_id is None:
         paging.check_era(left.era, session.head)
     return left
@@ -151,10 +158,11 @@ async def list_usage(service: Service, params: ListUsageParams, call: Call) -> J
 
     def page() -> Json:
         engine = session.engine
-        start = cursors.offset(params.cursor, "context/listUsage")
+        listing = f"context/listUsage {session.session_id}"
+        start = cursors.offset(params.cursor, listing)
         stop = min(start + (params.limit or DEFAULT_PAGE), engine.state.usages)
         usage = [_usage(engine, engine.line_of_usage(ordinal)) for ordinal in range(start, stop)]
-        cursor = cursors.after(stop, engine.state.usages, "context/listUsage")
+        cursor = cursors.after(stop, engine.state.usages, listing)
         return {"usage": usage, **views.set_members(nextCursor=cursor)}
 
     return await session.at_turn(page)
@@ -172,9 +180,10 @@ async def list_timelines(service: Service, params: ListTimelinesParams, call: Ca
 
     def page() -> Json:
         every = session.engine.timelines()
-        start = cursors.offset(params.cursor, "context/listTimelines")
+        listing = f"context/listTimelines {session.session_id}"
+        start = cursors.offset(params.cursor, listing)
         stop = min(start + (params.limit or DEFAULT_PAGE), len(every))
-        cursor = cursors.after(stop, len(every), "context/listTimelines")
+        cursor = cursors.after(stop, len(every), listing)
         return {"timelines": [views.timeline(one) for one in every[start:stop]], **views.set_members(nextCursor=cursor)}
 
     return await session.at_turn(page)

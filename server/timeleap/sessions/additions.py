@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
-from timeleap.errors import InvalidInputError
+from timeleap.errors import InvalidInputError, TooLargeError
 from timeleap.sessions import events
 from timeleap.sessions.checkpoints import new_checkpoint, preview_of
 from timeleap.sessions.names import first_words
@@ -20,11 +20,15 @@ from timeleap.sessions.outcomes import (
 )
 from timeleap.sessions.summary import state_after
 from timeleap.storage.engine import Appended, LogState, NewRecord, Role
-from timeleap.storage.record import message_record, system_prompt_record, usage_record
+from timeleap.storage.record import message_record, strip_tl, system_prompt_record, usage_record
 
 Outcome = AppendOutcome | CheckpointOutcome | UsageOutcome | HeadOutcome
 Marks = Mapping[str, str]
 """Members of `_tl` for the request that asks; empty where it carries no id."""
+
+
+MAX_MESSAGE_BYTES: Final = 32 * 1024 * 1024
+"""Of a message as compact JSON, without what we add to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +60,12 @@ def messages(state: LogState, many: Sequence[Mapping[str, Any]], marks: Marks, a
 
     Raises:
         InvalidInputError: One of them is none.
+        TooLargeError: One of them is larger than `MAX_MESSAGE_BYTES`.
     """
     if not many:
         raise InvalidInputError("there is no message to append")
     if not auto_checkpoint:
-        records = [message_record(one, marks if at == 0 else None) for at, one in enumerate(many)]
+        records = [_message(one, marks if at == 0 else None) for at, one in enumerate(many)]
         return Addition(records, _appended, (), _messages_told)
     return _turns(state, many, marks)
 
@@ -113,13 +118,21 @@ def _turns(state: LogState, many: Sequence[Mapping[str, Any]], marks: Marks) -> 
             record, one = new_checkpoint(
                 state, state.next_checkpoint_id, first_words(message), preview_of(message), first_marks or {}
             )
-            added = [record, message_record(message)]
+            added = [record, _message(message, None)]
             made.append(one)
         else:
-            added = [message_record(message, first_marks)]
+            added = [_message(message, first_marks)]
         records += added
         state = state_after(state, added)
     return Addition(records, _appended, made, _messages_told)
+
+
+def _message(message: Mapping[str, Any], marks: Marks | None) -> NewRecord:
+    record = message_record(message, marks)
+    if len(record.body) > MAX_MESSAGE_BYTES and len(strip_tl(record.body)) > MAX_MESSAGE_BYTES:
+        found = f"a message may have {MAX_MESSAGE_BYTES} bytes as compact JSON, not {len(strip_tl(record.body))}"
+        raise TooLargeError(found, limit="maxMessageBytes", maximum=MAX_MESSAGE_BYTES)
+    return record
 
 
 def _appended(done: Appended) -> AppendOutcome:
