@@ -74,6 +74,7 @@ class JsonlEngine(LogEngine):
         self._modified = False
         self._refusal: UnwritableError | None = None
         self._owned = False  # the log was opened for appending, under the lock
+        self._believable = True  # the index file is of this log as it is
         self._parsed = True
         self._checked = False
         self._closed = False
@@ -157,9 +158,9 @@ class JsonlEngine(LogEngine):
         self.lock_mode = "per-write"
         self._modified = False
 
-    async def _own(self, progress: Progress | None = None) -> None:
+    async def _own(self, progress: Progress | None = None, *, believe: bool = True) -> None:
         """Open the log for appending; we have the lock."""
-        found = await self._hop(opening.recovered, self.path, self.lock_mode == "hold", progress)
+        found = await self._hop(opening.recovered, self.path, self.lock_mode == "hold", progress, believe)
         earlier = self._recovery
         self._show(found)
         self._owned = True
@@ -174,6 +175,7 @@ class JsonlEngine(LogEngine):
         log = found.loaded.log
         self._log = log
         self._seen = log.state.length + found.loaded.cut
+        self._believable = not found.loaded.accepted
         self._parsed = found.loaded.parsed
         self._checked = found.loaded.parsed and log.state.length <= load.SMALL
         self._generation = max(found.highest, self._notes.rotation)
@@ -433,7 +435,7 @@ class JsonlEngine(LogEngine):
             # The usual case, that nobody else wrote, is seen without the trip to the log's thread.
             changed = not (self._owned and appending.untouched(self._log)) and await self.refresh()
             if changed or not self._owned:
-                await self._own()
+                await self._own(believe=self._believable)
         except BaseException:
             self._lock.release()
             raise

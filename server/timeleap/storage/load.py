@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -36,6 +36,7 @@ class Loaded:
         torn: Of them, those that are no whole record.
         rebuilt: There was no usable index.
         parsed: Every line was parsed at least once.
+        accepted: It was taken as it is, whatever the index file says.
     """
 
     log: StoredLog
@@ -43,6 +44,7 @@ class Loaded:
     torn: int = 0
     rebuilt: bool = False
     parsed: bool = True
+    accepted: bool = False
 
 
 def load(path: Path, *, writable: bool, progress: Progress | None = None, believe: bool = True) -> Loaded:
@@ -71,7 +73,8 @@ def load(path: Path, *, writable: bool, progress: Progress | None = None, believ
         known = found[0] if durable.HOLD_OPEN else found[0].in_memory()
         reference = scan.Reference(known, known.count)
     store = fresh_store(path) if writable else EntryStore()
-    return _published(_scan(path, file, size, store, reference=reference, progress=progress), writable)
+    scanned = _scan(path, file, size, store, reference=reference, progress=progress)
+    return _published(replace(scanned, accepted=not believe), writable)
 
 
 def fresh_store(path: Path) -> EntryStore:

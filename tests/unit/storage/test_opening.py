@@ -527,3 +527,14 @@ async def test_texts_are_records_and_records_texts(log: Path) -> None:
     await keep(engine, 9)
     assert log.read_bytes().startswith(b'{"role": "user",\t"content": "a\tb"}\r\n{"role":"user","content":"c","x":NaN}')
     await engine.aclose()
+
+
+async def test_damage_is_not_accepted_by_a_writer_that_takes_the_lock_for_each_write(log: Path) -> None:
+    await written(log, "aaaa", "bbbb", "cccc")
+    with log.open("r+b") as file:
+        file.write(log.read_bytes().replace(b"bbbb", b"bbxb"))
+    engine = await JsonlEngine.open(log, lock="per-write")
+    await say(engine, "dddd")
+    assert texts(engine) == ["aaaa", "cccc", "dddd"]
+    assert [one.kind for one in engine.recovery.warnings] == ["checksumMismatch"]
+    await engine.aclose()

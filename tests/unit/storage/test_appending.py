@@ -1,0 +1,477 @@
+"""Appending: groups, failures, and programs that take no lock."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import threading
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+from tests.crash.storage.faults import faults
+from tests.unit.storage.logs import always, hidden, keep, mark, said, say, texts
+
+from timeleap import failpoints
+from timeleap.errors import CorruptedError, ExternallyModifiedError, StorageFailureError
+from timeleap.storage import appending, durable, writer
+from timeleap.storage.appending import UnwritableError
+from timeleap.storage.durable import OpenFile
+from timeleap.storage.engine import LogState, NewRecord
+from timeleap.storage.jsonl import JsonlEngine
+from timeleap.storage.record import checkpoint_record, message_record, usage_record
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return tmp_path / "context.jsonl"
+
+
+@pytest.fixture
+async def engine(log: Path) -> AsyncGenerator[JsonlEngine]:
+    opened = await JsonlEngine.open(log)
+    yield opened
+    await opened.aclose()
+
+
+@pytest.fixture(autouse=True)
+def _disarmed() -> object:
+    yield
+    failpoints.disarm()
+
+
+def line(text: str) -> bytes:
+    return message_record({"role": "user", "content": text}).body + b"\n"
+
+
+def meddle(log: Path, content: bytes) -> None:
+    """What a program that takes no lock does."""
+    with log.open("ab") as file:
+        file.write(content)
+
+
+class Counter:
+    """Counts calls of `durable`'s system calls."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.calls: list[str] = []
+        self.threads: set[int] = set()
+        monkeypatch.setattr(durable, "os", self)
+
+    def __getattr__(self, name: str) -> object:
+        real = getattr(os, name)
+        if name not in ("write", "fdatasync", "fsync"):
+            return real
+
+        def call(*args: object) -> object:
+            self.calls.append(name)
+            self.threads.add(threading.get_ident())
+            return real(*args)
+
+        return call
+
+
+async def test_waiting_appends_share_one_write_and_one_sync(
+    engine: JsonlEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counter = Counter(monkeypatch)
+    await asyncio.gather(*(say(engine, str(i)) for i in range(64)))
+    assert counter.calls == ["write", "fdatasync"]
+    assert counter.threads != {threading.get_ident()}, "not on the event loop"
+
+
+async def test_appends_that_come_while_a_group_is_written_are_the_next_group(
+    engine: JsonlEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counter = Counter(monkeypatch)
+    failpoints.arm("append.after_write@1=sleep:0.1")
+    first = asyncio.create_task(say(engine, "first"))
+    await asyncio.sleep(0.05)
+    later = [asyncio.create_task(say(engine, str(i))) for i in range(10)]
+    await asyncio.gather(first, *later)
+    assert counter.calls == ["write", "fdatasync"] * 2
+    assert texts(engine) == ["first", *map(str, range(10))]
+
+
+async def test_durability_os_syncs_nothing(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = await JsonlEngine.open(log, durability="os")
+    counter = Counter(monkeypatch)
+    await say(engine, "a")
+    assert counter.calls == ["write"]
+    await engine.aclose()
+
+
+async def test_memory_changes_only_after_the_sync(engine: JsonlEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+    real = OpenFile.sync
+
+    def sync(file: OpenFile) -> None:
+        seen.append(engine.state.messages)
+        real(file)
+
+    monkeypatch.setattr(OpenFile, "sync", sync)
+    await say(engine, "a")
+    assert seen == [0]
+    assert engine.state.messages == 1
+
+
+async def test_a_group_too_long_is_written_in_parts(engine: JsonlEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "GROUP_BYTES", 200)
+    monkeypatch.setattr(writer, "GROUP_LIMIT", 7)
+    counter = Counter(monkeypatch)
+    done = await asyncio.gather(*(say(engine, f"{i}" * 10) for i in range(20)))
+    assert counter.calls.count("write") > 3
+    assert [one.before.messages for one in done] == list(range(20))
+    assert len(texts(engine)) == 20
+
+
+async def test_one_that_fails_does_not_take_its_group_along(
+    engine: JsonlEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = OpenFile.append
+
+    def append(file: OpenFile, data: bytes) -> int:
+        if b"too big" in data:
+            real(file, data[: len(data) // 2])
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(file, data)
+
+    monkeypatch.setattr(OpenFile, "append", append)
+    results = await asyncio.gather(
+        say(engine, "a"),
+        engine.append(always(said("b"), said("too big"))),
+        say(engine, "c"),
+        mark(engine),
+        return_exceptions=True,
+    )
+    assert isinstance(results[1], StorageFailureError)
+    assert results[1].data == {"path": str(engine.path), "errno": "ENOSPC"}
+    assert results[1].retryable
+    assert not isinstance(results[2], BaseException)
+    assert results[2].before.messages == 1, "planned anew on what is there"
+    assert texts(engine) == ["a", "c"]
+    assert engine.state.length == engine.path.stat().st_size
+    assert engine.verify() == []
+
+
+async def test_a_full_disk_refuses_and_recovers(engine: JsonlEngine) -> None:
+    await say(engine, "a")
+    before, head = engine.path.read_bytes(), engine.head
+    with faults(errno.ENOSPC, 1, onwards=True, calls=("write", "pwrite"), short=True) as faulty:
+        faulty._short = True
+        faulty._code = errno.ENOSPC
+        faulty.begin(2)
+        with pytest.raises(StorageFailureError, match="No space left"):
+            await full(engine, faulty)
+    assert (engine.path.read_bytes(), engine.head) == (before, head)
+    await say(engine, "b")
+    assert texts(engine) == ["a", "b"]
+
+
+async def full(engine: JsonlEngine, faulty: object) -> None:
+    """The first write takes half, the next one nothing."""
+    faulty._short = False  # type: ignore[attr-defined]
+    faulty.begin(1)  # type: ignore[attr-defined]
+    await say(engine, "x" * 100)
+
+
+@pytest.mark.crash
+async def test_a_really_full_disk_takes_half_a_record_and_gives_it_back(log: Path) -> None:
+    import resource
+
+    engine = await JsonlEngine.open(log)
+    await say(engine, "a")
+    before = log.read_bytes()
+    import signal
+
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 10, hard))
+    try:
+        with pytest.raises(StorageFailureError) as caught:
+            await say(engine, "x" * 100)
+        assert caught.value.data["errno"] == "EFBIG"
+        assert log.read_bytes() == before
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, ignored)
+    await say(engine, "b")
+    assert texts(engine) == ["a", "b"]
+    assert engine.verify() == []
+    await engine.aclose()
+
+
+async def test_a_failed_sync_is_not_tried_again_and_the_record_is_taken_back(engine: JsonlEngine) -> None:
+    await say(engine, "a")
+    before, head, descriptor = engine.path.read_bytes(), engine.head, engine.view.file
+    with (
+        faults(errno.EIO, 1, calls=("fdatasync",)) as faulty,
+        pytest.raises(StorageFailureError, match="cannot make the log durable") as caught,
+    ):
+        await say(engine, "lost")
+    assert not isinstance(caught.value, UnwritableError)
+    assert faulty.failed == ["fdatasync"]
+    assert faulty.passed == 2, "the second one is that of the new descriptor, after the cut"
+    assert engine.view.file is not descriptor
+    assert (engine.path.read_bytes(), engine.head) == (before, head)
+    await say(engine, "b")
+    assert texts(engine) == ["a", "b"]
+
+
+@pytest.mark.parametrize("trouble", ["sync", "cut", "open", "bytes", "index", "size"])
+async def test_a_log_whose_end_cannot_be_established_is_only_read(
+    engine: JsonlEngine, monkeypatch: pytest.MonkeyPatch, trouble: str
+) -> None:
+    await say(engine, "a")
+    match trouble:
+        case "sync":
+            patch = faults(errno.EIO, 1, onwards=True, calls=("fdatasync",))
+        case "cut":
+            patch = faults(errno.EIO, 1, onwards=True, calls=("fdatasync", "ftruncate"))
+        case "open":
+            patch = faults(errno.EIO, 1, onwards=True, calls=("fdatasync", "open"))
+        case _:
+            patch = faults(errno.EIO, 1, calls=("fdatasync",))
+    if trouble == "bytes":
+        monkeypatch.setattr(appending.scan, "same_lines", lambda *_: False)
+    elif trouble == "index":
+        os.truncate(engine.path.parent / ".context.jsonl.idx", 10)
+    elif trouble == "size":
+        monkeypatch.setattr(OpenFile, "truncate", lambda *_: None)
+    with patch, pytest.raises(UnwritableError) as caught:
+        await say(engine, "b")
+    assert not caught.value.retryable
+    for change in (say(engine, "c"), keep(engine, 0)):
+        with pytest.raises(UnwritableError):
+            await change
+    assert texts(engine) == ["a"], "reading goes on"
+    monkeypatch.undo()
+    await engine.reload()
+    await say(engine, "d")
+    assert texts(engine)[0::2][0] == "a"
+    assert texts(engine)[-1] == "d"
+    assert engine.verify() == []
+
+
+@pytest.mark.parametrize("trouble", ["error", "size"])
+async def test_half_a_record_that_cannot_be_cut_off_stops_all_writing(
+    engine: JsonlEngine, monkeypatch: pytest.MonkeyPatch, trouble: str
+) -> None:
+    await say(engine, "a")
+    if trouble == "size":
+        monkeypatch.setattr(OpenFile, "truncate", lambda *_: None)
+    with faults(errno.EIO, 1, onwards=True, calls=("write", "ftruncate")) as faulty:
+        faulty._short = trouble == "size"
+        if trouble == "size":
+            real = faulty.write  # type: ignore[attr-defined]
+
+            def half_then_none(fd: int, data: bytes) -> int:
+                if faulty.failed:
+                    faulty._short = False
+                return real(fd, data)
+
+            faulty.write = half_then_none  # type: ignore[attr-defined]
+        with pytest.raises(UnwritableError, match="half a record"):
+            await say(engine, "b")
+    with pytest.raises(UnwritableError):
+        await say(engine, "c")
+    monkeypatch.undo()
+    recovery = await engine.reload()
+    assert len(recovery.quarantined) == (trouble == "size")
+    await say(engine, "d")
+    assert texts(engine) == ["a", "d"]
+
+
+async def test_an_index_that_cannot_be_written_waits_in_memory(engine: JsonlEngine) -> None:
+    with faults(errno.ENOSPC, 1, onwards=True, calls=("pwrite",)):
+        for i in range(5):
+            await say(engine, f"m{i}")
+        assert texts(engine) == [f"m{i}" for i in range(5)]
+    await say(engine, "m5")
+    await engine.aclose()
+    again = await JsonlEngine.open(engine.path)
+    assert not again.recovery.index_rebuilt
+    assert texts(again) == [f"m{i}" for i in range(6)]
+    await again.aclose()
+
+
+# Programs that take no lock
+
+
+async def test_a_foreign_append_turns_the_session_read_only_until_it_is_reloaded(engine: JsonlEngine) -> None:
+    await say(engine, "ours")
+    head = engine.head
+    meddle(engine.path, line("theirs"))
+    assert engine.externally_modified
+    for change in (say(engine, "more"), keep(engine, 0)):
+        with pytest.raises(ExternallyModifiedError):
+            await change
+    assert (texts(engine), engine.head) == (["ours"], head)
+    await engine.run(lambda _: asyncio.sleep(0))
+    recovery = await engine.reload()
+    assert recovery.quarantined == ()
+    assert not engine.externally_modified
+    assert texts(engine) == ["ours", "theirs"]
+    assert engine.head.split(".")[0] != head.split(".")[0]
+    await say(engine, "more")
+    assert texts(engine) == ["ours", "theirs", "more"]
+
+
+@pytest.mark.parametrize("how", ["replaced", "truncated", "removed", "same size"])
+async def test_a_foreign_rewrite_is_noticed_before_the_next_write(engine: JsonlEngine, how: str) -> None:
+    await say(engine, "ours")
+    content = engine.path.read_bytes()
+    match how:
+        case "replaced" | "same size":
+            durable.atomic_write(engine.path, line("else") if how == "same size" else line("a") * 3)
+        case "truncated":
+            os.truncate(engine.path, 5)
+        case _:
+            engine.path.unlink()
+    with pytest.raises(ExternallyModifiedError):
+        await say(engine, "more")
+    assert engine.externally_modified
+    if how == "truncated":
+        with pytest.raises(CorruptedError):
+            texts(engine)
+    else:
+        assert texts(engine) == ["ours"]
+    await engine.reload()
+    expected = {"replaced": ["a"] * 3, "same size": ["else"], "truncated": [], "removed": []}[how]
+    assert texts(engine) == expected
+    await say(engine, "more")
+    assert texts(engine) == [*expected, "more"]
+    assert how != "removed" or content not in engine.path.read_bytes()
+
+
+def slip_in(monkeypatch: pytest.MonkeyPatch, log: Path, before: bytes, after: bytes = b"") -> None:
+    """Let another program write between our look at the log and our write, and after it."""
+    real = OpenFile.append
+
+    def append(file: OpenFile, data: bytes) -> int:
+        monkeypatch.setattr(OpenFile, "append", real)
+        meddle(log, before)
+        end = real(file, data)
+        meddle(log, after)
+        return end
+
+    monkeypatch.setattr(OpenFile, "append", append)
+
+
+@pytest.mark.parametrize("after", [b"", line("later theirs")])
+@pytest.mark.parametrize("durability", ["disk", "os"])
+async def test_a_write_that_slipped_in_before_ours_is_seen_and_ours_is_not_lost(
+    log: Path, monkeypatch: pytest.MonkeyPatch, after: bytes, durability: str
+) -> None:
+    engine = await JsonlEngine.open(log, durability=durability)  # type: ignore[arg-type]
+    await say(engine, "first")
+    slip_in(monkeypatch, log, line("theirs") + b'{"role": "_usage", "token_count": 7}\n', after)
+    done = await asyncio.gather(say(engine, "ours"), say(engine, "ours", "too"))
+    expected = ["first", "theirs", "ours", "ours", "too", *(["later theirs"] if after else [])]
+    assert texts(engine) == expected
+    assert [(one.before.messages, one.after.messages) for one in done] == [(2, 3), (3, 5)]
+    assert done[0].before.token_count == 7
+    assert engine.externally_modified
+    with pytest.raises(ExternallyModifiedError):
+        await say(engine, "more")
+    await engine.reload()
+    await say(engine, "more")
+    assert texts(engine) == [*expected, "more"]
+    assert engine.verify() == []
+    await engine.aclose()
+
+
+@pytest.mark.parametrize("after", [b"", b'and the rest"}\n'])
+async def test_a_write_into_the_middle_of_which_ours_fell_is_refused(
+    engine: JsonlEngine, monkeypatch: pytest.MonkeyPatch, after: bytes
+) -> None:
+    await say(engine, "first")
+    slip_in(monkeypatch, engine.path, b'{"role":"user","content":"half ', after)
+    with pytest.raises(ExternallyModifiedError):
+        await say(engine, "ours")
+    assert texts(engine) == ["first"]
+    content = engine.path.read_bytes()
+    assert (b"ours" in content) == bool(after), "what nothing follows is taken back"
+    assert b'"half ' in content, "what others wrote is not"
+
+
+async def test_a_sync_that_fails_after_another_program_wrote_stops_all_writing(
+    engine: JsonlEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slip_in(monkeypatch, engine.path, line("theirs"))
+    with faults(errno.EIO, 1, calls=("fdatasync",)), pytest.raises(UnwritableError):
+        await say(engine, "ours")
+    with pytest.raises(UnwritableError):
+        await say(engine, "more")
+
+
+async def test_a_log_that_appeared_meanwhile_is_not_overwritten(log: Path) -> None:
+    engine = await JsonlEngine.open(log)
+    log.unlink()
+    await engine.reload()
+    log.unlink()
+    assert engine.externally_modified
+    with pytest.raises(ExternallyModifiedError):
+        await say(engine, "a")
+    await engine.aclose()
+
+
+async def test_a_log_that_cannot_be_made_is_a_failure(log: Path) -> None:
+    (log.parent / "context_1.jsonl").write_bytes(line("a"))
+    engine = await JsonlEngine.open(log)
+    assert not log.exists()
+    with faults(errno.EACCES, 1, onwards=True, calls=("open",)), pytest.raises(StorageFailureError, match="create the"):
+        await say(engine, "a")
+    with faults(errno.EEXIST, 1, calls=("open",)), pytest.raises(StorageFailureError):
+        await say(engine, "a")
+    await say(engine, "a")
+    assert texts(engine) == ["a"]
+    await engine.aclose()
+
+
+# A lock for each write
+
+
+async def test_writers_that_take_the_lock_for_each_write_see_each_other(log: Path) -> None:
+    one = await JsonlEngine.open(log, lock="per-write")
+    two = await JsonlEngine.open(log, lock="per-write")
+
+    def plan(state: LogState) -> list[NewRecord]:
+        return [checkpoint_record(state.next_checkpoint_id)]
+
+    for _ in range(5):
+        await asyncio.gather(one.append(plan), two.append(plan), one.append(plan))
+    await one.append(always(usage_record(1)))
+    assert [entry.value for entry in one.entries(0, 15)] == list(range(15))
+    assert one.state.regular
+    await keep(two, 3)
+    await say(one, "after the revert of the other")
+    assert texts(one) == ["after the revert of the other"]
+    assert one.state.lines == 4
+    assert await two.refresh()
+    assert two.state == one.state
+    assert one.head == two.head
+    await one.aclose()
+    await two.aclose()
+
+
+async def test_a_log_changed_by_any_program_is_caught_up_with_under_the_lock(log: Path) -> None:
+    engine = await JsonlEngine.open(log, lock="per-write")
+    await say(engine, "a")
+    meddle(log, line("b") + b'{"torn')
+    await say(engine, "c")
+    assert texts(engine) == ["a", "b", "c"]
+    assert [one.reason for one in engine.recovery.quarantined] == ["tornTail"]
+    durable.atomic_write(log, line("replaced"))
+    await say(engine, "d")
+    assert texts(engine) == ["replaced", "d"]
+    with log.open("r+b") as file:
+        file.write(line("in place"))
+        file.write(line("more") * 5)
+    await say(engine, "e")
+    assert texts(engine) == ["in place", *["more"] * 5, "e"]
+    assert not engine.externally_modified
+    assert engine.verify() == []
+    await engine.aclose()
+    assert ".context.jsonl.lock" in hidden(log.parent)
