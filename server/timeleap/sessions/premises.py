@@ -20,6 +20,7 @@ def move_in(path: Path) -> None:
         make_directory(path)
         if not path.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
-        list_directory(path)
+        if not list_directory(path) and os.name != "nt":
+            path.chmod(0o700)  # whoever made it for us may have done so under another umask
     except OSError as error:
         raise StorageFailureError.of(error, f"use {path} as home", path) from error

@@ -278,6 +278,12 @@ class Session(Turns):
             guard, lambda: self._step(desk.with_auto_checkpoint(self._desk.facts, setting), HeadOutcome(self.head))
         )
 
+    async def keep_auto_checkpoint(self, setting: AutoCheckpoint | None) -> None:
+        """The setting an opening asks for; None leaves it, and so does a reader."""
+        if setting not in (None, self.auto_checkpoint) and self.access == "owner":
+            assert setting is not None
+            await self.set_auto_checkpoint(setting)
+
     async def set_yolo(self, yolo: bool, guard: Guard = NOBODY) -> Json:
         """Let everything run without asking, or not."""
         return await self._change_approvals(guard, lambda before: approvals.with_yolo(before, yolo))

@@ -132,9 +132,7 @@ class SessionStore:
             elif path is None and guard.request_id is not None:
                 duplicate = await asyncio.to_thread(self._ledger.made_by, self.locate(session_id), guard)
             session = await self._openings.open(session_id, path, access, progress)
-        if auto_checkpoint not in (None, session.auto_checkpoint) and session.access == "owner":
-            assert auto_checkpoint is not None
-            await session.set_auto_checkpoint(auto_checkpoint)
+        await session.keep_auto_checkpoint(auto_checkpoint)
         return Opened(session, created, duplicate)
 
     def contains(self, path: Path) -> bool:
@@ -380,6 +378,8 @@ class SessionStore:
         Raises:
             InvalidInputError: By this request id, but another request.
         """
+        if guard.request_id is None:
+            return False
         return await asyncio.to_thread(self._ledger.made_by, self.locate(session_id), guard)
 
     @contextlib.asynccontextmanager
