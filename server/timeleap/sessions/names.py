@@ -81,4 +81,6 @@ def first_words(message: Mapping[str, Any]) -> str | None:
     if len(words) <= _LABEL_LENGTH:
         return words or None
     start = words[: _LABEL_LENGTH - 1]
-    return (start.rpartition(" ")[0] or start) + "…"
+    if words[_LABEL_LENGTH - 1] != " ":  # cut through a word: leave that out, unless there is no other
+        start = start.rpartition(" ")[0] or start
+    return start + "…"

@@ -1,0 +1,51 @@
+"""A session works on any engine: here on the one that keeps nothing on disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.unit.sessions.worlds import ANSWER, USER, asked, heard, kinds, texts
+
+from timeleap.sessions.approvals import Approvals
+from timeleap.sessions.meta import Meta
+from timeleap.sessions.outcomes import Retention
+from timeleap.sessions.seal import KeyRing
+from timeleap.sessions.session import Session
+from timeleap.sessions.statefile import StateFile
+from timeleap.sessions.turns import Files, Surroundings, Turns
+from timeleap.storage.memory import MemoryEngine
+
+
+async def test_append_checkpoint_revert_restore_and_a_repeat(tmp_path: Path) -> None:
+    (tmp_path / "s").mkdir()
+    meta = Meta(tmp_path / "s", "owner")
+    approvals = Approvals("s", meta, StateFile(tmp_path / "s"), KeyRing(tmp_path / "key"), trusted=True)
+    closed: list[Turns] = []
+
+    async def release(session: Turns) -> None:
+        closed.append(session)
+
+    around = Surroundings({}, Retention(), lambda _: set(), release)
+    session = Session("s", tmp_path / "s", Files(MemoryEngine(), meta, approvals), around)
+    told = heard(session)
+    await session.append([USER, ANSWER], asked("r"))
+    await session.checkpoint("c", False)
+    await session.append([USER])
+    assert session.plan_revert(checkpoint_id=0).removed.messages == 1
+    await session.revert(checkpoint_id=0)
+    assert (await session.append([USER, ANSWER], asked("r")))["duplicate"] is True
+    assert texts(session) == ["Where is the file?", "In the drawer."]
+    await session.restore_timeline("context_1")
+    assert len(texts(session)) == 3
+    await session.set_yolo(True)
+    assert session.is_approved("x") == (True, "yolo")
+    assert kinds(told) == [
+        "messagesAppended",
+        "checkpointCreated",
+        "messagesAppended",
+        "reverted",
+        "timelineRestored",
+        "approvalChanged",
+    ]
+    await session.aclose()
+    assert closed == [session]

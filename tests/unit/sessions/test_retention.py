@@ -1,0 +1,82 @@
+"""Timelines beyond the limits go, oldest first; but not the newest, and none that a fork came from (G12)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.unit.sessions.worlds import USER, World, heard, kinds, small_retention, texts
+
+from timeleap.sessions.outcomes import Retention
+from timeleap.sessions.retention import excess
+from timeleap.storage.engine import Timeline, TimelineFacts
+
+
+def timelines(*sizes: int) -> list[Timeline]:
+    """Timelines of these sizes, newest first."""
+    count = len(sizes)
+    return [
+        Timeline(f"t{count - at}", f"t{count - at}.jsonl", TimelineFacts(), size, 0, 0) for at, size in enumerate(sizes)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "limits", "kept", "going"),
+    [
+        ((1, 1, 1), Retention(3, 10), (), []),
+        ((1, 1, 1), Retention(2, 10), (), ["t1"]),
+        ((5, 5, 5), Retention(9, 10), (), ["t1"]),
+        ((50, 1), Retention(9, 10), (), ["t1"]),
+        ((50,), Retention(0, 0), (), []),
+        ((1, 9, 1), Retention(9, 5), (), ["t2"]),
+        ((1, 1, 1), Retention(1, 10), ("t1",), ["t2"]),
+        ((1, 1, 1), Retention(1, 10), ("t2", "t1"), []),
+    ],
+)
+def test_what_goes(sizes: tuple[int, ...], limits: Retention, kept: tuple[str, ...], going: list[str]) -> None:
+    assert [one.timeline_id for one in excess(timelines(*sizes), limits, kept)] == going
+
+
+async def test_pruning_is_reported_and_forgets_the_facts(tmp_path: Path) -> None:
+    world = World(tmp_path, retention=small_retention(2))
+    session = await world.session()
+    told = heard(session)
+    for _ in range(4):
+        await session.append([USER])
+        await session.clear()
+    assert [one.timeline_id for one in session.engine.timelines()] == ["context_4", "context_3"]
+    assert kinds(told).count("timelinesPruned") == 2
+    assert [one["kind"] for one in session.warnings] == ["timelinesPruned"] * 2
+    assert "context_2" in session.warnings[-1]["message"]
+    assert sorted(world.json("timeleap.json")["timelines"]) == ["context_3", "context_4"]
+    session = await world.reopened()
+    await session.clear()
+    assert session.engine.timelines()[0].timeline_id == "context_5"
+    await world.close()
+
+
+async def test_the_newest_is_never_pruned(tmp_path: Path) -> None:
+    world = World(tmp_path, retention=small_retention(50, size=1))
+    session = await world.session()
+    for number in range(3):
+        await session.append([{"role": "user", "content": f"{number}" * 100}])
+        await session.clear()
+    assert [one.timeline_id for one in session.engine.timelines()] == ["context_3"]
+    await session.restore_timeline("context_3")
+    assert texts(session) == ["2" * 100]
+    await world.close()
+
+
+async def test_the_timeline_a_fork_came_from_stays(tmp_path: Path) -> None:
+    world = World(tmp_path, retention=small_retention(2))
+    session = await world.session()
+    await session.checkpoint("here", False)
+    await session.append([USER])
+    await world.store.fork("s1", checkpoint_id=0, new_session_id="child")
+    await world.store.delete("child")
+    await session.clear()
+    for _ in range(4):
+        await session.append([USER])
+        await session.clear()
+    assert [one.timeline_id for one in session.engine.timelines()] == ["context_5", "context_4", "context_1"]
+    await world.close()
