@@ -263,10 +263,7 @@ class EntryStore:
                 self.extend(fresh.raw(start, min(start + _STEP, count)))
             self.extend(rest)
 
-    def close(self) -> None:
-        """Let go of the files. Idempotent."""
-        if self._base is not None:
-            self._base.close()
+    def __del__(self) -> None:
         if self._spill is not None:
             self._spill.close()
 

@@ -73,7 +73,7 @@ def load(path: Path, *, writable: bool, progress: Progress | None = None, believ
         known = found[0] if durable.HOLD_OPEN else found[0].in_memory()
         reference = scan.Reference(known, known.count)
     store = fresh_store(path) if writable else EntryStore()
-    scanned = _scan(path, file, size, store, reference=reference, progress=progress)
+    scanned = _scan(path, file, size, store, reference=reference, believe=believe, progress=progress)
     return _published(replace(scanned, accepted=not believe), writable)
 
 
@@ -142,14 +142,21 @@ def _scan(
     store: EntryStore,
     *,
     reference: scan.Reference | None,
+    believe: bool,
     progress: Progress | None,
 ) -> Loaded:
-    if size <= SMALL or reference is not None:
+    parsed = size <= SMALL or reference is not None
+    if parsed:
         scanned = scan.thoroughly(file, LogState(), size, store, reference=reference, progress=progress)
-        covered = _lines_within(store, reference.length) if reference is not None and reference.length <= size else 0
-        return _settled(path, file, store, scanned, covered, rebuilt=True, parsed=True)
-    scanned = scan.quickly(file, LogState(), size, store, progress=progress)
-    return _settled(path, file, store, scanned, 0, rebuilt=True, parsed=False)
+    else:
+        scanned = scan.quickly(file, LogState(), size, store, progress=progress)
+    if not believe:
+        covered = scanned.state.lines  # what is there counts: nothing of ours was cut short since it was acknowledged
+    elif reference is not None and reference.length <= size:
+        covered = _lines_within(store, reference.length)
+    else:
+        covered = 0
+    return _settled(path, file, store, scanned, covered, rebuilt=True, parsed=parsed)
 
 
 def _indexed(path: Path, file: OpenFile, size: int, writable: bool) -> tuple[EntryStore, bool] | None:
@@ -226,7 +233,11 @@ def _settled(
 
 
 def whole_batches(log: StoredLog, covered: int) -> int:
-    """How many lines are left if an incomplete batch at the end is left out."""
+    """How many lines are left if an incomplete batch at the end is left out.
+
+    A batch that was cut short lacks its last member, or has damage where members should be. One that lacks others, and
+    nothing stands in their place, was whole: a rewrite left damaged members out.
+    """
     lines = log.state.lines
     last = _last_record(log, lines, covered)
     if last < covered or not log.store.entry(last).flags & _MARKS:
@@ -243,7 +254,13 @@ def whole_batches(log: StoredLog, covered: int) -> int:
         first = before
     if isinstance(size, int) and members == list(range(size - 1, -1, -1)):
         return lines
+    if isinstance(size, int) and members[0] == size - 1 and not _any_damage(log, first, last):
+        return lines
     return first
+
+
+def _any_damage(log: StoredLog, start: int, stop: int) -> bool:
+    return any(log.store.entry(line).kind == RecordKind.DAMAGED for line in range(start, stop))
 
 
 def _last_record(log: StoredLog, stop: int, floor: int) -> int:
