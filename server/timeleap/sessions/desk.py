@@ -196,7 +196,14 @@ class Desk:
         self._empty_journal()
         members: Json = {"timelines": self._meta.with_facts(timeline_id, replacement.facts), "journal": None}
         if requests:
-            members["journal"] = {"requests": requests, "timelineId": timeline_id}
+            old = self._log.state
+            # A program that does not know of the journal may give the name to another log before we are asked again.
+            members["journal"] = {
+                "requests": requests,
+                "timelineId": timeline_id,
+                "length": old.length,
+                "chain": f"{old.chain:016x}",
+            }
         if self._meta.inherited_lines > replacement.keep_lines:
             members["inheritedLines"] = replacement.keep_lines
         self._meta.write(members)
@@ -234,19 +241,19 @@ class Desk:
         journal = self._meta.get("journal")
         if not isinstance(journal, dict) or not isinstance(journal.get("requests"), list):
             return []
-        timeline_id = journal.get("timelineId")
-        if timeline_id is not None and not self._exists(str(timeline_id)):
+        if "timelineId" in journal and not self._happened(journal):
             return []
         return [one for one in journal["requests"] if isinstance(one, dict)]
 
-    def _exists(self, timeline_id: str) -> bool:
+    def _happened(self, journal: Json) -> bool:
+        """Whether the log that a rewrite was to set aside is the timeline of that name now."""
         try:
-            self._log.timeline(timeline_id)
+            state = self._log.timeline(str(journal["timelineId"])).state
         except TimelineNotFoundError:
             return False
         except (CorruptedError, StorageFailureError):
             return True  # it is there, whatever is wrong with it
-        return True
+        return (state.length, f"{state.chain:016x}") == (journal.get("length"), journal.get("chain"))
 
     def _empty_journal(self) -> None:
         """Move what the journal says to `requests.jsonl`."""

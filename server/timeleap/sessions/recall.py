@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -12,6 +12,9 @@ from timeleap.sessions.outcomes import AppendOutcome, CheckpointOutcome, HeadOut
 from timeleap.sessions.requests import REMEMBERED, Known, encode, short
 from timeleap.storage.engine import LogEngine, LogState, RecordFlag, RecordKind
 from timeleap.storage.record import read_tl
+
+AT_ONCE = 64
+MAX_BYTES_AT_ONCE = 4 << 20
 
 Renderers = Mapping[str, Callable[[Any], dict[str, Any]]]
 """By the method's wire name: what makes its result of the outcome."""
@@ -33,21 +36,11 @@ class Recall:
             short(method): render for method, render in renderers.items()
         }
 
-    def requests(self) -> Iterator[tuple[str, Known]]:
+    def requests(self) -> list[tuple[str, Known]]:
         """The last 1 000, oldest first; their results are left for `result` to make when somebody asks again."""
         inherited = self._inherited()
-        for line in reversed(self._engine.request_lines(REMEMBERED)):
-            if line < inherited:
-                continue
-            try:
-                marks = read_tl(self._engine.read(line, line + 1)[0])
-            except CorruptedError:
-                continue  # the id is lost with its record
-            match marks:
-                case {"r": str(request_id), "h": str(fingerprint), "m": str(method)}:
-                    yield request_id, Known(fingerprint, method, line=line)
-                case _:
-                    continue
+        lines = [line for line in reversed(self._engine.request_lines(REMEMBERED)) if line >= inherited]
+        return [found for line, body in self._bodies(lines) if (found := _request(line, body)) is not None]
 
     def leaving(self, keep_lines: int, stored: Callable[[], Collection[str]]) -> list[dict[str, Any]]:
         """Journal lines for the requests that cannot be answered from the first `keep_lines` lines alone.
@@ -59,7 +52,14 @@ class Recall:
             keep_lines: How many lines stay.
             stored: The request ids whose answers are kept beside the log; asked for only if there is need.
         """
-        going = [(name, known) for name, known in self.requests() if self._end_of_batch(known.line) >= keep_lines]
+        inherited = self._inherited()
+        lines: list[int] = []
+        for line in self._engine.request_lines(REMEMBERED):
+            if line < inherited or self._end_of_batch(line) < keep_lines:
+                break  # all that come now end before it
+            lines.append(line)
+        lines.reverse()
+        going = [found for line, body in self._bodies(lines) if (found := _request(line, body)) is not None]
         kept = stored() if going else ()
         return [encode(name, replace(known, result=self.result(known))) for name, known in going if name not in kept]
 
@@ -91,6 +91,29 @@ class Recall:
             token_count_with_pending=after.token_count_with_pending,
         )
 
+    def _bodies(self, lines: Sequence[int]) -> Iterator[tuple[int, bytes]]:
+        """The bodies of lines in rising order; those that are damaged are left out, their ids are lost with them."""
+        for start in range(0, len(lines), AT_ONCE):
+            few = lines[start : start + AT_ONCE]
+            if few[-1] - few[0] < 2 * AT_ONCE and self._bytes(few[0], few[-1]) < MAX_BYTES_AT_ONCE:
+                try:
+                    bodies = self._engine.read(few[0], few[-1] + 1)
+                except CorruptedError:
+                    pass  # one of them: look at each alone
+                else:
+                    yield from ((line, bodies[line - few[0]]) for line in few)
+                    continue
+            for line in few:
+                try:
+                    yield line, self._engine.read(line, line + 1)[0]
+                except CorruptedError:
+                    continue
+
+    def _bytes(self, first: int, last: int) -> int:
+        """The size of the lines from `first` to `last`."""
+        start, end = self._engine.entries(first, first + 1)[0], self._engine.entries(last, last + 1)[0]
+        return end.offset + end.length - start.offset
+
     def _end_of_batch(self, line: int) -> int:
         """The last line of the batch that begins at `line`."""
         step = 64
@@ -101,3 +124,11 @@ class Recall:
                 line = entry.line + 1
             if line >= self._engine.state.lines:
                 return self._engine.state.lines - 1
+
+
+def _request(line: int, body: bytes) -> tuple[str, Known] | None:
+    match read_tl(body):
+        case {"r": str(request_id), "h": str(fingerprint), "m": str(method)}:
+            return request_id, Known(fingerprint, method, line=line)
+        case _:
+            return None

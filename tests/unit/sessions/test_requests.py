@@ -298,6 +298,59 @@ async def test_killed_anywhere_a_request_sent_again_is_done_exactly_once(world: 
     assert [one["kind"] for one in session.warnings] in ([], ["recovered"])
 
 
+@pytest.mark.crash
+async def test_a_name_that_another_program_gave_meanwhile_proves_nothing(world: World) -> None:
+    """The journal of a rewrite that was cut short names a timeline; the original makes one of that name."""
+    session = await prepared(world, "context/clear")
+    assert len(session.engine.timelines()) == 1
+    await world.close()
+    assert run_child(
+        CHILD, str(world.home), "context/clear", failpoints="session.prepared=kill", key_file=world.key_file
+    )
+    log = world.path() / "context.jsonl"
+    log.rename(world.path() / "context_2.jsonl")
+    log.write_bytes((world.path() / "context_2.jsonl").read_bytes())
+    with (world.path() / "context_2.jsonl").open("a") as file:
+        file.write(json.dumps(USER) + "\n")
+    session = await world.reopened()
+    assert "duplicate" not in await session.clear(guard=asked("r1", "context/clear"))
+
+
+@pytest.mark.crash
+async def test_killed_while_the_journal_is_moved_both_requests_are_known(world: World) -> None:
+    session = await prepared(world, "context/clear")
+    await session.set_title("old", asked("r0", "session/setTitle"))
+    await world.close()
+    assert run_child(
+        CHILD, str(world.home), "context/clear", failpoints="requests.after_append=kill", key_file=world.key_file
+    )
+    session = await world.reopened()
+    assert (await session.set_title("x", asked("r0", "session/setTitle")))["duplicate"] is True
+    assert "duplicate" not in await session.clear(guard=asked("r1", "context/clear"))
+    session = await world.reopened()
+    assert (await session.set_title("x", asked("r0", "session/setTitle")))["duplicate"] is True
+    assert (await session.clear(guard=asked("r1", "context/clear")))["duplicate"] is True
+
+
+async def test_large_records_and_damaged_ones_do_not_hide_the_ids_of_others(world: World) -> None:
+    session = await world.session()
+    for number in range(5):
+        await session.append([{"role": "user", "content": "x" * (1 << 20)}], asked(f"big{number}"))
+    await session.append([USER], asked("small"))
+    await world.close()
+    log = world.path() / "context.jsonl"
+    data = bytearray(log.read_bytes())
+    data[(1 << 20) // 2] = 0
+    session = await world.session()
+    await session.append([USER], asked("last"))
+    await world.close()
+    rest = log.read_bytes()[len(data) :]
+    log.write_bytes(bytes(data) + rest)
+    session = await world.reopened()
+    for name in ("big1", "big4", "small", "last"):
+        assert (await session.append([USER], asked(name)))["duplicate"] is True
+
+
 async def undisturbed(world: World, method: str) -> Any:
     """What the request comes to where nobody is killed."""
     other = World(world.home.parent / "undisturbed")
