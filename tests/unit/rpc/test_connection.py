@@ -285,7 +285,9 @@ async def test_a_read_can_be_cancelled(edge: Edge) -> None:
 
 
 async def test_a_change_cancelled_before_it_begins_does_nothing(edge: Edge) -> None:
-    edge.send(change(1, "never"), {"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": 1}})
+    edge.send(change(1, "never"))
+    edge.notify("$/cancelRequest", {"id": 1})
+    assert edge.connection._rpc.in_flight == 1
     error = (await edge.reply(1))["error"]
     assert (error["code"], error["data"]["kind"]) == (-32800, "cancelled")
     assert edge.service.log == []

@@ -86,6 +86,8 @@ def test_an_empty_body_is_a_frame() -> None:
         b"Content-Length: \xd9\xa3\r\n\r\n",
         b"Content-Length:\r\n\r\n",
         b"Content-Length: 5\r\nContent-Length: 6\r\n\r\n",
+        b"Content-Length: 3\r\nContent-Length: 2\r\n\r\n{}",
+        b"Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}",
         b"Content-Type: application/json\r\n\r\n{}",
         b"Content-Length: 2\r\nno colon\r\n\r\n{}",
         b"Content-Length: 2\r\n: empty\r\n\r\n{}",

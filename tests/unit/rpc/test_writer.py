@@ -102,6 +102,21 @@ async def test_a_reader_that_does_not_read_blocks_nothing_and_loses_nothing(ends
     writer.close()
 
 
+async def test_nothing_overtakes_what_is_waiting(ends: Ends) -> None:
+    writer = Writer(ends[1], Listener())
+    writer.write(b"x" * 1_000_000)
+    read, expected = b"", b"x" * 1_000_000
+    for number in range(200):
+        read += os.read(ends[0], 4096)  # there is room now, for whoever comes first
+        piece = b"%04d" % number
+        writer.write(piece)
+        expected += piece
+    read += await collect(ends[0], len(expected) - len(read))
+    assert read == expected
+    await asyncio.wait_for(writer.drain(), 5)
+    writer.close()
+
+
 async def test_a_reader_that_is_gone(ends: Ends) -> None:
     listener = Listener()
     writer = Writer(ends[1], listener)
