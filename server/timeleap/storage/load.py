@@ -233,11 +233,7 @@ def _settled(
 
 
 def whole_batches(log: StoredLog, covered: int) -> int:
-    """How many lines are left if an incomplete batch at the end is left out.
-
-    A batch that was cut short lacks its last member, or has damage where members should be. One that lacks others, and
-    nothing stands in their place, was whole: a rewrite left damaged members out.
-    """
+    """How many lines are left if an incomplete batch at the end is left out."""
     lines = log.state.lines
     last = _last_record(log, lines, covered)
     if last < covered or not log.store.entry(last).flags & _MARKS:
@@ -254,13 +250,7 @@ def whole_batches(log: StoredLog, covered: int) -> int:
         first = before
     if isinstance(size, int) and members == list(range(size - 1, -1, -1)):
         return lines
-    if isinstance(size, int) and members[0] == size - 1 and not _any_damage(log, first, last):
-        return lines
     return first
-
-
-def _any_damage(log: StoredLog, start: int, stop: int) -> bool:
-    return any(log.store.entry(line).kind == RecordKind.DAMAGED for line in range(start, stop))
 
 
 def _last_record(log: StoredLog, stop: int, floor: int) -> int:
