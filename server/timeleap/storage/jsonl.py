@@ -396,7 +396,7 @@ class JsonlEngine(LogEngine):
     async def _commit(self, group: Group) -> list[Appended]:
         self._check_unmodified()
         if group.empty:
-            return [Appended(state, state, self.head_at(state)) for state, _ in group.spans]
+            return [Appended(self._log.state, self._log.state, self.head) for _ in group.spans]
         try:
             if self.durability == "disk":
                 written = await self._hop(appending.write_group, self._log, group, self.durability)

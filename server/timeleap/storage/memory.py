@@ -236,12 +236,13 @@ class MemoryEngine(LogEngine):
         return Replaced(before.state, draft.log.state, _id(number), self.head)
 
     def _commit(self, group: Group) -> list[Appended]:
-        if not group.empty:
-            assert self._log.file is not None
-            self._log.file.append(group.data)
-            self._log.store.truncate(group.first_line)
-            self._log.store.extend(group.entries)
-            self._log = self._log.at(group.after)
+        if group.empty:
+            return [Appended(self._log.state, self._log.state, self.head) for _ in group.spans]
+        assert self._log.file is not None
+        self._log.file.append(group.data)
+        self._log.store.truncate(group.first_line)
+        self._log.store.extend(group.entries)
+        self._log = self._log.at(group.after)
         return [Appended(before, after, self.head_at(after)) for before, after in group.spans]
 
     def _timeline(self, timeline_id: str) -> _Kept:

@@ -8,7 +8,7 @@ VALIDATED, and its characters are not counted.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BufferedReader, RawIOBase
 from typing import Final
 from zlib import crc32
@@ -125,7 +125,8 @@ def quickly(
     scanned = _sweep(file, state, stop, store, progress)
     if scanned.state.pending_chars >= 0:
         return scanned
-    return count_pending(file, store, scanned.state, progress)
+    counted = count_pending(file, store, scanned.state, progress)
+    return replace(counted, torn=scanned.torn)
 
 
 def count_pending(file: Readable, store: EntryStore, state: LogState, progress: Progress | None = None) -> Scanned:

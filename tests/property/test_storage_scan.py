@@ -1,0 +1,168 @@
+"""The two ways to scan agree, whatever the bytes are; no damage goes unnoticed."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from pathlib import Path
+from zlib import crc32
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from tests.unit.storage.logs import always, said, say
+
+from timeleap.storage import load, scan
+from timeleap.storage.engine import LogState, RecordFlag, RecordKind
+from timeleap.storage.index import EntryStore
+from timeleap.storage.jsonl import JsonlEngine
+from timeleap.storage.memory import MemoryFile
+from timeleap.storage.record import batch_member, classify, message_record, usage_record
+
+SOLID = [
+    b'{"role":"user","content":"abc"}',
+    b'{"role": "assistant", "content": "abc"}',
+    b'{"role":"tool","content":[{"type":"text","text":"ab"}],"tool_call_id":"c"}',
+    b'{"role":"system","content":null}',
+    b'{"role": "_usage", "token_count": 12}',
+    b'{"role":"_usage","token_count":12}',
+    b'{"role": "_usage", "token_count": 1234567890123456789012}',
+    b'{"role": "_usage", "token_count": -1}',
+    b'{"role": "_checkpoint", "id": 0}',
+    b'{"role":"_checkpoint","id":7}',
+    b'{"role": "_checkpoint", "id": 1,"_tl":{"u":"c1-1"}}',
+    b'{"role":"_system_prompt","content":"x"}',
+    b'{"role":"_other","content":""}',
+    b"",
+    b"  ",
+    b"nonsense",
+    b'{"role":"user","content":"abc","_tl":{"r":"1"}}',
+    batch_member(message_record({"role": "user", "content": "x"}), "b", 0, 2).body,
+    batch_member(usage_record(5), "b", 1, 2).body,
+    b'{"role":"use","content":""}',
+    b'{"content":"abc","role":"user"}',
+    '{"role":"user","content":"é漢😀"}'.encode(),
+]
+LINES = st.one_of(st.sampled_from(SOLID), st.binary(max_size=20).map(lambda raw: raw.replace(b"\n", b"")))
+
+
+def scanned(data: bytes, *, quick: bool) -> tuple[scan.Scanned, EntryStore]:
+    store = EntryStore()
+    way = scan.quickly if quick else scan.thoroughly
+    return way(MemoryFile(data), LogState(), len(data), store), store
+
+
+@settings(max_examples=300, deadline=None)
+@given(lines=st.lists(LINES, max_size=12), ended=st.booleans())
+@example(lines=[b'{"role":"user","content":"abc"}'], ended=False)
+@example(lines=[b'{"role":"user","content":"torn'], ended=False)
+@example(lines=[b'{"role": "_usage", "token_count": 12}', b'{"role":"user","content":"abc"}'], ended=True)
+def test_the_quick_scan_finds_what_the_thorough_one_does(lines: list[bytes], ended: bool) -> None:
+    data = b"\n".join(lines) + b"\n" * (ended and bool(lines))
+    (thorough, one), (quick, other) = scanned(data, quick=False), scanned(data, quick=True)
+    assert (quick.open_ended, quick.torn) == (thorough.open_ended, thorough.torn)
+    pairs = [(one.entry(at), other.entry(at)) for at in range(thorough.state.lines)]
+    looks = [True] * len(pairs)
+    for at, (full, fast) in enumerate(pairs):
+        assert fast[:4] == full[:4]
+        looks[at] = fast.flags & RecordFlag.VALIDATED > 0
+        if looks[at]:
+            assert (fast.kind, fast.flags, fast.role, fast.value) == (full.kind, full.flags, full.role, full.value)
+    if all(full.kind != RecordKind.DAMAGED and not full.flags & RecordFlag.UNREADABLE for full, _ in pairs):
+        assert quick.state == thorough.state
+    assert other.count == quick.state.lines
+
+
+@settings(max_examples=100, deadline=None)
+@given(lines=st.lists(LINES, min_size=1, max_size=12), data=st.data())
+def test_a_scan_can_be_taken_up_anywhere(lines: list[bytes], data: st.DataObject) -> None:
+    content = b"".join(line + b"\n" for line in lines)
+    whole, store = scanned(content, quick=False)
+    at = data.draw(st.integers(0, whole.state.lines))
+    rest = EntryStore()
+    rest.extend(store.raw(0, at))
+    again = scan.thoroughly(MemoryFile(content), store.state(at), len(content), rest)
+    assert again == whole
+    assert rest.raw(0, rest.count) == store.raw(0, store.count)
+
+
+@settings(max_examples=500, deadline=None)
+@given(line=st.one_of(LINES, st.binary(max_size=60)))
+def test_no_line_makes_the_classification_raise(line: bytes) -> None:
+    record = classify(line)
+    assert record.kind in RecordKind
+    assert not record.flags & RecordFlag.VALIDATED
+
+
+async def small_log(log: Path) -> bytes:
+    """A log of every kind of record, closed."""
+    engine = await JsonlEngine.open(log)
+    await say(engine, "one")
+    await engine.append(always(said("two"), said("three"), usage_record(9)))
+    await say(engine, "é漢😀", role="assistant")
+    await engine.aclose()
+    return log.read_bytes()
+
+
+@pytest.mark.parametrize("small", [True, False], ids=["checked at open", "checked behind"])
+async def test_no_flipped_bit_is_accepted_in_silence(
+    tmp_path: Path, small: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=base if base.is_dir() else tmp_path) as name:
+        log = Path(name) / "context.jsonl"
+        content = await small_log(log)
+        index = (log.parent / ".context.jsonl.idx").read_bytes()
+        history = await seen(log)
+        if not small:
+            monkeypatch.setattr(load, "SMALL", 16)
+        for bit in range(0, len(content) * 8, 1 if small else 5):
+            flipped = bytearray(content)
+            flipped[bit // 8] ^= 1 << bit % 8
+            with log.open("r+b") as file:
+                file.write(flipped)
+            (log.parent / ".context.jsonl.idx").write_bytes(index)
+            engine = await JsonlEngine.open(log)
+            reported = [*engine.recovery.warnings, *engine.recovery.quarantined]
+            reported += await engine.validate()  # type: ignore[arg-type]
+            assert reported, f"bit {bit} was flipped and nothing said"
+            strange = [
+                row.body for row in engine.rows(0, 99) if row.kind == RecordKind.MESSAGE and row.body not in history
+            ]
+            assert not strange, f"bit {bit} was flipped and became a message"
+            await engine.aclose()
+            for path in log.parent.glob("*.quarantine-*"):
+                path.unlink()
+
+
+async def seen(log: Path) -> list[bytes]:
+    engine = await JsonlEngine.open(log, access="read")
+    lines = engine.read(0, engine.state.lines)
+    await engine.aclose()
+    return lines
+
+
+async def test_no_flipped_bit_of_an_index_changes_what_is_seen(tmp_path: Path) -> None:
+    base = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=base if base.is_dir() else tmp_path) as name:
+        log = Path(name) / "context.jsonl"
+        await small_log(log)
+        index = log.parent / ".context.jsonl.idx"
+        content, history = index.read_bytes(), await seen(log)
+        engine = await JsonlEngine.open(log, access="read")
+        state = engine.state
+        await engine.aclose()
+        for bit in range(0, len(content) * 8, 3):
+            flipped = bytearray(content)
+            flipped[bit // 8] ^= 1 << bit % 8
+            index.write_bytes(flipped)
+            engine = await JsonlEngine.open(log, access="read")
+            assert engine.state == state
+            assert engine.read(0, 99) == history
+            await engine.aclose()
+
+
+def test_the_checksum_of_a_line_goes_on_with_its_line_feed() -> None:
+    line = b'{"role":"user","content":"x"}'
+    assert crc32(line + b"\n") == crc32(b"\n", crc32(line))
+    assert asyncio.iscoroutinefunction(small_log)
