@@ -21,6 +21,7 @@ from timeleap.sessions.outcomes import Access, AutoCheckpoint, Parent, PendingDM
 from timeleap.sessions.seal import Seal
 from timeleap.sessions.statefile import parse_subagents
 from timeleap.storage.engine import TimelineFacts, TimelineReason
+from timeleap.storage.notes import highest_noted
 
 FILE_NAME = "timeleap.json"
 VERSION = 1
@@ -126,6 +127,11 @@ class Meta:
     def rotation(self) -> int:
         """The highest timeline number ever used."""
         return self._number("rotation")
+
+    @property
+    def noted(self) -> int:
+        """The highest timeline number facts were noted for, also where the timeline never came to be, or is gone."""
+        return highest_noted(self._object("timelines"))
 
     def bump_epoch(self) -> None:
         """Count `epoch` up, durably."""

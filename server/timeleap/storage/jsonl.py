@@ -12,7 +12,7 @@ from typing import TypeVar, TypeVarTuple
 
 from timeleap.errors import ExternallyModifiedError, ReadOnlyError, StorageFailureError
 from timeleap.storage import appending, durable, load, opening, rewrite, validation
-from timeleap.storage.appending import UnwritableError
+from timeleap.storage.appending import UnwritableError, Written
 from timeleap.storage.engine import (
     Access,
     Appended,
@@ -372,7 +372,7 @@ class JsonlEngine(LogEngine):
         self._check_unmodified()
         before = self._log.state
         replacement = plan(before)
-        lowest = max(self._generation, self._notes.rotation) + 1
+        lowest = max(self._generation, self._notes.rotation, self._notes.noted) + 1
         try:
             done = await self._hop(rewrite.replace_believing, self._log, replacement, self._timelines, lowest)
         except UnwritableError as error:
@@ -394,24 +394,40 @@ class JsonlEngine(LogEngine):
         return self._recovery
 
     async def _commit(self, group: Group) -> list[Appended]:
+        if self.durability == "os" or group.empty:
+            return self._commit_now(group)
+        self._check_unmodified()
+        try:
+            written = await self._hop(appending.write_group, self._log, group, self.durability)
+        except (ExternallyModifiedError, UnwritableError) as error:
+            self._note(error)
+            raise
+        return self._committed(written)
+
+    def _commit_now(self, group: Group) -> list[Appended]:
+        """Without a sync a write costs a fraction of the trip to another thread."""
         self._check_unmodified()
         if group.empty:
             return [Appended(self._log.state, self._log.state, self.head) for _ in group.spans]
         try:
-            if self.durability == "disk":
-                written = await self._hop(appending.write_group, self._log, group, self.durability)
-            else:
-                written = appending.write_group(self._log, group, self.durability)
-        except ExternallyModifiedError:
-            self._modified = self.lock_mode == "hold"
+            written = appending.write_group(self._log, group, self.durability)
+        except (ExternallyModifiedError, UnwritableError) as error:
+            self._note(error)
             raise
-        except UnwritableError as error:
-            self._refusal = error
-            raise
+        return self._committed(written)
+
+    def _committed(self, written: Written) -> list[Appended]:
         self._log = written.log
         self._seen = written.log.state.length
         self._modified = written.slipped and self.lock_mode == "hold"
         return [Appended(before, after, self.head_at(after)) for before, after in written.spans]
+
+    def _note(self, error: ExternallyModifiedError | UnwritableError) -> None:
+        """Remember what keeps us from writing."""
+        if isinstance(error, UnwritableError):
+            self._refusal = error
+        else:
+            self._modified = self.lock_mode == "hold"
 
     def _check_writable(self) -> None:
         if self.access == "read":
@@ -480,6 +496,12 @@ class _Medium:
 
     def __init__(self, engine: JsonlEngine) -> None:
         self._engine = engine
+
+    def immediate(self) -> bool:
+        return self._engine.durability == "os" and self._engine.lock_mode == "hold"
+
+    def commit_now(self, group: Group) -> list[Appended]:
+        return self._engine._commit_now(group)
 
     async def enter(self) -> None:
         await self._engine._enter()

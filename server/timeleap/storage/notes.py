@@ -6,10 +6,16 @@ The log is the truth; these facts only explain it (why a timeline was set aside,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from timeleap.storage.engine import TimelineFacts
+
+
+def highest_noted(timeline_ids: Iterable[str]) -> int:
+    """The highest number among timeline ids such as `context_3`; 0 where there is none."""
+    numbers = (one.rpartition("_")[2] for one in timeline_ids)
+    return max((int(one) for one in numbers if one.isdecimal() and one.isascii()), default=0)
 
 
 class Notes(Protocol):
@@ -23,6 +29,11 @@ class Notes(Protocol):
     @property
     def rotation(self) -> int:
         """The highest timeline number ever used, as far as remembered."""
+        ...
+
+    @property
+    def noted(self) -> int:
+        """The highest timeline number facts were noted for, also where the timeline never came to be, or is gone."""
         ...
 
     def facts(self, timeline_id: str) -> TimelineFacts | None:
@@ -53,6 +64,11 @@ class MemoryNotes:
         self.rotation = 0
         self._facts: dict[str, TimelineFacts] = {}
         self._counts: dict[str, tuple[int, int, int]] = {}
+
+    @property
+    def noted(self) -> int:
+        """The highest timeline number facts were noted for."""
+        return highest_noted(self._facts)
 
     def facts(self, timeline_id: str) -> TimelineFacts | None:
         """What is known about a timeline, or None."""
