@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from timeleap_protocol.methods import Method
 
 
+NEVER_HALF_DONE = frozenset({"session/close", "session/reload"})
+"""Methods that change nothing a client could lose, but what this process has open: once begun they are finished, too."""
+
+
 class ServicePort(Protocol):
     """The service, as far as the protocol edge needs it (`timeleap.service.service.Service`)."""
 
@@ -82,4 +86,4 @@ def _endpoint(row: Method, service: ServicePort) -> Endpoint:
     def run(params: Any, call: Call) -> Awaitable[Any]:
         return service.handle(name, params, call)
 
-    return Endpoint(name, accept, run, shielded=row.mutates, reports_progress=row.progress)
+    return Endpoint(name, accept, run, shielded=row.mutates or name in NEVER_HALF_DONE, reports_progress=row.progress)

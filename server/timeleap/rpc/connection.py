@@ -225,6 +225,9 @@ class Connection(asyncio.Protocol):
             if error.wants_reply:
                 self._rpc.refuse(error.message_id, error.refusal)
             return
+        except Exception as error:  # out of memory, or a fault of ours: the frames after it are still to be read
+            self._rpc.refuse(None, error, "reading a message")
+            return
         if isinstance(message, Reply) or (isinstance(message, Notification) and message.method == CANCEL):
             self._pass_by(message)
         else:

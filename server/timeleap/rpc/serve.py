@@ -173,6 +173,7 @@ class _Deferred:
 async def _serve(service: ServicePort, descriptors: stdio.Descriptors) -> int:
     from timeleap.rpc.connection import Connection
 
+    asyncio.get_running_loop().set_exception_handler(_log_stray)
     connection = Connection(service)
     transport = stdio.StdioTransport(descriptors, connection)
     connection.connection_made(transport)
@@ -192,6 +193,14 @@ async def _serve(service: ServicePort, descriptors: stdio.Descriptors) -> int:
     transport.close()
     log.info("done, exit code %d", connection.exit_code)
     return connection.exit_code
+
+
+def _log_stray(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log an exception nobody caught, as every other: without its text, which may quote a message."""
+    del loop
+    error = context.get("exception")
+    what = describe(error) if isinstance(error, BaseException) else context.get("message")
+    log.error("an exception nobody caught\n%s", what)
 
 
 @contextlib.contextmanager

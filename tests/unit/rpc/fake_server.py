@@ -22,6 +22,7 @@ class FakeService:
     def __init__(self) -> None:
         self.log: list[Any] = []
         self.release = asyncio.Event()
+        self.hold = False
         self.clients: list[Any] = []
         self.calls: list[Any] = []
 
@@ -46,7 +47,7 @@ class FakeService:
 
     async def _do(self, order: str, method: str, params: Any, call: Any) -> Any:
         word, _, argument = order.partition(":")
-        if word == "wait":
+        if word == "wait" or self.hold:
             await self.release.wait()
         elif word == "sleep":
             await asyncio.sleep(float(argument))
@@ -70,6 +71,8 @@ class FakeService:
             raise OSError(28, "No space left on device", "somewhere")
         elif word == "odd":
             raise InvalidInputError("odd details", errors=[], detail=object())
+        elif word == "stray":
+            asyncio.get_running_loop().call_soon(int, argument)  # raises ValueError outside any request
         elif word == "print":
             print("stray output")
             sys.stdout.flush()

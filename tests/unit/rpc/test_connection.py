@@ -158,6 +158,21 @@ async def test_what_is_neither_framing_gets_one_error() -> None:
     assert edge.connection.exit_code == ExitCode.STREAM_LOST
 
 
+async def test_a_fault_while_reading_costs_one_message(
+    edge: Edge, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(body: bytes) -> Any:
+        if b"heavy" in body:
+            raise MemoryError(body)
+        return json.loads(body)
+
+    monkeypatch.setattr(connection_module, "decode", fail)
+    edge.send(read(1, "heavy"), read(2, "fine"))
+    replies = await edge.settle()
+    assert [(reply["id"], reply.get("error", {}).get("code")) for reply in replies] == [(None, -32603), (2, None)]
+    assert "heavy" not in caplog.text
+
+
 # Replies
 
 
@@ -300,6 +315,17 @@ async def test_a_change_that_has_begun_gets_its_real_result(edge: Edge) -> None:
     assert await edge.settle() == []
     edge.service.release.set()
     assert (await edge.reply(1))["result"]["title"] == "wait"
+
+
+@pytest.mark.parametrize("method", ["session/close", "session/reload"])
+async def test_what_must_not_be_left_half_done_is_finished(edge: Edge, method: str) -> None:
+    edge.service.hold = True
+    edge.request(1, method, {"sessionId": "s"})
+    await edge.settle()
+    edge.notify("$/cancelRequest", {"id": 1})
+    assert await edge.settle() == []
+    edge.service.release.set()
+    assert "result" in await edge.reply(1)
 
 
 async def test_the_id_of_a_cancellation_has_a_type(edge: Edge) -> None:

@@ -284,6 +284,16 @@ def test_options_of_the_command_line(tmp_path: Path) -> None:
     assert serve.parse([], {}).log_level == "warning"
 
 
+def test_an_exception_nobody_caught_is_logged_without_its_text(start: Start) -> None:
+    process = start()
+    process.send(INITIALIZE, read(1, "stray:secret"), read(2, "fine"))
+    out, log, code = process.end()
+    assert ([reply["id"] for reply in out], code) == (["init", 1, 2], 0)
+    assert "ValueError" in log
+    assert "secret" not in log
+    assert "Traceback" not in log
+
+
 def test_a_log_file_that_cannot_be_written(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "timeleap", "serve", "--log-file", str(tmp_path)]
     done = subprocess.run(command, input=b"", capture_output=True, timeout=20, check=False)
