@@ -5,23 +5,28 @@ from __future__ import annotations
 import json
 import random
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.support.fixtures import StartServer
 from tests.support.matching import A_COUNT, A_STRING, at_least
-from tests.support.server import Server
+from tests.support.server import Launch, Server
 from tests.support.session import Session, user
 
 
-@pytest.fixture
-def store(start: StartServer) -> Server:
-    return start()
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """One server for all: what is damaged is a session of the test's own."""
+    running = Server(Launch(tmp_path_factory.mktemp("damage") / "home", "lsp"))
+    running.initialize()
+    yield running
+    running.dispose()
 
 
-def closed(server: Server, *texts: str, name: str = "s") -> Session:
+def closed(server: Server, *texts: str) -> Session:
     """A closed session with these messages."""
-    session = Session.open(server, name)
+    session = Session.open(server)
     session.say(*texts)
     session.call("session/close")
     return session
@@ -41,7 +46,7 @@ def test_a_torn_last_record_is_cut_kept_and_reported(store: Server, cut: int) ->
     told = store.heard("session/didRecover", since=before)
     torn = line[:-cut]
     assert told == {
-        "sessionId": "s",
+        "sessionId": session.id,
         "quarantined": [{"file": A_STRING, "offset": len(whole), "bytes": len(torn), "reason": "tornTail"}],
         "cutBytes": len(torn),
     }
@@ -66,16 +71,17 @@ def test_every_cut_of_the_log_opens_with_the_whole_records_before_it(store: Serv
     whole = session.log.read_bytes()
     ends = [0, *(index + 1 for index, byte in enumerate(whole) if byte == 10)]
     for length in range(len(whole) + 1):
-        target = session.path.parent / f"cut-{length}"
+        name = f"{session.id[-8:]}-cut-{length}"
+        target = session.path.parent / name
         target.mkdir()
         (target / "context.jsonl").write_bytes(whole[:length])
-        again = Session.open(store, f"cut-{length}")
+        again = Session.open(store, name)
         kept = sum(1 for end in ends[1:] if end <= length)
         complete = kept + (1 if length + 1 in ends else 0)
         again.say("next")
         assert again.texts() in ([*["a", "b"][:kept], "next"], [*["a", "b"][:complete], "next"]), length
         again.call("session/close")
-        assert Session.open(store, f"cut-{length}").texts()[-1] == "next"
+        assert Session.open(store, name).texts()[-1] == "next"
 
 
 def test_an_incomplete_batch_is_cut_as_a_whole(store: Server) -> None:
@@ -87,7 +93,7 @@ def test_an_incomplete_batch_is_cut_as_a_whole(store: Server) -> None:
     for keep in (2, 3):
         for torn in (b"", lines[keep][:20]):
             data = b"".join(lines[:keep]) + torn
-            name = f"batch-{keep}-{len(torn)}"
+            name = f"{session.id[-8:]}-batch-{keep}-{len(torn)}"
             (session.path.parent / name).mkdir()
             (session.path.parent / name / "context.jsonl").write_bytes(data)
             mark = len(store.received)
@@ -98,6 +104,27 @@ def test_an_incomplete_batch_is_cut_as_a_whole(store: Server) -> None:
             assert {item["reason"] for item in told["quarantined"]} <= {"incompleteBatch", "tornTail"}
             opened.append(user("after"))
             assert opened.texts() == ["before", "after"]
+
+
+@pytest.mark.parametrize("damage", ["one line", "two halves"])
+def test_a_repair_costs_a_batch_only_its_damaged_member(store: Server, damage: str) -> None:
+    session = Session.open(store)
+    session.append(*[user(f"{number} " + "x" * 50) for number in range(20)])
+    session.call("session/close")
+    lines = session.log.read_bytes().splitlines(keepends=True)
+    lines[10] = b"x" + lines[10][1:] if damage == "one line" else lines[10][:20] + b"\n" + lines[10][21:]
+    session.log.write_bytes(b"".join(lines))
+    again = session.reopen(store)
+    assert len(again.history()) == 19
+    result = again.call("session/repair")
+    assert result == at_least({"removedLines": 1 if damage == "one line" else 2, "timelineId": "context_1"})
+    assert len(again.history()) == 19
+    again.call("session/close")
+    assert len(session.reopen(store).history()) == 19
+    session.call("session/close")
+    for index in session.path.glob("*.idx"):
+        index.unlink()
+    assert len(session.reopen(store).history()) == 19
 
 
 def test_a_read_only_open_repairs_nothing(store: Server) -> None:
@@ -230,7 +257,7 @@ def test_a_damaged_state_file_is_moved_aside_and_reported(store: Server, garbage
 
 @pytest.mark.parametrize("garbage", [b"", b"{", b"[]", b"\xff", b'{"uid": 7}', b"\0" * 50])
 def test_a_damaged_timeleap_json_never_makes_a_session_unopenable(store: Server, garbage: bytes) -> None:
-    session = Session.open(store, "s", title="T")
+    session = Session.open(store, title="T")
     session.checkpoint(label="L")
     session.say("x")
     session.call("context/clear")
@@ -340,7 +367,7 @@ def test_recovery_is_told_in_the_state_too(store: Server) -> None:
     session = closed(store, "one")
     session.log.write_bytes(session.log.read_bytes() + b'{"role"')
     before = len(store.received)
-    pending = store.start("session/open", sessionId="s")
+    pending = store.start("session/open", sessionId=session.id)
     pending.result()
     assert [m["method"] for m in pending.heard()].count("session/didRecover") == 1
     assert store.heard("session/didRecover", since=before)["cutBytes"] == 7

@@ -7,14 +7,15 @@ one is either replayed or explained.
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.support.fixtures import StartServer
-from tests.support.server import Message, Server
+from tests.support.server import Launch, Message, Server
 from tests.support.session import Session
 
 GOLDEN = Path(__file__).resolve().parents[2] / "protocol" / "golden"
@@ -43,9 +44,33 @@ ID = "fix-login"
 Change = Callable[[Server, Session], Any]
 
 
-def world(server: Server) -> Session:
+numbers = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """One server for all; each golden has a session of its own there."""
+    running = Server(Launch(tmp_path_factory.mktemp("goldens") / "home", "lsp"))
+    running.initialize(clientInfo={"name": "editor"})
+    yield running
+    running.dispose()
+
+
+def renamed(golden: Message) -> Message:
+    """The golden with session and request ids that were not used before."""
+    number = next(numbers)
+    params = dict(golden["params"])
+    for name in ("sessionId", "newSessionId", "requestId"):
+        if params.get(name) not in (None, "../../x", "nobody"):
+            params[name] = f"{params[name]}-{number}"
+    return {**golden, "params": params}
+
+
+def world(server: Server, session_id: str) -> Session:
     """The session the goldens tell of: two turns, tokens, a timeline."""
-    session = Session.open(server, ID, title="Login", systemPrompt="You are a careful engineer.", workspace="file:///w")
+    session = Session.open(
+        server, session_id, title="Login", systemPrompt="You are a careful engineer.", workspace="file:///w"
+    )
     for number in range(2):
         session.checkpoint(label=f"turn {number}")
         session.say(f"question {number} " + "x" * 800, f"more {number} " + "y" * 800)
@@ -154,14 +179,19 @@ BEFORE: dict[str, Change] = {
     "session.open/new": _trash,
     "session.open/repeated-request-id": lambda server, session: (
         session.call("session/delete"),
-        server.call("session/open", sessionId=ID, create=True, attach=True, requestId="r-1"),
+        server.call(
+            "session/open", sessionId=session.id, create=True, attach=True, requestId=f"r-1{session.id[len(ID) :]}"
+        ),
     ),
     "session.removeSubagent/plain": _call("session/putSubagent", name="reviewer", systemPrompt="x"),
     "session.repair/one-damaged-line": _damage_middle,
     "session.setYolo/read-only": _reader,
     "session.unarchive/plain": _call("session/archive"),
     "session.undelete/plain": _trash,
-    "session.undelete/id-taken": lambda server, session: (session.call("session/delete"), Session.open(server, ID)),
+    "session.undelete/id-taken": lambda server, session: (
+        session.call("session/delete"),
+        Session.open(server, session.id),
+    ),
 }
 OPTIONS: dict[str, Message] = {
     "context.appendMessage/over-the-trigger": {"maxContextSize": 2140, "reservedContextSize": 0},
@@ -220,12 +250,17 @@ def test_every_golden_is_replayed_or_explained() -> None:
 
 
 @pytest.mark.parametrize(("name", "golden"), replayable())
-def test_the_server_says_what_the_golden_says(start: StartServer, tmp_path: Path, name: str, golden: Message) -> None:
-    server = start(options=OPTIONS.get(name, {}))
-    session = world(server)
+def test_the_server_says_what_the_golden_says(
+    start: StartServer, shared: Server, tmp_path: Path, name: str, golden: Message
+) -> None:
+    alone = name in OPTIONS or golden["method"] in ("session/list", "session/listTrash")
+    server = start(options=OPTIONS.get(name, {})) if alone else shared
+    golden = renamed(golden)
+    named = golden["params"].get("sessionId", "")
+    session = world(server, named if named.startswith(ID) else f"any-{next(numbers)}")
     if name == "session.open/locked":
         session.call("session/close")
-        Session.open(start(), ID)
+        Session.open(start(at=server.home), session.id)
     BEFORE.get(name, lambda server, session: None)(server, session)
     pending = server.start(golden["method"], **adapted(name, golden, server, session, tmp_path))
     reply = pending.reply()

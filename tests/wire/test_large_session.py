@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
@@ -46,10 +46,18 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         path.unlink()
 
 
-def launched(home: Path) -> Server:
-    server = Server(Launch(home, "lsp"))
-    server.initialize()
-    return server
+@pytest.fixture
+def launch(home: Path) -> Iterator[Callable[[], Server]]:
+    started: list[Server] = []
+
+    def launched() -> Server:
+        started.append(Server(Launch(home, "lsp")))
+        started[-1].initialize()
+        return started[-1]
+
+    yield launched
+    for server in started:
+        server.dispose()
 
 
 def private_bytes(server: Server) -> int:
@@ -63,8 +71,8 @@ def timed_open(server: Server, name: str) -> float:
     return time.perf_counter() - began
 
 
-def test_a_rebuild_reports_progress_and_is_a_scan_and_later_opens_cost_the_tail(home: Path) -> None:
-    server = launched(home)
+def test_a_rebuild_reports_progress_and_is_a_scan_and_later_opens_cost_the_tail(launch: Callable[[], Server]) -> None:
+    server = launch()
     small_memory = private_bytes(server)
     Session.open(server, "small")
     began = time.perf_counter()
@@ -92,7 +100,7 @@ def test_a_rebuild_reports_progress_and_is_a_scan_and_later_opens_cost_the_tail(
     assert [entry["index"] for entry in newest] == [MESSAGES, MESSAGES - 1]
     assert server.finish() == 0
 
-    server = launched(home)
+    server = launch()
     fresh = private_bytes(server)
     smalls, larges = [], []
     for _ in range(5):
@@ -113,6 +121,4 @@ def test_a_rebuild_reports_progress_and_is_a_scan_and_later_opens_cost_the_tail(
     assert session.history(**{"from": MESSAGES // 2 - 1})[0]["content"].startswith(f"{MESSAGES // 2 - 1} ")
     assert session.timelines()[0]["messageCount"] == MESSAGES + 1
     server.kill()
-    again = Session.open(launched_again := launched(home), "large")
-    assert again.get_state()["context"]["messageCount"] == MESSAGES // 2
-    launched_again.dispose()
+    assert Session.open(launch(), "large").get_state()["context"]["messageCount"] == MESSAGES // 2

@@ -75,8 +75,14 @@ def prepared(keeper: Server, operation: Operation) -> Session:
     return session
 
 
+def earlier(session: Session) -> None:
+    """What is acknowledged before the operation: a message, and a change of state under a request id."""
+    session.append(assistant("acknowledged " + "a" * 400))
+    session.call("session/setAutoApprove", action="earlier", enabled=True, requestId="earlier")
+
+
 def run(keeper: Server, operation: Operation, session: Session, env: dict[str, str]) -> tuple[Server, Pending, int]:
-    """Start another server, append something it acknowledges, and begin the operation there.
+    """Start another server, do there what comes earlier, and begin the operation.
 
     Returns:
         The server, the operation's request, and how many failpoints a tracer in `env` saw before it.
@@ -85,8 +91,7 @@ def run(keeper: Server, operation: Operation, session: Session, env: dict[str, s
     server = Server(Launch(keeper.home, "lsp", env=env))
     server.initialize(clientInfo={"name": "keeper"})
     victim = Session.open(server, session.id)
-    if operation.name != "restore":
-        victim.append(assistant("acknowledged " + "a" * 400))
+    earlier(victim)
     before = len(tracer_file.read_text().split()) if tracer_file.exists() else 0
     return server, victim.start(operation.method, **operation.params, requestId="op"), before
 
@@ -99,16 +104,13 @@ def plan(keeper: Server, operation: Operation, directory: Path) -> tuple[list[st
     try:
         pending.result()
         passed = tracer.passed()
-        victim = Session(server, {"sessionId": session.id})
-        after = facts(victim)
+        after = facts(Session(server, session.state))
     finally:
         server.dispose()
-    undone = prepared(keeper, operation)
-    other = undone.reopen(keeper)
-    if operation.name != "restore":
-        other.append(assistant("acknowledged " + "a" * 400))
-    before = facts(other)
-    other.call("session/close")
+    undone = prepared(keeper, operation).reopen(keeper)
+    earlier(undone)
+    before = facts(undone)
+    undone.call("session/close")
     counts: Counter[str] = Counter()
     armed = []
     for position, name in enumerate(passed):
@@ -116,10 +118,6 @@ def plan(keeper: Server, operation: Operation, directory: Path) -> tuple[list[st
         if position >= skip:
             armed.append(f"{name}@{counts[name]}=kill")
     return armed, before, after
-
-
-def without_marks(value: dict[str, Any]) -> dict[str, Any]:
-    return {name: entry for name, entry in value.items() if name not in ("head", "duplicate")}
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=str)
@@ -139,6 +137,8 @@ def test_killed_at_any_failpoint_it_happened_once_or_not_at_all(
         again = session.reopen(keeper)
         found = facts(again)
         assert found in (before, after), (failpoint, found, before)
+        approved = again.call("session/setAutoApprove", action="earlier", enabled=True, requestId="earlier")
+        assert approved["duplicate"] is True, failpoint
         again.call(operation.method, **operation.params, requestId="op")
         assert facts(again) == after, failpoint
         repeat = again.call(operation.method, **operation.params, requestId="op")
@@ -249,12 +249,58 @@ def test_killed_at_random_moments_of_a_busy_session(keeper: Server, tmp_path: Pa
         again.call("session/close")
 
 
-def test_every_failpoint_of_the_source_is_known() -> None:
-    """A new failpoint lies on the way of an operation here (then the tests above kill at it), or is explained."""
+@pytest.mark.parametrize("method", ["session/delete", "session/undelete"])
+def test_killed_on_the_way_to_the_trash_and_back(keeper: Server, tmp_path: Path, method: str) -> None:
+    def ready() -> str:
+        session = Session.open(keeper, next(names))
+        session.say("kept")
+        session.call("session/close")
+        if method == "session/undelete":
+            keeper.call("session/delete", sessionId=session.id)
+        return session.id
+
+    tracer = Tracer(tmp_path / "trace")
+    server = Server(Launch(keeper.home, "lsp", env=tracer.env))
+    server.initialize()
+    server.call(method, sessionId=ready(), requestId=next(names))
+    server.dispose()
+    counts: Counter[str] = Counter()
+    for name in tracer.passed():
+        counts[name] += 1
+        session_id = ready()
+        victim = Server(Launch(keeper.home, "lsp", env={"TIMELEAP_FAILPOINTS": f"{name}@{counts[name]}=kill"}))
+        victim.initialize()
+        victim.start(method, sessionId=session_id, requestId=f"op-{session_id}")
+        assert victim.process.wait(20) == -signal.SIGKILL, name
+        victim.dispose()
+        listed = session_id in [info["sessionId"] for info in keeper.call("session/list", limit=1000)["sessions"]]
+        trash = keeper.call("session/listTrash", limit=1000)["sessions"]
+        assert listed != (session_id in [info["sessionId"] for info in trash]), name
+        keeper.call(method, sessionId=session_id, requestId=f"op-{session_id}")
+        if method == "session/delete":
+            keeper.call("session/undelete", sessionId=session_id)
+        assert Session.open(keeper, session_id).texts() == ["kept"], name
+        keeper.call("session/close", sessionId=session_id)
+    assert counts
+
+
+def test_every_failpoint_of_the_source_is_passed_by_what_is_killed_above(keeper: Server, tmp_path: Path) -> None:
     found = set()
     for path in SOURCES.rglob("*.py"):
         if path.name != "failpoints.py":
             found |= set(re.findall(r'failpoint\(\s*"([^"]+)"', path.read_text()))
-    families = {name.partition(".")[0] for name in found}
-    assert families == {"append", "replace", "recovery", "approvals", "state", "requests"}
-    assert set(UNREACHED_BY_RUNNING) | set(RECOVERY) <= found
+    tracer = Tracer(tmp_path / "trace")
+    server = Server(Launch(keeper.home, "lsp", env=tracer.env))
+    server.initialize()
+    session = Session.open(server)
+    for operation in OPERATIONS:
+        session = Session.open(server, next(names), systemPrompt="p")
+        prepare(session)
+        operation.before(session)
+        earlier(session)
+        session.call(operation.method, **operation.params, requestId="op")
+    session.call("session/fork", requestId="fork")
+    session.call("session/delete", requestId="delete")
+    server.call("session/undelete", sessionId=session.id, requestId="undelete")
+    server.dispose()
+    assert found - set(tracer.passed()) == set(UNREACHED_BY_RUNNING) | set(RECOVERY)
