@@ -257,7 +257,11 @@ class JsonlSharedMachine(LogMachine):
 
 
 SETTINGS = settings(
-    max_examples=40, stateful_step_count=25, deadline=None, print_blob=False, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=40,
+    stateful_step_count=25,
+    deadline=None,
+    print_blob=False,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 
 TestMemory = LogMachine.TestCase

@@ -20,12 +20,7 @@ from timeleap.storage.engine import (
     TimelineFacts,
     TimelineReason,
 )
-from timeleap.storage.record import (
-    checkpoint_record,
-    classify,
-    system_prompt_record,
-    usage_record,
-)
+from timeleap.storage.record import checkpoint_record, classify, system_prompt_record, usage_record
 
 
 class Context:

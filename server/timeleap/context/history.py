@@ -8,7 +8,7 @@ from typing import Final, SupportsIndex, overload
 
 from timeleap.context.message import Message
 from timeleap.storage.engine import LogReader, RecordKind
-from timeleap.storage.record import decode_json
+from timeleap.storage.jsontext import decode_json
 
 CACHE_BYTES: Final = 8 << 20
 """How much memory messages may take that were looked at, by estimate."""

@@ -26,7 +26,8 @@ from timeleap.storage.engine import (
     RecordKind,
     Replacement,
 )
-from timeleap.storage.record import classify, decode_json
+from timeleap.storage.jsontext import decode_json
+from timeleap.storage.record import classify
 
 if TYPE_CHECKING:
     from timeleap.storage.sharing import Lease

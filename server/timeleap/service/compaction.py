@@ -13,7 +13,7 @@ from timeleap.service.guards import guard
 from timeleap.service.registry import handles
 from timeleap.sessions.outcomes import CompactionPlan
 from timeleap.storage.engine import RecordKind
-from timeleap.storage.record import decode_json
+from timeleap.storage.jsontext import decode_json
 
 if TYPE_CHECKING:
     from timeleap.service.call import Call

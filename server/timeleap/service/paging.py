@@ -15,7 +15,7 @@ import msgspec
 from timeleap.errors import HeadConflictError
 from timeleap.service import cursors
 from timeleap.storage.engine import LogReader, RecordFlag, RecordKind, Row
-from timeleap.storage.record import read_tl, strip_tl
+from timeleap.storage.marks import read_tl, strip_tl
 
 LISTING = "context/getHistory"
 

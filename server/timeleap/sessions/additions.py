@@ -20,7 +20,8 @@ from timeleap.sessions.outcomes import (
 )
 from timeleap.sessions.summary import state_after
 from timeleap.storage.engine import Appended, LogState, NewRecord, Role
-from timeleap.storage.record import message_record, strip_tl, system_prompt_record, usage_record
+from timeleap.storage.marks import strip_tl
+from timeleap.storage.record import message_record, system_prompt_record, usage_record
 
 Outcome = AppendOutcome | CheckpointOutcome | UsageOutcome | HeadOutcome
 Marks = Mapping[str, str]

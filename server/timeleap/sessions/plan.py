@@ -36,7 +36,8 @@ from timeleap.storage.engine import (
     TimelineFacts,
     TimelineReason,
 )
-from timeleap.storage.record import classify, message_record, strip_tl, usage_record
+from timeleap.storage.marks import strip_tl
+from timeleap.storage.record import classify, message_record, usage_record
 
 COMPACTED_LABEL = "compacted"
 DMAIL_LABEL = "D-Mail"

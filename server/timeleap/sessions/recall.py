@@ -11,7 +11,7 @@ from timeleap.sessions.checkpoints import read_checkpoint
 from timeleap.sessions.outcomes import AppendOutcome, CheckpointOutcome, HeadOutcome, UsageOutcome
 from timeleap.sessions.requests import REMEMBERED, Known, encode, short
 from timeleap.storage.engine import LogEngine, LogState, RecordFlag, RecordKind
-from timeleap.storage.record import read_tl
+from timeleap.storage.marks import read_tl
 
 AT_ONCE = 64
 MAX_BYTES_AT_ONCE = 4 << 20

@@ -8,7 +8,7 @@ from timeleap.errors import CorruptedError
 from timeleap.sessions.checkpoints import list_checkpoints
 from timeleap.sessions.outcomes import Checkpoint, Summary
 from timeleap.storage.engine import LogReader, LogState, NewRecord, RecordKind
-from timeleap.storage.record import decode_json
+from timeleap.storage.jsontext import decode_json
 from timeleap.storage.replay import after_record
 
 SHOWN_CHECKPOINTS = 50

@@ -18,8 +18,8 @@ from timeleap.storage.index import (
     index_path,
     read_header,
 )
+from timeleap.storage.marks import read_tl
 from timeleap.storage.reader import StoredLog
-from timeleap.storage.record import read_tl
 
 SMALL: Final = 8 << 20  # logs up to this size are checked in full whenever they are opened
 _SAMPLE: Final = 8

@@ -17,7 +17,9 @@ from timeleap.storage import scan
 from timeleap.storage.durable import OpenFile
 from timeleap.storage.engine import Damage, Entry, LogReader, LogState, Progress, RecordFlag, RecordKind, Row
 from timeleap.storage.index import ENTRY, ENTRY_SIZE, EntryStore, IndexDamagedError, own_flags, unpack_entry
-from timeleap.storage.record import classify, decode_json, read_tl, strict_json
+from timeleap.storage.jsontext import decode_json, strict_json
+from timeleap.storage.marks import read_tl
+from timeleap.storage.record import classify
 
 T = TypeVar("T")
 
@@ -157,7 +159,7 @@ class StoredLog(LogReader):
         view, entries = memoryview(data), memoryview(raw)
         found = []
         number, at = start, 0
-        # Written out, not through `iterate_lines`: a page of a thousand messages is made here.
+        # Written out, not through `unpack_entry`: a page of a thousand messages is made here.
         for offset, length, crc, kind, flags, _, _, messages, _, _, _, _, _, _, _, check in ENTRY.iter_unpack(raw):
             if crc32(entries[at : at + 76]) != check:
                 raise IndexDamagedError(f"entry of line {number}")

@@ -1,8 +1,4 @@
-"""Records: making them, telling what a line of a log is, and our reserved key `_tl`.
-
-`_tl` is always the LAST key of a record, written `,"_tl":{...}}`. That byte sequence cannot occur inside a JSON string
-(its quotes would be escaped), and where it occurs as a key of a nested object, what follows it up to the last brace is
-no JSON; so it is found and taken off without parsing the record.
+"""Records: making them, and telling what a line of a log is.
 
 What a line is follows the original program's reading of it, with two differences: bytes that are no UTF-8 make a line
 damaged (the original puts U+FFFD there and so alters the text), and what makes the original refuse the whole log (a
@@ -12,21 +8,19 @@ message without content, an unknown type of part) is a message with the flag UNR
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from typing import Any, Final, Literal
 
 import msgspec
 
-from timeleap.errors import InvalidInputError, TooLargeError
+from timeleap.errors import InvalidInputError
 from timeleap.storage.engine import NewRecord, RecordFlag, RecordKind, Role
+from timeleap.storage.jsontext import decode_strictly, encode_json
+from timeleap.storage.marks import TL_KEY, TL_MARK, read_tl, strip_tl, tl_flags
 
 Style = Literal["spaced", "compact"]
 """The two spacings of control records: `spaced` as the original's `Context` writes them (json.dumps, ASCII only),
 `compact` as its `JsonlLinearStorage` does. Messages are compact in both."""
-
-TL_KEY: Final = "_tl"
-TL_MARK: Final = b',"_tl":{'
 
 _ROLES: Final = {"user": Role.USER, "assistant": Role.ASSISTANT, "tool": Role.TOOL, "system": Role.SYSTEM}
 _INT64: Final = range(-(2**63), 2**63 - 1)  # one short of the top, so that a checkpoint id has a next one
@@ -85,8 +79,6 @@ class _Message(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 
 
 _decode_message = msgspec.json.Decoder(_Message).decode
-_decode_any = msgspec.json.Decoder().decode
-_encode = msgspec.json.Encoder().encode
 
 
 # Making records
@@ -183,125 +175,6 @@ def _check_int(value: object, name: str) -> None:
         raise InvalidInputError(f"the {name} {value!r:.40} is not an integer of 64 bits")
 
 
-# JSON
-
-
-def encode_json(value: object) -> bytes:
-    """Compact UTF-8 JSON, integers of any size exact.
-
-    Raises:
-        InvalidInputError: The value has no exact JSON form (NaN, infinity, a lone surrogate, an unknown type).
-        TooLargeError: It is nested too deeply.
-    """
-    try:
-        body = _encode(value)
-    except UnicodeEncodeError as error:
-        raise InvalidInputError(f"text with a lone surrogate cannot be stored: {error}") from None
-    except RecursionError:
-        raise TooLargeError("the value is nested too deeply") from None
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidInputError(f"not a JSON value: {error}") from None
-    if b"null" in body and not _finite(value):  # msgspec writes NaN and infinity as null
-        raise InvalidInputError("NaN and infinity are not JSON numbers")
-    return body
-
-
-def decode_json(line: bytes) -> Any:
-    """The value of one line, read as leniently as the original does (raw control characters, NaN, any number).
-
-    Raises:
-        ValueError: It is not JSON or not UTF-8, is nested too deeply, or holds an integer of over 4 300 digits.
-    """
-    try:
-        return _decode_any(line)
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        pass
-    try:
-        return json.loads(line.decode(), strict=False)
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
-
-
-def strict_json(line: bytes) -> bytes:
-    """A LENIENT line as strict JSON: the same value, NaN and infinity as null, lone surrogates escaped."""
-    value = _nulled(decode_json(line))
-    try:
-        return _encode(value)
-    except UnicodeEncodeError:
-        return json.dumps(value, separators=(",", ":")).encode()
-
-
-def _finite(value: object) -> bool:
-    if isinstance(value, float):
-        return math.isfinite(value)
-    if isinstance(value, Mapping):
-        return all(_finite(item) for item in value.values())
-    if isinstance(value, (list, tuple)):
-        return all(_finite(item) for item in value)
-    return True
-
-
-def _nulled(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, dict):
-        return {key: _nulled(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_nulled(item) for item in value]
-    return value
-
-
-# `_tl`
-
-
-def read_tl(line: bytes) -> dict[str, Any]:
-    """The members of a record's `_tl`; empty if it has none."""
-    tail = _tl_tail(line)
-    if tail is None and b'"_tl"' not in line:
-        return {}
-    try:
-        tl = _decode_any(tail) if tail is not None else decode_json(line).get(TL_KEY)
-    except (ValueError, AttributeError, msgspec.MsgspecError):
-        return {}
-    return tl if isinstance(tl, dict) else {}
-
-
-def strip_tl(line: bytes) -> bytes:
-    """The record without its `_tl`."""
-    tail = _tl_tail(line)
-    if tail is not None:
-        return line.rstrip()[: -len(tail) - len(TL_MARK)] + b"}"
-    if b'"_tl"' not in line:
-        return line
-    try:
-        record = decode_json(line)
-    except ValueError:
-        return line
-    if not isinstance(record, dict) or TL_KEY not in record:
-        return line
-    del record[TL_KEY]  # another program moved it from its place
-    return _encode(record)
-
-
-def _tl_tail(line: bytes) -> bytes | None:
-    """The bytes of the `_tl` object where it is the last key, else None."""
-    if not line.endswith(b"}}"):
-        line = line.rstrip()
-        if not line.endswith(b"}}"):
-            return None
-    at = line.rfind(TL_MARK)
-    if at < 0:
-        return None
-    tail = line[at + len(TL_MARK) - 1 : -1]
-    try:
-        _decode_any(tail)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return None
-    return tail
-
-
 # Telling what a line is
 
 
@@ -327,24 +200,10 @@ def classify(line: bytes) -> NewRecord:
     return NewRecord(body, RecordKind.MESSAGE, _ROLES[message.role], value, flags)
 
 
-def tl_flags(tl: Mapping[str, Any]) -> RecordFlag:
-    """The flags that follow from a record's `_tl`."""
-    flags = RecordFlag.HAS_TL
-    if "r" in tl:
-        flags |= RecordFlag.REQUEST
-    position, size = tl.get("i"), tl.get("n")
-    if "b" in tl and isinstance(position, int) and isinstance(size, int):
-        if position < size - 1:
-            flags |= RecordFlag.BATCH_OPEN
-        if position > 0:
-            flags |= RecordFlag.BATCH_TAIL
-    return flags
-
-
 def _classify_slowly(body: bytes) -> NewRecord:
     flags = _NO_FLAGS
     try:
-        record = _decode_any(body)
+        record = decode_strictly(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         try:
             text = body.decode()

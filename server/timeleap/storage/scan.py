@@ -17,16 +17,18 @@ from timeleap.storage.durable import Readable
 from timeleap.storage.engine import LogState, NewRecord, Progress, RecordFlag, RecordKind, Role
 from timeleap.storage.index import (
     CRC,
+    ENTRY,
     ENTRY_SIZE,
     PACK,
     EntryStore,
     IndexDamagedError,
     Line,
-    iterate_lines,
     pack_entry,
     sound_lines,
+    unpack_entry,
 )
-from timeleap.storage.record import TL_MARK, classify
+from timeleap.storage.marks import TL_MARK
+from timeleap.storage.record import classify
 from timeleap.storage.replay import CHAIN_P, CHAIN_Q, MASK, advance
 
 BLOCK: Final = 1 << 22
@@ -164,53 +166,52 @@ def entry_of(record: NewRecord, state: LogState, crc: int, length: int) -> tuple
 def first_difference(file: Readable, store: EntryStore, lines: int, progress: Progress | None = None) -> int | None:
     """The first of the first `lines` lines whose bytes are not those of its entry, or None."""
     total = store.state(lines).length
-    line = end = 0
     for start in range(0, lines, _STEP):
-        entries = list(iterate_lines(store.raw(start, min(start + _STEP, lines))))
-        for chunk in _chunks(entries):
-            if not _same(file, chunk, end):
-                return line + next((i for i, one in enumerate(chunk) if not _same(file, [one], one.offset)), 0)
-            line += len(chunk)
-            end = chunk[-1].offset + chunk[-1].length
+        raw = store.raw(start, min(start + _STEP, lines))
+        differs = _first_unlike(file, raw, store.state(start).length)
+        if differs is not None:
+            return start + differs
         if progress is not None:
-            progress(entries[-1].offset + entries[-1].length, total)
+            progress(_end(raw), total)
     return None
 
 
 def same_lines(file: Readable, store: EntryStore, start: int, stop: int) -> bool:
     """Whether the bytes of the lines `[start, stop)` are those of their entries."""
-    end = store.state(start).length
-    for chunk in _chunks(list(iterate_lines(store.raw(start, stop)))):
-        if not _same(file, chunk, end):
-            return False
-        end = chunk[-1].offset + chunk[-1].length
-    return True
+    return start >= stop or _first_unlike(file, store.raw(start, stop), store.state(start).length) is None
 
 
-def _chunks(entries: list[Line]) -> Iterator[list[Line]]:
-    """Split so that each part covers about a block of the file."""
-    begin = 0
-    for at, entry in enumerate(entries):
-        if entry.offset + entry.length - entries[begin].offset >= BLOCK:
-            yield entries[begin : at + 1]
-            begin = at + 1
-    if begin < len(entries):
-        yield entries[begin:]
+def _first_unlike(file: Readable, raw: bytes, begin: int) -> int | None:
+    """Which of some entries is the first that does not follow the one before it, or is not of the log's bytes.
+
+    Args:
+        file: The log.
+        raw: The entries.
+        begin: The byte at which the first of them must begin.
+    """
+    size = _end(raw) - begin
+    if size > BLOCK and len(raw) > ENTRY_SIZE:
+        half = len(raw) // ENTRY_SIZE // 2
+        left, right = raw[: half * ENTRY_SIZE], raw[half * ENTRY_SIZE :]
+        differs = _first_unlike(file, left, begin)
+        if differs is None and (differs := _first_unlike(file, right, _end(left))) is not None:
+            differs += half
+        return differs
+    entries, data = memoryview(raw), memoryview(file.pread(begin, max(0, size)))
+    at = position = 0
+    for offset, length, crc, _, _, _, _, _, _, _, _, _, _, _, _, check in ENTRY.iter_unpack(raw):
+        if crc32(entries[at : at + ENTRY_SIZE - 4]) != check:
+            raise IndexDamagedError(f"entry at {at}")
+        end = position + length
+        if offset != begin + position or end > len(data) or crc32(data[position:end]) != crc:
+            return at // ENTRY_SIZE
+        at, position = at + ENTRY_SIZE, end
+    return None
 
 
-def _same(file: Readable, entries: list[Line], end: int) -> bool:
-    """Whether the entries follow each other from the byte `end` on, and the log's bytes are theirs."""
-    base = entries[0].offset
-    for entry in entries:
-        if entry.offset != end:
-            return False
-        end += entry.length
-    data = memoryview(file.pread(base, entries[-1].offset + entries[-1].length - base))
-    for offset, length, crc, *_ in entries:
-        line = data[offset - base : offset - base + length]
-        if len(line) != length or crc32(line) != crc:
-            return False
-    return True
+def _end(raw: bytes) -> int:
+    """Where the line of the last of some entries ends."""
+    return unpack_entry(raw, 0, len(raw) - ENTRY_SIZE).state.length
 
 
 def _lines(file: Readable, start: int, stop: int, progress: Progress | None) -> BufferedReader:

@@ -15,7 +15,7 @@ from tests.unit.storage.logs import always, hidden, keep, mark, said, say, texts
 
 from timeleap import failpoints
 from timeleap.errors import CorruptedError, ExternallyModifiedError, StorageFailureError
-from timeleap.storage import appending, durable, writer
+from timeleap.storage import durable, scan, writer
 from timeleap.storage.appending import UnwritableError
 from timeleap.storage.durable import OpenFile
 from timeleap.storage.engine import LogState, NewRecord
@@ -234,7 +234,7 @@ async def test_a_log_whose_end_cannot_be_established_is_only_read(
         case _:
             patch = faults(errno.EIO, 1, calls=("fdatasync",))
     if trouble == "bytes":
-        monkeypatch.setattr(appending.scan, "same_lines", lambda *_: False)
+        monkeypatch.setattr(scan, "same_lines", lambda *_: False)
     elif trouble == "index":
         os.truncate(engine.path.parent / ".context.jsonl.idx", 10)
     elif trouble == "size":
@@ -367,7 +367,8 @@ async def test_a_write_that_slipped_in_before_ours_is_seen_and_ours_is_not_lost(
     engine = await JsonlEngine.open(log, durability=durability)  # type: ignore[arg-type]
     await say(engine, "first")
     slip_in(monkeypatch, log, line("theirs") + b'{"role": "_usage", "token_count": 7}\n', after)
-    done = await asyncio.gather(say(engine, "ours"), say(engine, "ours", "too"))
+    waiting = engine.run(lambda _: asyncio.sleep(0))  # so that the two appends are one group, also without a sync
+    _, *done = await asyncio.gather(waiting, say(engine, "ours"), say(engine, "ours", "too"))
     expected = ["first", "theirs", "ours", "ours", "too", *(["later theirs"] if after else [])]
     assert texts(engine) == expected
     assert [(one.before.messages, one.after.messages) for one in done] == [(2, 3), (3, 5)]

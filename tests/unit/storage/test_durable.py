@@ -236,11 +236,14 @@ def test_a_lock_on_a_file_that_was_removed_meanwhile_is_no_lock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "lock"
-    real, calls = durable._try_lock, []
+    real = durable._try_lock
+    removed = False
 
     def remove_once(fd: int) -> bool:
-        if not calls:
-            calls.append(path.unlink())
+        nonlocal removed
+        if not removed:
+            path.unlink()
+            removed = True
         return real(fd)
 
     monkeypatch.setattr(durable, "_try_lock", remove_once)
