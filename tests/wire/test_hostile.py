@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import resource
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,7 +14,14 @@ from tests.support.matching import containing
 from tests.support.server import Server
 from tests.support.session import Session, user
 
-sys.set_int_max_str_digits(0)
+
+@pytest.fixture(autouse=True)
+def _integers_of_any_length() -> Iterator[None]:
+    """To read such integers back; other tests of this process keep Python's limit."""
+    limit = sys.get_int_max_str_digits()
+    sys.set_int_max_str_digits(0)
+    yield
+    sys.set_int_max_str_digits(limit)
 
 
 def request(body: str | bytes, server: Server, id: str) -> Any:
