@@ -19,7 +19,6 @@ line was parsed when its entry was made), 32 zero bytes, crc32 of the 60 bytes b
 from __future__ import annotations
 
 import struct
-import tempfile
 import threading
 from collections.abc import Iterator
 from functools import cache
@@ -126,23 +125,8 @@ def own_flags(flags: int) -> RecordFlag:
     return RecordFlag(flags & ~_CUMULATIVE)
 
 
-def iterate_lines(raw: bytes) -> Iterator[Line]:
-    """Where the lines of some entries are, each entry checked.
-
-    Raises:
-        IndexDamagedError: An entry is not what was written.
-    """
-    at = 0
-    view = memoryview(raw)
-    for offset, length, crc, kind, flags, _, _, messages, _, _, _, _, _, _, _, check in ENTRY.iter_unpack(raw):
-        if crc32(view[at : at + 76]) != check:
-            raise IndexDamagedError(f"entry at {at}")
-        at += ENTRY_SIZE
-        yield Line(offset, length, crc, kind, flags, messages)
-
-
 def sound_lines(raw: bytes) -> Iterator[Line]:
-    """Like `iterate_lines`, but leaves out what is damaged."""
+    """Where the lines of some entries are; damaged entries are left out."""
     at = 0
     for fields in ENTRY.iter_unpack(raw):
         if crc32(raw[at : at + 76]) == fields[15]:
@@ -292,6 +276,8 @@ class EntryStore:
 
     def _move_to_spill(self) -> None:
         if self._spill is None:
+            import tempfile  # slow to import, and hardly ever needed
+
             spill = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the store
             for start in range(0, self._based, _STEP):
                 spill.write(self.raw(start, min(start + _STEP, self._based)))

@@ -264,6 +264,12 @@ class _Medium:
     def __init__(self, engine: MemoryEngine) -> None:
         self._engine = engine
 
+    def immediate(self) -> bool:
+        return True
+
+    def commit_now(self, group: Group) -> list[Appended]:
+        return self._engine._commit(group)
+
     async def enter(self) -> None:
         return
 

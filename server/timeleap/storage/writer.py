@@ -81,6 +81,14 @@ def group_on(log: StoredLog) -> Group:
 class Medium(Protocol):
     """What a writer writes to."""
 
+    def immediate(self) -> bool:
+        """Whether a group can be written at once, without waiting for anything."""
+        ...
+
+    def commit_now(self, group: Group) -> list[Appended]:
+        """Like `commit`, where `immediate`."""
+        ...
+
     async def enter(self) -> None:
         """Make ready for a write; what it raises goes to all who wait for it."""
         ...
@@ -132,6 +140,10 @@ class Writer:
 
     async def append(self, plan: Plan, *, mark: bool) -> Appended:
         """Append at its turn. Cancelled while it waits it does nothing; later it is finished, and its result returned."""
+        if self._task is None and not self._waiting and self._medium.immediate():
+            group = self._medium.group()
+            group.add(marked(plan(group.after), mark=mark))
+            return self._medium.commit_now(group)[0]
         step = _Append(plan, mark, asyncio.get_running_loop().create_future())
         result: Appended = await self._submit(step)
         return result
