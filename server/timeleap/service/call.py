@@ -16,10 +16,12 @@ class Client(Protocol):
     @property
     def name(self) -> str | None:
         """`clientInfo.name` of `initialize`."""
+        ...
 
     @property
     def can_summarize(self) -> bool:
         """Whether it declared that it serves `context/summarize`."""
+        ...
 
     def notify(self, method: str, params: dict[str, Any]) -> None:
         """Queue a notification; it leaves before every reply that is queued after it."""

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from timeleap.context.compaction import reserve_fits, should_compact
 from timeleap.errors import InvalidInputError, StorageFailureError
@@ -236,8 +236,10 @@ def _text(value: Any) -> str:
 
 
 def _durability(value: Any) -> Durability:
-    if value in ("disk", "os"):
-        return cast("Durability", value)
+    if value == "disk":
+        return "disk"
+    if value == "os":
+        return "os"
     raise _Unusable('"disk" or "os"')
 
 
