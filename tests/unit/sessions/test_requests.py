@@ -174,6 +174,18 @@ async def test_ids_of_removed_records_are_still_known(world: World) -> None:
     assert texts(session) == []
 
 
+async def test_a_table_that_was_loaded_follows_the_records_through_a_rewrite(world: World) -> None:
+    session = await world.session()
+    await session.checkpoint("c", False)
+    first = await session.append([USER, ANSWER], asked("gone"))
+    session = await world.reopened()
+    await session.update_token_count(5, asked("loads the table", "context/updateTokenCount"))
+    await session.revert(checkpoint_id=0)
+    for _ in range(4):
+        await session.update_token_count(7)
+    assert plain(await session.append([], asked("gone"))) == plain(first)
+
+
 async def test_an_id_reaches_from_one_mutator_into_the_rewrite_behind_it(world: World) -> None:
     session = await world.session()
     results = await asyncio.gather(
