@@ -40,7 +40,7 @@ _COMMON: Final = (
     | getattr(os, "O_NOINHERIT", 0)
 )
 _BLOCK: Final = 1 << 20
-_LOCKED_BYTE: Final = 1 << 62  # Windows locks are mandatory: far beyond the owner record, so that it stays readable
+_LOCKED_BYTE: Final = 1 << 30  # Windows locks are mandatory: far beyond the owner record, so that it stays readable
 _NO_KERNEL_COPY: Final = (errno.EXDEV, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL, errno.EBADF, errno.EPERM)
 _NO_DIRECTORY_SYNC: Final = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)
 _NO_HARD_LINKS: Final = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)

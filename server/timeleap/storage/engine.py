@@ -199,7 +199,7 @@ class Quarantined:
 class Damage:
     """A line that is not part of history, or that only we can read."""
 
-    kind: Literal["damagedRecord", "notReadableByOriginal", "checksumMismatch", "logMissing"]
+    kind: Literal["damagedRecord", "notReadableByOriginal", "checksumMismatch", "notAsWritten", "logMissing"]
     message: str
     line: int
     offset: int

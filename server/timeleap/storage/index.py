@@ -53,12 +53,11 @@ class IndexDamagedError(Exception):
 class Line(NamedTuple):
     """Where a line is and what it is: an entry without the state."""
 
+    number: int
     offset: int
     length: int
     crc: int
     kind: int
-    flags: int
-    messages: int  # up to and including this line
 
 
 def pack_entry(
@@ -125,13 +124,12 @@ def own_flags(flags: int) -> RecordFlag:
     return RecordFlag(flags & ~_CUMULATIVE)
 
 
-def sound_lines(raw: bytes) -> Iterator[Line]:
-    """Where the lines of some entries are; damaged entries are left out."""
-    at = 0
-    for fields in ENTRY.iter_unpack(raw):
+def sound_lines(raw: bytes, first: int) -> Iterator[Line]:
+    """Where the lines of some entries are, from the line `first` on; damaged entries are left out."""
+    for number, fields in enumerate(ENTRY.iter_unpack(raw)):
+        at = number * ENTRY_SIZE
         if crc32(raw[at : at + 76]) == fields[15]:
-            yield Line(fields[0], fields[1], fields[2], fields[3], fields[4], fields[7])
-        at += ENTRY_SIZE
+            yield Line(first + number, *fields[:4])
 
 
 class EntryStore:

@@ -351,7 +351,8 @@ class JsonlEngine(LogEngine):
             if self.access == "write":
                 self._notes.bump_epoch()
             self._watch.tell()
-        return validation.newly_found(known, self._log.damage())
+        lost = [found.lost] if found.lost is not None else []
+        return lost + validation.newly_found(known, self._log.damage())
 
     def watch(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Call `callback` when the log was changed by somebody else."""

@@ -8,7 +8,7 @@ from typing import Final
 
 from timeleap.storage import durable, intent, scan
 from timeleap.storage.durable import OpenFile
-from timeleap.storage.engine import LogState, Progress, RecordFlag, RecordKind
+from timeleap.storage.engine import Damage, LogState, Progress, RecordFlag, RecordKind
 from timeleap.storage.index import (
     ENTRY_SIZE,
     HEADER_SIZE,
@@ -37,6 +37,7 @@ class Loaded:
         rebuilt: There was no usable index.
         parsed: Every line was parsed at least once.
         accepted: It was taken as it is, whatever the index file says.
+        lost: Where lines that were written are not there any more.
     """
 
     log: StoredLog
@@ -45,6 +46,7 @@ class Loaded:
     rebuilt: bool = False
     parsed: bool = True
     accepted: bool = False
+    lost: Damage | None = None
 
 
 def load(path: Path, *, writable: bool, progress: Progress | None = None, believe: bool = True) -> Loaded:
@@ -74,7 +76,8 @@ def load(path: Path, *, writable: bool, progress: Progress | None = None, believ
         reference = scan.Reference(known, known.count)
     store = fresh_store(path) if writable else EntryStore()
     scanned = _scan(path, file, size, store, reference=reference, believe=believe, progress=progress)
-    return _published(replace(scanned, accepted=not believe), writable)
+    lost = reference.lost if reference is not None else None
+    return _published(replace(scanned, accepted=not believe, lost=lost), writable)
 
 
 def fresh_store(path: Path) -> EntryStore:
@@ -185,6 +188,7 @@ def _from_index(
         if not _agrees(file, store, first, lines):
             return None
         state = store.state(lines)
+        lost = scan.not_as_written(lines, state.length, store.state(store.count).length) if ahead else None
     except IndexDamagedError:
         return None
     store.truncate(lines)
@@ -194,7 +198,8 @@ def _from_index(
         state = store.state(lines)
     scanned = scan.thoroughly(file, state, size, store, progress=progress)
     covered = 0 if ahead else lines
-    return _settled(path, file, store, scanned, covered, rebuilt=False, parsed=parsed)
+    settled = _settled(path, file, store, scanned, covered, rebuilt=False, parsed=parsed)
+    return replace(settled, lost=lost)
 
 
 def _lines_within(store: EntryStore, size: int) -> int:

@@ -54,7 +54,7 @@ def _described(loaded: Loaded, cut: Quarantined | None = None) -> Found:
         quarantined=(cut,) if cut else (),
         cut_bytes=cut.bytes if cut else 0,
         index_rebuilt=loaded.rebuilt and log.state.lines > 0,
-        warnings=recovery.warnings(log),
+        warnings=(*((loaded.lost,) if loaded.lost else ()), *recovery.warnings(log)),
     )
     identity = log.file.identity if log.file else None
     return Found(loaded, mended, timelines.highest_number(log.path, besides=identity))

@@ -14,7 +14,7 @@ from typing import Final
 from zlib import crc32
 
 from timeleap.storage.durable import Readable
-from timeleap.storage.engine import LogState, NewRecord, Progress, RecordFlag, RecordKind, Role
+from timeleap.storage.engine import Damage, LogState, NewRecord, Progress, RecordFlag, RecordKind, Role
 from timeleap.storage.index import (
     CRC,
     ENTRY,
@@ -57,21 +57,43 @@ class Scanned:
 
 
 class Reference:
-    """The index of the same file as it once was: a line that is where it was, but not what it was, is damaged."""
+    """The index of the same file as it once was: a line that is where it was, but not what it was, is damaged.
+
+    Attributes:
+        length: How many bytes of the log it speaks of.
+    """
 
     def __init__(self, store: EntryStore, lines: int) -> None:
-        self.length = self._length(store, lines)  # bytes it speaks of
+        self.length = self._length(store, lines)
         self._lines = self._iterate(store, lines)
         self._next: Line | None = next(self._lines, None)
+        self._lost: Line | None = None
 
     def condemns(self, offset: int, length: int, crc: int) -> bool:
         """Whether the line of that place must be taken as damaged. Asked in the order of the file."""
         while self._next is not None and self._next.offset < offset:
-            self._next = next(self._lines, None)
+            self._lose()
         known = self._next
         if known is None or known.offset != offset or known.length != length:
             return False
+        self._next = next(self._lines, None)
         return known.crc != crc or known.kind == RecordKind.DAMAGED
+
+    def skip_to(self, offset: int) -> None:
+        """Forget the lines before `offset`: they were asked for elsewhere."""
+        while self._next is not None and self._next.offset < offset:
+            self._next = next(self._lines, None)
+
+    @property
+    def lost(self) -> Damage | None:
+        """Where, after all was asked for, lines are missing that were written, or others are in their place."""
+        if self._next is not None:
+            self._lose()
+        return None if self._lost is None else not_as_written(self._lost.number, self._lost.offset, self.length)
+
+    def _lose(self) -> None:
+        self._lost = self._lost or self._next
+        self._next = next(self._lines, None)
 
     @staticmethod
     def _length(store: EntryStore, lines: int) -> int:
@@ -87,7 +109,13 @@ class Reference:
                 raw = store.raw(start, min(start + _STEP, lines))
             except IndexDamagedError:
                 return
-            yield from sound_lines(raw)
+            yield from sound_lines(raw, start)
+
+
+def not_as_written(line: int, offset: int, length: int) -> Damage:
+    """What there is to say about a log whose lines are not those that were written, from `line` at `offset` on."""
+    reason = f"from line {line} on lines are missing or others are in their place; the log is taken as it is"
+    return Damage("notAsWritten", reason, line, offset, length - offset)
 
 
 def thoroughly(

@@ -18,10 +18,12 @@ class Validation:
     Attributes:
         log: The log with the new entries.
         index: The file they are in; None while they are in memory.
+        lost: Where lines that were written are not there any more.
     """
 
     log: StoredLog
     index: OpenFile | None
+    lost: Damage | None = None
 
     def discard(self) -> None:
         """It is not needed."""
@@ -63,9 +65,13 @@ def continue_to(found: Validation, log: StoredLog, progress: Progress | None = N
     """Go on to where the log is now."""
     assert log.file is not None
     known = scan.Reference(log.store, log.state.lines)
-    scanned = scan.thoroughly(
-        log.file, found.log.state, log.state.length, found.log.store, reference=known, progress=progress
-    )
+    state = found.log.state
+    if found.log.open_ended:  # it may have got its line feed meanwhile
+        state = found.log.store.state(state.lines - 1)
+        found.log.store.truncate(state.lines)
+    known.skip_to(state.length)
+    scanned = scan.thoroughly(log.file, state, log.state.length, found.log.store, reference=known, progress=progress)
+    found.lost = found.lost or known.lost
     found.log = StoredLog(log.path, log.file, found.log.store, scanned.state, open_ended=log.open_ended)
 
 

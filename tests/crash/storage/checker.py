@@ -41,8 +41,9 @@ async def complaints(log: Path, state: State, expected: Expected) -> list[str]:
             found.append(f"the timeline of operation {number} is not there")
     if any(one not in expected.logs for one in kept):
         found.append("a timeline is no earlier log")
-    if engine.verify() or engine.recovery.warnings:
-        found.append(f"damage: {engine.verify()} {engine.recovery.warnings}")
+    warned = [one for one in engine.recovery.warnings if one.kind != "notAsWritten" or expected.durability == "disk"]
+    if engine.verify() or warned:
+        found.append(f"damage: {engine.verify()} {warned}")
     found += _leftovers(log)
     found += _lost_bytes(log, torn, engine)
     found += _lost_before(log, state.log_before)

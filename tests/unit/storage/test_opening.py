@@ -391,10 +391,12 @@ async def test_a_log_shorter_than_its_index_is_taken_as_it_is(log: Path) -> None
     os.truncate(log, len(line("a")) * 2)
     engine = await JsonlEngine.open(log)
     assert texts(engine) == ["a", "b"]
+    assert [(one.kind, one.offset, one.bytes) for one in engine.recovery.warnings] == [("notAsWritten", 60, 30)]
     await say(engine, "d")
     await engine.aclose()
     engine = await JsonlEngine.open(log)
     assert texts(engine) == ["a", "b", "d"]
+    assert engine.recovery.warnings == ()
     await engine.aclose()
 
 
@@ -538,3 +540,42 @@ async def test_damage_is_not_accepted_by_a_writer_that_takes_the_lock_for_each_w
     assert texts(engine) == ["aaaa", "cccc", "dddd"]
     assert [one.kind for one in engine.recovery.warnings] == ["checksumMismatch"]
     await engine.aclose()
+
+
+@pytest.mark.parametrize("small", [True, False])
+@pytest.mark.parametrize("how", ["missing", "twice", "swapped", "foreign", "zeros", "cut at the end", "cut short"])
+async def test_lines_that_are_not_as_they_were_written_are_reported(
+    log: Path, small: bool, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await written(log, *("x" * i + str(i) for i in range(30)))
+    lines = log.read_bytes().splitlines(keepends=True)
+    match how:
+        case "missing":
+            del lines[10]
+        case "twice":
+            lines.insert(10, lines[10])
+        case "swapped":
+            lines[10], lines[11] = lines[11], lines[10]
+        case "foreign":
+            lines.insert(10, line("never said"))
+        case "zeros":
+            lines[10:13] = [b"\0" * len(b"".join(lines[10:13]))]
+        case "cut at the end":
+            del lines[20:]
+        case _:
+            lines[20:] = [lines[20][:9]]
+    with log.open("r+b") as file:
+        file.write(b"".join(lines))
+        file.truncate()
+    if not small:
+        monkeypatch.setattr(load, "SMALL", 16)
+    engine = await JsonlEngine.open(log)
+    reported = [*engine.recovery.warnings, *await engine.validate_in_background()]
+    assert "notAsWritten" in [one.kind for one in reported] or (how == "zeros" and reported)
+    assert engine.state.length == sum(map(len, lines)) - (9 if how == "cut short" else 0)
+    await say(engine, "goes on")
+    await engine.aclose()
+    again = await JsonlEngine.open(log)
+    assert "notAsWritten" not in [one.kind for one in again.recovery.warnings]
+    assert not await again.validate()
+    await again.aclose()
