@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.sessions.worlds import ANSWER, USER, World, asked, heard, kinds, records, texts
+from tests.unit.sessions.worlds import ANSWER, USER, World, asked, heard, kinds, records, run_child, texts
 
 from timeleap.context.compaction import summary_message
 from timeleap.errors import (
@@ -477,6 +477,32 @@ async def test_a_revert_that_removes_its_checkpoint_drops_the_dmail(world: World
     await session.restore_timeline(session.engine.timelines()[0].timeline_id)
     assert session.pending_dmail is None
     assert (await world.reopened()).pending_dmail is None
+
+
+@pytest.mark.crash
+async def test_a_dmail_whose_checkpoint_was_removed_just_before_a_crash_stays_dropped(world: World) -> None:
+    session = await world.session()
+    await session.checkpoint("0", False)
+    await session.send_dmail("note", checkpoint_id=0)
+    await world.close()
+    assert run_child(CLEAR, str(world.home), failpoints="replace.done=kill", key_file=world.key_file) == -9
+    session = await world.reopened()
+    assert session.pending_dmail is None
+    await session.restore_timeline("context_1")
+    assert (await world.reopened()).pending_dmail is None
+
+
+CLEAR = """
+import asyncio, sys
+from pathlib import Path
+from timeleap.sessions.store import SessionStore
+
+async def main(home):
+    session = (await SessionStore(Path(home)).open("s1")).session
+    await session.clear()
+
+asyncio.run(main(*sys.argv[1:]))
+"""
 
 
 async def test_a_dmail_can_be_taken_back(world: World) -> None:

@@ -8,6 +8,7 @@ import os
 import stat
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from timeleap.errors import (
     SessionExistsError,
     SessionLockedError,
     SessionNotFoundError,
+    SessionNotOpenError,
     StorageFailureError,
 )
 from timeleap.sessions.store import SessionStore
@@ -454,6 +456,48 @@ async def test_damage_found_behind_the_back_is_told(world: World, monkeypatch: p
     assert "warn" not in kinds(told)
     assert [one["kind"] for one in session.warnings] == ["checksumMismatch"]
     assert "checksumMismatch" in kinds(told)
+
+
+async def test_closing_does_not_wait_for_the_check_of_a_large_log(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from timeleap.storage.jsonl import JsonlEngine
+
+    async def slow(self: JsonlEngine, progress: Any = None) -> list[Any]:
+        def work() -> list[Any]:
+            for done in range(3000):
+                progress(done, 3000)
+                time.sleep(0.01)
+            return []
+
+        return await asyncio.to_thread(work)
+
+    monkeypatch.setattr(JsonlEngine, "validate_in_background", slow)
+    session = await world.session()
+    await asyncio.sleep(0.05)
+    started = time.monotonic()
+    await session.aclose()
+    assert time.monotonic() - started < 5
+
+
+async def test_what_is_asked_of_a_closed_session_is_refused(world: World) -> None:
+    session = await world.session()
+    await session.aclose()
+    with pytest.raises(SessionNotOpenError):
+        await session.append([USER])
+    with pytest.raises(SessionNotOpenError):
+        await session.set_title("t")
+
+
+async def test_a_store_on_a_read_only_disk_can_be_listed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    from timeleap.storage.lock import SessionLock
+
+    def refuse(_: SessionLock) -> bool:
+        raise StorageFailureError("cannot take the session's lock: Read-only file system", errno="EROFS")
+
+    await world.session()
+    monkeypatch.setattr(SessionLock, "taken", refuse)
+    assert [one.owner for one in (await world.store.list()).sessions] == [None]
 
 
 def test_a_store_costs_nothing_that_the_first_reply_need_not_wait_for() -> None:
