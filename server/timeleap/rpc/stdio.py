@@ -45,7 +45,7 @@ def claim() -> Descriptors:
 
 def _duplicate(fd: int, instead: int) -> int:
     """A descriptor above the standard ones; a closed one counts as the null device."""
-    source = fd if _is_open(fd) and fd != instead else instead
+    source = fd if _is_open(fd) else instead
     copies: list[int] = []
     while not copies or copies[-1] <= 2:
         copies.append(os.dup(source))

@@ -513,6 +513,19 @@ async def test_progress_begins_reports_and_ends_before_the_reply(
     assert edge.received[1]["params"]["value"] == {"kind": "report", "message": "half way", "percentage": 50}
 
 
+async def test_nothing_is_reported_after_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress_module, "INTERVAL", 0.0)
+    told: list[Any] = []
+    work = progress_module.WorkDone(lambda method, params: told.append(params["value"]["kind"]), "t", "title")
+    work.report("in time")
+    await asyncio.to_thread(work.report, "on its way when the end comes")
+    work.end()
+    work.end()
+    work.report("late")
+    await asyncio.sleep(0.01)
+    assert told in (["begin", "report", "end"], ["begin", "report", "report", "end"])
+
+
 async def test_reports_are_not_sent_more_often_than_anybody_can_see(edge: Edge) -> None:
     edge.request(1, "session/open", {"sessionId": "s", "title": "progress", "workDoneToken": 1})
     await edge.reply(1)
