@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 from timeleap.errors import SessionExistsError
@@ -38,9 +39,7 @@ def fork_log(source: StoredLog, keep_lines: int, target: Path) -> LogState:
         if durable.status(target) is not None:
             raise SessionExistsError(f"there is a log at {target.name} already")
         draft.file.close()
-        durable.replace_file(draft.index.path, index_path(target))
-        durable.replace_file(draft.file.path, target)
-        durable.sync_directory(target.parent)
+        _put_in_place(draft, target)
     except OSError as error:
         draft.discard()
         raise wrapped(error, target) from error
@@ -48,3 +47,16 @@ def fork_log(source: StoredLog, keep_lines: int, target: Path) -> LogState:
         draft.discard()
         raise
     return draft.log.state
+
+
+def _put_in_place(draft: Draft, target: Path) -> None:
+    """Give the draft its name; where that cannot be made durable, it is taken away again."""
+    try:
+        durable.replace_file(draft.index.path, index_path(target))
+        durable.replace_file(draft.file.path, target)
+        durable.sync_directory(target.parent)
+    except OSError:
+        with suppress(OSError):
+            durable.remove_file(target)
+            durable.remove_file(index_path(target))
+        raise

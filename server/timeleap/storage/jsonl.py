@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar, TypeVarTuple
 
-from timeleap.errors import ExternallyModifiedError, ReadOnlyError, StorageFailureError
+from timeleap.errors import ExternallyModifiedError, StorageFailureError
 from timeleap.storage import appending, durable, load, opening, rewrite, validation
 from timeleap.storage.appending import UnwritableError, Written
 from timeleap.storage.engine import (
@@ -18,16 +19,12 @@ from timeleap.storage.engine import (
     Appended,
     Damage,
     Durability,
-    Entry,
-    LogEngine,
     LogReader,
     LogState,
-    NewRecord,
     Progress,
     Recovery,
     Replaced,
     Replacement,
-    Row,
     Timeline,
 )
 from timeleap.storage.index import EntryStore
@@ -37,16 +34,15 @@ from timeleap.storage.opening import Found
 from timeleap.storage.reader import StoredLog
 from timeleap.storage.timelines import Timelines
 from timeleap.storage.validation import Validation
+from timeleap.storage.viewed import ViewedEngine, head_text
 from timeleap.storage.watch import Watch
 from timeleap.storage.writer import Group, Writer, group_on, outcome
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
-__all__ = ["JsonlEngine", "head_text"]
 
-
-class JsonlEngine(LogEngine):
+class JsonlEngine(ViewedEngine):
     """One log in a file, opened for writing or to be read.
 
     With lock mode `hold` the lock is held from `open` to `aclose`; with `per-write` it is taken for each group of
@@ -181,68 +177,7 @@ class JsonlEngine(LogEngine):
         self._generation = max(found.highest, self._notes.rotation)
         self._recovery = found.recovery
 
-    # Reading
-
-    @property
-    def state(self) -> LogState:
-        """The state at the end of the log."""
-        return self._log.state
-
-    def entries(self, start: int, stop: int) -> list[Entry]:
-        """The entries of the lines `[start, stop)`, clipped to the log."""
-        return self._log.entries(start, stop)
-
-    def read(self, start: int, stop: int) -> list[bytes]:
-        """The bytes of the lines `[start, stop)`, verified."""
-        return self._log.read(start, stop)
-
-    def rows(self, start: int, stop: int) -> list[Row]:
-        """Entries and bytes of the lines `[start, stop)` in one go."""
-        return self._log.rows(start, stop)
-
-    def line_of_message(self, index: int) -> int:
-        """The line of the message `index`."""
-        return self._log.line_of_message(index)
-
-    def line_of_checkpoint(self, ordinal: int) -> int:
-        """The line of the checkpoint record `ordinal`."""
-        return self._log.line_of_checkpoint(ordinal)
-
-    def line_of_usage(self, ordinal: int) -> int:
-        """The line of the usage record `ordinal`."""
-        return self._log.line_of_usage(ordinal)
-
-    def find_checkpoint(self, checkpoint_id: int) -> int | None:
-        """The line of the first checkpoint record with that id, or None."""
-        return self._log.find_checkpoint(checkpoint_id)
-
-    def state_before(self, line: int) -> LogState:
-        """The state before `line`, its pending characters counted."""
-        return self._log.state_before(line)
-
-    def damage(self) -> list[Damage]:
-        """Lines known not to be part of history, or not readable by the original."""
-        return self._log.damage()
-
-    def request_lines(self, limit: int) -> list[int]:
-        """The last `limit` lines that carry a request id, newest first."""
-        return self._log.request_lines(limit)
-
-    def verify(self, progress: Progress | None = None) -> list[Damage]:
-        """Read and check every byte."""
-        return self._log.verify(progress)
-
-    @property
-    def view(self) -> StoredLog:
-        """The log as it is now: later changes do not show in it."""
-        return self._log
-
     # State beside the log
-
-    @property
-    def head(self) -> str:
-        """Epoch, generation, and length with a fingerprint of the log's bytes."""
-        return self.head_at(self._log.state)
 
     def head_at(self, state: LogState) -> str:
         """The head the present log has at `state`."""
@@ -274,21 +209,6 @@ class JsonlEngine(LogEngine):
         self._timelines.remove(timeline_id)
 
     # Changing
-
-    async def append(self, plan: Callable[[LogState], Sequence[NewRecord]], *, mark: bool = True) -> Appended:
-        """Append the planned records as one step."""
-        self._check_writable()
-        return await self._writer.append(plan, mark=mark)
-
-    async def replace(self, plan: Callable[[LogState], Replacement]) -> Replaced:
-        """Put a new log in the place of the present one as one step."""
-        self._check_writable()
-        return await self._writer.run(lambda: self._replace(plan))
-
-    async def run(self, job: Callable[[LogState], Awaitable[T]]) -> T:
-        """Run `job` alone at its turn in the queue."""
-        self._check_writable()
-        return await self._writer.run(lambda: job(self._log.state))
 
     async def reload(self) -> Recovery:
         """Take over what is on disk now, as it is; the head changes."""
@@ -322,34 +242,49 @@ class JsonlEngine(LogEngine):
         return await self.validate(progress)
 
     async def validate(self, progress: Progress | None = None) -> list[Damage]:
-        """Check the whole log now, in a thread of its own; the log can be used meanwhile."""
-        log, writable = self._log, self.access == "write" and self._owned
-        found = await outcome(
-            asyncio.get_running_loop().run_in_executor(
-                None, partial(validation.validate, log, parsed=self._parsed, writable=writable, progress=progress)
-            ),
-            lambda: True,
+        """Check the whole log now, in a thread of its own; the log can be used meanwhile. Ends early if cancelled, or
+        when the log is closed.
+
+        Raises:
+            StorageFailureError: The operating system refused.
+        """
+        unwanted = threading.Event()
+        work = partial(
+            validation.validate,
+            self._log,
+            parsed=self._parsed,
+            writable=self.access == "write" and self._owned,
+            abandoned=lambda: self._closed or unwanted.is_set(),
+            progress=progress,
         )
+        checking = asyncio.get_running_loop().run_in_executor(None, work)
+        try:
+            found = await asyncio.shield(checking)
+        except asyncio.CancelledError:
+            unwanted.set()
+            if late := await outcome(checking, lambda: True):
+                late.discard()
+            raise
         if found is None:
             return []
-        if self.access == "read":
+        if self.access == "read" or self._closed:
             return await self._adopt(found)
         return await self._writer.run(lambda: self._adopt(found))
 
     async def _adopt(self, found: Validation) -> list[Damage]:
-        if self._log.file is not found.log.file:
-            await self._hop(found.discard)  # the log was replaced meanwhile
+        if self._closed or self._log.file is not found.log.file:
+            found.discard()  # the log was closed or replaced meanwhile
             return []
         before, known = self._log.state, self._log.damage()
         try:
             self._log = await self._hop(validation.adopt, found, self._log)
-        except OSError as error:
-            await self._hop(found.discard)
-            raise StorageFailureError.of(error, "write the index", self.path) from error
+        except StorageFailureError:
+            found.discard()
+            raise
         self._parsed = True
         if not validation.same_history(before, self._log.state):
             if self.access == "write":
-                self._notes.bump_epoch()
+                await self._hop(self._notes.bump_epoch)
             self._watch.tell()
         lost = [found.lost] if found.lost is not None else []
         return lost + validation.newly_found(known, self._log.damage())
@@ -430,12 +365,6 @@ class JsonlEngine(LogEngine):
         else:
             self._modified = self.lock_mode == "hold"
 
-    def _check_writable(self) -> None:
-        if self.access == "read":
-            raise ReadOnlyError("the session is open to be read only")
-        if self._closed:
-            raise ReadOnlyError("the log is closed")
-
     def _check_unmodified(self) -> None:
         if self._refusal is not None:
             raise self._refusal
@@ -515,20 +444,3 @@ class _Medium:
 
     async def commit(self, group: Group) -> list[Appended]:
         return await self._engine._commit(group)
-
-
-def head_text(epoch: int, generation: int, state: LogState) -> str:
-    """The head of a log: what changes with a rewrite, a dot, what changes with every record.
-
-    The fingerprint makes two logs of one length differ even if the first was lost to a power failure.
-    """
-    return f"{_base36(epoch)}.{generation}.{state.length}-{state.chain & 0xFFFFFFFF:08x}"
-
-
-def _base36(number: int) -> str:
-    digits = ""
-    while True:
-        number, digit = divmod(number, 36)
-        digits = "0123456789abcdefghijklmnopqrstuvwxyz"[digit] + digits
-        if not number:
-            return digits

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from timeleap.storage import durable, intent, scan
+from timeleap.storage import compare, durable, intent, scan
 from timeleap.storage.durable import OpenFile
 from timeleap.storage.engine import Damage, LogState, Progress, RecordFlag, RecordKind
 from timeleap.storage.index import (
@@ -73,7 +73,7 @@ def load(path: Path, *, writable: bool, progress: Progress | None = None, believ
     reference = None
     if found is not None:
         known = found[0] if durable.HOLD_OPEN else found[0].in_memory()
-        reference = scan.Reference(known, known.count)
+        reference = compare.Reference(known, known.count)
     store = fresh_store(path) if writable else EntryStore()
     scanned = _scan(path, file, size, store, reference=reference, believe=believe, progress=progress)
     lost = reference.lost if reference is not None else None
@@ -125,7 +125,7 @@ def catch_up(log: StoredLog, seen: int) -> Loaded | None:
         return None
     lines = log.state.lines
     try:
-        if there.size >= log.state.length and scan.same_lines(log.file, log.store, max(0, lines - 1), lines):
+        if there.size >= log.state.length and compare.same_lines(log.file, log.store, max(0, lines - 1), lines):
             return extend(log, there.size)
     except IndexDamagedError:
         pass
@@ -144,7 +144,7 @@ def _scan(
     size: int,
     store: EntryStore,
     *,
-    reference: scan.Reference | None,
+    reference: compare.Reference | None,
     believe: bool,
     progress: Progress | None,
 ) -> Loaded:
@@ -188,7 +188,7 @@ def _from_index(
         if not _agrees(file, store, first, lines):
             return None
         state = store.state(lines)
-        lost = scan.not_as_written(lines, state.length, store.state(store.count).length) if ahead else None
+        lost = compare.not_as_written(lines, state.length, store.state(store.count).length) if ahead else None
     except IndexDamagedError:
         return None
     store.truncate(lines)
@@ -219,8 +219,8 @@ def _agrees(file: OpenFile, store: EntryStore, first: int, lines: int) -> bool:
     if lines == 0:
         return True
     if first == 0:
-        return scan.first_difference(file, store, lines) is None
-    return scan.same_lines(file, store, first, lines)
+        return compare.first_difference(file, store, lines) is None
+    return compare.same_lines(file, store, first, lines)
 
 
 def _settled(

@@ -2,36 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
 
-from timeleap.errors import ReadOnlyError, TimelineNotFoundError
+from timeleap.errors import TimelineNotFoundError
 from timeleap.storage import durable, scan
 from timeleap.storage.durable import FileStatus, Identity, OpenFile
 from timeleap.storage.engine import (
     Access,
     Appended,
-    Damage,
-    Entry,
-    LogEngine,
     LogReader,
     LogState,
-    NewRecord,
-    Progress,
     Recovery,
     Replaced,
     Replacement,
-    Row,
     Timeline,
     TimelineFacts,
 )
 from timeleap.storage.index import EntryStore
-from timeleap.storage.jsonl import head_text
 from timeleap.storage.load import Loaded
 from timeleap.storage.reader import StoredLog
 from timeleap.storage.rewrite import Draft, copy_prefix, copy_timeline
+from timeleap.storage.viewed import ViewedEngine, head_text
 from timeleap.storage.writer import Group, Writer, group_on
 
 T = TypeVar("T")
@@ -87,7 +81,7 @@ class _Kept:
     facts: TimelineFacts
 
 
-class MemoryEngine(LogEngine):
+class MemoryEngine(ViewedEngine):
     """A log in memory."""
 
     def __init__(self, data: bytes = b"", access: Access = "write") -> None:
@@ -103,60 +97,6 @@ class MemoryEngine(LogEngine):
         self._closed = False
         self._writer = Writer(_Medium(self))
         self._recovery = Recovery(warnings=tuple(self._log.damage()))
-
-    @property
-    def state(self) -> LogState:
-        """The state at the end of the log."""
-        return self._log.state
-
-    def entries(self, start: int, stop: int) -> list[Entry]:
-        """The entries of the lines `[start, stop)`, clipped to the log."""
-        return self._log.entries(start, stop)
-
-    def read(self, start: int, stop: int) -> list[bytes]:
-        """The bytes of the lines `[start, stop)`."""
-        return self._log.read(start, stop)
-
-    def rows(self, start: int, stop: int) -> list[Row]:
-        """Entries and bytes of the lines `[start, stop)` in one go."""
-        return self._log.rows(start, stop)
-
-    def line_of_message(self, index: int) -> int:
-        """The line of the message `index`."""
-        return self._log.line_of_message(index)
-
-    def line_of_checkpoint(self, ordinal: int) -> int:
-        """The line of the checkpoint record `ordinal`."""
-        return self._log.line_of_checkpoint(ordinal)
-
-    def line_of_usage(self, ordinal: int) -> int:
-        """The line of the usage record `ordinal`."""
-        return self._log.line_of_usage(ordinal)
-
-    def find_checkpoint(self, checkpoint_id: int) -> int | None:
-        """The line of the first checkpoint record with that id, or None."""
-        return self._log.find_checkpoint(checkpoint_id)
-
-    def state_before(self, line: int) -> LogState:
-        """The state before `line`."""
-        return self._log.state_before(line)
-
-    def damage(self) -> list[Damage]:
-        """Lines known not to be part of history, or not readable by the original."""
-        return self._log.damage()
-
-    def request_lines(self, limit: int) -> list[int]:
-        """The last `limit` lines that carry a request id, newest first."""
-        return self._log.request_lines(limit)
-
-    def verify(self, progress: Progress | None = None) -> list[Damage]:
-        """Check every line."""
-        return self._log.verify(progress)
-
-    @property
-    def head(self) -> str:
-        """Epoch, generation, and length with a fingerprint of the log's bytes."""
-        return self.head_at(self._log.state)
 
     def head_at(self, state: LogState) -> str:
         """The head the present log has at `state`."""
@@ -188,21 +128,6 @@ class MemoryEngine(LogEngine):
         """Delete a timeline; its number is not used again."""
         self._check_writable()
         self._kept.remove(self._timeline(timeline_id))
-
-    async def append(self, plan: Callable[[LogState], Sequence[NewRecord]], *, mark: bool = True) -> Appended:
-        """Append the planned records as one step."""
-        self._check_writable()
-        return await self._writer.append(plan, mark=mark)
-
-    async def replace(self, plan: Callable[[LogState], Replacement]) -> Replaced:
-        """Put a new log in the place of the present one."""
-        self._check_writable()
-        return await self._writer.run(lambda: self._replace(plan))
-
-    async def run(self, job: Callable[[LogState], Awaitable[T]]) -> T:
-        """Run `job` alone at its turn in the queue."""
-        self._check_writable()
-        return await self._writer.run(lambda: job(self._log.state))
 
     def watch(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Nobody else changes this memory: the callback is never called."""
@@ -250,12 +175,6 @@ class MemoryEngine(LogEngine):
             if _id(kept.number) == timeline_id:
                 return kept
         raise TimelineNotFoundError(f"no timeline {timeline_id!r:.80}", timelineId=timeline_id)
-
-    def _check_writable(self) -> None:
-        if self.access == "read":
-            raise ReadOnlyError("the session is open to be read only")
-        if self._closed:
-            raise ReadOnlyError("the log is closed")
 
 
 class _Medium:

@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 from zlib import crc32
 
 from timeleap.errors import CorruptedError, StorageFailureError
-from timeleap.storage import scan
+from timeleap.storage import compare, scan
 from timeleap.storage.durable import OpenFile
 from timeleap.storage.engine import Damage, Entry, LogReader, LogState, Progress, RecordFlag, RecordKind, Row
 from timeleap.storage.index import ENTRY, ENTRY_SIZE, EntryStore, IndexDamagedError, own_flags, unpack_entry
@@ -121,20 +121,20 @@ class StoredLog(LogReader):
         """Make the entries anew from the log: the index was damaged."""
         fresh = EntryStore()
         if self.file is not None:
-            known = scan.Reference(self.store, self._state.lines)
+            known = compare.Reference(self.store, self._state.lines)
             scan.thoroughly(self.file, LogState(), self._state.length, fresh, reference=known)
         self.store.replace_by(fresh, min(fresh.count, self._state.lines))
 
     def _trusting(self, question: Callable[[int, int], T], start: int, stop: int) -> T:
         """Ask the index; if it proves damaged, make it anew and ask again."""
         try:
+            try:
+                return question(start, stop)
+            except IndexDamagedError:
+                self.mend()
             return question(start, stop)
-        except IndexDamagedError:
-            self.mend()
         except OSError as error:
             raise StorageFailureError.of(error, "read the log", self.path) from error
-        try:
-            return question(start, stop)
         except IndexDamagedError as error:
             raise CorruptedError("the log is shorter than it was", path=str(self.path)) from error
 

@@ -15,7 +15,7 @@ from typing import Final
 
 from timeleap.errors import CorruptedError, ExternallyModifiedError, StorageFailureError
 from timeleap.failpoints import failpoint
-from timeleap.storage import durable, intent, scan
+from timeleap.storage import compare, durable, intent, scan
 from timeleap.storage.appending import UnwritableError, check_untouched, new_log
 from timeleap.storage.durable import OpenFile
 from timeleap.storage.engine import LogState, NewRecord, RecordFlag, RecordKind, Replacement
@@ -167,7 +167,7 @@ def copy_prefix(draft: Draft, log: StoredLog, keep_lines: int) -> None:
     if log.file is None or keep_lines <= 0:
         return
     state = log.store.state(keep_lines)
-    damaged = scan.first_difference(log.file, log.store, keep_lines)
+    damaged = compare.first_difference(log.file, log.store, keep_lines)
     if damaged is not None:
         raise CorruptedError(
             f"line {damaged} of {log.path.name} is not what was written; verify the session",
@@ -239,11 +239,11 @@ def copy_timeline(draft: Draft, source: Loaded) -> None:
         return
     if not source.cut:
         log.file.copy_to(draft.file, 0, log.state.length)
-        known = scan.Reference(log.store, log.state.lines)
+        known = compare.Reference(log.store, log.state.lines)
         scanned = scan.thoroughly(draft.file, LogState(), log.state.length, draft.log.store, reference=known)
         draft.log = StoredLog(draft.log.path, draft.file, draft.log.store, scanned.state, open_ended=scanned.open_ended)
     damaged = next((one for one in draft.log.damage() if one.kind != "notReadableByOriginal"), None)
-    if source.cut or damaged is not None or draft.log.state.length != log.state.length:
+    if source.cut or source.lost or damaged is not None or draft.log.state.length != log.state.length:
         name = log.path.name
         offset = damaged.offset if damaged else log.state.length
         raise CorruptedError(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from timeleap.storage import durable, scan
+from timeleap.errors import StorageFailureError
+from timeleap.storage import compare, durable, scan
 from timeleap.storage.durable import OpenFile
 from timeleap.storage.engine import Damage, LogState, Progress
 from timeleap.storage.index import EntryStore, IndexDamagedError, header, index_path
@@ -29,42 +32,73 @@ class Validation:
         """It is not needed."""
         if self.index is not None:
             self.index.close()
-            durable.remove_file(self.index.path)
+            with suppress(OSError):  # the next open removes it
+                durable.remove_file(self.index.path)
 
 
-def validate(log: StoredLog, *, parsed: bool, writable: bool, progress: Progress | None = None) -> Validation | None:
+def validate(
+    log: StoredLog,
+    *,
+    parsed: bool,
+    writable: bool,
+    abandoned: Callable[[], bool],
+    progress: Progress | None = None,
+) -> Validation | None:
     """Check a log. Blocking; it may be appended to meanwhile.
 
     Args:
         log: The log as it is now.
         parsed: Every line was parsed before: only the checksums are looked at.
         writable: New entries may be written beside the log.
+        abandoned: Asked now and then whether anybody still wants to know.
         progress: Told how far it is.
 
     Returns:
         The log parsed anew, lines that are not what was written being damaged now; None if there was no need.
+
+    Raises:
+        StorageFailureError: The operating system refused.
     """
-    if log.file is None or (parsed and _unchanged(log, progress)):
+
+    def told(done: int, total: int) -> None:
+        if abandoned():
+            raise _AbandonedError
+        if progress is not None:
+            progress(done, total)
+
+    try:
+        if log.file is None or (parsed and _unchanged(log, told)):
+            return None
+        return _parsed_anew(log, writable, told)
+    except _AbandonedError:
         return None
-    index: OpenFile | None = None
-    store = EntryStore()
-    if writable:
-        index = durable.open_temporary(log.path.parent, log.path.name)
-        index.pwrite(header(log.file.identity.inode, parsed=True), 0)
-        store = EntryStore(index, 0, writable=True)
+    except OSError as error:
+        raise StorageFailureError.of(error, "check the log", log.path) from error
+
+
+def _parsed_anew(log: StoredLog, writable: bool, progress: Progress) -> Validation:
+    index = durable.open_temporary(log.path.parent, log.path.name) if writable else None
+    store = EntryStore(index, 0, writable=writable)
     found = Validation(StoredLog(log.path, log.file, store, LogState()), index)
     try:
+        if index is not None and log.file is not None:
+            index.pwrite(header(log.file.identity.inode, parsed=True), 0)
         continue_to(found, log, progress)
+        progress(log.state.length, log.state.length)
     except BaseException:
         found.discard()
         raise
     return found
 
 
+class _AbandonedError(Exception):
+    """Nobody wants to know any more."""
+
+
 def continue_to(found: Validation, log: StoredLog, progress: Progress | None = None) -> None:
     """Go on to where the log is now."""
     assert log.file is not None
-    known = scan.Reference(log.store, log.state.lines)
+    known = compare.Reference(log.store, log.state.lines)
     state = found.log.state
     if found.log.open_ended:  # it may have got its line feed meanwhile
         state = found.log.store.state(state.lines - 1)
@@ -102,6 +136,6 @@ def newly_found(before: list[Damage], after: list[Damage]) -> list[Damage]:
 def _unchanged(log: StoredLog, progress: Progress | None) -> bool:
     assert log.file is not None
     try:
-        return scan.first_difference(log.file, log.store, log.state.lines, progress) is None
+        return compare.first_difference(log.file, log.store, log.state.lines, progress) is None
     except IndexDamagedError:
         return False

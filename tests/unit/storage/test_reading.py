@@ -1,0 +1,199 @@
+"""Reading a stored log: verification, damage, and what happens when files cannot be read."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+from tests.crash.storage.faults import faults
+from tests.unit.storage.logs import always, keep, said, say, texts
+
+from timeleap.errors import CorruptedError, StorageFailureError
+from timeleap.storage import load, reader
+from timeleap.storage.engine import Damage, RecordFlag
+from timeleap.storage.forking import fork_log
+from timeleap.storage.index import EntryStore, index_path, save
+from timeleap.storage.jsonl import JsonlEngine
+from timeleap.storage.memory import MemoryEngine
+from timeleap.storage.notes import MemoryNotes
+from timeleap.storage.record import batch_member, message_record, usage_record
+from timeleap.storage.replay import after_record
+
+
+def line(text: str) -> bytes:
+    return message_record({"role": "user", "content": text}).body + b"\n"
+
+
+def member(text: str, batch: str, position: int, size: int) -> bytes:
+    return batch_member(message_record({"role": "user", "content": text}), batch, position, size).body + b"\n"
+
+
+def kinds(found: list[Damage]) -> list[tuple[str, int]]:
+    return [(one.kind, one.line) for one in found]
+
+
+WRONG = [
+    (b'{"role":"user","content":"\xff"}\n', "not UTF-8: byte 26"),
+    (b"{nonsense\n", "not JSON"),
+    (b"[1]\n", "not an object"),
+    (b'{"content":""}\n', "no role"),
+    (b'{"role":"_usage","token_count":"x"}\n', "a _usage record without a usable value"),
+    (b'{"role":"user","content":"","x":' + b"9" * 5000 + b"}\n", "not JSON: Exceeds the limit"),
+]
+
+
+@pytest.mark.parametrize("small", [True, False])
+async def test_verifying_says_what_is_wrong_with_each_line(
+    tmp_path: Path, small: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "context.jsonl"
+    content = line("a") + b"".join(wrong for wrong, _ in WRONG) + b'{"role":"oracle","content":""}\n'
+    log.write_bytes(content + b'{"role":"_usage","token_count":1}\n')
+    if not small:
+        monkeypatch.setattr(load, "SMALL", 16)
+    engine = await JsonlEngine.open(log)
+    found = engine.verify()
+    assert kinds(found) == [*(("damagedRecord", i) for i in range(1, 7)), ("notReadableByOriginal", 7)]
+    for one, (_, reason) in zip(found, WRONG, strict=False):
+        assert one.message.startswith(reason)
+    if not small:
+        assert len(engine.damage()) < 7, "some look like messages"
+        await engine.validate()
+    assert engine.damage() == engine.verify() == found
+    monkeypatch.setattr(reader, "DAMAGE_LIMIT", 3)
+    assert engine.damage() == found[:3]
+    await engine.aclose()
+
+
+@pytest.mark.parametrize(
+    ("middle", "expected"),
+    [
+        (member("a", "x", 0, 2) + member("b", "x", 1, 2), []),
+        (member("a", "x", 0, 2), [1]),
+        (member("b", "x", 1, 2), [1]),
+        (member("a", "x", 0, 3) + member("b", "x", 1, 3), [1]),
+        (member("a", "x", 0, 2) + member("c", "y", 0, 2) + member("d", "y", 1, 2), [1]),
+        (member("a", "x", 0, 3) + member("c", "x", 2, 3), [1, 2]),
+        (member("a", "x", 0, 2) + b"\n" + member("b", "x", 1, 2), []),
+    ],
+)
+async def test_a_batch_that_lacks_members_is_damage(middle: bytes, expected: list[int]) -> None:
+    engine = MemoryEngine(line("before") + middle + line("after"))
+    found = [one for one in engine.verify() if "batch" in one.message]
+    assert [one.line for one in found] == expected
+    ended = MemoryEngine(line("before") + middle)
+    assert [one.line for one in ended.verify() if "batch" in one.message] == expected
+
+
+async def test_a_log_that_shrinks_while_it_is_read_is_corrupted(tmp_path: Path) -> None:
+    engine = await JsonlEngine.open(tmp_path / "context.jsonl")
+    await say(engine, "a")
+    await say(engine, "b")
+    os.truncate(engine.path, 40)
+    with pytest.raises(CorruptedError):
+        engine.read(0, 2)
+    assert engine.read(0, 1)
+    assert kinds(engine.verify()) == [("checksumMismatch", 1)]
+    os.truncate(index_path(engine.path), 70)
+    with pytest.raises(CorruptedError, match="shorter than it was"):
+        engine.entries(0, 2)
+    await engine.aclose()
+
+
+async def test_what_cannot_be_listed_or_looked_at_is_a_storage_failure(tmp_path: Path) -> None:
+    engine = await JsonlEngine.open(tmp_path / "context.jsonl")
+    done = await keep(engine, 0)
+    with faults(errno.EIO, 1, onwards=True, calls=("listdir",)):
+        for ask in (
+            engine.timelines,
+            lambda: engine.timeline("context_1"),
+            lambda: engine.remove_timeline("context_1"),
+        ):
+            with pytest.raises(StorageFailureError):
+                ask()
+    with faults(errno.EACCES, 1, onwards=True, calls=("open",)):
+        with pytest.raises(StorageFailureError, match="read the timeline"):
+            engine.timeline(done.timeline_id)
+        assert engine.timelines()[0].messages == 0, "counts are a courtesy"
+    with faults(errno.EACCES, 1, onwards=True, calls=("unlink",)), pytest.raises(StorageFailureError, match="remove"):
+        engine.remove_timeline(done.timeline_id)
+    engine.remove_timeline(done.timeline_id)
+    assert engine.timelines() == []
+    await engine.aclose()
+
+
+async def test_an_index_of_a_timeline_that_cannot_be_kept_is_no_failure(tmp_path: Path) -> None:
+    engine = await JsonlEngine.open(tmp_path / "context.jsonl")
+    (tmp_path / "context_3.jsonl").write_bytes(line("a"))
+    with faults(errno.ENOSPC, 1, onwards=True, calls=("pwrite", "replace")):
+        assert engine.timelines()[0].messages == 1
+    assert not [path for path in tmp_path.iterdir() if path.suffix == ".tmp"]
+    with faults(errno.ENOSPC, 1, onwards=True, calls=("pwrite",)), pytest.raises(OSError, match="No space"):
+        save(EntryStore(), tmp_path / "x", 5, parsed=True)
+    await engine.aclose()
+
+
+async def test_an_index_that_cannot_be_made_is_kept_in_memory(tmp_path: Path) -> None:
+    log = tmp_path / "context.jsonl"
+    log.write_bytes(line("a"))
+    with faults(errno.ENOSPC, 1, onwards=True, calls=("replace",)):
+        engine = await JsonlEngine.open(log)
+        await say(engine, "b")
+        assert texts(engine) == ["a", "b"]
+        await engine.aclose()
+    assert not index_path(log).exists()
+    with faults(errno.ENOSPC, 1, onwards=True, calls=("pwrite",)):
+        engine = await JsonlEngine.open(log)
+        await say(engine, "c")
+        assert texts(engine) == ["a", "b", "c"]
+        await engine.aclose()
+    engine = await JsonlEngine.open(log)
+    assert texts(engine) == ["a", "b", "c"]
+    await engine.aclose()
+
+
+async def test_a_fork_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    engine = await JsonlEngine.open(tmp_path / "context.jsonl")
+    await say(engine, "a")
+    target = tmp_path / "fork"
+    target.mkdir()
+    for first in range(1, 20):
+        with faults(
+            errno.ENOSPC, first, calls=("open", "pwrite", "copy_file_range", "replace", "fsync", "fdatasync")
+        ) as faulty:
+            try:
+                fork_log(engine.view, 1, target / "log.jsonl")
+            except StorageFailureError:
+                assert list(target.iterdir()) == []
+        if not faulty.failed:
+            break
+        for left in target.iterdir():  # what failed was only the index
+            left.unlink()
+    assert first > 4
+    assert (target / "log.jsonl").read_bytes() == line("a")
+    await engine.aclose()
+
+
+def test_the_state_after_a_planned_record_is_the_state_it_gets() -> None:
+    async def check() -> None:
+        engine = MemoryEngine()
+        for record in (said("abc"), usage_record(5), said("d", role="assistant")):
+            planned = after_record(engine.state, record)
+            await engine.append(always(record))
+            assert engine.state == planned
+        assert engine.entries(0, 1)[0].flags == RecordFlag.VALIDATED
+        assert MemoryEngine(access="read").externally_modified is False
+
+    import asyncio
+
+    asyncio.run(check())
+
+
+def test_notes_in_memory_keep_the_highest_number() -> None:
+    notes = MemoryNotes()
+    notes.remember(rotation=5, counts={"context_1": (1, 2, 3)})
+    notes.remember(rotation=3)
+    notes.remember()
+    assert (notes.rotation, notes.epoch, notes.facts("context_1")) == (5, 0, None)
