@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -124,6 +124,7 @@ class Server:
         self.home = launch.home
         self.framing = launch.framing
         self.hello: Message = {}
+        self._successors: list[Server] = []
         self.received: list[Message] = []
         self.raw: list[bytes] = []
         self._arrived = threading.Condition()
@@ -275,14 +276,16 @@ class Server:
         self.process.send_signal(number)
 
     def again(self, **env: str) -> Server:
-        """Start another one in the same way on the same store, handshake done."""
-        launch = Launch(**{**self.launch.__dict__, "env": {**self.launch.env, **env}})
-        other = Server(launch)
+        """Start another one in the same way on the same store, handshake done; it ends with this one at the latest."""
+        other = Server(replace(self.launch, env={**self.launch.env, **env}))
+        self._successors.append(other)
         other.initialize()
         return other
 
     def dispose(self) -> None:
         """Make sure it is gone; fails if it ever broke the rules of the stream."""
+        for other in self._successors:
+            other.dispose()
         if self.process.poll() is None:
             self.kill()
         for stream in (self.process.stdin, self.process.stdout):
