@@ -55,8 +55,8 @@ def facts(session: Session) -> dict[str, Any]:
         "tokens": (state["context"]["tokenCount"], state["context"]["tokenCountWithPending"]),
         "prompt": state["context"]["systemPrompt"],
         "checkpoints": [(c["id"], c.get("label"), c["messageCount"]) for c in state["context"]["checkpoints"]],
-        "timelines": [
-            (t["timelineId"], t["reason"], t["messageCount"], t["checkpointCount"]) for t in session.timelines()
+        "timelines": [  # without their ids: a step that was cut short may have used up a number
+            (t["reason"], t["messageCount"], t["checkpointCount"]) for t in session.timelines()
         ],
         "approval": (state["approval"]["yolo"], state["approval"]["autoApproveActions"]),
         "subagents": state["dynamicSubagents"],
