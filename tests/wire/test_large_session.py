@@ -80,7 +80,7 @@ def test_a_rebuild_reports_progress_and_is_a_scan_and_later_opens_cost_the_tail(
     state = pending.result(120)
     rebuild = time.perf_counter() - began
     kinds = [m["params"]["value"]["kind"] for m in pending.heard() if m["method"] == "$/progress"]
-    assert (kinds[0], kinds[-1]) == ("begin", "end") and kinds.count("report") >= 3
+    assert (kinds[0], kinds[-1]) == ("begin", "end") and kinds.count("report") >= 1
     assert rebuild < 20, rebuild
     assert state["context"]["messageCount"] == MESSAGES
     assert state["context"]["nCheckpoints"] == MESSAGES // 10
