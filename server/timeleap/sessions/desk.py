@@ -8,7 +8,9 @@ Blocking; called in a thread at the session's turn.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -39,9 +41,12 @@ from timeleap.sessions.outcomes import (
 )
 from timeleap.sessions.requests import Known, RequestFile, decode
 from timeleap.sessions.statefile import StateFile, StateValues, subagent_members
+from timeleap.storage.durable import FileStatus, status
 from timeleap.storage.engine import LogEngine, Replacement, Timeline
 
 Json = dict[str, Any]
+
+POLL_SECONDS = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +127,10 @@ class Desk:
             text = f"{values.problem}; the rest of it counts, and the next save keeps the damaged file"
             self._problems.append({"kind": "stateDamaged", "message": text, "file": self._state.path.name})
 
+    def stamp(self) -> tuple[FileStatus | None, FileStatus | None]:
+        """What changes whenever one of the files does."""
+        return status(self._state.path), status(self._meta.path)
+
     def carry_out(self, change: Change, request: Json | None) -> None:
         """Make a change durable, then let it count.
 
@@ -152,14 +161,16 @@ class Desk:
             raise
         self.facts = replace(self.facts, approval=self._approvals.current)
 
-    def drop_stale_dmail(self) -> bool:
-        """Forget the pending D-Mail if its checkpoint is not in the log any more; says whether it was so."""
+    def drop_stale_dmail(self) -> None:
+        """Forget the pending D-Mail if its checkpoint is not in the log any more.
+
+        Raises:
+            StorageFailureError: It is forgotten, but still on disk; the next opening forgets it there.
+        """
         pending = self.facts.pending_dmail
-        if pending is None or has_uid(self._log, pending.checkpoint_uid):
-            return False
-        self.facts = replace(self.facts, pending_dmail=None)
-        self._meta.write({"pendingDMail": None})
-        return True
+        if pending is not None and not has_uid(self._log, pending.checkpoint_uid):
+            self.facts = replace(self.facts, pending_dmail=None)
+            self._meta.write({"pendingDMail": None})
 
     def remove_timelines(self, going: Sequence[Timeline]) -> str:
         """Delete timelines for good and forget what is remembered about them; says in words what was done."""
@@ -341,3 +352,27 @@ def changes(before: Facts, after: Facts, head: str) -> list[events.Event]:
     if before.pending_dmail != after.pending_dmail:
         found.append(events.DMailChanged(head=head, pending_dmail=after.pending_dmail))
     return found
+
+
+def follow(stamp: Callable[[], object], changed: Callable[[], None]) -> Callable[[], None]:
+    """Call `changed` whenever `stamp` gives another value than before; returns what ends that.
+
+    Polling, as for the log: a follower hears of its owner's clicks within half a second, on every platform.
+    """
+
+    async def poll(seen: object) -> None:
+        while True:
+            await asyncio.sleep(POLL_SECONDS)
+            with contextlib.suppress(OSError):  # what cannot be looked at now may be at the next look
+                now = stamp()
+                if now != seen:
+                    seen = now
+                    changed()
+
+    task = asyncio.get_running_loop().create_task(poll(stamp()))
+
+    def stop() -> None:
+        if not task.get_loop().is_closed():
+            task.cancel()
+
+    return stop

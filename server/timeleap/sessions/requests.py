@@ -48,11 +48,11 @@ class Known:
 
 
 class RepeatedError(Exception):
-    """A request id that is known; `known` is None while its `first` request is still on its way."""
+    """A request id that is known; `result` is None while its `first` request is still on its way."""
 
-    def __init__(self, known: Known | None, first: asyncio.Future[None] | None = None) -> None:
+    def __init__(self, result: Mapping[str, Any] | None, first: asyncio.Future[None] | None = None) -> None:
         super().__init__("the request was made before")
-        self.known = known
+        self.result = result
         self.first = first
 
 
@@ -61,10 +61,14 @@ class RequestTable:
 
     Args:
         load: Finds what is known, oldest first; called at the first request that carries an id.
+        answer: The result of a request that is known.
     """
 
-    def __init__(self, load: Callable[[], Iterable[tuple[str, Known]]]) -> None:
+    def __init__(
+        self, load: Callable[[], Iterable[tuple[str, Known]]], answer: Callable[[Known], Mapping[str, Any]]
+    ) -> None:
         self._load = load
+        self._answer = answer
         self._known: dict[str, Known] | None = None
         self._under_way: dict[str, tuple[Guard, asyncio.Future[None]]] = {}
 
@@ -129,7 +133,8 @@ class RequestTable:
         known = self._known.get(request_id)
         if known is not None:
             _same(guard, known.fingerprint)
-            raise RepeatedError(known)
+            # Answered at once: the record the answer is made of may move before the caller gets to it.
+            raise RepeatedError(self._answer(known))
 
 
 class RequestFile:
@@ -165,6 +170,20 @@ class RequestFile:
         else:
             lines.append(self.path, documents)
         self._names = names
+
+
+def marks(guard: Guard) -> dict[str, str]:
+    """Members of `_tl` for a request; none where it carries no id."""
+    if guard.request_id is None:
+        return {}
+    return {"r": guard.request_id, "h": guard.fingerprint, "m": short(guard.method)}
+
+
+def journal_line(guard: Guard, result: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The journal line of a request and its result; None where it carries no id."""
+    if guard.request_id is None:
+        return None
+    return encode(guard.request_id, Known(guard.fingerprint, short(guard.method), result))
 
 
 def encode(request_id: str, known: Known) -> dict[str, Any]:

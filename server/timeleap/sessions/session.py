@@ -14,6 +14,7 @@ from timeleap import clock
 from timeleap.errors import InvalidInputError
 from timeleap.sessions import additions, approvals, checkpoints, desk, plan
 from timeleap.sessions.events import External
+from timeleap.sessions.health import log_warnings, recovered
 from timeleap.sessions.info import created_at, last_change
 from timeleap.sessions.outcomes import (
     Approval,
@@ -99,7 +100,7 @@ class Session(Turns):
     @property
     def warnings(self) -> list[Json]:
         """What a user should know: damage, recovery, broken seals. Each has `kind` and `message`."""
-        return [*self._log_warnings(), *self._desk.warnings, *self._notices]
+        return [*log_warnings(self.engine), *self._desk.warnings, *self._notices]
 
     def summary(self) -> Summary:
         """The facts of the log."""
@@ -300,7 +301,7 @@ class Session(Turns):
         found = await self.engine.reload()
         self._desk.load()
         self._requests.forget()
-        if (event := self._recovered_event()) is not None:
+        if (event := recovered(self.engine)) is not None:
             self.emit(event)
         return found
 

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from timeleap.errors import ReadOnlyError, SessionNotOpenError, TimeleapError
+from timeleap.errors import ReadOnlyError, SessionNotOpenError, StorageFailureError, TimeleapError
 from timeleap.failpoints import failpoint
 from timeleap.sessions import events, retention
 from timeleap.sessions.additions import Addition, Marks
 from timeleap.sessions.approvals import Approvals, Wanted
-from timeleap.sessions.desk import Desk, Step, changes
+from timeleap.sessions.desk import Desk, Facts, Step, changes, follow
+from timeleap.sessions.health import recovered
 from timeleap.sessions.meta import Meta
 from timeleap.sessions.outcomes import (
     Access,
@@ -31,7 +33,7 @@ from timeleap.sessions.outcomes import (
 )
 from timeleap.sessions.plan import Rewrite
 from timeleap.sessions.recall import Recall, Renderers
-from timeleap.sessions.requests import Known, RepeatedError, RequestTable, encode, short
+from timeleap.sessions.requests import RepeatedError, RequestTable, journal_line, marks
 from timeleap.sessions.summary import summarize_prefix
 from timeleap.storage.engine import LogEngine, LogState, NewRecord, Replacement, Timeline
 from timeleap.storage.jsonl import JsonlEngine
@@ -87,7 +89,7 @@ class Turns:
         self._listeners: list[Callable[[events.Event], None]] = []
         self._notices: list[Json] = []
         self._closed = False
-        self._stop_watching: Callable[[], None] = lambda: None
+        self._stop_watching: Callable[[], object] = lambda: None
         self.adopt(files)
 
     def adopt(self, files: Files) -> None:
@@ -98,12 +100,14 @@ class Turns:
         self._approvals = approvals = files.approvals
         self._recall = Recall(engine, self._around.renderers, lambda: meta.inherited_lines)
         self._desk = Desk(self.path, engine, meta, approvals)
-        self._requests = RequestTable(lambda: [*self._desk.requests(), *self._recall.requests()])
+        self._requests = RequestTable(lambda: [*self._desk.requests(), *self._recall.requests()], self._recall.result)
         self._desk.load()
         if engine.access == "write":
             self._desk.settle()
-        self.recovered = self._recovered_event()
-        self._stop_watching = engine.watch(self._changed_outside)
+        self.recovered = recovered(engine)
+        stop_log = engine.watch(self._changed_outside)
+        stop_state = follow(self._desk.stamp, self._reread) if engine.access == "read" else lambda: None
+        self._stop_watching = lambda: (stop_log(), stop_state())
 
     @property
     def access(self) -> Access:
@@ -144,7 +148,7 @@ class Turns:
                 # Called again, on another state, if a write together with others has failed.
                 nonlocal addition
                 self._requests.admit(mine, self.engine.head_at(state))
-                addition = work_out(state, _marks(mine))
+                addition = work_out(state, marks(mine))
                 self._requests.begin(mine)
                 return addition.records
 
@@ -199,7 +203,8 @@ class Turns:
                 step = work_out()
                 self._requests.begin(mine)
                 result = mine.render(step.outcome)
-                await asyncio.to_thread(self._desk.carry_out, step.change, _line(mine, result))
+                with self._telling_half(mine.cause):
+                    await asyncio.to_thread(self._desk.carry_out, step.change, journal_line(mine, result))
                 self._requests.finish(mine, result)
                 return result, step
 
@@ -222,12 +227,13 @@ class Turns:
                 self._requests.begin(mine)
                 # What the file switches on without a seal is to be off in the file too, once somebody says so.
                 same = (wanted.yolo, wanted.actions) == (before.yolo, before.actions) and not self._approvals.warnings
-                if not same:
-                    await asyncio.to_thread(self._desk.change_approvals, wanted, mine.cause)
-                outcome = ApprovalOutcome(self.head, self._desk.facts.approval)
-                result = mine.render(outcome)
-                if (line := _line(mine, result)) is not None:
-                    await asyncio.to_thread(self._desk.note, {}, [line])
+                with self._telling_half(mine.cause):
+                    if not same:
+                        await asyncio.to_thread(self._desk.change_approvals, wanted, mine.cause)
+                    outcome = ApprovalOutcome(self.head, self._desk.facts.approval)
+                    result = mine.render(outcome)
+                    if (line := journal_line(mine, result)) is not None:
+                        await asyncio.to_thread(self._desk.note, {}, [line])
                 self._requests.finish(mine, result)
                 return result, outcome, not same
 
@@ -247,8 +253,8 @@ class Turns:
             try:
                 return await attempt(mine)
             except RepeatedError as repeated:
-                if repeated.known is not None:
-                    return {**self._recall.result(repeated.known), "duplicate": True, "head": self.head}
+                if repeated.result is not None:
+                    return {**repeated.result, "duplicate": True, "head": self.head}
                 if repeated.first is not None:
                     await asyncio.wait([repeated.first])
             finally:
@@ -262,7 +268,7 @@ class Turns:
             # Lines that carry ids are about to move; and if the rewrite fails, looking again costs nothing.
             self._requests.forget()
             result = guard.render(planned.outcome(self.head, timeline_id, planned.context))
-            own = [line] if (line := _line(guard, result)) is not None else []
+            own = [line] if (line := journal_line(guard, result)) is not None else []
             self._desk.note_rewrite(timeline_id, planned.replacement, [*carried, *own])
             failpoint("session.prepared")
 
@@ -283,8 +289,12 @@ class Turns:
 
     def _drop_dmail(self, cause: Cause) -> None:
         """Forget the pending D-Mail if its checkpoint is gone (a crash before this is mended at the next open)."""
-        if self._desk.drop_stale_dmail():
-            self.emit(events.DMailChanged(head=self.head, cause=cause, pending_dmail=None))
+        before = self._desk.facts
+        try:
+            self._desk.drop_stale_dmail()
+        except StorageFailureError as error:
+            self._warn("dmailNotDropped", f"the D-Mail that was dropped is still on disk: {error}")
+        self._tell(before, cause)
 
     async def _prune(self, timelines: Sequence[Timeline]) -> None:
         """Remove the oldest timelines beyond the limits, and say so."""
@@ -298,31 +308,18 @@ class Turns:
             going = retention.excess(present, limits, retention.referred_to(self.engine, present, points))
             return await asyncio.to_thread(self._desk.remove_timelines, going)
 
-        if text := await self.engine.run(on_turn):
+        try:
+            text = await self.engine.run(on_turn)
+        except (TimeleapError, OSError) as error:
+            # The rewrite is done, whatever becomes of what is too much.
+            self._warn("timelinesNotPruned", f"old timelines could not be removed: {error}")
+            return
+        if text:
             self._warn("timelinesPruned", text)
 
     def _warn(self, kind: str, message: str) -> None:
         self._notices = [*self._notices[1 - MAX_NOTICES :], {"kind": kind, "message": message}]
         self.emit(events.Warned(head=self.head, kind=kind, message=message))
-
-    def _recovered_event(self) -> events.Recovered | None:
-        """What opening or reloading the log found and cut."""
-        found = self.engine.recovery
-        if not found.cut_bytes and not found.quarantined:
-            return None
-        return events.Recovered(head=self.head, quarantined=found.quarantined, cut_bytes=found.cut_bytes)
-
-    def _log_warnings(self) -> list[Json]:
-        """What is wrong with the log."""
-        recovery = self.engine.recovery
-        missing = [one for one in recovery.warnings if one.kind == "logMissing" and self.engine.state.lines == 0]
-        found = [asdict(one) for one in (*missing, *self.engine.damage())]
-        if recovery.cut_bytes:
-            text = (
-                f"{recovery.cut_bytes} bytes at the end of the log were no whole record or batch; they are quarantined"
-            )
-            found.append({"kind": "recovered", "message": text, "cutBytes": recovery.cut_bytes})
-        return found
 
     async def shut(self) -> None:
         """Finish what was accepted; whatever is asked for from now on is refused."""
@@ -355,13 +352,31 @@ class Turns:
 
     def _changed_outside(self) -> None:
         """The owner of a followed log, or a program that takes no lock, has written."""
+        self._requests.forget()
+        self.emit(events.External(head=self.head))
+        self._reread()
+
+    def _reread(self) -> None:
+        """Take over the state beside the log."""
         before = self._desk.facts
         self.meta.refresh()
         self._desk.load()
-        self._requests.forget()
-        self.emit(events.External(head=self.head))
+        self._tell(before, NOBODY.cause)
+
+    @contextmanager
+    def _telling_half(self, cause: Cause) -> Iterator[None]:
+        """A change of state that fails may have been half written: what is on disk then counts, and is told."""
+        before = self._desk.facts
+        try:
+            yield
+        except OSError:
+            self._tell(before, cause)
+            raise
+
+    def _tell(self, before: Facts, cause: Cause) -> None:
+        """Tell listeners how the state beside the log differs from what it was."""
         for event in changes(before, self._desk.facts, self.head):
-            self.emit(event)
+            self.emit(replace(event, cause=cause))
 
 
 class _ClosingError(Exception):
@@ -378,17 +393,3 @@ class _NothingDoneError(Exception):
 
 async def _nothing(_: LogState) -> None:
     """What is waited for at the end of a queue."""
-
-
-def _marks(guard: Guard) -> Marks:
-    """Members of `_tl` for a request."""
-    if guard.request_id is None:
-        return {}
-    return {"r": guard.request_id, "h": guard.fingerprint, "m": short(guard.method)}
-
-
-def _line(guard: Guard, result: Mapping[str, Any]) -> Json | None:
-    """The journal line of a request."""
-    if guard.request_id is None:
-        return None
-    return encode(guard.request_id, Known(guard.fingerprint, short(guard.method), result))

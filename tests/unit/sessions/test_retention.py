@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from tests.unit.sessions.worlds import USER, World, heard, kinds, small_retention, texts
 
+from timeleap.errors import StorageFailureError
 from timeleap.sessions.outcomes import Retention
 from timeleap.sessions.retention import excess
 from timeleap.storage.engine import Timeline, TimelineFacts
@@ -79,4 +80,19 @@ async def test_the_timeline_a_fork_came_from_stays(tmp_path: Path) -> None:
         await session.append([USER])
         await session.clear()
     assert [one.timeline_id for one in session.engine.timelines()] == ["context_5", "context_4", "context_1"]
+    await world.close()
+
+
+async def test_pruning_that_fails_does_not_deny_the_rewrite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(tmp_path, retention=small_retention(1))
+    session = await world.session()
+    told = heard(session)
+    await session.clear()
+
+    def refuse(_: str) -> None:
+        raise StorageFailureError("cannot remove the timeline", errno="EACCES")
+
+    monkeypatch.setattr(session.engine, "remove_timeline", refuse)
+    assert (await session.clear())["timeline_id"] == "context_2"
+    assert kinds(told)[-2:] == ["cleared", "timelinesNotPruned"]
     await world.close()

@@ -195,6 +195,7 @@ async def test_a_state_change_that_fails_is_not_half_believed(world: World) -> N
     session = await world.session()
     await session.set_title("old")
     for point in ("state.after_state", "state.after_meta"):
+        told = heard(session)
         failpoints.arm(f"{point}=raise:EIO")
         try:
             with pytest.raises(OSError, match="error"):
@@ -202,4 +203,5 @@ async def test_a_state_change_that_fails_is_not_half_believed(world: World) -> N
         finally:
             failpoints.disarm()
         assert session.title == world.json("state.json")["custom_title"]
+        assert kinds(told) == ["titleChanged"]
         await session.set_title("old")

@@ -196,14 +196,21 @@ async def test_a_locked_session_names_its_owner_and_can_be_followed(world: World
         assert (follower.access, follower.title) == ("readOnly", None)
         child.stdin.write("go\n")
         child.stdin.flush()
-        assert child.stdout.readline() == "done\n"
+        assert child.stdout.readline() == "titled\n"
         for _ in range(100):
             if follower.title == "by the owner":
                 break
             await asyncio.sleep(0.05)
+        assert kinds(told) == ["titleChanged"]
+        child.stdin.write("go\n")
+        child.stdin.flush()
+        assert child.stdout.readline() == "done\n"
+        for _ in range(100):
+            if texts(follower):
+                break
+            await asyncio.sleep(0.05)
         assert texts(follower) == ["Where is the file?"]
-        assert "external" in kinds(told)
-        assert "titleChanged" in kinds(told)
+        assert kinds(told) == ["titleChanged", "external"]
         fork = (await world.store.fork("s1", new_session_id="s2")).session
         assert texts(fork) == ["Where is the file?"]
         await follower.aclose()
@@ -226,6 +233,8 @@ async def main(home):
     print("open", flush=True)
     sys.stdin.readline()
     await session.set_title("by the owner")
+    print("titled", flush=True)
+    sys.stdin.readline()
     await session.append([{"role": "user", "content": "Where is the file?"}])
     print("done", flush=True)
     sys.stdin.readline()
