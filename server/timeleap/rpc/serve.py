@@ -60,8 +60,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return Service(config.load(options.home, environ=os.environ, flags=flags))
 
     unusable = _make_home(options.home)
-    code = run(make_service, descriptors)
-    return max(code, ExitCode.STORAGE_FAILURE) if unusable else code
+    service = Deferred(make_service)
+    code = run(service, descriptors)
+    return max(code, ExitCode.STORAGE_FAILURE) if unusable and not service.initialized else code
 
 
 def parse(argv: Sequence[str], environ: Mapping[str, str]) -> argparse.Namespace:
@@ -112,7 +113,8 @@ def configure_log(level: str, file: Path | None) -> None:
 def _make_home(home: Path | None) -> bool:
     """Make the store's directory, if one was named; returns whether it cannot be used.
 
-    The service reports why to whoever initialises it; this is for the exit code, also if nobody does.
+    The service reports why to whoever initialises it; this is for the exit code, also if nobody does. A client may
+    name another directory.
     """
     if home is None:
         return False
@@ -124,23 +126,27 @@ def _make_home(home: Path | None) -> bool:
     return False
 
 
-def run(make_service: Callable[[], ServicePort], descriptors: stdio.Descriptors) -> int:
+def run(service: ServicePort, descriptors: stdio.Descriptors) -> int:
     """Serve one client on two descriptors, with whatever service; returns the exit code."""
     try:
-        return asyncio.run(_serve(_Deferred(make_service), descriptors))
+        return asyncio.run(_serve(service, descriptors))
     except Exception as error:
         log.critical("the server failed\n%s", describe(error))
         return ExitCode.STORAGE_FAILURE if isinstance(error, OSError) else ExitCode.NO_SHUTDOWN
 
 
-class _Deferred:
+class Deferred:
     """The service; or, where it could not be made, the reason, which every `initialize` gets as its answer.
 
     Args:
         make: Makes the service; raises `TimeleapError` for settings that cannot be used.
+
+    Attributes:
+        initialized: Whether it was ever made and initialised.
     """
 
     def __init__(self, make: Callable[[], ServicePort]) -> None:
+        self.initialized = False
         self._make = make
         self._service: ServicePort | None = None
         with contextlib.suppress(TimeleapError):
@@ -153,7 +159,9 @@ class _Deferred:
 
     async def initialize(self, client: Client, options: dict[str, Any]) -> list[str]:
         """As the service; raises what kept it from being made, if it still does."""
-        return await self._made().initialize(client, options)
+        warnings = await self._made().initialize(client, options)
+        self.initialized = True
+        return warnings
 
     def handle(self, method: str, params: BaseModel, call: Call) -> Awaitable[Any]:
         """As the service."""

@@ -351,3 +351,12 @@ def test_an_unusable_home(tmp_path: Path, message: Any) -> None:
     assert done.returncode == 4
     if message:
         assert json.loads(done.stdout)["error"]["code"] == 4005
+
+
+def test_a_usable_home_of_the_options_makes_up_for_the_one_of_the_argument(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    command = [sys.executable, "-m", "timeleap", "serve", "--home", str(tmp_path / "file" / "home")]
+    message = request(1, "initialize", {"initializationOptions": {"home": str(tmp_path / "usable")}})
+    done = subprocess.run(command, input=lines(message), capture_output=True, timeout=20, check=False)
+    assert "result" in json.loads(done.stdout)
+    assert done.returncode == 0
