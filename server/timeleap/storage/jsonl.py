@@ -222,9 +222,11 @@ class JsonlEngine(ViewedEngine):
         found = await self._hop(opening.caught_up, self._log, self._seen)
         if found is None:
             return False
-        before = self.head
+        before, file, parsed = self.head, self._log.file, self._parsed
         self._owned = False
         self._show(found)
+        if self._log.file is file:  # it was only added to
+            self._parsed = self._parsed and parsed
         return self.head != before
 
     async def validate_in_background(self, progress: Progress | None = None) -> list[Damage]:
@@ -322,7 +324,7 @@ class JsonlEngine(ViewedEngine):
         return Replaced(before, done.log.state, done.timeline_id, self.head)
 
     async def _reload(self) -> Recovery:
-        found = await self._hop(opening.recovered, self.path, True, None, False)
+        found = await self._hop(opening.recovered, self.path, self.lock_mode == "hold", None, False)
         await self._hop(self._notes.bump_epoch)
         self._refusal, self._modified = None, False
         self._show(found)

@@ -196,9 +196,10 @@ def _from_index(
         lines -= 1  # it had no line feed when it was indexed; see whether it has one now
         store.truncate(lines)
         state = store.state(lines)
-    scanned = scan.thoroughly(file, state, size, store, progress=progress)
+    little = size - state.length <= SMALL
+    scanned = (scan.thoroughly if little else scan.quickly)(file, state, size, store, progress=progress)
     covered = 0 if ahead else lines
-    settled = _settled(path, file, store, scanned, covered, rebuilt=False, parsed=parsed)
+    settled = _settled(path, file, store, scanned, covered, rebuilt=False, parsed=parsed and little)
     return replace(settled, lost=lost)
 
 

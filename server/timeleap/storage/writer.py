@@ -187,14 +187,16 @@ class Writer:
             return
         try:
             await self._medium.enter()
-        except Exception as error:
+            try:
+                await self._commit([step for step in steps if not step.future.done()])
+            finally:
+                await self._medium.leave()
+        except BaseException as error:
             for step in steps:
-                _fail(step.future, error)
-            return
-        try:
-            await self._commit([step for step in steps if not step.future.done()])
-        finally:
-            await self._medium.leave()
+                if step not in self._waiting:
+                    _fail(step.future, error)
+            if not isinstance(error, Exception):
+                raise
 
     async def _commit(self, steps: list[_Append]) -> None:
         group = self._medium.group()
@@ -237,19 +239,16 @@ class Writer:
             return
         try:
             await self._medium.enter()
-        except Exception as error:
+            try:
+                if not job.future.done():
+                    job.taken = True
+                    job.future.set_result(await job.work())
+            finally:
+                await self._medium.leave()
+        except BaseException as error:
             _fail(job.future, error)
-            return
-        job.taken = True
-        try:
-            job.future.set_result(await job.work())
-        except asyncio.CancelledError:
-            job.future.cancel()
-            raise
-        except Exception as error:
-            _fail(job.future, error)
-        finally:
-            await self._medium.leave()
+            if not isinstance(error, Exception):
+                raise
 
 
 def marked(records: Sequence[NewRecord], *, mark: bool) -> Sequence[NewRecord]:
@@ -274,6 +273,10 @@ async def outcome(future: asyncio.Future[T], taken: Callable[[], bool]) -> T:
                 raise
 
 
-def _fail(future: asyncio.Future[Any], error: Exception) -> None:
-    if not future.done():
+def _fail(future: asyncio.Future[Any], error: BaseException) -> None:
+    if future.done():
+        return
+    if isinstance(error, Exception):
         future.set_exception(error)
+    else:
+        future.cancel()  # the event loop ends

@@ -78,6 +78,30 @@ async def test_a_write_does_not_wait_for_one_who_holds_the_lock(log: Path) -> No
     await other.aclose()
 
 
+async def test_what_is_cancelled_while_it_waits_for_the_lock_is_not_done(log: Path) -> None:
+    elsewhere = SessionLock(log)
+    await elsewhere.acquire("per-write")
+    engine = await JsonlEngine.open(log, lock="per-write")
+    ran: list[int] = []
+
+    async def job(_: object) -> None:
+        ran.append(1)
+
+    for change in (say(engine, "never"), keep(engine, 0), engine.run(job)):
+        waiting = asyncio.ensure_future(change)
+        await asyncio.sleep(0.03)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        elsewhere.release()
+        await asyncio.sleep(0.1)
+        await elsewhere.acquire("per-write")
+    elsewhere.release()
+    await say(engine, "said")
+    assert (texts(engine), engine.timelines(), ran) == (["said"], [], [])
+    await engine.aclose()
+
+
 async def test_a_lock_file_without_a_readable_record_still_locks(log: Path) -> None:
     lock = SessionLock(log)
     await lock.acquire("hold")
