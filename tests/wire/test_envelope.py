@@ -258,7 +258,8 @@ def test_what_is_no_integer_is_refused_where_one_is_asked_for(server: Server, li
     assert [problem["loc"] for problem in reply["error"]["data"]["errors"]] == [["limit"]]
 
 
-def test_set_trace_is_accepted(server: Server) -> None:
-    for value in ("messages", "verbose", "off"):
+def test_a_trace_tells_of_requests_while_it_is_on(server: Server) -> None:
+    for value, traced in (("messages", 1), ("verbose", 1), ("off", 0), ("sideways", 0)):
         server.notify("$/setTrace", value=value)
-    assert server.call("session/list", limit=1)
+        pending = server.start("session/list", limit=1)
+        assert [message["method"] for message in pending.heard()] == ["$/logTrace"] * traced, value

@@ -10,6 +10,7 @@ from tests.support.fixtures import StartServer
 from tests.support.framing import Framing
 from tests.support.matching import A_STRING, at_least, containing
 from tests.support.server import Server
+from tests.support.session import Session, user
 
 SESSION = ["sessionId"]
 MUTATING = [*SESSION, "expectedHead", "requestId"]
@@ -139,7 +140,9 @@ def test_ill_typed_client_capabilities_are_ignored(start_at: StartServer, home: 
 
 def test_unknown_initialization_options_do_not_fail(start_at: StartServer, home: Any) -> None:
     server = start_at(home)
-    server.initialize(initializationOptions={"maxContextSizes": 7, "durability": "os"})
+    hello = server.initialize(initializationOptions={"maxContextSizes": 7, "durability": "os"})
+    (warning,) = hello["capabilities"]["experimental"]["timeleap"]["warnings"]
+    assert "maxContextSizes" in warning
     assert server.call("session/open")["budget"] == {
         "maxContextSize": None,
         "reservedContextSize": 50_000,
@@ -155,6 +158,30 @@ def test_an_initialization_option_of_the_wrong_type_is_refused_by_name(start_at:
         "durability" in problem["loc"] for problem in error["data"]["errors"]
     )
     assert "capabilities" in server.call("initialize")
+
+
+def test_a_home_of_the_options_that_cannot_be_used_is_a_storage_failure(start_at: StartServer, tmp_path: Any) -> None:
+    (tmp_path / "file").write_text("no directory")
+    server = start_at(tmp_path / "home")
+    error = server.refuse("initialize", initializationOptions={"home": str(tmp_path / "file")})
+    assert (error["code"], error["data"]["path"]) == (4005, str(tmp_path / "file"))
+
+
+@pytest.mark.parametrize("durability", ["disk", "os"])
+def test_what_was_acknowledged_survives_kill_9_in_both_durabilities(start: StartServer, durability: str) -> None:
+    server = start(options={"durability": durability})
+    session = Session.open(server, "s")
+    pendings = [session.start("context/appendMessage", message=user(str(n))) for n in range(200)]
+    pendings[99].result()
+    server.kill()
+    texts = Session.open(start(), "s").texts()
+    assert texts == [str(number) for number in range(len(texts))] and len(texts) >= 100
+
+
+def test_how_many_messages_a_compaction_keeps_can_be_set(start: StartServer) -> None:
+    session = Session.open(start(options={"maxPreservedMessages": 4}))
+    session.append(*[user(f"{number} " + "x" * 400) for number in range(10)])
+    assert session.call("context/compact", summary="s")["preservedMessages"] == 4
 
 
 def test_another_protocol_version_is_refused(start_at: StartServer, framing: Framing, home: Any) -> None:
