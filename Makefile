@@ -11,6 +11,10 @@ RUN := $(BIN)/python
 PIP := $(RUN) -m pip install -qq --disable-pip-version-check --constraint constraints.txt
 TYPESCRIPT := protocol/typescript
 
+# Node.js 24 for all that is built and tested around the extension; the system's (20 or newer) installs it.
+NODE24 := .tools/node
+WITH_NODE := PATH="$(CURDIR)/$(NODE24)/node_modules/node/bin:$$PATH"
+
 # The original program, for the interop tests: an environment of its own, because it needs a newer Python and pins much.
 ORIGINAL := .tools/original
 PRESENT = not torture and not bench$$(test -e $(ORIGINAL)/.installed || echo ' and not interop')
@@ -134,6 +138,12 @@ $(TYPESCRIPT)/node_modules/.installed: $(TYPESCRIPT)/package-lock.json .ci/requi
 	@.ci/require node 20 >/dev/null
 	@echo "Installing TypeScript and the client's dependencies ..."
 	@cd $(TYPESCRIPT) && npm ci --no-audit --no-fund --no-update-notifier --loglevel=error
+	@touch $@
+
+$(NODE24)/.installed: .ci/require
+	@.ci/require node 20 >/dev/null
+	@echo "Installing Node.js 24 ..."
+	@npm install --prefix $(NODE24) --no-save --no-audit --no-fund --no-update-notifier --loglevel=error node@24.21.0 >/dev/null
 	@touch $@
 
 $(TYPESCRIPT)/dist/.built: $(TYPESCRIPT)/node_modules/.installed $(shell find $(TYPESCRIPT)/src -name '*.ts') $(wildcard $(TYPESCRIPT)/tsconfig*.json)
