@@ -14,7 +14,7 @@ from timeleap.sessions.statefile import StateFile
 from timeleap.storage.durable import list_directory
 from timeleap.storage.engine import LogState
 from timeleap.storage.load import load
-from timeleap.storage.lock import SessionLock
+from timeleap.storage.lock import Holder, SessionLock
 from timeleap.storage.timelines import peek
 
 LOG_NAME = "context.jsonl"
@@ -109,6 +109,11 @@ def owner_of(log: Path) -> Owner | None:
         return None  # a store that nobody can write to has no owners
     pid, host, since = (record.get(name) for name in ("pid", "host", "since"))
     return Owner(pid if isinstance(pid, int) else 0, str(host), str(since))
+
+
+def holder_of(directory: Path) -> Holder:
+    """What the lock of the session in `directory` says of the process that holds it, if one does."""
+    return SessionLock(directory / LOG_NAME).holder()
 
 
 def created_at(path: Path, meta: Meta) -> str:

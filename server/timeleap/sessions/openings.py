@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -24,6 +24,7 @@ from timeleap.sessions.statefile import StateFile
 from timeleap.sessions.turns import Files, Surroundings, Turns
 from timeleap.storage.durable import Identity
 from timeleap.storage.engine import Durability, Progress
+from timeleap.storage.lock import Endpoint
 from timeleap.storage.reader import StoredLog
 from timeleap.storage.sharing import Lease, share
 
@@ -56,9 +57,16 @@ class Openings:
     """What is open of one store."""
 
     def __init__(
-        self, home: Home, durability: Durability, renderers: Renderers, retention: Retention, keys: KeyRing
+        self,
+        home: Home,
+        durability: Durability,
+        renderers: Renderers,
+        retention: Retention,
+        keys: KeyRing,
+        endpoint: Callable[[], Endpoint | None],
     ) -> None:
         self._home = home
+        self._endpoint = endpoint
         self._durability: Durability = durability
         self._keys = keys
         self._around = Surroundings(
@@ -174,6 +182,7 @@ class Openings:
             lock="hold",
             notes=meta,
             progress=progress,
+            endpoint=self._endpoint() if own else None,
         )
         if own:
             await asyncio.to_thread(files.tidy, path)

@@ -13,6 +13,7 @@ from timeleap.errors import (
     HeadConflictError,
     InvalidInputError,
     SessionNotFoundError,
+    SessionNotOpenError,
     StorageFailureError,
     TimeleapError,
 )
@@ -32,7 +33,7 @@ from timeleap.sessions.session import Session
 from timeleap.sessions.statefile import FILE_NAME as STATE_NAME
 from timeleap.sessions.turns import NOBODY
 from timeleap.storage.engine import Durability, Progress
-from timeleap.storage.lock import SessionLock
+from timeleap.storage.lock import Endpoint, SessionLock
 
 __all__ = ["Opened", "SessionInfo", "SessionStore"]
 
@@ -60,6 +61,7 @@ class SessionStore:
         renderers: By method: what makes a request's result of its outcome, also after a restart.
         retention: How many timelines a session keeps.
         key_file: The key that seals approvals; `TIMELEAP_KEY_FILE` or the platform's place where None.
+        endpoint: Says how other processes reach this one, whenever a session is opened to be written to.
 
     Raises:
         StorageFailureError: The home cannot be used.
@@ -73,12 +75,12 @@ class SessionStore:
         renderers: Renderers | None = None,
         retention: Retention | None = None,
         key_file: Path | None = None,
+        endpoint: Callable[[], Endpoint | None] = lambda: None,
     ) -> None:
         self.home = Home(home)
         self._ledger = Ledger(self.home)
-        self._openings = Openings(
-            self.home, durability, renderers or {}, retention or Retention(), KeyRing(key_file, self.home.path)
-        )
+        keys = KeyRing(key_file, self.home.path)
+        self._openings = Openings(self.home, durability, renderers or {}, retention or Retention(), keys, endpoint)
 
     # Opening and closing
 
@@ -147,6 +149,21 @@ class SessionStore:
         """
         session = self._openings.get(session_id)
         return session.path if session is not None else self.home.locate(session_id)
+
+    async def join(self, path: Path) -> Session:
+        """Count one more opening of the session in `path`, which has to be open here to be written to.
+
+        Raises:
+            SessionNotOpenError: It is not.
+        """
+        with contextlib.suppress(TimeleapError, OSError):
+            session_id, _ = self._name_of(path, None)
+            async with self._openings.turn(session_id):  # it may be on its way
+                session = self._openings.get(session_id)
+                if session is not None and session.access == "owner" and session.path.samefile(path):
+                    self._openings.again(session_id)
+                    return session
+        raise SessionNotOpenError(f"this process does not own the session in {path}")
 
     async def aclose(self) -> None:
         """Finish what was accepted, and close all sessions."""

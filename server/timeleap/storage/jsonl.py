@@ -28,7 +28,7 @@ from timeleap.storage.engine import (
     Timeline,
 )
 from timeleap.storage.index import EntryStore
-from timeleap.storage.lock import LockMode, SessionLock
+from timeleap.storage.lock import Endpoint, LockMode, SessionLock
 from timeleap.storage.notes import MemoryNotes, Notes
 from timeleap.storage.opening import Found
 from timeleap.storage.reader import StoredLog
@@ -85,6 +85,7 @@ class JsonlEngine(ViewedEngine):
         lock: LockMode = "hold",
         notes: Notes | None = None,
         progress: Progress | None = None,
+        endpoint: Endpoint | None = None,
     ) -> JsonlEngine:
         """Open a log; it need not exist.
 
@@ -95,12 +96,14 @@ class JsonlEngine(ViewedEngine):
             lock: Hold the lock while open, or take it for each write.
             notes: What is remembered beside the log; in memory if not given.
             progress: Told about a long scan, from another thread.
+            endpoint: How others reach us while we hold the lock.
 
         Raises:
             SessionLockedError: Another process holds the lock.
             StorageFailureError: The log cannot be opened, or not for writing.
         """
         engine = cls(path, access, durability, lock, notes)
+        engine._lock.reachable_at(endpoint)
         try:
             if access == "write" and lock == "hold":
                 await engine.hold(progress)
@@ -124,6 +127,7 @@ class JsonlEngine(ViewedEngine):
         lock: LockMode,
         notes: Notes | None,
         progress: Progress | None = None,
+        endpoint: Endpoint | None = None,
     ) -> None:
         """Serve one more user: hold the lock if it asks for it, take its notes if there are none, sync if it does.
 
@@ -137,6 +141,7 @@ class JsonlEngine(ViewedEngine):
             self._timelines = Timelines(self.path, notes, keep_index=self.access == "write")
             self._generation = max(self._generation, notes.rotation)
         if lock == "hold" and self.access == "write" and self.lock_mode != "hold":
+            self._lock.reachable_at(endpoint)
             await self._writer.run(lambda: self._keep_lock(progress))
         if self.lock_mode == "per-write":
             await self._look()

@@ -7,6 +7,8 @@ import json
 import os
 import socket
 import time
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -16,9 +18,26 @@ from timeleap.storage.durable import FileLock
 
 LockMode = Literal["hold", "per-write"]
 
+Endpoint = Mapping[str, Any]
+"""How other processes reach the holder of a lock: `{address, token, protocolVersion}`, or `{problem}` where they
+cannot. It gives the right to act on the session: it goes into the record, never into an error, a reply or a log."""
+
 WAIT_SECONDS: Final = 5.0
 _PAUSE_SECONDS: Final = 0.005
 _LOOKERS: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who holds a lock.
+
+    Attributes:
+        owner: `{pid, host, since}`, as far as known.
+        endpoint: How to reach it; None where it does not say (yet).
+    """
+
+    owner: dict[str, Any] | None
+    endpoint: Endpoint | None
 
 
 class SessionLock:
@@ -28,9 +47,10 @@ class SessionLock:
     write is waited for.
     """
 
-    def __init__(self, log: Path) -> None:
+    def __init__(self, log: Path, endpoint: Endpoint | None = None) -> None:
         self._path = log.parent / f".{log.name}.lock"
         self._lock = FileLock(self._path)
+        self._endpoint = endpoint
 
     @property
     def held(self) -> bool:
@@ -41,6 +61,16 @@ class SessionLock:
         """Who wrote the record last, `{pid, host, since}`; only true while somebody holds the lock."""
         record = self._record()
         return {key: record[key] for key in ("pid", "host", "since") if key in record} or None
+
+    def holder(self) -> Holder:
+        """Who wrote the record last, and how that process is reached; only true while somebody holds the lock."""
+        record = self._record()
+        endpoint = record.get("endpoint")
+        return Holder(self.owner(), endpoint if isinstance(endpoint, dict) else None)
+
+    def reachable_at(self, endpoint: Endpoint | None) -> None:
+        """From the next record on, say how we are reached."""
+        self._endpoint = endpoint
 
     def taken(self) -> bool:
         """Whether somebody holds the lock now. It is taken for an instant to see; nothing is made where there is none."""
@@ -75,7 +105,14 @@ class SessionLock:
 
     def announce(self, mode: LockMode) -> None:
         """Write who we are into the lock file."""
-        record = {"pid": os.getpid(), "host": socket.gethostname(), "since": clock.now_iso(), "mode": mode}
+        record: dict[str, Any] = {
+            "pid": os.getpid(),
+            "host": socket.gethostname(),
+            "since": clock.now_iso(),
+            "mode": mode,
+        }
+        if mode == "hold" and self._endpoint is not None:
+            record["endpoint"] = dict(self._endpoint)
         try:
             self._lock.write(json.dumps(record).encode())
         except OSError:

@@ -11,7 +11,7 @@ from pathlib import Path
 from timeleap.storage.durable import Identity, status
 from timeleap.storage.engine import Access, Durability, Progress
 from timeleap.storage.jsonl import JsonlEngine
-from timeleap.storage.lock import LockMode
+from timeleap.storage.lock import Endpoint, LockMode
 from timeleap.storage.notes import Notes
 
 _Key = tuple[Identity | str, str, Access]
@@ -88,6 +88,7 @@ async def share(
     lock: LockMode = "hold",
     notes: Notes | None = None,
     progress: Progress | None = None,
+    endpoint: Endpoint | None = None,
 ) -> Lease:
     """Use the engine of a log, opening it if nobody in this process has it open.
 
@@ -102,11 +103,19 @@ async def share(
         shared = _registry.shared.get(key)
         if shared is None:
             engine = await JsonlEngine.open(
-                path, access=access, durability=durability, lock=lock, notes=notes, progress=progress
+                path,
+                access=access,
+                durability=durability,
+                lock=lock,
+                notes=notes,
+                progress=progress,
+                endpoint=endpoint,
             )
             shared = _registry.shared[key] = _Shared(engine)
         else:
-            await shared.engine.adapt(durability=durability, lock=lock, notes=notes, progress=progress)
+            await shared.engine.adapt(
+                durability=durability, lock=lock, notes=notes, progress=progress, endpoint=endpoint
+            )
         shared.users += 1
         shared.holders += lock == "hold"
     return Lease(key, shared, lock)
