@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 from weakref import WeakValueDictionary
 
-from timeleap.errors import SessionLockedError, SessionNotFoundError
+from timeleap.errors import SessionLockedError, SessionNotFoundError, SessionNotOpenError
 from timeleap.sessions import events, files, listing
 from timeleap.sessions.approvals import Approvals
 from timeleap.sessions.home import Home
@@ -59,6 +59,7 @@ class Openings:
     def __init__(
         self,
         home: Home,
+        *,
         durability: Durability,
         renderers: Renderers,
         retention: Retention,
@@ -134,6 +135,19 @@ class Openings:
             entry.session.emit(events.AccessChanged(head=entry.session.head, access="owner"))
         entry.times += 1
         return entry.session
+
+    async def join(self, session_id: str, path: Path) -> Session:
+        """Count one more opening of the session in `path`, which has to be open to be written to.
+
+        Raises:
+            SessionNotOpenError: It is not.
+        """
+        async with self.turn(session_id):  # it may be on its way
+            entry = self._entries.get(session_id)
+            if entry is None or entry.key != _identity(path) or entry.session.access != "owner":
+                raise SessionNotOpenError(f"this process does not own the session in {path}")
+            entry.times += 1
+            return entry.session
 
     async def shut(self, session_id: str) -> None:
         """Close a session, however often it was opened. Call at its turn."""

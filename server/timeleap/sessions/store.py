@@ -13,7 +13,6 @@ from timeleap.errors import (
     HeadConflictError,
     InvalidInputError,
     SessionNotFoundError,
-    SessionNotOpenError,
     StorageFailureError,
     TimeleapError,
 )
@@ -80,7 +79,14 @@ class SessionStore:
         self.home = Home(home)
         self._ledger = Ledger(self.home)
         keys = KeyRing(key_file, self.home.path)
-        self._openings = Openings(self.home, durability, renderers or {}, retention or Retention(), keys, endpoint)
+        self._openings = Openings(
+            self.home,
+            durability=durability,
+            renderers=renderers or {},
+            retention=retention or Retention(),
+            keys=keys,
+            endpoint=endpoint,
+        )
 
     # Opening and closing
 
@@ -154,16 +160,9 @@ class SessionStore:
         """Count one more opening of the session in `path`, which has to be open here to be written to.
 
         Raises:
-            SessionNotOpenError: It is not.
+            SessionNotOpenError, SessionNotFoundError: It is not.
         """
-        with contextlib.suppress(TimeleapError, OSError):
-            session_id, _ = self._name_of(path, None)
-            async with self._openings.turn(session_id):  # it may be on its way
-                session = self._openings.get(session_id)
-                if session is not None and session.access == "owner" and session.path.samefile(path):
-                    self._openings.again(session_id)
-                    return session
-        raise SessionNotOpenError(f"this process does not own the session in {path}")
+        return await self._openings.join(self._name_of(path, None)[0], path)
 
     async def aclose(self) -> None:
         """Finish what was accepted, and close all sessions."""
