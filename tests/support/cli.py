@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.support.server import runtime_directory
+
 PATIENCE = 60.0
 """Seconds after which a command that has not ended is a failure."""
 
@@ -44,7 +46,12 @@ class Cli:
         private = self.home.parent / "user"
         private.mkdir(exist_ok=True)
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("TIMELEAP_")}
-        own = {"TIMELEAP_HOME": str(self.home), "TIMELEAP_KEY_FILE": str(private / "key"), "COLUMNS": "120"}
+        own = {
+            "TIMELEAP_HOME": str(self.home),
+            "TIMELEAP_KEY_FILE": str(private / "key"),
+            "XDG_RUNTIME_DIR": str(runtime_directory()),
+            "COLUMNS": "120",
+        }
         return {**inherited, **own, **self.env}
 
     def start(self, *args: str, **more: Any) -> subprocess.Popen[str]:

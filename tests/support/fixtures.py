@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 from tests.support.framing import FRAMINGS, Framing
+from tests.support.scene import Scene, Two, scene_at
 from tests.support.server import Launch, Server
 from tests.support.session import Session
 
-__all__ = ["framing", "home", "server", "session", "start", "start_at"]
+__all__ = ["framing", "home", "scene", "server", "servers", "session", "start", "start_at", "two"]
 
 StartServer = Callable[..., Server]
 
@@ -96,6 +97,27 @@ def start(start_at: StartServer, home: Path) -> StartServer:
         return running
 
     return launch
+
+
+@pytest.fixture
+def scene(home: Path) -> Iterator[Scene]:
+    """Many windows on one session of the test's own store."""
+    with scene_at(home) as many:
+        yield many
+
+
+@pytest.fixture(scope="module")
+def servers(framing: Framing, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Server]]:
+    """Two processes on one store, `client-1` and `client-2`; tests keep apart by their sessions."""
+    with scene_at(tmp_path_factory.mktemp("windows") / "home") as scene:
+        yield scene.servers(2, framing)
+
+
+@pytest.fixture
+def two(servers: list[Server]) -> Two:
+    """A new session, owned by the first process and attached by the second."""
+    owner = Session.open(servers[0])
+    return Two(owner, owner.reopen(servers[1]))
 
 
 def _disposed(server: Server) -> BaseException | None:

@@ -42,8 +42,8 @@ KINDS: dict[int, str] = {
     4016: "sessionExists",
     4017: "protocolVersion",
 }
-UNREADABLE = {-32700, -32600, 4011}
-"""The codes an answer with `id: null` may carry."""
+UNREADABLE = {-32700, -32600, 4011, 4012}
+"""The codes an answer with `id: null` may carry: what could not be read, and what ends a connection."""
 
 DATA: dict[int, set[str]] = {-32801: {"head"}, 4005: {"path", "errno"}, -32602: {"errors"}}
 """What `error.data` has to carry beside `kind` and `retryable`."""

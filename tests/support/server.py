@@ -6,12 +6,16 @@ ask what came before what. Nothing here imports the server: only its bytes, its 
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
 import itertools
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -26,6 +30,14 @@ PATIENCE = 30.0
 """Seconds after which a missing answer is a failure (generous: the machine may be busy)."""
 
 Message = dict[str, Any]
+
+
+@functools.cache
+def runtime_directory() -> Path:
+    """Where the servers of this process put their sockets: the path of one may only have about 100 bytes."""
+    directory = Path(tempfile.mkdtemp(prefix="tl-"))
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    return directory
 
 
 class Refused(Exception):
@@ -85,7 +97,7 @@ class Launch:
     wrapper: Sequence[str] = ()
     home_argument: bool = True
     private: Path | None = None
-    """The user's own directory: key, sockets, what the server says on stderr. Default: beside the store."""
+    """The user's own directory: key, what the server says on stderr. Default: beside the store."""
 
     @property
     def user(self) -> Path:
@@ -103,7 +115,7 @@ class Launch:
         return {
             **inherited,
             "HOME": str(self.user),
-            "XDG_RUNTIME_DIR": str(self.user / "run"),
+            "XDG_RUNTIME_DIR": str(runtime_directory()),
             "TIMELEAP_KEY_FILE": str(self.user / "key"),
             **self.env,
         }
@@ -127,13 +139,15 @@ class Server:
         self._successors: list[Server] = []
         self.received: list[Message] = []
         self.raw: list[bytes] = []
+        self.times: list[float] = []
+        """When each message came, by `time.monotonic`."""
         self._arrived = threading.Condition()
         self._broken: list[BaseException] = []
         self._ended = False
         self._ids = itertools.count(1)
         self._methods: dict[int | str, str] = {}
         private = launch.user
-        (private / "run").mkdir(parents=True, exist_ok=True, mode=0o700)
+        private.mkdir(parents=True, exist_ok=True)
         self._stderr = (private / f"stderr-{time.monotonic_ns()}").open("w+b")
         self.process: subprocess.Popen[bytes] = subprocess.Popen(
             launch.command(), stdin=stdin, stdout=stdout, stderr=self._stderr, env=launch.environment(), bufsize=0
@@ -332,4 +346,5 @@ class Server:
         with self._arrived:
             self.received.append(message)
             self.raw.append(body)
+            self.times.append(time.monotonic())
             self._arrived.notify_all()
