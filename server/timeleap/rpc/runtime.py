@@ -1,0 +1,231 @@
+"""The directory where the sockets of one user's processes lie, and what may be trusted there.
+
+Whoever can put a file into that directory could pretend to be the owner of a session, and whoever can connect to a
+socket in it could try tokens. So both ends check the same things, each time: the directory is ours, 0700 and no link;
+what lies at the address is a socket of ours; and once connected, the system says that the other end is ours as well
+(`peer_is_us`), which also holds if somebody exchanged files between the checks and the connecting.
+
+What is unsafe is never repaired: who made it so may have had a reason, or may be at work.
+Named pipes need none of this: the system keeps other users out of them.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import secrets
+import socket
+import stat
+import struct
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Final, TypeVar
+
+DIRECTORY_VARIABLE: Final = "TIMELEAP_RUNTIME_DIR"
+
+_LONGEST: Final = 107 if sys.platform == "linux" else 103  # bytes of a socket's path, without the NUL at its end
+_NAME: Final = re.compile(r"([1-9][0-9]{0,9})-[0-9a-f]{8}\.sock")
+_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
+
+T = TypeVar("T")
+
+
+class UnsafeError(Exception):
+    """Something must not be trusted; the message says what, and why."""
+
+
+def runtime_directory(environ: Mapping[str, str]) -> Path:
+    """The first directory for sockets that is safe; made (0700) if it is absent.
+
+    `TIMELEAP_RUNTIME_DIR` if it is set, and then no other; else `timeleap` in `XDG_RUNTIME_DIR`, else `timeleap-<uid>`
+    in the directory for temporary files.
+
+    Raises:
+        UnsafeError: None is; the message names each and what is wrong with it.
+    """
+    return first_usable(environ, lambda directory: directory)
+
+
+def first_usable(environ: Mapping[str, str], use: Callable[[Path], T]) -> T:
+    """What `use` returns for the first directory that is safe, and that it can use.
+
+    Raises:
+        UnsafeError: There is none; the message names each and what is wrong with it.
+    """
+    reasons: list[str] = []
+    for directory in dict.fromkeys(_candidates(environ)):
+        try:
+            _prepare(directory)
+            return use(directory)
+        except UnsafeError as error:
+            reasons.append(str(error))
+        except (OSError, ValueError) as error:  # ValueError: a name that no file can have
+            reasons.append(f"{directory} cannot be used ({_words(error)})")
+    advice = f"Set {DIRECTORY_VARIABLE} to a directory that only you can use (`mkdir -m 700`)."
+    raise UnsafeError(f"no directory for sockets is safe: {'; '.join(reasons)}. {advice}")
+
+
+def _candidates(environ: Mapping[str, str]) -> Iterator[Path]:
+    if chosen := environ.get(DIRECTORY_VARIABLE):
+        yield Path(chosen)
+        return
+    if runtime := environ.get("XDG_RUNTIME_DIR"):
+        yield Path(runtime, "timeleap")
+    # Not `tempfile.gettempdir`: it tries directories by writing into them, and costs start-up time.
+    for temporary in (environ.get("TMPDIR"), "/tmp"):  # noqa: S108 - below it, a directory of our own
+        if temporary:
+            yield Path(temporary, f"timeleap-{_our_uid()}")
+
+
+def _prepare(directory: Path) -> None:
+    if not directory.is_absolute():
+        raise UnsafeError(f"{directory} is not an absolute path")
+    excess = len(os.fsencode(directory / socket_name())) - _LONGEST
+    if excess > 0:
+        raise UnsafeError(f"{directory} is {excess} bytes too long for the path of a socket")
+    try:
+        directory.lstat()
+    except FileNotFoundError:
+        _make(directory)
+    _check_directory(directory)
+
+
+def _make(directory: Path) -> None:
+    above = directory.parent.stat()
+    # `sudo` keeps XDG_RUNTIME_DIR: what root made there, its user could neither use nor remove, but exchange.
+    if above.st_uid != _our_uid() and not above.st_mode & stat.S_ISVTX:
+        raise UnsafeError(f"{directory} cannot be made: {directory.parent} belongs to another user")
+    try:
+        directory.mkdir(mode=0o700)
+    except FileExistsError:
+        return  # somebody was faster; whoever it was, the directory is checked
+    directory.chmod(0o700)  # whatever the umask took away
+
+
+def _check_directory(directory: Path) -> None:
+    found = directory.lstat()
+    mode = stat.S_IMODE(found.st_mode)
+    if stat.S_ISLNK(found.st_mode):
+        raise UnsafeError(f"{directory} is a link")
+    if not stat.S_ISDIR(found.st_mode):
+        raise UnsafeError(f"{directory} is not a directory")
+    if found.st_uid != _our_uid():
+        raise UnsafeError(f"{directory} belongs to another user (uid {found.st_uid}, and we are {_our_uid()})")
+    if mode & _OTHERS:
+        raise UnsafeError(f"{directory} is open to other users (its mode is {mode:04o})")
+    if mode & stat.S_IRWXU != stat.S_IRWXU:
+        raise UnsafeError(f"{directory} is closed to ourselves (its mode is {mode:04o})")
+
+
+def socket_name() -> str:
+    """A name for a socket of this process; another one each time."""
+    return f"{os.getpid()}-{secrets.token_hex(4)}.sock"
+
+
+def check_socket(path: Path) -> None:
+    """See that `path` is a socket of ours in a directory of ours, before connecting to it.
+
+    Raises:
+        UnsafeError: It is not, or no socket can have such a path.
+        OSError: There is no such file (`FileNotFoundError`), or it cannot be looked at.
+    """
+    try:
+        if not path.is_absolute():
+            raise UnsafeError("the address of the socket is not an absolute path")
+        if len(os.fsencode(path)) > _LONGEST:
+            raise UnsafeError("the address of the socket is too long for one")
+        _check_directory(path.parent)
+        found = path.lstat()
+    except ValueError as error:
+        raise UnsafeError("the address of the socket is not a path") from error
+    place = f"{path.name} in {path.parent}"
+    if stat.S_ISLNK(found.st_mode):
+        raise UnsafeError(f"{place} is a link where a socket should be")
+    if not stat.S_ISSOCK(found.st_mode):
+        raise UnsafeError(f"{place} is no socket")
+    if found.st_uid != _our_uid():
+        raise UnsafeError(f"{place} belongs to another user (uid {found.st_uid}, and we are {_our_uid()})")
+
+
+def sweep(directory: Path) -> None:
+    """Remove the sockets that dead processes left; nothing else, and nothing in doubt.
+
+    That nobody answers is not enough: nobody does either between the binding of a socket and the listening. Nor is a
+    pid that is dead: it may be one of another container that has this directory too.
+    """
+    try:
+        left = [path for path in directory.iterdir() if (name := _NAME.fullmatch(path.name)) and _is_dead(int(name[1]))]
+    except OSError:
+        return
+    for path in left:
+        try:
+            check_socket(path)
+            if _is_refused(path):
+                path.unlink()
+        except (OSError, UnsafeError):
+            continue
+
+
+def _is_dead(pid: int) -> bool:
+    if sys.platform == "win32":
+        return False  # there, signal 0 would end it; nothing is swept either, for pipes leave nothing behind
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, OverflowError):
+        return False  # another user's, or no pid at all
+    return False
+
+
+def _is_refused(path: Path) -> bool:
+    if sys.platform == "win32":
+        return False
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as caller:
+        caller.setblocking(False)  # one who is too busy to accept would keep us waiting
+        return caller.connect_ex(str(path)) == errno.ECONNREFUSED
+
+
+def peer_is_us(sock: socket.socket) -> bool:
+    """Whether a process of our user is at the other end of a connected socket; there, who connected or who listens.
+
+    Where the system does not tell, the permissions of the directory have to do.
+    """
+    try:
+        uid = _peer_uid(sock)
+    except (OSError, struct.error):
+        return False  # it hung up already, or the system is not what we know
+    return uid is None or uid == _our_uid()
+
+
+if sys.platform == "linux":
+
+    def _peer_uid(sock: socket.socket) -> int | None:
+        credentials = struct.Struct("iII")  # struct ucred: pid, uid, gid
+        _, uid, _ = credentials.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, credentials.size))
+        return int(uid)
+
+else:
+
+    def _peer_uid(sock: socket.socket) -> int | None:
+        option = getattr(socket, "LOCAL_PEERCRED", None)  # macOS, FreeBSD
+        return None if option is None else _uid_in_xucred(sock.getsockopt(0, option, 128))  # 0 is SOL_LOCAL
+
+
+def _uid_in_xucred(data: bytes) -> int:
+    version, uid = struct.unpack_from("II", data)
+    if version != 0:
+        raise OSError(errno.EPROTO, "unknown version of struct xucred")
+    return int(uid)
+
+
+def _our_uid() -> int:
+    if sys.platform == "win32":
+        return 0
+    return os.geteuid()
+
+
+def _words(error: Exception) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
