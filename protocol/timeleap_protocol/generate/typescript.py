@@ -41,6 +41,7 @@ def methods_module() -> str:
             f"export const LIMITS = {json.dumps(LIMITS, indent=2)} as const;",
             "",
             *_calls("Requests of the client.", "Methods", REQUESTS.values()),
+            *_mutating(),
             *_params_map("Notifications of the client.", "ClientNotifications", NOTIFICATIONS.values()),
             *_calls("Requests of the server.", "ClientRequests", CLIENT_REQUESTS.values()),
             *_params_map("Notifications of the server.", "Notifications", SERVER_NOTIFICATIONS.values()),
@@ -67,6 +68,16 @@ def _params_map(summary: str, name: str, rows: Any) -> list[str]:
     for row in rows:
         lines += [f"  /** {row.summary} */", f'  "{row.name}": {row.params_model.__name__};']
     return [*lines, "}", ""]
+
+
+def _mutating() -> list[str]:
+    return [
+        "/** Requests that change something: they take a `requestId`, and are safe to repeat under it. */",
+        "export const MUTATING: ReadonlySet<string> = new Set<keyof Methods>([",
+        *(f'  "{row.name}",' for row in REQUESTS.values() if row.mutates),
+        "]);",
+        "",
+    ]
 
 
 def _errors() -> list[str]:

@@ -1,17 +1,22 @@
-/** The client: one connection to one server. */
+/** The client: starts a server, keeps it running, and speaks to it by the protocol's method table. */
 
+import { randomUUID } from "node:crypto";
+import type { Params, RequestOptions } from "./call.js";
+import type { Trace } from "./connection.js";
+import { Emitter, type Disposable, type Listener } from "./emitter.js";
+import { ClientClosedError, type Exit } from "./errors.js";
 import {
-  CancellationTokenSource,
-  createMessageConnection,
-  StreamMessageReader,
-  StreamMessageWriter,
-  type CancellationToken,
-  type MessageConnection,
-} from "vscode-jsonrpc/node";
-import { ConnectionClosedError, RequestTimeoutError, TimeleapError } from "./errors.js";
-import { PROTOCOL_VERSION, type ClientRequests, type Methods, type Notifications } from "./generated/methods.js";
+  MUTATING,
+  PROTOCOL_VERSION,
+  type ClientNotifications,
+  type ClientRequests,
+  type Methods,
+  type Notifications,
+} from "./generated/methods.js";
 import type { InitializeParams, InitializeResult } from "./generated/types.js";
-import { ServerProcess, type Exit, type ServerCommand } from "./server.js";
+import { Link, type ClientState, type LinkEvents } from "./link.js";
+import type { ServerCommand } from "./server.js";
+import { DEFAULT_RESTARTS, type Restarts } from "./starting.js";
 
 /** Answers `context/summarize` with a model of the client's own. What it throws leaves the session as it is. */
 export type Summarize = (
@@ -20,218 +25,170 @@ export type Summarize = (
 ) => Promise<ClientRequests["context/summarize"]["result"]>;
 
 export interface ClientOptions {
-  /** Params of `initialize`; the protocol version and `summarize` are filled in. */
+  /** Params of `initialize`; `processId`, the protocol version and `summarize` are filled in. */
   readonly initialize?: InitializeParams;
   /** Milliseconds until the server has to have answered `initialize`. Default: 10 000. */
   readonly initializeTimeout?: number;
   /** Milliseconds until a request has to be answered; 0: no limit. Default: 60 000. */
   readonly requestTimeout?: number;
+  /**
+   * Milliseconds to go on trying, within the timeout, where another process owns the session and does not answer
+   * (`sessionLocked`, retryable): it hangs, or hands over. Default: 10 000.
+   */
+  readonly patience?: number;
   /** Given: the server may ask this client for summaries. */
   readonly summarize?: Summarize;
-  /** Gets what the server writes to standard error. Default: it goes to this process's. */
+  /** Gets what the server writes to standard error, and what went wrong in listeners. Default: this process's. */
   readonly onLog?: (text: string) => void;
+  /** How a server that went away is started again; false: not at all. */
+  readonly restarts?: Partial<Restarts> | false;
+  /** Sees every message that is sent or received. */
+  readonly trace?: Trace;
 }
 
-export interface RequestOptions {
-  /** As `ClientOptions.requestTimeout`, for this request. */
-  readonly timeout?: number;
-  /** Asks the server to give the request up. It is then rejected as `cancelled`, or resolves with its real result. */
-  readonly signal?: AbortSignal;
-}
-
-export interface Disposable {
-  dispose(): void;
-}
+/** What becomes of the server. */
+export type ClientEvents = LinkEvents;
 
 /** Params may be left out where none is required. */
 type RequestArguments<P> = {} extends P ? [params?: P, options?: RequestOptions] : [params: P, options?: RequestOptions];
 
-type ClosedListener = (reason: ConnectionClosedError) => void;
-
 const INITIALIZE_TIMEOUT = 10_000;
 const REQUEST_TIMEOUT = 60_000;
-const EXIT_TIMEOUT = 10_000;
+const PATIENCE = 10_000;
+const NO_RESTARTS: Restarts = { ...DEFAULT_RESTARTS, limit: 0, repeats: 1 };
 
+/**
+ * Starts a server and keeps it running.
+ *
+ * Requests are sent in the order of the calls. A request that changes something carries a `requestId`; when the server
+ * goes away it is started again, the sessions are opened again, and what was not answered is sent again, in the same
+ * order: it takes effect once.
+ */
 export class TimeleapClient implements Disposable {
-  private readonly connection: MessageConnection;
-  private readonly closed: Promise<never>;
-  private readonly closedListeners = new Set<ClosedListener>();
-  private reject!: (reason: ConnectionClosedError) => void;
-  private lost: ConnectionClosedError | undefined;
-  private announced: InitializeResult | undefined;
+  private readonly link: Link;
+  private readonly events: Emitter<ClientEvents>;
+  private readonly notifications: Emitter<Notifications>;
 
-  private constructor(
-    private readonly child: ServerProcess,
-    private readonly options: ClientOptions,
+  /** Starts nothing yet: listen first, then `start`. */
+  constructor(
+    server: ServerCommand,
+    private readonly options: ClientOptions = {},
   ) {
-    this.connection = createMessageConnection(
-      new StreamMessageReader(child.output),
-      new StreamMessageWriter(child.input),
-    );
-    this.closed = new Promise<never>((_, reject) => {
-      this.reject = reject;
+    const log = options.onLog ?? ((text: string) => void process.stderr.write(text));
+    this.events = new Emitter(log);
+    this.notifications = new Emitter(log);
+    this.link = new Link({
+      server,
+      greeting: greeting(options),
+      initializeTimeout: options.initializeTimeout ?? INITIALIZE_TIMEOUT,
+      patience: options.patience ?? PATIENCE,
+      restarts: options.restarts === false ? NO_RESTARTS : { ...DEFAULT_RESTARTS, ...options.restarts },
+      trace: options.trace,
+      log,
+      emit: (event, value) => this.events.emit(event, value),
+      notified: (method, params) => this.notifications.emit(method as keyof Notifications, params as never),
     });
-    // Requests race against it; without any, its rejection is nobody's business.
-    this.closed.catch(() => undefined);
-    this.watch();
-    if (options.summarize) {
-      this.serve(options.summarize);
+    const { summarize } = options;
+    if (summarize) {
+      type Asked = Parameters<Summarize>[0];
+      this.link.handlers.set("context/summarize", async (params, signal) => summarize(params as unknown as Asked, signal));
     }
-    this.connection.listen();
   }
 
-  /**
-   * Starts a server and initializes the connection.
-   *
-   * @throws RequestTimeoutError, ConnectionClosedError, TimeleapError; the process is ended then.
-   */
+  /** A client whose server is running; see `start`. */
   static async start(server: ServerCommand, options: ClientOptions = {}): Promise<TimeleapClient> {
-    const client = new TimeleapClient(new ServerProcess(server, options.onLog), options);
-    try {
-      await client.initialize();
-    } catch (error) {
-      client.dispose();
-      throw error;
-    }
+    const client = new TimeleapClient(server, options);
+    await client.start();
     return client;
   }
 
-  /** What the server answered to `initialize`. */
-  get server(): InitializeResult {
-    if (!this.announced) {
-      throw new Error("the connection is not initialized");
-    }
-    return this.announced;
+  /**
+   * Starts the server and shakes hands. This first time nothing is repeated: a wrong command does not get better.
+   *
+   * @throws StartFailedError It could not be started; TimeleapError: it refused us, such as for our protocol version
+   * (`kind` is `protocolVersion`). The client is disposed of then.
+   */
+  start(): Promise<InitializeResult> {
+    return this.link.start();
   }
 
-  /** Sends a request. Rejects with `TimeleapError`, `RequestTimeoutError` or `ConnectionClosedError`. */
-  async request<M extends keyof Methods>(
+  /** Ends the server in good order and starts it anew, also after `gaveUp`; sessions are opened again. */
+  restart(): Promise<InitializeResult> {
+    return this.link.restart();
+  }
+
+  get state(): ClientState {
+    return this.link.state;
+  }
+
+  /** What the server answered to the latest `initialize`. */
+  get server(): InitializeResult {
+    if (!this.link.initialized) {
+      throw new ClientClosedError("the client is not connected yet");
+    }
+    return this.link.initialized;
+  }
+
+  /** The process id of the server; undefined while there is none. */
+  get pid(): number | undefined {
+    return this.link.process?.pid;
+  }
+
+  /** Sends a request. Rejects with an error of `errors.ts`. */
+  request<M extends keyof Methods>(
     method: M,
     ...[params, options]: RequestArguments<Methods[M]["params"]>
   ): Promise<Methods[M]["result"]> {
-    if (this.lost) {
-      throw this.lost;
+    const sent: Params = { ...params };
+    const timeout = options?.timeout ?? this.options.requestTimeout ?? REQUEST_TIMEOUT;
+    if (MUTATING.has(method)) {
+      sent["requestId"] ??= randomUUID();
     }
-    const cancellation = new CancellationTokenSource();
-    const cancel = (): void => cancellation.cancel();
-    options?.signal?.addEventListener("abort", cancel, { once: true });
-    if (options?.signal?.aborted) {
-      cancel();
+    if (options?.onProgress) {
+      sent["workDoneToken"] ??= `progress-${randomUUID()}`;
     }
-    const reply = this.connection.sendRequest<Methods[M]["result"]>(method, params ?? {}, cancellation.token);
-    try {
-      return await this.inTime(method, reply, options?.timeout ?? this.options.requestTimeout ?? REQUEST_TIMEOUT, cancel);
-    } catch (error) {
-      throw this.lost ?? TimeleapError.from(error);
-    } finally {
-      options?.signal?.removeEventListener("abort", cancel);
-      cancellation.dispose();
-    }
+    // What changes something carries a request id, the rest changes nothing: everything may be sent again.
+    return this.link.request(method, sent, { ...options, timeout }, true) as Promise<Methods[M]["result"]>;
   }
 
-  /** Calls `listener` for every notification of that name. */
-  onNotification<N extends keyof Notifications>(name: N, listener: (params: Notifications[N]) => void): Disposable {
-    if (name === "$/progress") {
-      // vscode-jsonrpc keeps progress to itself and offers it by token; this is the way to see all of it.
-      return this.connection.onUnhandledProgress((params) => listener(params as Notifications[N]));
-    }
-    return this.connection.onNotification(name, listener);
+  /** Sends a notification; lost where there is no server at the moment. */
+  notify<N extends keyof ClientNotifications>(name: N, params: ClientNotifications[N]): void {
+    this.link.notify(name, { ...params });
   }
 
-  /** Calls `listener` once when the connection is lost for a reason other than `shutdown` or `dispose`. */
-  onClose(listener: ClosedListener): Disposable {
-    this.closedListeners.add(listener);
-    return { dispose: () => this.closedListeners.delete(listener) };
+  /** Calls `listener` for every notification of that name, in the order they were sent. */
+  onNotification<N extends keyof Notifications>(name: N, listener: Listener<Notifications[N]>): Disposable {
+    return this.notifications.on(name, listener);
   }
 
-  /** Ends the server in good order; resolves when its process has ended. */
-  async shutdown(): Promise<Exit> {
-    await this.request("shutdown");
-    this.closedListeners.clear();
-    await this.connection.sendNotification("exit");
-    const late = setTimeout(() => this.child.kill(), EXIT_TIMEOUT);
-    try {
-      return await this.child.ended;
-    } finally {
-      clearTimeout(late);
-      this.dispose();
-    }
+  /** Calls `listener` when that becomes of the server. */
+  on<E extends keyof ClientEvents>(event: E, listener: Listener<ClientEvents[E]>): Disposable {
+    return this.events.on(event, listener);
   }
 
-  /** Ends connection and process at once. What the server accepted is kept; replies are lost. */
+  /** Ends the server in good order, once it has answered what it was asked; resolves when its process has ended. */
+  shutdown(): Promise<Exit> {
+    return this.link.shutdown();
+  }
+
+  /**
+   * Ends the connection at once: what is pending is rejected, nothing is told any more. The server finishes what it has
+   * accepted and ends; by force after two seconds. May be called at any time and again.
+   */
   dispose(): void {
-    this.closedListeners.clear();
-    this.close(new ConnectionClosedError("the client was disposed"));
+    this.link.dispose();
+    this.events.clear();
+    this.notifications.clear();
   }
+}
 
-  private async initialize(): Promise<void> {
-    const given = this.options.initialize ?? {};
-    const experimental = given.capabilities?.experimental ?? {};
-    const timeleap = { protocolVersion: PROTOCOL_VERSION, summarize: this.options.summarize !== undefined };
-    const params: InitializeParams = {
-      processId: process.pid,
-      ...given,
-      capabilities: { ...given.capabilities, experimental: { ...experimental, timeleap } },
-    };
-    const timeout = this.options.initializeTimeout ?? INITIALIZE_TIMEOUT;
-    this.announced = await this.request("initialize", params, { timeout });
-    await this.connection.sendNotification("initialized", {});
-  }
-
-  private async inTime<T>(method: string, reply: Promise<T>, milliseconds: number, cancel: () => void): Promise<T> {
-    let timer: NodeJS.Timeout | undefined;
-    const races: Promise<T>[] = [reply, this.closed];
-    if (milliseconds > 0) {
-      races.push(
-        new Promise<never>((_, reject) => {
-          timer = setTimeout(() => {
-            cancel();
-            reject(new RequestTimeoutError(method, milliseconds));
-          }, milliseconds);
-        }),
-      );
-    }
-    // The one that comes too late must not become an unhandled rejection.
-    reply.catch(() => undefined);
-    try {
-      return await Promise.race(races);
-    } finally {
-      clearTimeout(timer);
-    }
-  }
-
-  private serve(summarize: Summarize): void {
-    this.connection.onRequest(
-      "context/summarize",
-      (params: ClientRequests["context/summarize"]["params"], token: CancellationToken) => {
-        const abort = new AbortController();
-        token.onCancellationRequested(() => abort.abort());
-        return summarize(params, abort.signal);
-      },
-    );
-  }
-
-  /** Garbage on the stream cannot be recovered from, so everything that looks like it ends the connection. */
-  private watch(): void {
-    this.connection.onError(([error]) => this.close(new ConnectionClosedError(`the stream is broken: ${error.message}`)));
-    this.connection.onClose(() => this.close(new ConnectionClosedError("the server closed the connection")));
-    this.child.ended.then(
-      ({ code, signal }) => this.close(new ConnectionClosedError(`the server ended (${signal ?? `code ${code}`})`)),
-      (error: Error) => this.close(new ConnectionClosedError(`the server cannot be started: ${error.message}`)),
-    );
-  }
-
-  private close(reason: ConnectionClosedError): void {
-    if (this.lost) {
-      return;
-    }
-    this.lost = reason;
-    this.reject(reason);
-    this.connection.dispose();
-    this.child.kill();
-    for (const listener of this.closedListeners) {
-      listener(reason);
-    }
-    this.closedListeners.clear();
-  }
+function greeting(options: ClientOptions): InitializeParams {
+  const given = options.initialize ?? {};
+  const experimental = given.capabilities?.experimental ?? {};
+  const timeleap = { protocolVersion: PROTOCOL_VERSION, summarize: options.summarize !== undefined };
+  return {
+    processId: process.pid,
+    ...given,
+    capabilities: { ...given.capabilities, experimental: { ...experimental, timeleap } },
+  };
 }

@@ -1,8 +1,21 @@
-/** What can go wrong on this side of the wire, and what the other side says went wrong. */
+/**
+ * What can go wrong on this side of the wire, and what the other side says went wrong.
+ *
+ *     TimeleapError          the server answered with an error
+ *     RequestTimeoutError    no answer in time; the request was cancelled
+ *     ConnectionLostError    the server went away, and starting it again did not help
+ *     └── StartFailedError   it could not be started, or did not get through the opening handshake
+ *     ClientClosedError      used before `start`, or after `shutdown` or `dispose`
+ */
 
-import { ResponseError } from "vscode-jsonrpc/node";
 import { ERROR_CODES, type ErrorKind } from "./generated/methods.js";
 import type { ErrorData } from "./generated/types.js";
+
+/** How a process ended. */
+export interface Exit {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+}
 
 /** An error reply of the server. */
 export class TimeleapError extends Error {
@@ -26,12 +39,16 @@ export class TimeleapError extends Error {
     return this.data.retryable;
   }
 
-  /** The error reply behind a rejected request; other errors are returned as they are. */
-  static from(error: unknown): unknown {
-    if (!(error instanceof ResponseError)) {
-      return error;
-    }
-    return new TimeleapError(error.message, error.code, errorData(error.code, error.data));
+  /** From the `error` of a reply. */
+  static of(error: unknown): TimeleapError {
+    const { code, message, data }: { [member: string]: unknown } = isObject(error) ? error : {};
+    const known = typeof code === "number" ? code : ERROR_CODES.internalError;
+    return new TimeleapError(typeof message === "string" ? message : "an error without a message", known, errorData(known, data));
+  }
+
+  /** An error this client finds itself, in the words of the protocol. */
+  static make(kind: ErrorKind, message: string): TimeleapError {
+    return new TimeleapError(message, ERROR_CODES[kind], { kind, retryable: false });
   }
 }
 
@@ -44,14 +61,36 @@ export class RequestTimeoutError extends Error {
   }
 }
 
-/** The connection to the server is lost for good; start another client. */
-export class ConnectionClosedError extends Error {
-  override readonly name = "ConnectionClosedError";
+/** The server went away. Whether the request took effect is not known. */
+export class ConnectionLostError extends Error {
+  override readonly name: string = "ConnectionLostError";
+
+  constructor(
+    message: string,
+    /** How its process ended, where known. */
+    readonly exit?: Exit,
+  ) {
+    super(message);
+  }
+}
+
+/** The server could not be started, or did not get through the opening handshake. */
+export class StartFailedError extends ConnectionLostError {
+  override readonly name = "StartFailedError";
+}
+
+/** The client is not running: not started yet, shut down or disposed. */
+export class ClientClosedError extends Error {
+  override readonly name = "ClientClosedError";
+}
+
+export function isObject(value: unknown): value is { [member: string]: unknown } {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function errorData(code: number, data: unknown): ErrorData {
-  if (typeof data === "object" && data !== null && "kind" in data && typeof data.kind === "string") {
-    return { retryable: false, ...data, kind: data.kind };
+  if (isObject(data) && typeof data["kind"] === "string") {
+    return { retryable: false, ...data, kind: data["kind"] };
   }
   const known = Object.entries(ERROR_CODES).find(([, value]) => value === code);
   return { kind: known?.[0] ?? "internalError", retryable: false };

@@ -1,7 +1,12 @@
 /** A typed client of the Timeleap sidecar. */
 
-export { TimeleapClient, type ClientOptions, type Disposable, type RequestOptions, type Summarize } from "./client.js";
-export { ConnectionClosedError, RequestTimeoutError, TimeleapError } from "./errors.js";
+export type { ProgressValue, RequestOptions } from "./call.js";
+export { TimeleapClient, type ClientEvents, type ClientOptions, type Summarize } from "./client.js";
+export type { Trace } from "./connection.js";
+export type { Disposable, Listener } from "./emitter.js";
+export { ClientClosedError, ConnectionLostError, RequestTimeoutError, StartFailedError, TimeleapError, type Exit } from "./errors.js";
+export type { ClientState } from "./link.js";
 export type { ServerCommand } from "./server.js";
+export { DEFAULT_RESTARTS, type Reconnected, type Reopened, type Restarts } from "./starting.js";
 export * from "./generated/methods.js";
 export type * from "./generated/types.js";

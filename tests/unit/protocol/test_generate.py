@@ -163,6 +163,8 @@ def test_typescript_types_every_shape_and_every_method():
         assert re.search(rf"^export (interface|type) {name}\b", types, re.MULTILINE), name
     for name in METHODS:
         assert f'  "{name}": ' in methods
+    repeated = re.findall(r'^  "(.+)",$', methods.partition("MUTATING")[2].partition("]")[0], re.MULTILINE)
+    assert repeated == [name for name, row in METHODS.items() if row.mutates]
 
 
 @pytest.mark.parametrize("name", METHODS)

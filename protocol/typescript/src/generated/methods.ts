@@ -195,6 +195,34 @@ export interface Methods {
   "context/diff": { params: DiffParams; result: DiffResult };
 }
 
+/** Requests that change something: they take a `requestId`, and are safe to repeat under it. */
+export const MUTATING: ReadonlySet<string> = new Set<keyof Methods>([
+  "session/open",
+  "session/setYolo",
+  "session/setAutoApprove",
+  "session/putSubagent",
+  "session/removeSubagent",
+  "session/setTitle",
+  "session/fork",
+  "session/archive",
+  "session/unarchive",
+  "session/delete",
+  "session/undelete",
+  "session/repair",
+  "session/import",
+  "context/appendMessage",
+  "context/updateTokenCount",
+  "context/setSystemPrompt",
+  "context/checkpoint",
+  "context/revertTo",
+  "context/clear",
+  "context/restoreTimeline",
+  "context/compact",
+  "context/sendDMail",
+  "context/deliverDMail",
+  "context/cancelDMail",
+]);
+
 /** Notifications of the client. */
 export interface ClientNotifications {
   /** The client has read the result. */
