@@ -1,27 +1,19 @@
-/** The client against the real server. `TIMELEAP_COMMAND` says how to start it, such as `python -m timeleap serve`. */
+/** The client against the real server. */
 
 import assert from "node:assert/strict";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { TimeleapClient, type Notifications } from "../src/index.js";
+import type { Notifications, TimeleapClient } from "../src/index.js";
+import { Real } from "../support/real.js";
 
-const [command, ...args] = (process.env["TIMELEAP_COMMAND"] ?? "timeleap serve").split(" ");
-
-let home: string;
+let real: Real;
 let client: TimeleapClient;
 
 before(async () => {
-  home = await mkdtemp(join(tmpdir(), "timeleap-client-"));
-  const initialize = { clientInfo: { name: "client-test" }, initializationOptions: { home } };
-  client = await TimeleapClient.start({ command: command ?? "timeleap", args }, { initialize, onLog: () => undefined });
+  real = await Real.make();
+  client = await real.start();
 });
 
-after(async () => {
-  client?.dispose(); // unset where it could not be started
-  await rm(home, { recursive: true, force: true });
-});
+after(() => real.end());
 
 test("the server announces every method of this client", () => {
   const { protocolVersion, methods } = client.server.capabilities.experimental.timeleap;
