@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Callable
 from typing import Any, Protocol, cast
 
 from timeleap.rpc.binding import ServicePort, endpoints
@@ -34,6 +35,9 @@ SLICE = 32
 
 MAX_WEIGHT = 64 * 1024 * 1024
 """Bytes that the requests in flight, and the replies expected of them, may hold together before others wait."""
+
+MAX_BACKLOG = 8 * 1024 * 1024
+"""Bytes of notifications that may wait for a client that does not read; beyond, it is let go, for the sake of the others."""
 
 
 class Transport(Protocol):
@@ -63,9 +67,14 @@ class Connection(asyncio.Protocol):
     Attributes:
         name: `clientInfo.name`.
         can_summarize: Whether it serves `context/summarize`.
+        is_peer: Whether it is another process that attaches to sessions of this one.
         finished: Done when nothing more is taken in and everything accepted is answered.
+        ended: Done when nothing of it is left in the service either; set by whoever runs the connection.
+        dropped: Whether it was let go because it did not read.
         exit_code: How the process ends if this was its connection.
     """
+
+    is_peer = False
 
     def __init__(
         self, service: ServicePort, *, max_frame_bytes: int = MAX_FRAME_BYTES, max_in_flight: int = MAX_IN_FLIGHT
@@ -73,6 +82,7 @@ class Connection(asyncio.Protocol):
         self.name: str | None = None
         self.can_summarize = False
         self.finished: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.exit_code = ExitCode.CLEAN
         self._loop = asyncio.get_running_loop()
         self._frames = FrameReader(max_frame_bytes)
@@ -85,6 +95,9 @@ class Connection(asyncio.Protocol):
         self._pump_due = False
         self._reading = True
         self._congested = False
+        self._backlog = 0  # bytes of notifications queued since it became congested
+        self._congestion_watchers: list[Callable[[bool], None]] = []
+        self.dropped = False
         self._closing = False
         self._transport: Transport | None = None
         self._lifecycle = Lifecycle(self, self, service)
@@ -115,26 +128,44 @@ class Connection(asyncio.Protocol):
         """Nobody reads what we write any more."""
         del exc
         self._transport = None
-        self._congested = False
+        self._congest(False)
         self._outbox.clear()
         self.close_input(ExitCode.STREAM_LOST)
 
     def pause_writing(self) -> None:
         """The client reads too slowly: read nothing more from it, begin nothing more."""
-        self._congested = True
+        self._congest(True)
         self._regulate()
 
     def resume_writing(self) -> None:
         """The client has caught up."""
-        self._congested = False
+        self._congest(False)
+        self._flush()
         self._pump()
 
     # What the service and the process call
 
-    def notify(self, method: str, params: dict[str, Any]) -> None:
+    def notify(self, method: str, params: Any) -> None:
         """Queue a notification; it leaves before every reply that is queued after it."""
-        if self._transport is not None:
-            self._rpc.notify(method, params)
+        if self._transport is None or self.dropped:
+            return
+        self._rpc.notify(method, params)
+        if self._congested:
+            self._backlog += len(self._outbox[-1])
+            if self._backlog > MAX_BACKLOG:
+                self._drop()
+
+    def watch_congestion(self, watcher: Callable[[bool], None]) -> Callable[[], None]:
+        """Have `watcher` called whenever the client stops reading, or reads again; returns what ends that."""
+        self._congestion_watchers.append(watcher)
+        if self._congested:
+            watcher(True)
+        return lambda: self._congestion_watchers.remove(watcher)
+
+    async def end(self) -> None:
+        """Finish what was accepted, then have done with it."""
+        self.close_input()
+        await asyncio.shield(self.ended)
 
     async def request(self, method: str, params: dict[str, Any], *, timeout: float) -> Any:  # noqa: ASYNC109
         """Ask the client something.
@@ -158,7 +189,7 @@ class Connection(asyncio.Protocol):
 
     def send(self, body: bytes) -> None:
         """Queue one message."""
-        if self._transport is None:
+        if self._transport is None or self.dropped:
             return
         self._outbox.append((self._frames.framing or Framing.NDJSON).wrap(body))
         if not self._flush_due:
@@ -296,7 +327,28 @@ class Connection(asyncio.Protocol):
 
     def _flush(self) -> None:
         self._flush_due = False
+        if self._congested and not self._closing:
+            return  # what waits here can still be taken back
         if self._outbox and self._transport is not None:
             data = self._outbox[0] if len(self._outbox) == 1 else b"".join(self._outbox)
             self._outbox.clear()
             self._transport.write(data)
+
+    def _congest(self, congested: bool) -> None:
+        self._congested = congested
+        self._backlog = 0
+        for watcher in list(self._congestion_watchers):
+            watcher(congested)
+
+    def _drop(self) -> None:
+        """Let a client go that takes nothing, and leave it word why."""
+        message = (
+            f"the connection is ended: {MAX_BACKLOG} bytes of notifications were not read. Connect again, open the "
+            "sessions again, and read anew what has another head than before"
+        )
+        self._outbox.clear()
+        self._rpc.refuse(None, RefusedError(ErrorKind.OVERLOADED, message))
+        self.dropped = True
+        log.warning("let a client go that does not read its notifications")
+        self.close_input(ExitCode.STREAM_LOST)
+        self._flush()

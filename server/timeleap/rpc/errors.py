@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from timeleap.clock import new_uid
 from timeleap.errors import StorageFailureError, TimeleapError
+from timeleap.service.network import OwnersRefusalError
 from timeleap_protocol.errors import ERRORS, ErrorKind, validation_errors
 
 log = logging.getLogger(__name__)
@@ -62,6 +63,8 @@ def to_wire(error: BaseException, where: str = "") -> WireError:
     """
     if isinstance(error, RefusedError):
         return wire_error(error.kind, error.message, **error.data)
+    if isinstance(error, OwnersRefusalError):
+        return error.wire
     if isinstance(error, TimeleapError):
         return _ours(error)
     if isinstance(error, ValidationError):

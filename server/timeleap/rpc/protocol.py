@@ -233,7 +233,7 @@ class EdgeProtocol(JsonRPCProtocol):
             self.refuse(msg_id, error, method_name)
         else:
             work_done = self._work_done(endpoint, params)
-            call = Call(self._client, method_name, work_done.report if work_done else None)
+            call = Call(self._client, method_name, work_done.report if work_done else None, params)
             weight = size + self._expected_reply(endpoint)
             running = self._running[msg_id] = Running(endpoint, call, weight, work_done=work_done)
             self._weight += weight

@@ -27,12 +27,15 @@ if TYPE_CHECKING:
 
     from timeleap.rpc.binding import ServicePort
     from timeleap.service.call import Call, Client
+    from timeleap.service.network import Network
 
 log = logging.getLogger(__name__)
 
 LEVELS = ("debug", "info", "warning", "error", "critical")
 PATIENCE = 5.0
 """Seconds a reader of our output may take nothing after we were asked to stop."""
+LAST_WORD = 60.0
+"""Seconds in which a client that was let go, because it did not read, may still read why."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -57,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         from timeleap.service.service import Service
 
         flags = {"durability": options.durability} if options.durability else {}
-        return Service(config.load(options.home, environ=os.environ, flags=flags))
+        return Service(config.load(options.home, environ=os.environ, flags=flags), _network)
 
     unusable = _make_home(options.home)
     service = Deferred(make_service)
@@ -108,6 +111,13 @@ def configure_log(level: str, file: Path | None) -> None:
     logging.getLogger("timeleap").setLevel(level.upper())
     # pygls logs payloads, at levels that somebody may switch on for everything.
     logging.getLogger("pygls").setLevel(logging.WARNING)
+
+
+def _network(service: ServicePort) -> Network:
+    """The way to other processes; nothing of it is loaded before a session is opened."""
+    from timeleap.rpc.listener import LocalNetwork
+
+    return LocalNetwork(service)
 
 
 def _make_home(home: Path | None) -> bool:
@@ -196,7 +206,10 @@ async def _serve(service: ServicePort, descriptors: stdio.Descriptors) -> int:
         transport.start()
         await connection.finished
         await service.disconnect(connection)
+        connection.ended.set_result(None)
         await service.aclose()
+        if connection.dropped:
+            transport.hurry(LAST_WORD)
         await transport.drain()
     transport.close()
     log.info("done, exit code %d", connection.exit_code)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 ReportProgress = Callable[[str | None, int | None], None]
@@ -23,20 +23,40 @@ class Client(Protocol):
         """Whether it declared that it serves `context/summarize`."""
         ...
 
-    def notify(self, method: str, params: dict[str, Any]) -> None:
+    @property
+    def is_peer(self) -> bool:
+        """Whether it is another process that attaches to sessions of this one: it may use what this process owns."""
+        ...
+
+    def notify(self, method: str, params: Any) -> None:
         """Queue a notification; it leaves before every reply that is queued after it."""
 
     async def request(self, method: str, params: dict[str, Any], *, timeout: float) -> Any:  # noqa: ASYNC109
         """Ask the client something and wait for its answer, at most `timeout` seconds."""
 
+    def watch_congestion(self, watcher: Callable[[bool], None]) -> Callable[[], None]:
+        """Have `watcher` called whenever it stops reading, or reads again; returns what ends that."""
+        ...
+
+    async def end(self) -> None:
+        """Finish what was accepted, then end the connection; returns when nothing of it is left."""
+
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """The circumstances of one request."""
+    """The circumstances of one request.
+
+    Attributes:
+        client: Whose it is.
+        method: Its wire name.
+        progress: Where the client wants to be told of progress.
+        params: Its params as they came.
+    """
 
     client: Client
     method: str
     progress: ReportProgress | None = None
+    params: Mapping[str, Any] = field(default_factory=dict)
 
     def say(self, message: str) -> None:
         """Tell the client what is being done, if it asked for progress."""

@@ -70,7 +70,7 @@ async def delete_session(service: Service, params: SessionDeleteParams, call: Ca
     done = await service.store.delete(params.session_id, guard(params, call, dict))
     if not done:
         return {"duplicate": True}
-    await service.drop(call, params.session_id)
+    await service.drop(params.session_id)
     return {}
 
 

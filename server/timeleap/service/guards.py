@@ -12,7 +12,12 @@ from timeleap.sessions.outcomes import Cause, Guard
 if TYPE_CHECKING:
     from timeleap.service.call import Call
 
-IGNORED = {"expected_head", "request_id", "meta", "work_done_token", "partial_result_token"}
+IGNORED = frozenset({"expected_head", "request_id", "meta", "work_done_token", "partial_result_token"})
+
+MADE_HERE = "timeleap:"
+"""What request ids begin with that a sidecar makes for its client, which does not know them."""
+
+_OF_THE_STORE = frozenset({"session/open", "session/fork", "session/delete", "session/undelete"})
 
 
 def guard(params: Any, call: Call, render: Callable[[Any], dict[str, Any]]) -> Guard:
@@ -24,8 +29,12 @@ def guard(params: Any, call: Call, render: Callable[[Any], dict[str, Any]]) -> G
         method=call.method,
         fingerprint=fingerprint(call.method, params) if request_id else "",
         render=render,
-        cause=Cause(request_id=request_id, client=call.client.name),
+        cause=Cause(request_id=_known_to_client(request_id), client=call.client.name),
     )
+
+
+def _known_to_client(request_id: str | None) -> str | None:
+    return None if request_id is not None and request_id.startswith(MADE_HERE) else request_id
 
 
 def cause(call: Call) -> Cause:
@@ -36,8 +45,10 @@ def cause(call: Call) -> Cause:
 def fingerprint(method: str, params: Any) -> str:
     """16 hexadecimal digits that tell one request from another with the same id.
 
-    Order of keys does not count, nor does what does not change the effect (expected head, tokens, `_meta`).
+    Order of keys does not count, nor does what does not change the effect (expected head, tokens, `_meta`), nor what the
+    session is called here: another process may know the same directory under another id.
     """
-    fields = params.model_dump(mode="json", by_alias=True, exclude=IGNORED, exclude_none=True)
+    ignored = IGNORED if method in _OF_THE_STORE else IGNORED | {"session_id"}
+    fields = params.model_dump(mode="json", by_alias=True, exclude=ignored, exclude_none=True)
     text = json.dumps([method, fields], sort_keys=True, separators=(",", ":"))
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()

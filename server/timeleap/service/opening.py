@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from timeleap.errors import InvalidInputError
+from timeleap.errors import InvalidInputError, SessionLockedError, SessionNotOpenError
 from timeleap.service.audience import recovered
 from timeleap.service.guards import fingerprint
 from timeleap.service.registry import handles
@@ -13,10 +16,13 @@ from timeleap.sessions.events import Recovered
 from timeleap.sessions.outcomes import Cause, Guard
 
 if TYPE_CHECKING:
+    from timeleap.service.attachment import Attachment
     from timeleap.service.call import Call
     from timeleap.service.service import Access, Held, Service
     from timeleap.service.views import Json
+    from timeleap.sessions.place import Place
     from timeleap.sessions.session import Session
+    from timeleap.sessions.store import Opened
     from timeleap_protocol.session import (
         SessionCloseParams,
         SessionForkParams,
@@ -28,33 +34,123 @@ if TYPE_CHECKING:
 
 @handles("session/open")
 async def open_session(service: Service, params: SessionOpenParams, call: Call) -> Json:
-    """Open or create a session; a repeat on the same connection is counted."""
+    """Open or create a session, or attach to it; a repeat on the same connection is counted."""
     path = _absolute(params.path)
+    if call.client.is_peer:
+        return await _join(service, params, path, call)
     wanted = _access(service, params.access, path)
+    if attachment := _already_attached(service, call, params.session_id, path):
+        return await _attach_again(service, params, call, attachment, wanted)
     if held := _already_held(service, call, params.session_id, path):
-        setting = params.auto_checkpoint
-        if setting is not None and setting != held.session.auto_checkpoint and held.access == wanted == "owner":
-            await held.session.set_auto_checkpoint(setting)
-        duplicate = await service.store.made_by(held.session.session_id, _creation_guard(params, call))
-        opened_again = _opened_again(service, call, held, wanted)
-        await opened_again.session.keep_auto_checkpoint(params.auto_checkpoint)
-        return _answer(service, opened_again, duplicate)
-    opened = await service.store.open(
-        params.session_id,
-        path=path,
-        create=params.create is not False,
-        access="write" if wanted == "owner" else "read",
-        title=params.title,
-        system_prompt=params.system_prompt,
-        workspace=params.workspace,
-        auto_checkpoint=params.auto_checkpoint,
-        guard=_creation_guard(params, call),
-        progress=call.byte_progress("reading the log"),
-    )
+        return await _open_again(service, params, call, held, wanted)
+    try:
+        return await _open_here(service, params, call, path, wanted)
+    except SessionLockedError:
+        if wanted != "owner" or params.attach is False or service.network is None:
+            raise
+    return await _attach(service, params, call, path)
+
+
+async def _open_again(service: Service, params: SessionOpenParams, call: Call, held: Held, wanted: Access) -> Json:
+    setting = params.auto_checkpoint
+    if setting is not None and setting != held.session.auto_checkpoint and held.access == wanted == "owner":
+        await held.session.set_auto_checkpoint(setting)
+    duplicate = await service.store.made_by(held.session.session_id, _creation_guard(params, call))
+    _same_access(held.session.session_id, held.access, wanted)
+    opened_again = service.hold(call, held.session, held.access)
+    await held.session.keep_auto_checkpoint(setting)
+    return _answer(service, opened_again, duplicate)
+
+
+async def _open_here(
+    service: Service, params: SessionOpenParams, call: Call, path: Path | None, wanted: Access
+) -> Json:
+    async with service.reachable() if wanted == "owner" else contextlib.nullcontext():
+        opened = await service.store.open(
+            params.session_id,
+            path=path,
+            create=params.create is not False,
+            access="write" if wanted == "owner" else "read",
+            title=params.title,
+            system_prompt=params.system_prompt,
+            workspace=params.workspace,
+            auto_checkpoint=params.auto_checkpoint,
+            guard=_creation_guard(params, call),
+            progress=call.byte_progress("reading the log"),
+        )
+        return _opened(service, call, opened, wanted)
+
+
+def _opened(service: Service, call: Call, opened: Opened, wanted: Access = "owner") -> Json:
     access: Access = "owner" if wanted == "owner" and opened.session.access == "owner" else "readOnly"
     held = service.hold(call, opened.session, access)
     _tell_recovery(call, opened.session)
     return _answer(service, held, opened.duplicate)
+
+
+async def _attach(service: Service, params: SessionOpenParams, call: Call, path: Path | None) -> Json:
+    """Open through its owner a session that another process owns."""
+    guard = _creation_guard(params, call)
+    place = service.store.place(params.session_id, path)
+    duplicate = path is None and await service.store.made_by(place.session_id, guard)
+    attachment = _attachment(service, call, place)
+    asked = {"access": "write"}
+    if params.auto_checkpoint is not None:
+        asked["autoCheckpoint"] = params.auto_checkpoint
+    found = await attachment.open(asked, call.byte_progress("reading the log"))
+    if not isinstance(found, dict):
+        attachment.leave()
+        return _opened(service, call, replace(found, duplicate=duplicate))
+    service.attached(call)[place.session_id] = attachment
+    return {**found, "duplicate": True} if duplicate else found
+
+
+async def _attach_again(
+    service: Service, params: SessionOpenParams, call: Call, attachment: Attachment, wanted: Access
+) -> Json:
+    session_id = attachment.place.session_id
+    _same_access(session_id, attachment.access, wanted)
+    setting = params.auto_checkpoint
+    asked = replace(call, params={"autoCheckpoint": setting} if setting is not None else {})
+    state: Json = await attachment.request("session/open", params, asked)
+    if service.attached(call).get(session_id) is attachment:  # else it was opened again here
+        attachment.times += 1
+    return state
+
+
+@contextlib.asynccontextmanager
+async def attached_for(service: Service, session_id: str, call: Call) -> AsyncIterator[Attachment | None]:
+    """A session of the store through its owner, for the time of one request; None if it has no owner any more."""
+    attachment = _attachment(service, call, service.store.place(session_id, None))
+    found = await attachment.open({"access": "write"})
+    if not isinstance(found, dict):
+        attachment.leave()
+        await found.session.aclose()
+        yield None
+        return
+    try:
+        yield attachment
+    finally:
+        await attachment.close()
+
+
+def _attachment(service: Service, call: Call, place: Place) -> Attachment:
+    from timeleap.service.attachment import Attachment
+
+    assert service.network is not None
+    return Attachment(service, service.network, call.client, place)
+
+
+async def _join(service: Service, params: SessionOpenParams, path: Path | None, call: Call) -> Json:
+    """Let another process have a session open that this one owns."""
+    directory = path or service.store.locate(params.session_id or "")
+    session = await service.store.join(directory)
+    if service.is_leaving(session):
+        await session.aclose()
+        raise SessionNotOpenError(f"session {session.session_id} is being handed over")
+    await session.keep_auto_checkpoint(params.auto_checkpoint)
+    held = service.hold(call, session, "readOnly" if params.access == "readOnly" else "owner")
+    return _answer(service, held, duplicate=False)
 
 
 def _answer(service: Service, held: Held, duplicate: bool) -> Json:
@@ -85,11 +181,17 @@ def _already_held(service: Service, call: Call, session_id: str | None, path: Pa
     return service.held_at(call, path) if path is not None else None
 
 
-def _opened_again(service: Service, call: Call, held: Held, wanted: Access) -> Held:
-    if held.access != wanted:
-        problem = {"loc": ["access"], "msg": f"is open as {held.access}: close it first", "type": "access"}
-        raise InvalidInputError(f"access: session {held.session.session_id} {problem['msg']}", errors=[problem])
-    return service.hold(call, held.session, held.access)
+def _already_attached(service: Service, call: Call, session_id: str | None, path: Path | None) -> Attachment | None:
+    attached = service.attached(call)
+    if session_id is not None or path is None:
+        return attached.get(session_id or "")
+    return next((each for each in attached.values() if each.place.directory == path), None)
+
+
+def _same_access(session_id: str, present: str, wanted: Access) -> None:
+    if (present == "readOnly") is not (wanted == "readOnly"):
+        problem = {"loc": ["access"], "msg": f"is open as {present}: close it first", "type": "access"}
+        raise InvalidInputError(f"access: session {session_id} {problem['msg']}", errors=[problem])
 
 
 def _creation_guard(params: Any, call: Call) -> Guard:
@@ -113,7 +215,14 @@ def _tell_recovery(call: Call, session: Session) -> None:
 @handles("session/close")
 async def close_session(service: Service, params: SessionCloseParams, call: Call) -> Json:
     """Undo one open."""
-    await service.let_go(call, params.session_id)
+    attachment = service.attached(call).get(params.session_id)
+    if attachment is None:
+        await service.let_go(call, params.session_id)
+        return {}
+    attachment.times -= 1
+    if attachment.times == 0:
+        await attachment.close()
+        service.attached(call).pop(params.session_id, None)
     return {}
 
 
@@ -137,13 +246,16 @@ async def reload_session(service: Service, params: SessionReloadParams, call: Ca
 @handles("session/fork")
 async def fork_session(service: Service, params: SessionForkParams, call: Call) -> Json:
     """Copy the history up to a checkpoint into a new session, and open that."""
-    forked = await service.store.fork(
-        params.session_id,
-        checkpoint_id=params.checkpoint_id,
-        checkpoint_uid=params.checkpoint_uid,
-        new_session_id=params.new_session_id,
-        title=params.title,
-        guard=_creation_guard(params, call),
-    )
-    held = service.hold(call, forked.session, "owner")
+    if attachment := service.attached(call).get(params.session_id):
+        await attachment.settle()  # what it copies is read from disk
+    async with service.reachable():
+        forked = await service.store.fork(
+            params.session_id,
+            checkpoint_id=params.checkpoint_id,
+            checkpoint_uid=params.checkpoint_uid,
+            new_session_id=params.new_session_id,
+            title=params.title,
+            guard=_creation_guard(params, call),
+        )
+        held = service.hold(call, forked.session, "owner")
     return _answer(service, held, forked.duplicate)

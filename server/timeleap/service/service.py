@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from timeleap.errors import ReadOnlyError, SessionNotOpenError
+from timeleap.errors import ReadOnlyError, SessionLockedError, SessionNotOpenError
 from timeleap.service import config as settings
 from timeleap.service.audience import Audience
 from timeleap.service.order import HOLDS_UP, Order
@@ -22,18 +22,28 @@ from timeleap.service.views import Views
 from timeleap.sessions.premises import move_in
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    from timeleap.service.attachment import Attachment
     from timeleap.service.call import Call, Client
     from timeleap.service.config import Config
+    from timeleap.service.network import Network
+    from timeleap.sessions.place import Place
     from timeleap.sessions.session import Session
-    from timeleap.sessions.store import SessionStore
+    from timeleap.sessions.store import Opened, SessionStore
+    from timeleap.storage.engine import Progress
 
 Access = Literal["owner", "readOnly"]
 
 WARM_UP = 0.005
 """Seconds after the reply to `initialize`."""
+
+_DONE_HERE = frozenset({"session/open", "session/close", "session/fork", "session/undelete"})
+"""Methods that are never passed on to the owner of a session."""
+
+_ATTACHES = frozenset({"session/archive", "session/unarchive", "session/delete", "session/repair"})
+"""Methods that, on a session that is live elsewhere and not open here, attach for the time of the request."""
 
 _HANDLER_MODULES = ("opening", "catalog", "state", "writing", "reading", "timetravel", "compaction", "upkeep")
 
@@ -51,13 +61,19 @@ class Held:
 class _Connection:
     client: Client
     held: dict[str, Held] = field(default_factory=dict)
+    attached: dict[str, Attachment] = field(default_factory=dict)
     order: Order = field(default_factory=Order)
 
 
 class Service:
-    """All methods of the contract, for any number of connections."""
+    """All methods of the contract, for any number of connections.
 
-    def __init__(self, config: Config) -> None:
+    Args:
+        config: Settings.
+        make_network: Makes the way to other processes, for a service; without one, this process keeps to itself.
+    """
+
+    def __init__(self, config: Config, make_network: Callable[[Service], Network] | None = None) -> None:
         for module in _HANDLER_MODULES:
             importlib.import_module(f"timeleap.service.{module}")
         self.config = config
@@ -65,6 +81,17 @@ class Service:
         self._store: SessionStore | None = None
         self._connections: dict[int, _Connection] = {}
         self._audiences: dict[int, Audience] = {}
+        self._make_network = make_network
+        self._network: Network | None = None
+        self._opening = 0  # sessions that are on their way to be ours
+        self._leaving: set[Path] = set()
+
+    @property
+    def network(self) -> Network | None:
+        """The way to other processes, if there is to be one; made at first need."""
+        if self._network is None and self._make_network is not None:
+            self._network = self._make_network(self)
+        return self._network
 
     @property
     def methods(self) -> frozenset[str]:
@@ -86,6 +113,7 @@ class Service:
             durability=self.config.durability,
             renderers=self.views.renderers(),
             retention=self.config.retention,
+            endpoint=lambda: self._network.endpoint if self._network is not None else None,
         )
 
     async def initialize(self, client: Client, options: Mapping[str, Any]) -> list[str]:
@@ -100,6 +128,9 @@ class Service:
             InvalidInputError: A known option has an unusable value.
             StorageFailureError: The home cannot be used.
         """
+        if client.is_peer:
+            self._connections[id(client)] = _Connection(client)
+            return []
         if options and self._store is None:
             self.config = settings.load(self.config.home, options=options, flags=self.config.flags)
             self.views = Views(self.config.budget)
@@ -114,31 +145,60 @@ class Service:
         Raises:
             TimeleapError: What went wrong, in the terms of the contract.
         """
-        handler = HANDLERS[method]
         session_id = getattr(params, "session_id", None)
         if session_id is None:
-            return await handler(self, params, call)
+            return await self.act(method, params, call)
         order = self._connection(call).order
         if method in HOLDS_UP:
             names = {session_id, getattr(params, "new_session_id", None) or session_id}
             async with order.holding_up(names):
-                return await handler(self, params, call)
+                return await self.act(method, params, call)
         if order.held_up(session_id):
             await order.turn(session_id)
-        return await handler(self, params, call)
+        return await self.act(method, params, call)
+
+    async def act(self, method: str, params: Any, call: Call) -> Any:
+        """Answer one request whose turn it is: here, or by the owner of the session."""
+        attached = self._connection(call).attached
+        if attached and method not in _DONE_HERE:
+            attachment = attached.get(getattr(params, "session_id", ""))
+            if attachment is not None:
+                return await attachment.request(method, params, call)
+        try:
+            return await HANDLERS[method](self, params, call)
+        except SessionLockedError:
+            if method not in _ATTACHES or self.network is None:
+                raise
+        from timeleap.service.opening import attached_for
+
+        async with attached_for(self, params.session_id, call) as attachment:
+            if attachment is not None:
+                return await attachment.request(method, params, call)
+        return await HANDLERS[method](self, params, call)  # the owner went just now
 
     async def disconnect(self, client: Client) -> None:
         """Close what the connection has open."""
-        connection = self._connections.pop(id(client), None)
-        for held in list(connection.held.values()) if connection else []:
+        connection = self._connections.get(id(client))
+        if connection is None:
+            return
+        while connection.attached:
+            _, attachment = connection.attached.popitem()
+            await attachment.close()
+        while connection.held:
+            _, held = connection.held.popitem()
             await self._release(client, held)
+        self._connections.pop(id(client), None)
 
     async def aclose(self) -> None:
         """Finish what was accepted, and close everything."""
         for connection in list(self._connections.values()):
+            if connection.client.is_peer:
+                await connection.client.end()
             await self.disconnect(connection.client)
         if self._store is not None:
             await self._store.aclose()
+        if self._network is not None:
+            self._network.rest()
 
     # What the methods need
 
@@ -177,6 +237,59 @@ class Service:
         held = self._connection(call).held.values()
         return next((each for each in held if each.session.path == path), None)
 
+    # Sessions that are ours, and sessions that are another process's
+
+    async def own(self, place: Place, progress: Progress | None = None) -> Opened:
+        """Open a session that exists, as its owner.
+
+        Raises:
+            SessionLockedError: Another process is.
+            TimeleapError: As `SessionStore.open`.
+        """
+        async with self.reachable():
+            return await self.store.open(
+                place.session_id, path=place.path, create=False, access="write", progress=progress
+            )
+
+    @contextlib.asynccontextmanager
+    async def reachable(self) -> AsyncIterator[None]:
+        """Whoever opens a session to own it does so within: others are to find this process from the first moment on."""
+        self._opening += 1
+        try:
+            if self.network is not None:
+                await self.network.listen()
+            yield
+        finally:
+            self._opening -= 1
+            asyncio.get_running_loop().call_soon(self._rest)
+
+    def _rest(self) -> None:
+        """Listen no longer than there is something to be reached for."""
+        if self._network is not None and not self._opening and not self._audiences:
+            self._network.rest()
+
+    def attached(self, call: Call) -> dict[str, Attachment]:
+        """By id: what this connection has open through its owners."""
+        return self._connection(call).attached
+
+    def forget(self, client: Client, attachment: Attachment) -> None:
+        """An attached session is gone for good."""
+        connection = self._connections.get(id(client))
+        if connection is not None:
+            connection.attached.pop(attachment.place.session_id, None)
+        asyncio.get_running_loop().call_soon(attachment.leave)
+
+    def replace(self, client: Client, attachment: Attachment, session: Session) -> None:
+        """A session that was attached to is ours now."""
+        connection = self._connections[id(client)]
+        connection.attached.pop(attachment.place.session_id, None)
+        connection.held[attachment.place.session_id] = Held(session, "owner", attachment.times)
+        self._audience(session).join(client)
+
+    def is_leaving(self, session: Session) -> bool:
+        """Whether this process is handing the session over."""
+        return session.path in self._leaving
+
     @contextlib.asynccontextmanager
     async def borrowed(self, call: Call, session_id: str, access: Literal["write", "read"]) -> AsyncIterator[Session]:
         """A session for the time of one request, whether this connection has it open or not.
@@ -202,11 +315,14 @@ class Service:
             known.times += 1
             return known
         held[session.session_id] = Held(session, access)
+        self._audience(session).join(call.client)
+        return held[session.session_id]
+
+    def _audience(self, session: Session) -> Audience:
         audience = self._audiences.get(id(session))
         if audience is None:
             audience = self._audiences[id(session)] = Audience(session, self.config.budget, self.views)
-        audience.join(call.client)
-        return held[session.session_id]
+        return audience
 
     async def let_go(self, call: Call, session_id: str) -> None:
         """Undo one `hold`; the last one closes the session for this connection."""
@@ -216,13 +332,35 @@ class Service:
             del self._connection(call).held[session_id]
             await self._release(call.client, held)
 
-    async def drop(self, call: Call, session_id: str) -> None:
-        """Close the session for this connection, however often it was opened."""
-        held = self._connection(call).held.pop(session_id, None)
-        if held is not None:
-            await self._release(call.client, held)
+    async def drop(self, session_id: str) -> None:
+        """Close a session that is gone, for every connection that has it open."""
+        for connection in list(self._connections.values()):
+            held = connection.held.pop(session_id, None)
+            if held is not None:
+                await self._let_go(connection.client, held)
 
     async def _release(self, client: Client, held: Held) -> None:
+        """Close a session for a connection; after the last one of our own, other processes get it."""
+        visitors = [] if client.is_peer else self._visitors(held.session, client)
+        if visitors:
+            self._leaving.add(held.session.path)
+            for visitor in visitors:
+                await visitor.end()
+        try:
+            await self._let_go(client, held)
+        finally:
+            self._leaving.discard(held.session.path)
+
+    def _visitors(self, session: Session, leaving: Client) -> list[Client]:
+        """Other processes that have a session open; none as long as another connection of our own has it, too."""
+        holders = [
+            connection.client
+            for connection in self._connections.values()
+            if connection.client is not leaving and any(held.session is session for held in connection.held.values())
+        ]
+        return holders if all(holder.is_peer for holder in holders) else []
+
+    async def _let_go(self, client: Client, held: Held) -> None:
         audience = self._audiences.get(id(held.session))
         if audience is not None:
             audience.leave(client)
@@ -230,6 +368,7 @@ class Service:
                 audience.close()
                 del self._audiences[id(held.session)]
         await held.session.aclose()
+        self._rest()
 
     def _connection(self, call: Call) -> _Connection:
         return self._connections.setdefault(id(call.client), _Connection(call.client))

@@ -13,19 +13,19 @@ from timeleap.errors import (
     HeadConflictError,
     InvalidInputError,
     SessionNotFoundError,
-    StorageFailureError,
     TimeleapError,
 )
 from timeleap.failpoints import failpoint
 from timeleap.sessions import creation, events, files, listing
 from timeleap.sessions.checkpoints import find_line, read_checkpoint
 from timeleap.sessions.creation import Copy, Traits
-from timeleap.sessions.home import Home, is_session
+from timeleap.sessions.home import Home
 from timeleap.sessions.info import LOG_NAME
 from timeleap.sessions.ledger import Ledger
-from timeleap.sessions.names import check_session_id, fork_title, is_session_id, new_session_id, trash_name
+from timeleap.sessions.names import check_session_id, fork_title, new_session_id, trash_name
 from timeleap.sessions.openings import Asked, Openings
 from timeleap.sessions.outcomes import AutoCheckpoint, Guard, Parent, Retention, SessionInfo, SessionPage
+from timeleap.sessions.place import Place, place_at
 from timeleap.sessions.recall import Renderers
 from timeleap.sessions.seal import KeyRing
 from timeleap.sessions.session import Session
@@ -123,7 +123,8 @@ class SessionStore:
             StorageFailureError: Nothing was opened.
         """
         if path is not None:
-            session_id, path = self._name_of(path, session_id)
+            place = self.place(session_id, path)
+            session_id, path = place.session_id, place.path
         else:
             if session_id is None:
                 announced, _ = await asyncio.to_thread(self._ledger.making, guard)
@@ -147,6 +148,13 @@ class SessionStore:
         """Whether `path` is the directory of a session of this store."""
         return self.home.contains(path) is not None
 
+    def place(self, session_id: str | None, path: Path | None) -> Place:
+        """Where a session lies and what it is called here (see `timeleap.sessions.place`)."""
+        if path is not None:
+            return place_at(self.home, self._openings, path, session_id)
+        directory = self.locate(session_id or "")
+        return Place(directory.name, directory, None if self.contains(directory) else directory)
+
     def locate(self, session_id: str) -> Path:
         """The directory of a session of this store, or of one that is open by path.
 
@@ -162,7 +170,7 @@ class SessionStore:
         Raises:
             SessionNotOpenError, SessionNotFoundError: It is not.
         """
-        return await self._openings.join(self._name_of(path, None)[0], path)
+        return await self._openings.join(self.place(None, path).session_id, path)
 
     async def aclose(self) -> None:
         """Finish what was accepted, and close all sessions."""
@@ -181,30 +189,6 @@ class SessionStore:
         with self.home.building() as directory:
             creation.build(directory, traits, guard)
             self.home.publish(directory, session_id)
-
-    def _name_of(self, path: Path, wanted: str | None) -> tuple[str, Path | None]:
-        """The id of a session that is opened by path, and its directory unless it is one of the store's own."""
-        if not path.is_absolute():
-            raise InvalidInputError("path: must be absolute", errors=[_problem("path", "must be absolute")])
-        own = self.home.contains(path)
-        if own is not None:
-            return own, None
-        if self.home.is_inside(path):
-            raise SessionNotFoundError(f"{path} is no session: what lies in the trash is to be undeleted first")
-        try:
-            if not path.is_dir() or not is_session(path):
-                raise SessionNotFoundError(f"there is no session in {path}", path=str(path))
-        except OSError as error:
-            raise StorageFailureError.of(error, f"look for a session in {path}", path) from error
-        if (open_as := self._openings.name_at(path)) is not None:
-            return open_as, path
-        name = wanted or path.name
-        if wanted is not None:
-            check_session_id(wanted)
-        taken = name in self._openings or not is_session_id(name) or self.home.twin(name) is not None
-        if taken and wanted is not None:
-            raise InvalidInputError(f"sessionId: {wanted} is taken", errors=[_problem("sessionId", "is taken")])
-        return (new_session_id() if taken else name), path
 
     # The store as a whole
 
@@ -405,7 +389,3 @@ class SessionStore:
             yield opened.session
         finally:
             await opened.session.aclose()
-
-
-def _problem(member: str, text: str) -> dict[str, Any]:
-    return {"loc": [member], "msg": text, "type": member}

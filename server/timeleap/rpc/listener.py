@@ -1,0 +1,255 @@
+"""The way between processes: other sidecars' connections to the sessions we own, and ours to theirs.
+
+Who connects has to show first that it can read the owner's record, by the token that stands there; a `Doorkeeper` sees
+to that. Behind the door it is a `Connection` like the one over standard input and output.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+import os
+import secrets
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, cast
+
+from timeleap.rpc import local
+from timeleap.rpc.binding import ServicePort
+from timeleap.rpc.codec import MessageId, UnreadableError, decode, encode, is_message_id
+from timeleap.rpc.connection import Connection
+from timeleap.rpc.errors import wire_error
+from timeleap.rpc.framing import Fault, FrameReader, Framing
+from timeleap.rpc.peer import PATIENCE, PeerConnection
+from timeleap.rpc.runtime import UnsafeError
+from timeleap.rpc.writer import HIGH_WATER, LOW_WATER
+from timeleap.service.network import Ears, OwnersRefusalError, PeerLostError
+from timeleap_protocol.errors import ErrorKind
+from timeleap_protocol.limits import PROTOCOL_VERSION
+
+if TYPE_CHECKING:
+    from timeleap.service.call import Client
+    from timeleap.storage.lock import Endpoint
+
+log = logging.getLogger(__name__)
+
+MAX_CONNECTIONS = 512
+"""Connections of other processes at a time."""
+
+FIRST_FRAME_BYTES = 64 * 1024
+FIRST_FRAME_SECONDS = 5.0
+LINGER = 30.0
+"""Seconds after the end of a connection in which the other side may still take what was written."""
+
+_TOKEN_BYTES = 32
+
+
+class Visitor(Connection):
+    """The connection of another process."""
+
+    is_peer = True
+
+
+class LocalNetwork:
+    """What `timeleap.service.network.Network` asks for, over local sockets.
+
+    Args:
+        service: Serves those who come.
+
+    Attributes:
+        endpoint: How others reach us, or why they cannot; None while we do not listen.
+    """
+
+    def __init__(self, service: ServicePort) -> None:
+        self.endpoint: Endpoint | None = None
+        self._service = service
+        self._listening: local.Listening | None = None
+        self._token = ""
+        self._visits: set[asyncio.Task[None]] = set()
+        self._turn = asyncio.Lock()
+
+    async def listen(self) -> None:
+        """Be reachable from now on, if that can be had; `endpoint` says."""
+        async with self._turn:
+            if self._listening is not None:
+                return
+            self._token = secrets.token_hex(_TOKEN_BYTES)
+            try:
+                self._listening = await local.listen(self._doorkeeper, os.environ)
+            except (UnsafeError, OSError) as error:
+                why = str(error) if isinstance(error, UnsafeError) else f"cannot listen: {error.strerror}"
+                self.endpoint = {"problem": why}
+                log.warning("other processes cannot attach to sessions of this one: %s", why)
+                return
+            address = self._listening.address
+            self.endpoint = {"address": address, "token": self._token, "protocolVersion": PROTOCOL_VERSION}
+
+    def rest(self) -> None:
+        """Be reachable no more; connections stay."""
+        listening, self._listening = self._listening, None
+        self.endpoint = None
+        if listening is not None:
+            listening.close()
+
+    async def connect(self, endpoint: Endpoint, client: Client, ears: Ears) -> PeerConnection:
+        """Connect to another process on behalf of `client` (see `timeleap.service.network.Network`)."""
+        address, token, version = (endpoint.get(name) for name in ("address", "token", "protocolVersion"))
+        if version != PROTOCOL_VERSION:
+            raise _other_version(version)
+        if not isinstance(address, str) or not isinstance(token, str):
+            raise PeerLostError("its record does not say how it is reached", hopeless=True)
+        try:
+            _, peer = await local.connect(address, lambda: PeerConnection(ears), PATIENCE)
+        except UnsafeError as error:
+            raise PeerLostError(f"it must not be trusted: {error}", hopeless=True) from None
+        except TimeoutError:
+            raise PeerLostError("it does not answer", hung=True) from None
+        except (OSError, ValueError) as error:
+            raise PeerLostError(f"it cannot be reached: {type(error).__name__}") from None
+        try:
+            await _introduce(peer, client, token)
+        except BaseException:
+            peer.close()
+            raise
+        return peer
+
+    def _doorkeeper(self) -> asyncio.Protocol:
+        return Doorkeeper(self._token, self._admit, full=len(self._visits) >= MAX_CONNECTIONS)
+
+    def _admit(self, transport: asyncio.Transport) -> Connection:
+        transport.set_write_buffer_limits(high=HIGH_WATER, low=LOW_WATER)
+        visitor = Visitor(self._service)
+        visit = asyncio.get_running_loop().create_task(self._attend(self._service, visitor, transport))
+        self._visits.add(visit)
+        visit.add_done_callback(self._visits.discard)
+        return visitor
+
+    async def _attend(self, service: ServicePort, visitor: Visitor, transport: asyncio.Transport) -> None:
+        try:
+            await visitor.finished
+            await service.disconnect(visitor)
+        finally:
+            visitor.ended.set_result(None)
+            transport.close()
+            asyncio.get_running_loop().call_later(LINGER, transport.abort)
+
+
+async def _introduce(peer: PeerConnection, client: Client, token: str) -> None:
+    params: dict[str, Any] = {
+        "capabilities": {
+            "experimental": {"timeleap": {"protocolVersion": PROTOCOL_VERSION, "summarize": client.can_summarize}}
+        },
+        "initializationOptions": {"token": token},
+    }
+    if client.name is not None:
+        params["clientInfo"] = {"name": client.name}
+    try:
+        await peer.request("initialize", params)
+    except OwnersRefusalError as refusal:
+        if refusal.wire.get("code") == _other_version(None).wire["code"]:
+            raise
+        raise PeerLostError("it turned us away") from None
+
+
+def _other_version(version: object) -> OwnersRefusalError:
+    shown = version if isinstance(version, int) else "another"
+    message = (
+        f"the session's owner speaks protocol version {shown}, this process {PROTOCOL_VERSION}: use the same release "
+        'of Timeleap in both, or open the session with access "readOnly" to follow it'
+    )
+    return OwnersRefusalError(wire_error(ErrorKind.PROTOCOL_VERSION, message, supported=[PROTOCOL_VERSION]))
+
+
+class Doorkeeper(asyncio.Protocol):
+    """Lets in who shows the token in its first message; everybody else gets an error, and the door.
+
+    Args:
+        token: What is to be shown.
+        admit: Makes the connection that takes over.
+        full: Turn away everybody.
+    """
+
+    def __init__(self, token: str, admit: Callable[[asyncio.Transport], Connection], *, full: bool = False) -> None:
+        self._token = token
+        self._admit = admit
+        self._full = full
+        self._frames = FrameReader(FIRST_FRAME_BYTES)
+        self._received = bytearray()
+        self._transport: asyncio.Transport | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Somebody knocks."""
+        self._transport = cast("asyncio.Transport", transport)
+        self._timer = asyncio.get_running_loop().call_later(FIRST_FRAME_SECONDS, self._refuse, None, "nothing was said")
+        if self._full:
+            self._refuse(None, "too many connections")
+
+    def data_received(self, data: bytes) -> None:
+        """It says something."""
+        transport = self._transport
+        if transport is None:
+            return
+        self._received += data
+        for item in self._frames.feed(data):
+            problem = _problem(item, self._token)
+            if problem is not None:
+                self._refuse(*problem)
+                return
+            self._leave()
+            connection = self._admit(transport)
+            transport.set_protocol(connection)
+            connection.connection_made(transport)
+            connection.data_received(bytes(self._received))
+            return
+        if len(self._received) > FIRST_FRAME_BYTES:
+            self._refuse(None, "the first message is too large")
+
+    def eof_received(self) -> bool:
+        """It says nothing more."""
+        self._refuse(None, "the first message is incomplete")
+        return True
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """It went away."""
+        del exc
+        self._leave()
+
+    def _leave(self) -> None:
+        self._transport = None
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _refuse(self, message_id: MessageId | None, why: str) -> None:
+        transport = self._transport
+        if transport is None:
+            return
+        self._leave()
+        message = f"{why}: a connection to an owner begins with initialize and the token of its record"
+        error = wire_error(ErrorKind.INVALID_REQUEST, message)
+        framing = self._frames.framing or Framing.NDJSON
+        transport.write(framing.wrap(encode({"jsonrpc": "2.0", "id": message_id, "error": error})))
+        transport.close()
+        log.info("turned away a connection: %s", why)
+
+
+def _problem(item: bytes | Fault, token: str) -> tuple[MessageId | None, str] | None:
+    """Under which id, and why, a first message is refused; None where it may enter."""
+    if isinstance(item, Fault):
+        return None, item.message
+    try:
+        message = decode(item)
+    except UnreadableError as error:
+        return error.message_id, str(error)
+    if not isinstance(message, dict):
+        return None, "the first message is no object"
+    message_id = message.get("id")
+    known = message_id if is_message_id(message_id) else None
+    if message.get("method") != "initialize" or known is None:
+        return known, "the first message is no initialize"
+    params = message.get("params")
+    options = params.get("initializationOptions") if isinstance(params, dict) else None
+    shown = options.get("token") if isinstance(options, dict) else None
+    if not isinstance(shown, str) or not hmac.compare_digest(shown.encode(), token.encode()):
+        return known, "the token is missing or wrong"
+    return None

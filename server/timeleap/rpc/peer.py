@@ -1,0 +1,276 @@
+"""Our connection to the process that owns a session: requests out, replies and notifications in.
+
+What comes back is looked at as little as possible: a reply's result and a notification's params stay the JSON text they
+are and are spliced into what our own client gets. That the text is JSON is checked on the way in, all the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+
+from timeleap.rpc.codec import encode
+from timeleap.rpc.errors import to_wire
+from timeleap.rpc.framing import Fault, FrameReader, Framing
+from timeleap.service.network import Ears, OwnersRefusalError, PeerLostError
+
+if TYPE_CHECKING:
+    from timeleap.service.call import ReportProgress
+
+log = logging.getLogger(__name__)
+
+PATIENCE = 5.0
+"""Seconds an owner may say nothing while something is asked of it."""
+
+MAX_FRAME_BYTES = 512 * 1024 * 1024
+"""An owner's replies are bounded by what one reply can hold, not by what one request may."""
+
+_TICK = 1.0  # seconds between two looks at the silence
+_DOUBT = 2.0  # seconds of silence after which we ask whether anybody is there
+_PING = "$/ping"  # no such method: the quickest answer there is
+_NOTHING = msgspec.Raw(b"")
+
+
+class _Message(msgspec.Struct):
+    """Any message, its contents left alone."""
+
+    id: int | str | None = None
+    method: str | None = None
+    params: msgspec.Raw = _NOTHING
+    result: msgspec.Raw = _NOTHING
+    error: msgspec.Raw = _NOTHING
+
+
+_read = msgspec.json.Decoder(_Message).decode
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """A request that was sent."""
+
+    answer: asyncio.Future[Any]
+    sent: float
+    token: str | None = None
+
+
+class PeerConnection(asyncio.Protocol):
+    """One connection to an owner.
+
+    Args:
+        ears: Who hears what comes unasked.
+    """
+
+    def __init__(self, ears: Ears) -> None:
+        self._ears = ears
+        self._loop = asyncio.get_running_loop()
+        self._frames = FrameReader(MAX_FRAME_BYTES)
+        self._transport: asyncio.Transport | None = None
+        self._numbers = itertools.count(1)
+        self._waiting: dict[int, _Waiting] = {}
+        self._progress: dict[str, ReportProgress] = {}
+        self._answering: dict[int | str, asyncio.Task[None]] = {}
+        self._heard = self._looked = self._loop.time()
+        self._paused = False
+        self._clock: asyncio.TimerHandle | None = None
+        self._lost: PeerLostError | None = None
+
+    # What the transport calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """There is a transport."""
+        self._transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes came."""
+        self._heard = self._loop.time()
+        for item in self._frames.feed(data):
+            if self._transport is None:
+                return
+            if isinstance(item, Fault):
+                self._lose(PeerLostError(f"the owner broke the protocol: {item.message}"))
+            else:
+                self._take(item)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The other end is gone."""
+        del exc
+        self._lose(PeerLostError("the connection to the owner ended"))
+
+    # What the service calls
+
+    def send(
+        self,
+        method: str,
+        params: Mapping[str, Any],
+        answer: asyncio.Future[Any],
+        progress: ReportProgress | None = None,
+    ) -> None:
+        """Ask (see `timeleap.service.network.Peer`)."""
+        if self._transport is None:
+            return
+        number = next(self._numbers)
+        waiting = self._waiting[number] = _Waiting(answer, self._loop.time())
+        if progress is not None:
+            waiting.token = secrets.token_hex(8)
+            self._progress[waiting.token] = progress
+            params = {**params, "workDoneToken": waiting.token}
+        self._write({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
+        if self._clock is None:
+            self._looked = waiting.sent
+            self._clock = self._loop.call_later(_TICK, self._look)
+
+    async def request(self, method: str, params: Mapping[str, Any]) -> Any:
+        """Ask and wait.
+
+        Raises:
+            OwnersRefusalError: It answered with an error.
+            PeerLostError: There is no answer any more.
+        """
+        answer = self._loop.create_future()
+        self.send(method, params, answer)
+        if self._lost is not None:
+            raise self._lost
+        return await answer
+
+    def forget(self, answer: asyncio.Future[Any]) -> None:
+        """The answer is not wanted any more."""
+        for number, waiting in list(self._waiting.items()):
+            if waiting.answer is answer:
+                self._settle(number)
+                self._write({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": number}})
+
+    def pause(self) -> None:
+        """Take in nothing more for now."""
+        self._paused = True
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+    def resume(self) -> None:
+        """Take in again."""
+        self._paused = False
+        self._looked = self._heard = self._loop.time()
+        if self._transport is not None:
+            self._transport.resume_reading()
+
+    def close(self) -> None:
+        """End the connection; nothing more is heard."""
+        transport, self._transport = self._transport, None
+        if transport is not None:
+            transport.close()
+        if self._clock is not None:
+            self._clock.cancel()
+        for task in self._answering.values():
+            task.cancel()
+
+    # Input
+
+    def _take(self, body: bytes) -> None:
+        try:
+            message = _read(body)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            self._lose(PeerLostError("the owner broke the protocol: what it says is no message"))
+            return
+        if message.method is None:
+            self._take_answer(message)
+        elif message.id is None:
+            self._take_notification(message.method, bytes(message.params) or b"{}")
+        else:
+            task = self._loop.create_task(self._reply(message.id, message.method, bytes(message.params) or b"{}"))
+            self._answering[message.id] = task
+
+    def _take_answer(self, message: _Message) -> None:
+        if message.id is None:
+            reason = msgspec.json.decode(message.error or b"{}")
+            said = reason.get("message") if isinstance(reason, dict) else None
+            self._lose(PeerLostError(f"the owner ended the connection: {said}"))
+            return
+        waiting = self._settle(message.id)
+        if waiting is None or waiting.answer.done():
+            return
+        if bytes(message.error):
+            waiting.answer.set_exception(OwnersRefusalError(_object(message.error)))
+        elif bytes(message.result):
+            waiting.answer.set_result(_on_one_line(message.result))
+        else:
+            self._lose(PeerLostError("the owner broke the protocol: neither a result nor an error"))
+
+    def _settle(self, number: int | str) -> _Waiting | None:
+        waiting = self._waiting.pop(number, None) if isinstance(number, int) else None
+        if waiting is not None and waiting.token is not None:
+            self._progress.pop(waiting.token, None)
+        return waiting
+
+    def _take_notification(self, method: str, params: bytes) -> None:
+        if method == "$/progress":
+            self._take_progress(_object(params))
+        elif method == "$/cancelRequest":
+            task = self._answering.get(_object(params).get("id", ""))
+            if task is not None:
+                task.cancel()
+        elif not method.startswith("$/"):
+            self._ears.notified(method, params)
+
+    def _take_progress(self, params: dict[str, Any]) -> None:
+        report = self._progress.get(str(params.get("token")))
+        value = params.get("value")
+        if report is not None and isinstance(value, dict) and value.get("kind") == "report":
+            report(value.get("message"), value.get("percentage"))
+
+    async def _reply(self, number: int | str, method: str, params: bytes) -> None:
+        message: dict[str, Any] = {"jsonrpc": "2.0", "id": number}
+        try:
+            message["result"] = await self._ears.asked(method, _object(params))
+        except (Exception, asyncio.CancelledError) as error:
+            message["error"] = to_wire(error, method)
+        finally:
+            self._answering.pop(number, None)
+        self._write(message)
+
+    # Output, and the end
+
+    def _write(self, message: dict[str, Any]) -> None:
+        if self._transport is not None:
+            self._transport.write(Framing.LSP.wrap(encode(message)))
+
+    def _look(self) -> None:
+        """While something is asked: see how long nothing was heard."""
+        self._clock = None
+        if not self._waiting or self._transport is None:
+            return
+        now = self._loop.time()
+        if self._paused or now - self._looked > _DOUBT:
+            self._heard = now  # we did not listen, or did not run at all ourselves
+        self._looked = now
+        silence = now - max(self._heard, min(waiting.sent for waiting in self._waiting.values()))
+        if silence >= PATIENCE:
+            self._lose(PeerLostError(f"the owner did not answer for {PATIENCE:g} seconds", hung=True))
+            return
+        if silence >= _DOUBT:
+            self._write({"jsonrpc": "2.0", "id": 0, "method": _PING, "params": {}})
+        self._clock = self._loop.call_later(_TICK, self._look)
+
+    def _lose(self, why: PeerLostError) -> None:
+        if self._transport is None:
+            return
+        self._lost = why
+        transport = self._transport
+        self.close()
+        transport.abort()
+        self._ears.lost(why)
+
+
+def _object(text: bytes | msgspec.Raw) -> dict[str, Any]:
+    value = msgspec.json.decode(text)
+    return value if isinstance(value, dict) else {}
+
+
+def _on_one_line(text: msgspec.Raw) -> Any:
+    """JSON text fit to stand in a message of one line."""
+    return msgspec.json.decode(text) if b"\n" in bytes(text) else text

@@ -1,0 +1,397 @@
+"""A session that another process owns, as one client of ours has it open.
+
+Requests are passed on to the owner in the order they come, its notifications to the client. Each change carries a request
+id, the client's own or one made here, so that it can be asked for again where it is not known whether it took effect.
+
+When the owner goes, everybody who was attached races for the lock. Who gets it opens the session from disk and is the
+owner from then on: this object has done its work, and what was not answered is done here. The others attach to the
+winner and ask it what was not answered. In both cases the order stays.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from timeleap.clock import new_uid
+from timeleap.errors import SessionLockedError, SessionNotOpenError, TimeleapError
+from timeleap.service.audience import CONTEXT, SESSION
+from timeleap.service.guards import MADE_HERE
+from timeleap.service.network import Ears, OwnersRefusalError, PeerLostError
+from timeleap.service.ownership import endpoint_of, unreachable
+from timeleap.sessions.info import holder_of
+from timeleap_protocol.methods import REQUESTS
+
+if TYPE_CHECKING:
+    from timeleap.service.call import Call, Client
+    from timeleap.service.network import Network, Peer
+    from timeleap.service.service import Service
+    from timeleap.service.views import Json
+    from timeleap.sessions.place import Place
+    from timeleap.sessions.store import Opened
+    from timeleap.storage.engine import Progress
+
+log = logging.getLogger(__name__)
+
+PATIENCE = 5.0
+"""Seconds without an owner that answers after which requests are refused; looking for one goes on."""
+
+_FIRST_PAUSE = 0.005
+_LONGEST_PAUSE = 0.25
+_SUMMARY_SECONDS = 600.0
+_WITH_STATE = frozenset({"session/open", "session/getState", "session/reload"})
+_NOT_OPEN = 4013
+
+Access = Literal["attached", "readOnly"]
+
+
+@dataclass(slots=True)
+class _Forwarded:
+    """A request that is not answered yet.
+
+    Attributes:
+        params: As they came, with the owner's words for session and request.
+        model: The same, for doing it here.
+        own_id: The request id was made here.
+        again: It was asked for before.
+    """
+
+    method: str
+    params: dict[str, Any]
+    model: Any
+    call: Call
+    answer: asyncio.Future[Any]
+    own_id: bool = False
+    again: bool = False
+
+
+class _Change(msgspec.Struct, rename="camel"):
+    """What counts here of a notification."""
+
+    session_id: str = ""
+    head: str = ""
+    kind: str = ""
+
+
+_read_change = msgspec.json.Decoder(_Change).decode
+
+
+class Attachment:
+    """A session that is open here through its owner.
+
+    Args:
+        service: Ours.
+        network: The way to the owner.
+        client: Who has it open.
+        place: Which session.
+
+    Attributes:
+        times: How often the client has it open.
+    """
+
+    access: Access = "attached"
+
+    def __init__(self, service: Service, network: Network, client: Client, place: Place) -> None:
+        self.place = place
+        self.times = 1
+        self._service = service
+        self._network = network
+        self._client = client
+        self._peer: Peer | None = None
+        self._opening: asyncio.Future[Any] | None = None
+        self._owners_id = place.session_id
+        self._head = ""
+        self._unanswered: dict[int, _Forwarded] = {}
+        self._numbers = itertools.count(1)
+        self._request_ids = (f"{MADE_HERE}{new_uid(12)}.{number}" for number in itertools.count(1))
+        self._search: asyncio.Task[None] | None = None
+        self._held_back: list[tuple[str, bytes]] = []  # what came before the client knew that the session is open
+        self._closed = False
+        self._congested = False
+        self._stop_watching = client.watch_congestion(self._regulate)
+
+    # Opening and closing
+
+    async def open(self, params: Json, progress: Progress | None = None, *, within: float = PATIENCE) -> Json | Opened:
+        """Attach to whoever owns the session; or own it, if nobody does any more.
+
+        Args:
+            params: Of the `session/open` that the owner is asked, beside the path.
+            progress: Told about a long scan.
+            within: Seconds after which it is given up.
+
+        Returns:
+            The session's state; or the session, which is ours.
+
+        Raises:
+            SessionLockedError: It has an owner that cannot be reached, or does not answer.
+            OwnersRefusalError: The owner refuses.
+            TimeleapError: As opening it.
+        """
+        loop = asyncio.get_running_loop()
+        until, pause, refusal = loop.time() + within, _FIRST_PAUSE, None
+        while True:
+            try:
+                return await self._service.own(self.place, progress)
+            except SessionLockedError as locked:
+                refusal = locked
+            try:
+                return await self._attach(params)
+            except PeerLostError as lost:
+                refusal = unreachable(lost, refusal.data.get("owner"))
+                if lost.hopeless or lost.hung:
+                    raise refusal from None
+            except OwnersRefusalError as error:
+                if error.wire.get("code") != _NOT_OPEN:  # it is about to be the owner, or was
+                    raise
+            if loop.time() >= until:
+                raise refusal
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    async def _attach(self, params: Json) -> Json:
+        endpoint = endpoint_of(self.place.directory)
+        ears = Ears(self._hear, self._be_asked, self._lose)
+        peer = await self._network.connect(endpoint, self._client, ears)
+        answer = self._opening = asyncio.get_running_loop().create_future()
+        try:
+            peer.send("session/open", {**params, "path": str(self.place.directory), "create": False}, answer, None)
+            state = _plain(await answer)
+        except BaseException:
+            peer.close()
+            raise
+        finally:
+            self._opening = None
+            asyncio.get_running_loop().call_soon(self._catch_up)
+        self._owners_id = state["sessionId"]
+        moved, self._head = self._head not in {"", state["head"]}, state["head"]
+        if moved:
+            self._tell(CONTEXT, "external")
+        self._peer = peer
+        self._regulate(self._congested)
+        return self._as_here(state)
+
+    async def close(self) -> None:
+        """Finish what was accepted, then leave."""
+        while waiting := [one.answer for one in self._unanswered.values() if not one.answer.done()]:
+            await asyncio.wait(waiting)
+        self.leave()
+
+    def leave(self) -> None:
+        """End it at once; what is not answered yet never took place as far as the client is told."""
+        self._closed = True
+        self._stop_watching()
+        if self._search is not None:
+            self._search.cancel()
+        if self._peer is not None:
+            self._peer.close()
+            self._peer = None
+        for one in self._unanswered.values():
+            if not one.answer.done():
+                one.answer.set_exception(SessionNotOpenError(f"session {self.place.session_id} was closed"))
+
+    # Requests
+
+    async def request(self, method: str, model: Any, call: Call) -> Any:
+        """Have the owner answer a request.
+
+        Args:
+            method: Which.
+            model: Its params, for the case that we become the owner before it is answered.
+            call: Its circumstances.
+
+        Raises:
+            OwnersRefusalError: The owner's error.
+            SessionLockedError: There is no owner that answers; `requestId` in its data tells under which id a change may
+                be asked for again, if it carried one.
+        """
+        one = self._forwarded(method, model, call)
+        number = next(self._numbers)
+        self._unanswered[number] = one
+        try:
+            if self._peer is not None:
+                self._send(one)
+            else:
+                self._look_for_owner()
+                asyncio.get_running_loop().call_later(PATIENCE, self._give_up, [one], None)
+            result = await one.answer
+        except asyncio.CancelledError:
+            if self._peer is not None:
+                self._peer.forget(one.answer)
+            raise
+        finally:
+            del self._unanswered[number]
+        return self._result(one, result)
+
+    async def settle(self) -> None:
+        """Return when everything asked for before has taken effect."""
+        for one in list(self._unanswered.values()):
+            await asyncio.wait([one.answer])
+
+    def _forwarded(self, method: str, model: Any, call: Call) -> _Forwarded:
+        params = {name: value for name, value in call.params.items() if name not in {"workDoneToken", "sessionId"}}
+        answer = asyncio.get_running_loop().create_future()
+        one = _Forwarded(method, params, model, call, answer)
+        if REQUESTS[method].mutates and getattr(model, "request_id", "") is None:
+            params["requestId"] = next(self._request_ids)
+            one.own_id = True
+            one.model = model.model_copy(update={"request_id": params["requestId"]})
+        return one
+
+    def _send(self, one: _Forwarded) -> None:
+        assert self._peer is not None
+        self._peer.send(one.method, {"sessionId": self._owners_id, **one.params}, one.answer, one.call.progress)
+
+    def _result(self, one: _Forwarded, result: Any) -> Any:
+        if one.method in _WITH_STATE and isinstance(result, msgspec.Raw):
+            return self._as_here(_plain(result))
+        if one.again and one.own_id:
+            # The client has asked once, and does not know that we asked twice.
+            members = _plain(result)
+            if isinstance(members, dict):
+                members.pop("duplicate", None)
+            return members
+        return result
+
+    def _as_here(self, state: Json) -> Json:
+        return {**state, "sessionId": self.place.session_id, "access": self.access}
+
+    def _give_up(self, ones: list[_Forwarded], lost: PeerLostError | None) -> None:
+        """Refuse what waits for an owner for too long."""
+        if self._peer is not None or self._closed:
+            return
+        owner = holder_of(self.place.directory).owner
+        for one in ones:
+            if not one.answer.done():
+                refusal = unreachable(lost or PeerLostError("it does not answer"), owner)
+                if "requestId" in one.params:
+                    refusal.data["requestId"] = one.params["requestId"]
+                one.answer.set_exception(refusal)
+
+    # What the owner says
+
+    def _hear(self, method: str, params: bytes) -> None:
+        if self._opening is not None or self._held_back:
+            self._held_back.append((method, params))
+        else:
+            self._pass_on(method, params)
+
+    def _catch_up(self) -> None:
+        held_back, self._held_back = self._held_back, []
+        for method, params in held_back if self._peer is not None else []:
+            self._pass_on(method, params)
+
+    def _pass_on(self, method: str, params: bytes) -> None:
+        try:
+            change = _read_change(params)
+        except msgspec.MsgspecError:
+            change = _Change()
+        if change.head:
+            self._head = change.head
+        if change.session_id == self.place.session_id or not change.session_id:
+            self._client.notify(method, msgspec.Raw(params))
+        else:
+            self._client.notify(method, {**msgspec.json.decode(params), "sessionId": self.place.session_id})
+        if method == SESSION and change.kind == "deleted":
+            self._service.forget(self._client, self)
+
+    async def _be_asked(self, method: str, params: Json) -> Any:
+        asked = {**params, "sessionId": self.place.session_id} if "sessionId" in params else params
+        return await self._client.request(method, asked, timeout=_SUMMARY_SECONDS)
+
+    def _regulate(self, congested: bool) -> None:
+        """Let what our client does not read wait where it comes from: the owner knows how much it may be."""
+        changed, self._congested = congested is not self._congested, congested
+        if self._peer is not None and (changed or congested):
+            (self._peer.pause if congested else self._peer.resume)()
+
+    # The end of an owner
+
+    def _lose(self, lost: PeerLostError) -> None:
+        if self._opening is not None:
+            if not self._opening.done():
+                self._opening.set_exception(lost)
+            return
+        log.info("lost the owner of a session: %s", lost)
+        self._peer = None
+        if lost.hung:
+            self._give_up(list(self._unanswered.values()), lost)
+        else:
+            ones = list(self._unanswered.values())
+            asyncio.get_running_loop().call_later(PATIENCE, self._give_up, ones, lost)
+        self._look_for_owner()
+
+    def _look_for_owner(self) -> None:
+        if self._search is None and not self._closed:
+            self._search = asyncio.get_running_loop().create_task(self._find_owner())
+
+    async def _find_owner(self) -> None:
+        """Until there is one: own the session, or attach to who does."""
+        try:
+            while self._peer is None:
+                try:
+                    found = await self.open({"access": "write"})
+                except (SessionLockedError, OwnersRefusalError) as error:
+                    log.info("no owner yet: %s", error)
+                    await asyncio.sleep(_LONGEST_PAUSE)
+                    continue
+                if isinstance(found, dict):
+                    self._tell(SESSION, "accessChanged", access=self.access)
+                    self._ask_again()
+                else:
+                    self._take_over(found)
+                    return
+        except (TimeleapError, OSError) as error:
+            # Nothing that waiting helps against: those who wait hear of it, the next request tries again.
+            for one in self._unanswered.values():
+                if not one.answer.done():
+                    one.answer.set_exception(error)
+        finally:
+            self._search = None
+
+    def _ask_again(self) -> None:
+        for one in self._unanswered.values():
+            if not one.answer.done():
+                one.again = True
+                self._send(one)
+
+    def _take_over(self, opened: Opened) -> None:
+        """We own the session: do here what the last owner left unanswered."""
+        session = opened.session
+        self._closed = True
+        self._stop_watching()
+        moved, self._head = self._head != session.head, session.head
+        self._service.replace(self._client, self, session)
+        if moved:
+            self._tell(CONTEXT, "external")
+        self._tell(SESSION, "accessChanged", access="owner")
+        for one in self._unanswered.values():
+            if not one.answer.done():
+                one.again = True
+                task = asyncio.get_running_loop().create_task(self._service.act(one.method, one.model, one.call))
+                task.add_done_callback(partial(_hand_on, one.answer))
+
+    def _tell(self, method: str, kind: str, **members: Any) -> None:
+        params = {"sessionId": self.place.session_id, "head": self._head, "kind": kind, "cause": {}, **members}
+        self._client.notify(method, params)
+
+
+def _plain(result: Any) -> Any:
+    return msgspec.json.decode(result) if isinstance(result, msgspec.Raw) else result
+
+
+def _hand_on(answer: asyncio.Future[Any], task: asyncio.Task[Any]) -> None:
+    if answer.done():
+        return
+    if task.cancelled():
+        answer.cancel()
+    elif (error := task.exception()) is not None:
+        answer.set_exception(error)
+    else:
+        answer.set_result(task.result())
