@@ -25,7 +25,7 @@ from timeleap.rpc.runtime import UnsafeError
 from timeleap.rpc.writer import HIGH_WATER, LOW_WATER
 from timeleap.service.network import Ears, OwnersRefusalError, PeerLostError
 from timeleap_protocol.errors import ErrorKind
-from timeleap_protocol.limits import PROTOCOL_VERSION
+from timeleap_protocol.limits import MAX_FRAME_BYTES, PROTOCOL_VERSION
 
 if TYPE_CHECKING:
     from timeleap.service.call import Client
@@ -118,7 +118,8 @@ class LocalNetwork:
 
     def _admit(self, transport: asyncio.Transport) -> Connection:
         transport.set_write_buffer_limits(high=HIGH_WATER, low=LOW_WATER)
-        visitor = Visitor(self._service)
+        # What a client may just send to its own process has to fit when it is passed on, with the ids that we add.
+        visitor = Visitor(self._service, max_frame_bytes=MAX_FRAME_BYTES + FIRST_FRAME_BYTES)
         visit = asyncio.get_running_loop().create_task(self._attend(self._service, visitor, transport))
         self._visits.add(visit)
         visit.add_done_callback(self._visits.discard)

@@ -12,6 +12,7 @@ from typing import Any
 from timeleap.errors import (
     HeadConflictError,
     InvalidInputError,
+    SessionExistsError,
     SessionNotFoundError,
     TimeleapError,
 )
@@ -136,8 +137,7 @@ class SessionStore:
                 if not create:
                     raise SessionNotFoundError(f"there is no session {session_id}", sessionId=session_id)
                 traits = Traits(title, system_prompt, workspace, auto_checkpoint)
-                await asyncio.to_thread(self._create, session_id, traits, guard)
-                created = True
+                created = await asyncio.to_thread(self._create, session_id, traits, guard)
             elif path is None and guard.request_id is not None:
                 duplicate = await asyncio.to_thread(self._ledger.made_by, self.locate(session_id), guard)
             session = await self._openings.open(session_id, path, access, progress)
@@ -183,12 +183,19 @@ class SessionStore:
             return False
         return True
 
-    def _create(self, session_id: str, traits: Traits, guard: Guard) -> None:
-        creation.free_id(self.home, session_id)
-        self._ledger.note(guard, {"sessionId": session_id})
-        with self.home.building() as directory:
-            creation.build(directory, traits, guard)
-            self.home.publish(directory, session_id)
+    def _create(self, session_id: str, traits: Traits, guard: Guard) -> bool:
+        """Make a session; returns False where another process has made it in the meantime: that is the one asked for."""
+        try:
+            creation.free_id(self.home, session_id)
+            self._ledger.note(guard, {"sessionId": session_id})
+            with self.home.building() as directory:
+                creation.build(directory, traits, guard)
+                self.home.publish(directory, session_id)
+        except SessionExistsError:
+            if not self._exists(session_id):
+                raise  # an id that differs from it only by case is taken
+            return False
+        return True
 
     # The store as a whole
 
