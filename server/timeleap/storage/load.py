@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from timeleap.storage import compare, durable, intent, scan
+from timeleap.storage import compare, durable, ending, intent, scan
 from timeleap.storage.durable import OpenFile
-from timeleap.storage.engine import Damage, LogState, Progress, RecordFlag, RecordKind
+from timeleap.storage.engine import Damage, LogState, Progress
 from timeleap.storage.index import (
     ENTRY_SIZE,
     HEADER_SIZE,
@@ -18,12 +18,10 @@ from timeleap.storage.index import (
     index_path,
     read_header,
 )
-from timeleap.storage.marks import read_tl
 from timeleap.storage.reader import StoredLog
 
 SMALL: Final = 8 << 20  # logs up to this size are checked in full whenever they are opened
 _SAMPLE: Final = 8
-_MARKS: Final = RecordFlag.BATCH_OPEN | RecordFlag.BATCH_TAIL
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,41 +225,13 @@ def _agrees(file: OpenFile, store: EntryStore, first: int, lines: int) -> bool:
 def _settled(
     path: Path, file: OpenFile, store: EntryStore, scanned: scan.Scanned, covered: int, *, rebuilt: bool, parsed: bool
 ) -> Loaded:
-    """Leave out an incomplete batch at the end. Lines below `covered` were indexed, so they were whole once."""
+    """Leave out what a crash cut short at the end. Lines below `covered` were indexed, so they were acknowledged."""
     log = StoredLog(path, file, store, scanned.state, open_ended=scanned.open_ended)
-    keep = whole_batches(log, covered)
+    keep = ending.settled(log, covered, torn=scanned.torn > 0)
     if keep == scanned.state.lines:
         return Loaded(log, scanned.torn, scanned.torn, rebuilt, parsed)
     state = store.state(keep)
-    store.truncate(keep)
     cut = scanned.state.length - state.length + scanned.torn
-    return Loaded(StoredLog(path, file, store, state), cut, scanned.torn, rebuilt, parsed)
-
-
-def whole_batches(log: StoredLog, covered: int) -> int:
-    """How many lines are left if an incomplete batch at the end is left out."""
-    lines = log.state.lines
-    last = _last_record(log, lines, covered)
-    if last < covered or not log.store.entry(last).flags & _MARKS:
-        return lines
-    tl = read_tl(log.read(last, last + 1)[0])
-    batch_id, size = tl.get("b"), tl.get("n")
-    members = [tl.get("i")]
-    first = last
-    while (before := _last_record(log, first, 0)) >= 0 and log.store.entry(before).flags & _MARKS:
-        tl = read_tl(log.read(before, before + 1)[0])
-        if tl.get("b") != batch_id:
-            break
-        members.append(tl.get("i"))
-        first = before
-    if isinstance(size, int) and members == list(range(size - 1, -1, -1)):
-        return lines
-    return first
-
-
-def _last_record(log: StoredLog, stop: int, floor: int) -> int:
-    """The last line before `stop` that is neither blank nor damaged; `floor` - 1 if there is none from `floor` on."""
-    for line in range(stop - 1, floor - 1, -1):
-        if log.store.entry(line).kind not in (RecordKind.BLANK, RecordKind.DAMAGED):
-            return line
-    return floor - 1
+    torn = scanned.torn if ending.last_record(log, scanned.state.lines, keep) >= keep else cut
+    store.truncate(keep)
+    return Loaded(StoredLog(path, file, store, state), cut, torn, rebuilt, parsed)

@@ -309,41 +309,48 @@ def _extent(raw: bytes) -> tuple[int, int]:
 
 
 class BatchCheck:
-    """Whether the batches of a log are whole; fed line by line."""
+    """Whether the batches of a log are whole; fed line by line.
+
+    What is missing where a damaged line stands is not missing for a second reason.
+    """
 
     def __init__(self) -> None:
         self._open: tuple[str, int, int] | None = None  # batch id, members seen, size
         self._first: Entry | None = None
+        self._damaged = False  # the line before was
 
     def add(self, entry: Entry, line: bytes) -> list[Damage]:
         """The next line; says what it shows to be wrong with the batch before it."""
+        if entry.kind in (RecordKind.BLANK, RecordKind.DAMAGED):
+            self._damaged = self._damaged or entry.kind == RecordKind.DAMAGED
+            return []
         if not entry.flags & (RecordFlag.BATCH_OPEN | RecordFlag.BATCH_TAIL):
-            return self.finish() if entry.kind not in (RecordKind.BLANK, RecordKind.DAMAGED) else []
-        tl = read_tl(line)
-        batch_id, position, size = str(tl.get("b")), tl.get("i"), tl.get("n")
-        if self._open is not None and (self._open[0], self._open[1]) == (batch_id, position):
-            self._open = (batch_id, self._open[1] + 1, self._open[2])
-        else:
             found = self.finish()
-            if position != 0:
-                self._first = entry
-                return [*found, self._incomplete(entry)]
-            self._open, self._first = (batch_id, 1, int(size or 0)), entry
+            self._damaged = False
             return found
-        if self._open[1] >= self._open[2]:
-            self._open = None
-        return []
+        tl = read_tl(line)
+        batch_id, position, size = str(tl.get("b")), int(tl.get("i", 0)), int(tl.get("n", 0))
+        goes_on = self._open is not None and self._open[0] == batch_id
+        found = [] if goes_on else self.finish()
+        expected = self._open[1] if goes_on and self._open is not None else 0
+        if position != expected and not self._damaged:
+            found.append(_incomplete(entry))
+        if not goes_on:
+            self._first = entry
+        self._open = (batch_id, position + 1, size) if position + 1 < size else None
+        self._damaged = False
+        return found
 
     def finish(self) -> list[Damage]:
         """No more members come."""
-        if self._open is None or self._first is None:
+        unfinished, self._open = self._open, None
+        if unfinished is None or self._first is None or self._damaged:
             return []
-        self._open = None
-        return [self._incomplete(self._first)]
+        return [_incomplete(self._first)]
 
-    @staticmethod
-    def _incomplete(entry: Entry) -> Damage:
-        return Damage("damagedRecord", "members of its batch are missing", entry.line, entry.offset, entry.length)
+
+def _incomplete(entry: Entry) -> Damage:
+    return Damage("damagedRecord", "members of its batch are missing", entry.line, entry.offset, entry.length)
 
 
 def _with_pending(state: LogState, pending: int) -> LogState:
@@ -351,6 +358,8 @@ def _with_pending(state: LogState, pending: int) -> LogState:
 
 
 def _why_damaged(line: bytes) -> str:
+    if (zeros := line.count(0)) > 0:
+        return f"not JSON: {zeros} bytes of zeros"
     try:
         record = decode_json(line)
     except UnicodeDecodeError as error:

@@ -1,7 +1,8 @@
 """Records: making them, and telling what a line of a log is.
 
-What a line is follows the original program's reading of it, with two differences: bytes that are no UTF-8 make a line
-damaged (the original puts U+FFFD there and so alters the text), and what makes the original refuse the whole log (a
+What a line is follows the original program's reading of it, with three differences: bytes that are no UTF-8 make a
+line damaged (the original puts U+FFFD there and so alters the text); so do zeros (no program writes them into JSON, but a
+power failure and a failing disk put them in the place of blocks); and what makes the original refuse the whole log (a
 message without content, an unknown type of part) is a message with the flag UNREADABLE.
 """
 
@@ -25,6 +26,7 @@ Style = Literal["spaced", "compact"]
 _ROLES: Final = {"user": Role.USER, "assistant": Role.ASSISTANT, "tool": Role.TOOL, "system": Role.SYSTEM}
 _INT64: Final = range(-(2**63), 2**63 - 1)  # one short of the top, so that a checkpoint id has a next one
 _NO_FLAGS: Final = RecordFlag(0)
+_NUMBER: Final = b"+-.0123456789eE"
 
 
 class _Text(msgspec.Struct, tag_field="type", tag="text", forbid_unknown_fields=True, gc=False):
@@ -200,11 +202,29 @@ def classify(line: bytes) -> NewRecord:
     return NewRecord(body, RecordKind.MESSAGE, _ROLES[message.role], value, flags)
 
 
+def may_go_on(tail: bytes) -> bool:
+    """Whether bytes that are no record may be the beginning of one: of what a crash cut short, or left zeros of.
+
+    What can not is damaged: say, a record whose line feed has become something else.
+    """
+    if b"\0" in tail:
+        return True
+    try:
+        decode_strictly(tail.strip().rstrip(_NUMBER))
+    except msgspec.DecodeError as error:
+        return "malformed" not in str(error)  # else it was "truncated"; only the text tells
+    except (UnicodeDecodeError, RecursionError):
+        return True
+    return False
+
+
 def _classify_slowly(body: bytes) -> NewRecord:
     flags = _NO_FLAGS
     try:
         record = decode_strictly(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        if b"\0" in body:
+            return NewRecord(body, RecordKind.DAMAGED)
         try:
             text = body.decode()
             if not text.strip():

@@ -15,12 +15,12 @@ from typing import Final
 
 from timeleap.errors import CorruptedError, ExternallyModifiedError, StorageFailureError
 from timeleap.failpoints import failpoint
-from timeleap.storage import compare, durable, intent, scan
+from timeleap.storage import compare, durable, ending, intent, scan
 from timeleap.storage.appending import UnwritableError, check_untouched, new_log
 from timeleap.storage.durable import OpenFile
 from timeleap.storage.engine import LogState, NewRecord, RecordFlag, RecordKind, Replacement
 from timeleap.storage.index import ENTRY_SIZE, EntryStore, IndexDamagedError, header, index_path
-from timeleap.storage.load import Loaded, load, whole_batches
+from timeleap.storage.load import Loaded, load
 from timeleap.storage.reader import StoredLog
 from timeleap.storage.record import without_batch_marks
 from timeleap.storage.timelines import Timelines, file_name, highest_number, same_as_live
@@ -217,7 +217,7 @@ def _copy_sound_lines(draft: Draft, log: StoredLog, keep_lines: int) -> None:
 def _unmark_cut_batch(draft: Draft) -> None:
     """A batch that was cut through on purpose is no incomplete one: its members lose their marks."""
     log = draft.log
-    keep = whole_batches(log, 0)
+    keep = ending.cut_through(log)
     lines = log.read(keep, log.state.lines)
     if not lines:
         return

@@ -23,7 +23,7 @@ from timeleap.storage.index import (
     pack_entry,
 )
 from timeleap.storage.marks import TL_MARK
-from timeleap.storage.record import classify
+from timeleap.storage.record import classify, may_go_on
 from timeleap.storage.replay import CHAIN_P, CHAIN_Q, MASK, advance
 
 BLOCK: Final = 1 << 22
@@ -41,8 +41,8 @@ class Scanned:
 
     Attributes:
         state: The state after the last line found.
-        open_ended: The last line is complete but has no line feed.
-        torn: Bytes after it that are no record.
+        open_ended: The last line has no line feed, but it is not torn: a complete record, or a damaged one.
+        torn: Bytes after it that are the beginning of a record.
     """
 
     state: LogState
@@ -64,7 +64,7 @@ def thoroughly(
     line = b"\n"
     for line in _lines(file, state.length, stop, progress):
         record = classify(line)
-        if record.kind == RecordKind.DAMAGED and line[-1] != _LF:
+        if _is_torn(record, line):
             store.extend(packed)
             return Scanned(state, torn=len(line))
         crc = crc32(line)
@@ -121,6 +121,11 @@ def entry_of(record: NewRecord, state: LogState, crc: int, length: int) -> tuple
         value=record.value,
     )
     return packed, after
+
+
+def _is_torn(record: NewRecord, line: bytes) -> bool:
+    """Whether a crash may have ended the log within this line."""
+    return record.kind == RecordKind.DAMAGED and line[-1] != _LF and may_go_on(line)
 
 
 def _lines(file: Readable, start: int, stop: int, progress: Progress | None) -> BufferedReader:
@@ -230,7 +235,7 @@ def _sweep(file: Readable, state: LogState, stop: int, store: EntryStore, progre
                 troubled,
             )
             record = classify(line)
-            if record.kind == RecordKind.DAMAGED and line[-1] != _LF:
+            if _is_torn(record, line):
                 store.extend(b"".join(packed))
                 return Scanned(before, torn=length)
             entry, after = entry_of(record, before, crc, length)

@@ -3,6 +3,7 @@
 After a killed process: every prefix of what was done, and every write torn. After a power failure, in addition:
 
 - data that was not synced is lost, or replaced by zeros (the size is there, the blocks are not), in all files or in one;
+- of data that was not synced a single block is missing, or only the last one is there (the disk writes in any order);
 - of the changes of names since the directory was synced, the last ones may be lost (a journal keeps their order), or
   any single one (where the file system keeps no order).
 """
@@ -10,6 +11,7 @@ After a killed process: every prefix of what was done, and every write torn. Aft
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -18,6 +20,8 @@ from pathlib import Path
 from tests.crash.storage.recorder import Op, Recording
 
 from timeleap.storage.index import HEADER_SIZE, header
+
+BLOCK = 512
 
 
 @dataclass(frozen=True)
@@ -126,16 +130,22 @@ def renamed(names: dict[str, int], op: Op) -> None:
         names[op.other] = names.pop(op.name)
 
 
-def crash_states(recording: Recording, *, power: bool = True) -> Iterator[State]:
-    """Every distinct state."""
+def crash_states(recording: Recording, *, power: bool = True, holes: bool = True) -> Iterator[State]:
+    """Every distinct state.
+
+    Args:
+        recording: What was done.
+        power: Those after a power failure too.
+        holes: Of these, those with single blocks missing too.
+    """
     seen: set[str] = set()
-    for state in _all_states(recording, power):
+    for state in _all_states(recording, power, holes):
         if state.key() not in seen:
             seen.add(state.key())
             yield state
 
 
-def _all_states(recording: Recording, power: bool) -> Iterator[State]:
+def _all_states(recording: Recording, power: bool, holes: bool) -> Iterator[State]:
     names = recording.names
     disk = _Disk(dict(recording.files), dict(recording.files), dict(names), dict(names), [])
     for at, op in enumerate([Op("begin"), *recording.ops]):
@@ -144,7 +154,7 @@ def _all_states(recording: Recording, power: bool) -> Iterator[State]:
         disk.apply(op)
         yield _state("kill", at, disk, disk.files, disk.names)
         if power:
-            yield from _power(disk, at)
+            yield from _power(disk, at, holes)
 
 
 def _state(how: str, at: int, disk: _Disk, files: dict[int, bytes], names: dict[str, int]) -> State:
@@ -171,7 +181,7 @@ def line_cuts(data: bytes) -> list[int]:
     return cuts
 
 
-def _power(disk: _Disk, at: int) -> Iterator[State]:
+def _power(disk: _Disk, at: int, holes: bool) -> Iterator[State]:
     """What a power failure may leave: names up to any point, data lost in all files or in one."""
     unsynced = [inode for inode in disk.files if disk.files[inode] != disk.synced.get(inode, b"")]
     contents: list[tuple[str, dict[int, bytes]]] = [("all data kept", disk.files)]
@@ -180,6 +190,8 @@ def _power(disk: _Disk, at: int) -> Iterator[State]:
         contents.append(("unsynced data is zeros", {**disk.files, **{i: zeroed(disk, i) for i in unsynced}}))
     if len(unsynced) > 1:
         contents += [(f"data of {i} lost", {**disk.files, i: disk.synced.get(i, b"")}) for i in unsynced]
+    if holes:
+        contents += [(f"hole in {i}", {**disk.files, i: content}) for i in unsynced for content in holed(disk, i)]
     for kept in _kept_renames(disk.renames):
         names = dict(disk.synced_names)
         for op in kept:
@@ -197,6 +209,21 @@ def _kept_renames(renames: list[Op]) -> Iterator[list[Op]]:
 
 def zeroed(disk: _Disk, inode: int) -> bytes:
     """The file with its new size, where what was not synced reads as zeros."""
-    old, new = disk.synced.get(inode, b""), disk.files[inode]
-    same = next((at for at, (one, other) in enumerate(zip(old, new, strict=False)) if one != other), len(old))
+    same, new = unsynced_from(disk, inode), disk.files[inode]
     return new[:same] + b"\0" * (len(new) - same)
+
+
+def holed(disk: _Disk, inode: int) -> Iterator[bytes]:
+    """The file with one block of what was not synced missing; and with all of them but the last."""
+    same, new = unsynced_from(disk, inode), disk.files[inode]
+    cuts = [same, *range((same // BLOCK + 1) * BLOCK, len(new), BLOCK), len(new)]
+    if len(cuts) < 3:
+        return
+    for start, stop in [*itertools.pairwise(cuts), (same, cuts[-2])]:
+        yield new[:start] + b"\0" * (stop - start) + new[stop:]
+
+
+def unsynced_from(disk: _Disk, inode: int) -> int:
+    """The first byte that may not be what was written."""
+    old, new = disk.synced.get(inode, b""), disk.files[inode]
+    return next((at for at, (one, other) in enumerate(zip(old, new, strict=False)) if one != other), len(old))

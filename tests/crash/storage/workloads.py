@@ -49,6 +49,14 @@ async def batch(engine: JsonlEngine) -> None:
     await engine.append(always(said("first of three"), said("second"), said("third")))
 
 
+async def long_append(engine: JsonlEngine) -> None:
+    await say(engine, "long " + "x" * 1500)
+
+
+async def long_batch(engine: JsonlEngine) -> None:
+    await say(engine, "first " + "x" * 700, "second " + "y" * 900, "third " + "z" * 700)
+
+
 async def checkpoint(engine: JsonlEngine) -> None:
     await mark(engine)
 
@@ -87,6 +95,8 @@ OPERATIONS: dict[str, Callable[[JsonlEngine], Awaitable[None]]] = {
     "compact": compact,
     "undo": undo,
 }
+LONG: dict[str, Callable[[JsonlEngine], Awaitable[None]]] = {"long append": long_append, "long batch": long_batch}
+"""Over several blocks of a disk."""
 SINGLES = [(name,) for name in OPERATIONS]
 PAIRS = list(itertools.product(OPERATIONS, repeat=2))
 TRIPLES = list(itertools.product(OPERATIONS, repeat=3))
@@ -109,7 +119,7 @@ async def run(log: Path, names: tuple[str, ...], recorder: Recorder, durability:
     for number, name in enumerate(names, 1):
         replaces = name in ("revert", "clear", "compact", "undo")
         recorder.note("start")
-        await OPERATIONS[name](engine)
+        await (OPERATIONS | LONG)[name](engine)
         recorder.note("ack")
         if replaces:
             expected.timelines[number] = expected.logs[-1]

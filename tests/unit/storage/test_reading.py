@@ -75,7 +75,11 @@ async def test_verifying_says_what_is_wrong_with_each_line(
         (member("b", "x", 1, 2), [1]),
         (member("a", "x", 0, 3) + member("b", "x", 1, 3), [1]),
         (member("a", "x", 0, 2) + member("c", "y", 0, 2) + member("d", "y", 1, 2), [1]),
-        (member("a", "x", 0, 3) + member("c", "x", 2, 3), [1, 2]),
+        (member("a", "x", 0, 3) + member("c", "x", 2, 3), [2]),
+        (member("a", "x", 0, 3) + b"nonsense\n" + member("c", "x", 2, 3), []),
+        (b"nonsense\n" + member("b", "x", 1, 3) + member("c", "x", 2, 3), []),
+        (member("a", "x", 0, 3) + member("b", "x", 1, 3) + b"nonsense\n", []),
+        (b"nonsense\n" + line("between") + member("b", "x", 1, 2), [3]),
         (member("a", "x", 0, 2) + b"\n" + member("b", "x", 1, 2), []),
     ],
 )

@@ -14,6 +14,7 @@ from timeleap.storage.record import (
     batch_member,
     checkpoint_record,
     classify,
+    may_go_on,
     message_record,
     system_prompt_record,
     usage_record,
@@ -101,6 +102,8 @@ LINES: list[tuple[bytes, RecordKind, RecordFlag, int]] = [
     (b"[1]", D, NONE, 0),
     (b"null", D, NONE, 0),
     (b"\0\0\0\0", D, NONE, 0),
+    (b'{"role":"user","content":"a\0c"}', D, NONE, 0),
+    (b'{"role":"user","content":"a\\u0000c"}', M, NONE, 3),
     (b"nonsense", D, NONE, 0),
     (b"", B, NONE, 0),
     (b" \t\r", B, NONE, 0),
@@ -144,6 +147,22 @@ def test_roles(role: str, expected: Role) -> None:
     record = message_record({"role": role, "content": "x"})
     assert record.role == expected
     assert classify(record.body) == record
+
+
+WHOLE = [
+    b'{"role":"user","content":[{"type":"text","text":"\xc3\xa9\xf0\x9f\x98\x80\\n\\"\\\\\\u20ac\\ud83d\\ude00"}],"name":null}',
+    b'{"role": "tool", "content": "", "x": [1.5e-10, -3, true, false, {"a": {}}, []], "y": 12.25}',
+    b'{"role": "_checkpoint", "id": 12, "_tl":{"u":"c12-0123456789ab"}}',
+]
+
+
+@pytest.mark.parametrize("whole", WHOLE, ids=["text", "numbers", "control"])
+def test_every_beginning_of_a_record_may_go_on_and_what_stands_behind_one_may_not(whole: bytes) -> None:
+    assert all(may_go_on(whole[:size]) for size in range(1, len(whole)))
+    assert may_go_on(whole[:9] + bytes(30)), "blocks that never reached the disk"
+    for end in (b"", b"J", b"}", b'"', b"5", b"{", b"x" + whole[:5]):
+        assert not may_go_on(whole + end)
+    assert not may_go_on(b"x" + whole[:20])
 
 
 MESSAGES = [decode_json(line) for line, kind, flags, _ in LINES if kind == M and not flags & ODD]

@@ -55,7 +55,7 @@ async def test_every_file_of_a_session_is_private(log: Path) -> None:
         await restore(engine, (await keep(engine, 0)).timeline_id)
         await engine.aclose()
         with log.open("ab") as file:
-            file.write(b"torn")
+            file.write(b'{"torn')
         await (await JsonlEngine.open(log)).aclose()
     finally:
         os.umask(old)
