@@ -145,7 +145,7 @@ async def _introduce(peer: PeerConnection, client: Client, token: str) -> None:
     if client.name is not None:
         params["clientInfo"] = {"name": client.name}
     try:
-        await peer.request("initialize", params)
+        await peer.introduce(params)
     except OwnersRefusalError as refusal:
         if refusal.wire.get("code") == _other_version(None).wire["code"]:
             raise

@@ -32,7 +32,7 @@ PATIENCE = 5.0
 MAX_FRAME_BYTES = 512 * 1024 * 1024
 """An owner's replies are bounded by what one reply can hold, not by what one request may."""
 
-_TICK = 1.0  # seconds between two looks at the silence
+_TICK = 0.5  # seconds between two looks at the silence
 _DOUBT = 2.0  # seconds of silence after which we ask whether anybody is there
 _PING = "$/ping"  # no such method: the quickest answer there is
 _NOTHING = msgspec.Raw(b"")
@@ -79,7 +79,7 @@ class PeerConnection(asyncio.Protocol):
         self._heard = self._looked = self._loop.time()
         self._paused = False
         self._clock: asyncio.TimerHandle | None = None
-        self._lost: PeerLostError | None = None
+        self._introduction: asyncio.Future[Any] | None = None
 
     # What the transport calls
 
@@ -126,18 +126,19 @@ class PeerConnection(asyncio.Protocol):
             self._looked = waiting.sent
             self._clock = self._loop.call_later(_TICK, self._look)
 
-    async def request(self, method: str, params: Mapping[str, Any]) -> Any:
-        """Ask and wait.
+    async def introduce(self, params: Mapping[str, Any]) -> None:
+        """Say who we are, before anything else; until that has succeeded nobody hears of the connection's end.
 
         Raises:
-            OwnersRefusalError: It answered with an error.
-            PeerLostError: There is no answer any more.
+            OwnersRefusalError: It turns us away.
+            PeerLostError: The connection ended, or nobody answers.
         """
-        answer = self._loop.create_future()
-        self.send(method, params, answer)
-        if self._lost is not None:
-            raise self._lost
-        return await answer
+        self._introduction = answer = self._loop.create_future()
+        self.send("initialize", params, answer)
+        try:
+            await answer
+        finally:
+            self._introduction = None
 
     def forget(self, answer: asyncio.Future[Any]) -> None:
         """The answer is not wanted any more."""
@@ -259,11 +260,13 @@ class PeerConnection(asyncio.Protocol):
     def _lose(self, why: PeerLostError) -> None:
         if self._transport is None:
             return
-        self._lost = why
         transport = self._transport
         self.close()
         transport.abort()
-        self._ears.lost(why)
+        if self._introduction is None:
+            self._ears.lost(why)
+        elif not self._introduction.done():
+            self._introduction.set_exception(why)
 
 
 def _object(text: bytes | msgspec.Raw) -> dict[str, Any]:

@@ -13,8 +13,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -22,11 +20,11 @@ import msgspec
 from timeleap.clock import new_uid
 from timeleap.errors import SessionLockedError, SessionNotOpenError, TimeleapError
 from timeleap.service.audience import CONTEXT, SESSION
+from timeleap.service.forwarded import Forwarded, forwarded, plain
 from timeleap.service.guards import MADE_HERE
 from timeleap.service.network import Ears, OwnersRefusalError, PeerLostError
 from timeleap.service.ownership import endpoint_of, unreachable
 from timeleap.sessions.info import holder_of
-from timeleap_protocol.methods import REQUESTS
 
 if TYPE_CHECKING:
     from timeleap.service.call import Call, Client
@@ -51,26 +49,6 @@ _NOT_OPEN = 4013
 Access = Literal["attached", "readOnly"]
 
 
-@dataclass(slots=True)
-class _Forwarded:
-    """A request that is not answered yet.
-
-    Attributes:
-        params: As they came, with the owner's words for session and request.
-        model: The same, for doing it here.
-        own_id: The request id was made here.
-        again: It was asked for before.
-    """
-
-    method: str
-    params: dict[str, Any]
-    model: Any
-    call: Call
-    answer: asyncio.Future[Any]
-    own_id: bool = False
-    again: bool = False
-
-
 class _Change(msgspec.Struct, rename="camel"):
     """What counts here of a notification."""
 
@@ -90,6 +68,7 @@ class Attachment:
         network: The way to the owner.
         client: Who has it open.
         place: Which session.
+        quiet: The client does not have it open, and is told nothing but the answers to its requests.
 
     Attributes:
         times: How often the client has it open.
@@ -97,8 +76,11 @@ class Attachment:
 
     access: Access = "attached"
 
-    def __init__(self, service: Service, network: Network, client: Client, place: Place) -> None:
+    def __init__(
+        self, service: Service, network: Network, client: Client, place: Place, *, quiet: bool = False
+    ) -> None:
         self.place = place
+        self._quiet = quiet
         self.times = 1
         self._service = service
         self._network = network
@@ -107,10 +89,11 @@ class Attachment:
         self._opening: asyncio.Future[Any] | None = None
         self._owners_id = place.session_id
         self._head = ""
-        self._unanswered: dict[int, _Forwarded] = {}
+        self._unanswered: dict[int, Forwarded] = {}
         self._numbers = itertools.count(1)
         self._request_ids = (f"{MADE_HERE}{new_uid(12)}.{number}" for number in itertools.count(1))
         self._search: asyncio.Task[None] | None = None
+        self._leaving: asyncio.Task[None] | None = None
         self._held_back: list[tuple[str, bytes]] = []  # what came before the client knew that the session is open
         self._closed = False
         self._congested = False
@@ -162,7 +145,7 @@ class Attachment:
         answer = self._opening = asyncio.get_running_loop().create_future()
         try:
             peer.send("session/open", {**params, "path": str(self.place.directory), "create": False}, answer, None)
-            state = _plain(await answer)
+            state = plain(await answer)
         except BaseException:
             peer.close()
             raise
@@ -185,6 +168,8 @@ class Attachment:
 
     def leave(self) -> None:
         """End it at once; what is not answered yet never took place as far as the client is told."""
+        if self._closed:
+            return
         self._closed = True
         self._stop_watching()
         if self._search is not None:
@@ -211,7 +196,7 @@ class Attachment:
             SessionLockedError: There is no owner that answers; `requestId` in its data tells under which id a change may
                 be asked for again, if it carried one.
         """
-        one = self._forwarded(method, model, call)
+        one = forwarded(method, model, call, self._request_ids)
         number = next(self._numbers)
         self._unanswered[number] = one
         try:
@@ -234,26 +219,16 @@ class Attachment:
         for one in list(self._unanswered.values()):
             await asyncio.wait([one.answer])
 
-    def _forwarded(self, method: str, model: Any, call: Call) -> _Forwarded:
-        params = {name: value for name, value in call.params.items() if name not in {"workDoneToken", "sessionId"}}
-        answer = asyncio.get_running_loop().create_future()
-        one = _Forwarded(method, params, model, call, answer)
-        if REQUESTS[method].mutates and getattr(model, "request_id", "") is None:
-            params["requestId"] = next(self._request_ids)
-            one.own_id = True
-            one.model = model.model_copy(update={"request_id": params["requestId"]})
-        return one
-
-    def _send(self, one: _Forwarded) -> None:
+    def _send(self, one: Forwarded) -> None:
         assert self._peer is not None
         self._peer.send(one.method, {"sessionId": self._owners_id, **one.params}, one.answer, one.call.progress)
 
-    def _result(self, one: _Forwarded, result: Any) -> Any:
+    def _result(self, one: Forwarded, result: Any) -> Any:
         if one.method in _WITH_STATE and isinstance(result, msgspec.Raw):
-            return self._as_here(_plain(result))
+            return self._as_here(plain(result))
         if one.again and one.own_id:
             # The client has asked once, and does not know that we asked twice.
-            members = _plain(result)
+            members = plain(result)
             if isinstance(members, dict):
                 members.pop("duplicate", None)
             return members
@@ -262,7 +237,7 @@ class Attachment:
     def _as_here(self, state: Json) -> Json:
         return {**state, "sessionId": self.place.session_id, "access": self.access}
 
-    def _give_up(self, ones: list[_Forwarded], lost: PeerLostError | None) -> None:
+    def _give_up(self, ones: list[Forwarded], lost: PeerLostError | None) -> None:
         """Refuse what waits for an owner for too long."""
         if self._peer is not None or self._closed:
             return
@@ -294,12 +269,15 @@ class Attachment:
             change = _Change()
         if change.head:
             self._head = change.head
+        if self._quiet:
+            return
         if change.session_id == self.place.session_id or not change.session_id:
             self._client.notify(method, msgspec.Raw(params))
         else:
             self._client.notify(method, {**msgspec.json.decode(params), "sessionId": self.place.session_id})
-        if method == SESSION and change.kind == "deleted":
+        if method == SESSION and change.kind == "deleted" and not self._quiet:
             self._service.forget(self._client, self)
+            self._leaving = asyncio.get_running_loop().create_task(self.close())
 
     async def _be_asked(self, method: str, params: Json) -> Any:
         asked = {**params, "sessionId": self.place.session_id} if "sessionId" in params else params
@@ -375,23 +353,10 @@ class Attachment:
             if not one.answer.done():
                 one.again = True
                 task = asyncio.get_running_loop().create_task(self._service.act(one.method, one.model, one.call))
-                task.add_done_callback(partial(_hand_on, one.answer))
+                task.add_done_callback(one.settle_as)
 
     def _tell(self, method: str, kind: str, **members: Any) -> None:
+        if self._quiet:
+            return
         params = {"sessionId": self.place.session_id, "head": self._head, "kind": kind, "cause": {}, **members}
         self._client.notify(method, params)
-
-
-def _plain(result: Any) -> Any:
-    return msgspec.json.decode(result) if isinstance(result, msgspec.Raw) else result
-
-
-def _hand_on(answer: asyncio.Future[Any], task: asyncio.Task[Any]) -> None:
-    if answer.done():
-        return
-    if task.cancelled():
-        answer.cancel()
-    elif (error := task.exception()) is not None:
-        answer.set_exception(error)
-    else:
-        answer.set_result(task.result())

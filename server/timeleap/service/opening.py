@@ -78,14 +78,17 @@ async def _open_here(
             guard=_creation_guard(params, call),
             progress=call.byte_progress("reading the log"),
         )
-        return _opened(service, call, opened, wanted)
+        held = _hold(service, call, opened, wanted)
+    if held.access == "readOnly" and params.attach is not False:
+        await service.watch(call, held)
+    return _answer(service, held, opened.duplicate)
 
 
-def _opened(service: Service, call: Call, opened: Opened, wanted: Access = "owner") -> Json:
+def _hold(service: Service, call: Call, opened: Opened, wanted: Access = "owner") -> Held:
     access: Access = "owner" if wanted == "owner" and opened.session.access == "owner" else "readOnly"
     held = service.hold(call, opened.session, access)
     _tell_recovery(call, opened.session)
-    return _answer(service, held, opened.duplicate)
+    return held
 
 
 async def _attach(service: Service, params: SessionOpenParams, call: Call, path: Path | None) -> Json:
@@ -100,7 +103,7 @@ async def _attach(service: Service, params: SessionOpenParams, call: Call, path:
     found = await attachment.open(asked, call.byte_progress("reading the log"))
     if not isinstance(found, dict):
         attachment.leave()
-        return _opened(service, call, replace(found, duplicate=duplicate))
+        return _answer(service, _hold(service, call, found), duplicate)
     service.attached(call)[place.session_id] = attachment
     return {**found, "duplicate": True} if duplicate else found
 
@@ -121,7 +124,7 @@ async def _attach_again(
 @contextlib.asynccontextmanager
 async def attached_for(service: Service, session_id: str, call: Call) -> AsyncIterator[Attachment | None]:
     """A session of the store through its owner, for the time of one request; None if it has no owner any more."""
-    attachment = _attachment(service, call, service.store.place(session_id, None))
+    attachment = _attachment(service, call, service.store.place(session_id, None), quiet=True)
     found = await attachment.open({"access": "write"})
     if not isinstance(found, dict):
         attachment.leave()
@@ -134,11 +137,11 @@ async def attached_for(service: Service, session_id: str, call: Call) -> AsyncIt
         await attachment.close()
 
 
-def _attachment(service: Service, call: Call, place: Place) -> Attachment:
+def _attachment(service: Service, call: Call, place: Place, *, quiet: bool = False) -> Attachment:
     from timeleap.service.attachment import Attachment
 
     assert service.network is not None
-    return Attachment(service, service.network, call.client, place)
+    return Attachment(service, service.network, call.client, place, quiet=quiet)
 
 
 async def _join(service: Service, params: SessionOpenParams, path: Path | None, call: Call) -> Json:

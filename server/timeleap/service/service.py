@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from timeleap.service.call import Call, Client
     from timeleap.service.config import Config
     from timeleap.service.network import Network
+    from timeleap.service.watcher import Watcher
     from timeleap.sessions.place import Place
     from timeleap.sessions.session import Session
     from timeleap.sessions.store import Opened, SessionStore
@@ -55,6 +56,7 @@ class Held:
     session: Session
     access: Access
     times: int = 1
+    watcher: Watcher | None = None
 
 
 @dataclass(slots=True)
@@ -277,7 +279,6 @@ class Service:
         connection = self._connections.get(id(client))
         if connection is not None:
             connection.attached.pop(attachment.place.session_id, None)
-        asyncio.get_running_loop().call_soon(attachment.leave)
 
     def replace(self, client: Client, attachment: Attachment, session: Session) -> None:
         """A session that was attached to is ours now."""
@@ -285,6 +286,15 @@ class Service:
         connection.attached.pop(attachment.place.session_id, None)
         connection.held[attachment.place.session_id] = Held(session, "owner", attachment.times)
         self._audience(session).join(client)
+
+    async def watch(self, call: Call, held: Held) -> None:
+        """Let a reader hear from the owner of its session, now and whenever there is one."""
+        if self.network is None or held.session.access == "owner":
+            return
+        from timeleap.service.watcher import Watcher
+
+        held.watcher = Watcher(self.network, held.session, call.client, self._audience(held.session))
+        await held.watcher.start()
 
     def is_leaving(self, session: Session) -> bool:
         """Whether this process is handing the session over."""
@@ -361,6 +371,8 @@ class Service:
         return holders if all(holder.is_peer for holder in holders) else []
 
     async def _let_go(self, client: Client, held: Held) -> None:
+        if held.watcher is not None:
+            held.watcher.close()
         audience = self._audiences.get(id(held.session))
         if audience is not None:
             audience.leave(client)

@@ -356,6 +356,11 @@ class Turns:
         self.emit(events.External(head=self.head))
         self._reread()
 
+    async def catch_up(self) -> None:
+        """Of a follower: show what the owner has changed up to now."""
+        await self.engine.catch_up()
+        self._reread()
+
     def _reread(self) -> None:
         """Take over the state beside the log."""
         before = self._desk.facts

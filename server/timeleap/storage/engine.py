@@ -354,6 +354,10 @@ class LogEngine(LogReader):
         """Delete a timeline for good (retention, prune). Its id is not reused."""
 
     @abstractmethod
+    async def catch_up(self) -> None:
+        """Show what others have written up to now, and call back those who watch."""
+
+    @abstractmethod
     def watch(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Call `callback` on the event loop when the log was changed by somebody else (a follower: by the owner);
         the reader's state has then been brought up to date. Returns a function that stops the watching."""

@@ -300,6 +300,10 @@ class JsonlEngine(ViewedEngine):
         """Call `callback` when the log was changed by somebody else."""
         return self._watch.add(callback)
 
+    async def catch_up(self) -> None:
+        """Show what others have written up to now, and call back those who watch."""
+        await self._watch.now()
+
     async def aclose(self) -> None:
         """Finish what was accepted, then release lock and descriptors. Idempotent."""
         if self._closed:

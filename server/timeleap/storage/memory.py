@@ -129,6 +129,9 @@ class MemoryEngine(ViewedEngine):
         self._check_writable()
         self._kept.remove(self._timeline(timeline_id))
 
+    async def catch_up(self) -> None:
+        """Nobody else writes."""
+
     def watch(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Nobody else changes this memory: the callback is never called."""
         return lambda: None

@@ -21,6 +21,7 @@ class Watch:
         self._look = look
         self._callbacks: dict[object, Callable[[], None]] = {}
         self._task: asyncio.Task[None] | None = None
+        self._turn = asyncio.Lock()
 
     def add(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Call `callback` on the event loop after each change; returns what stops it."""
@@ -48,12 +49,17 @@ class Watch:
         for callback in list(self._callbacks.values()):
             callback()
 
-    async def _run(self) -> None:
-        while True:
-            await asyncio.sleep(PERIOD_SECONDS)
+    async def now(self) -> None:
+        """Look at once; when this returns, what was there before the call has been seen and told."""
+        async with self._turn:
             try:
                 changed = await self._look()
             except (TimeleapError, OSError):
-                continue  # a log that cannot be read just now may be readable at the next look
+                return  # a log that cannot be read just now may be readable at the next look
             if changed:
                 self.tell()
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(PERIOD_SECONDS)
+            await self.now()

@@ -1,0 +1,67 @@
+"""A request on its way to the owner of a session."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from timeleap_protocol.methods import REQUESTS
+
+if TYPE_CHECKING:
+    from timeleap.service.call import Call
+
+_NOT_PASSED_ON = frozenset({"workDoneToken", "sessionId"})
+
+
+@dataclass(slots=True)
+class Forwarded:
+    """A request that is not answered yet.
+
+    Attributes:
+        method: Its wire name.
+        params: In wire names, but for the session's: its owner may know it by another.
+        model: The same, for doing it here.
+        call: Its circumstances.
+        answer: What the client gets.
+        own_id: Its request id was made here.
+        again: It was asked for before.
+    """
+
+    method: str
+    params: dict[str, Any]
+    model: Any
+    call: Call
+    answer: asyncio.Future[Any]
+    own_id: bool = False
+    again: bool = False
+
+    def settle_as(self, task: asyncio.Task[Any]) -> None:
+        """Have done with it as `task` has."""
+        if self.answer.done():
+            return
+        if task.cancelled():
+            self.answer.cancel()
+        elif (error := task.exception()) is not None:
+            self.answer.set_exception(error)
+        else:
+            self.answer.set_result(task.result())
+
+
+def forwarded(method: str, model: Any, call: Call, request_ids: Iterator[str]) -> Forwarded:
+    """A request as it is passed on: a change without a request id gets the next of `request_ids`."""
+    params = {name: value for name, value in call.params.items() if name not in _NOT_PASSED_ON}
+    one = Forwarded(method, params, model, call, asyncio.get_running_loop().create_future())
+    if REQUESTS[method].mutates and getattr(model, "request_id", "") is None:
+        params["requestId"] = next(request_ids)
+        one.own_id = True
+        one.model = model.model_copy(update={"request_id": params["requestId"]})
+    return one
+
+
+def plain(result: Any) -> Any:
+    """A result as a value, whether it is one already or still text."""
+    return msgspec.json.decode(result) if isinstance(result, msgspec.Raw) else result

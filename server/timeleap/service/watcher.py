@@ -1,0 +1,137 @@
+"""A session that is open here to be read, and what its owner says about it.
+
+What is read comes from disk: that works whatever becomes of the owner. But what has happened, and who did it, only the
+owner can say. So a reader attaches to it, too, while there is one, and its notifications stand in for what could be
+told from the changed files. They are passed on when this process sees what they tell of.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from timeleap.service.network import Ears, OwnersRefusalError, PeerLostError
+from timeleap.service.ownership import endpoint_of
+
+if TYPE_CHECKING:
+    from timeleap.service.audience import Audience
+    from timeleap.service.call import Client
+    from timeleap.service.network import Network, Peer
+    from timeleap.sessions.session import Session
+
+log = logging.getLogger(__name__)
+
+PERIOD = 0.5
+"""Seconds between two looks for a new owner."""
+AT_ONCE = 1.0
+"""Seconds that opening a session waits for the first attempt."""
+
+
+class Watcher:
+    """One client's view of a session that is open to be read.
+
+    Args:
+        network: The way to the owner.
+        session: The session, followed on disk.
+        client: Who has it open.
+        audience: Tells the client what can be seen on disk, while there is no owner to be asked.
+    """
+
+    def __init__(self, network: Network, session: Session, client: Client, audience: Audience) -> None:
+        self._network = network
+        self._session = session
+        self._client = client
+        self._audience = audience
+        self._waiting: list[tuple[str, bytes]] = []
+        self._relay: asyncio.Task[None] | None = None
+        self._peer: Peer | None = None
+        self._lost: asyncio.Future[PeerLostError] | None = None
+        self._run: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Look for the owner; returns when it was found, or has not answered at once."""
+        self._run = asyncio.get_running_loop().create_task(self._watch(first := asyncio.Event()))
+        try:
+            async with asyncio.timeout(AT_ONCE):
+                await first.wait()
+        except TimeoutError:
+            log.info("the owner of a session that is read has not answered yet")
+
+    def close(self) -> None:
+        """Watch no more."""
+        for task in (self._run, self._relay):
+            if task is not None:
+                task.cancel()
+        if self._peer is not None:
+            self._peer.close()
+
+    async def _watch(self, first: asyncio.Event) -> None:
+        while True:
+            try:
+                await self._attach()
+            except (PeerLostError, OwnersRefusalError, OSError) as error:
+                log.info("no owner to be heard: %s", error)
+            else:
+                first.set()
+                await self._heard_out()
+            first.set()
+            await asyncio.sleep(PERIOD)
+
+    async def _attach(self) -> None:
+        if self._session.access == "owner":
+            raise PeerLostError("it is this process")
+        endpoint = await asyncio.to_thread(endpoint_of, self._session.path)
+        loop = asyncio.get_running_loop()
+        self._lost = lost = loop.create_future()
+        ears = Ears(self._hear, self._refuse, lost.set_result)
+        peer = await self._network.connect(endpoint, self._client, ears)
+        answer = loop.create_future()
+        try:
+            path = str(self._session.path)
+            peer.send("session/open", {"path": path, "create": False, "access": "readOnly"}, answer, None)
+            await asyncio.wait({answer, lost}, return_when=asyncio.FIRST_COMPLETED)
+            if not answer.done():
+                raise PeerLostError("it went away")
+            answer.result()
+            await self._session.catch_up()
+        except BaseException:
+            peer.close()
+            raise
+        self._peer = peer
+
+    async def _heard_out(self) -> None:
+        """Let the owner do the talking until it is gone."""
+        assert self._lost is not None
+        self._audience.leave(self._client)
+        try:
+            await self._lost
+        finally:
+            if self._relay is not None:
+                await self._relay
+            self._peer = None
+            self._audience.join(self._client)
+        await self._session.catch_up()
+
+    def _hear(self, method: str, params: bytes) -> None:
+        self._waiting.append((method, params))
+        if self._relay is None or self._relay.done():
+            self._relay = asyncio.get_running_loop().create_task(self._pass_on())
+
+    async def _pass_on(self) -> None:
+        while self._waiting:
+            heard, self._waiting = self._waiting, []
+            await self._session.catch_up()
+            for method, params in heard:
+                self._client.notify(method, self._as_here(params))
+
+    def _as_here(self, params: bytes) -> Any:
+        members = msgspec.json.decode(params)
+        if members.get("sessionId") == self._session.session_id:
+            return msgspec.Raw(params)
+        return {**members, "sessionId": self._session.session_id}
+
+    async def _refuse(self, method: str, _: dict[str, Any]) -> Any:
+        raise PeerLostError(f"a reader serves no {method}")
