@@ -10,6 +10,7 @@ BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 RUN := $(BIN)/python
 PIP := $(RUN) -m pip install -qq --disable-pip-version-check --constraint constraints.txt
 TYPESCRIPT := protocol/typescript
+EXTENSION := client-vscode
 
 # Node.js 24 for all that is built and tested around the extension; the system's (20 or newer) installs it.
 NODE24 := .tools/node
@@ -42,13 +43,20 @@ test: setup $(TYPESCRIPT)/dist/.built  ## Set up and run all tests but the long 
 	$(PYTEST) -m "$(PRESENT)" $(if $(COVERAGE),--cov --cov-report=) $(TESTS)
 	cd $(TYPESCRIPT) && npm test
 	cd $(TYPESCRIPT) && TIMELEAP_COMMAND="../../$(BIN)/timeleap serve" npm run test:server
+	@$(MAKE) --no-print-directory test-vscode
+
+.PHONY: test-vscode
+test-vscode: setup $(EXTENSION)/node_modules/.installed  ## The tests of the VS Code extension that need no editor, on the real server too
+	cd $(EXTENSION) && $(WITH_NODE) npm run build
+	cd $(EXTENSION) && $(WITH_NODE) npm test
+	cd $(EXTENSION) && $(WITH_NODE) TIMELEAP_COMMAND="$(CURDIR)/$(BIN)/timeleap serve" npm run test:server
 
 .PHONY: check
 check: setup  ## The quick part of the tests, under a minute
 	$(PYTEST) -m "not (slow or crash or interop or torture or bench)" tests/unit tests/architecture
 
 .PHONY: lint
-lint: setup $(TYPESCRIPT)/node_modules/.installed  ## ruff, mypy, pyright, layers, TypeScript, generated files
+lint: setup $(TYPESCRIPT)/node_modules/.installed $(EXTENSION)/node_modules/.installed  ## ruff, mypy, pyright, layers, TypeScript, generated files
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -56,6 +64,7 @@ lint: setup $(TYPESCRIPT)/node_modules/.installed  ## ruff, mypy, pyright, layer
 	$(BIN)/lint-imports
 	$(RUN) -m timeleap_protocol.generate --check
 	cd $(TYPESCRIPT) && npm run check
+	cd $(EXTENSION) && $(WITH_NODE) npm run check
 
 .PHONY: coverage
 coverage: clean-coverage  ## All tests, measured; storage and context must be covered above 95 % (branches included)
@@ -107,7 +116,7 @@ constraints: $(VENV)/.developing  ## Take over the installed versions as the one
 .PHONY: clean
 clean: clean-coverage  ## Remove everything that set-up, tests and builds made
 	rm -rf $(VENV) .tools .cache .demo build dist htmlcov .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-	rm -rf $(addprefix $(TYPESCRIPT)/,node_modules dist out)
+	rm -rf $(addprefix $(TYPESCRIPT)/,node_modules dist out) $(addprefix $(EXTENSION)/,node_modules dist *.vsix)
 	find server protocol tests benchmarks examples -name __pycache__ -prune -exec rm -rf {} +
 
 .PHONY: help
@@ -148,4 +157,9 @@ $(NODE24)/.installed: .ci/require
 
 $(TYPESCRIPT)/dist/.built: $(TYPESCRIPT)/node_modules/.installed $(shell find $(TYPESCRIPT)/src -name '*.ts') $(wildcard $(TYPESCRIPT)/tsconfig*.json)
 	@cd $(TYPESCRIPT) && npm run --silent build
+	@touch $@
+
+$(EXTENSION)/node_modules/.installed: $(EXTENSION)/package-lock.json $(NODE24)/.installed
+	@echo "Installing what the VS Code extension is built and tested with ..."
+	@cd $(EXTENSION) && $(WITH_NODE) npm ci --no-audit --no-fund --no-update-notifier --loglevel=error
 	@touch $@

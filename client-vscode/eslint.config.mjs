@@ -1,0 +1,27 @@
+import tseslint from "typescript-eslint";
+
+export default tseslint.config(
+  { ignores: ["dist/", "e2e/", "node_modules/", "*.mjs", "*.mts"] },
+  ...tseslint.configs.strictTypeChecked,
+  ...tseslint.configs.stylisticTypeChecked,
+  {
+    languageOptions: { parserOptions: { projectService: true, tsconfigRootDir: import.meta.dirname } },
+    rules: {
+      "no-console": "error",
+      // Numbers in templates are what they look like.
+      "@typescript-eslint/restrict-template-expressions": ["error", { allowNumber: true }],
+      // Arrow functions that only call something read better in one line.
+      "@typescript-eslint/no-confusing-void-expression": ["error", { ignoreArrowShorthand: true, ignoreVoidOperator: true }],
+      "@typescript-eslint/switch-exhaustiveness-check": ["error", { considerDefaultExhaustiveForUnions: true }],
+      // Index signatures are only reached with brackets; the compiler insists on it.
+      "@typescript-eslint/dot-notation": "off",
+    },
+  },
+  {
+    files: ["test/**"],
+    rules: {
+      "@typescript-eslint/no-non-null-assertion": "off",
+      "@typescript-eslint/no-extraneous-class": "off",
+    },
+  },
+);

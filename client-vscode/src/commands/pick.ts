@@ -1,0 +1,40 @@
+/** Choosing from lists, for commands that come from the palette. */
+
+import * as vscode from "vscode";
+import type { Checkpoint, SessionInfo } from "timeleap-client";
+import type { Session } from "../sessions/session.js";
+import { workspaceUri, type Sessions } from "../sessions/sessions.js";
+import { messages, relativeTime, tokens } from "../text/format.js";
+import { checkpointName } from "../views/checkpointNodes.js";
+import { Refusal } from "./report.js";
+
+/** One of the loaded checkpoints. */
+export async function pickCheckpoint(session: Session, title: string): Promise<Checkpoint | undefined> {
+  const spans = await session.log.spans();
+  if (spans.length === 0) {
+    throw new Refusal(vscode.l10n.t("This session has no checkpoints."));
+  }
+  const items = spans.map(({ checkpoint }) => ({
+    label: checkpointName(checkpoint),
+    description: [...(checkpoint.createdAt === undefined ? [] : [relativeTime(checkpoint.createdAt)]), messages(checkpoint.messageCount)].join(" · "),
+    checkpoint,
+  }));
+  return (await vscode.window.showQuickPick(items, { title, matchOnDescription: true }))?.checkpoint;
+}
+
+/** One of the sessions changed last, this workspace's first. */
+export async function pickSession(sessions: Sessions, title: string): Promise<SessionInfo | undefined> {
+  const { sessions: list } = await sessions.list({ limit: 100 });
+  if (list.length === 0) {
+    throw new Refusal(vscode.l10n.t("There are no sessions yet."));
+  }
+  const here = workspaceUri();
+  const ordered = [...list.filter((info) => info.workspace === here), ...list.filter((info) => info.workspace !== here)];
+  const items = ordered.map((info) => ({
+    label: info.title ?? info.sessionId,
+    description: [relativeTime(info.updatedAt), tokens(info.tokenCount)].join(" · "),
+    ...(info.title === null ? {} : { detail: info.sessionId }),
+    info,
+  }));
+  return (await vscode.window.showQuickPick(items, { title, matchOnDescription: true, matchOnDetail: true }))?.info;
+}

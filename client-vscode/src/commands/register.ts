@@ -1,0 +1,34 @@
+/** Commands, and what is said when one fails. */
+
+import * as vscode from "vscode";
+import type { Sidecar } from "../server/sidecar.js";
+import type { Sessions } from "../sessions/sessions.js";
+import type { Views } from "../views/views.js";
+import { report } from "./report.js";
+
+/** What commands work with. */
+export interface Workbench {
+  readonly sidecar: Sidecar;
+  readonly sessions: Sessions;
+  readonly views: Views;
+  readonly log: vscode.LogOutputChannel;
+  readonly context: vscode.ExtensionContext;
+}
+
+/** A command's function; its first argument is the row it was called on, if any. */
+export type Handler = (node?: unknown) => Promise<unknown>;
+export type Handlers = Readonly<Record<string, Handler>>;
+
+/** Registers `timeleap.<name>` for each handler; what a handler throws is reported, not lost. */
+export function registerCommands(bench: Workbench, handlers: Handlers): vscode.Disposable[] {
+  return Object.entries(handlers).map(([name, handler]) =>
+    vscode.commands.registerCommand(`timeleap.${name}`, async (node?: unknown) => {
+      try {
+        return await handler(node);
+      } catch (error) {
+        await report(error, bench);
+        return undefined;
+      }
+    }),
+  );
+}

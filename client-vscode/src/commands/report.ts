@@ -1,0 +1,105 @@
+/** Errors in words, with the next step as a button. */
+
+import * as vscode from "vscode";
+import { isConnectionLost, isTimeleapError, isTimeout, messageOf } from "../server/errors.js";
+import { ServerFailure } from "../server/failure.js";
+import type { Workbench } from "./register.js";
+
+/** What a command throws when the user must know something and nothing is broken. */
+export class Refusal extends Error {
+  override readonly name = "Refusal";
+}
+
+interface Step {
+  readonly title: string;
+  readonly command: string;
+  readonly arguments?: readonly unknown[];
+}
+
+export interface Words {
+  readonly message: string;
+  readonly steps: readonly Step[];
+}
+
+/** Shows an error. Resolves when the user has chosen a step or looked away. */
+export async function report(error: unknown, bench: Pick<Workbench, "log" | "views" | "sessions">): Promise<void> {
+  if (isCancellation(error)) {
+    return;
+  }
+  const { message, steps } = wordsFor(error);
+  bench.log.error(messageOf(error));
+  if (isStale(error)) {
+    await bench.views.refresh().catch(() => undefined);
+  }
+  const titles = steps.map((step) => step.title);
+  const chosen = error instanceof Refusal ? await vscode.window.showWarningMessage(message, ...titles) : await vscode.window.showErrorMessage(message, ...titles);
+  const step = steps.find(({ title }) => title === chosen);
+  if (step) {
+    await vscode.commands.executeCommand(step.command, ...(step.arguments ?? []));
+  }
+}
+
+/** The request was made on what is no longer so. */
+export function isStale(error: unknown): boolean {
+  return isTimeleapError(error, "contentModified") || isTimeleapError(error, "checkpointNotFound") || isTimeleapError(error, "timelineNotFound");
+}
+
+export function wordsFor(error: unknown): Words {
+  if (error instanceof Refusal) {
+    return { message: error.message, steps: [] };
+  }
+  if (error instanceof ServerFailure) {
+    return { message: error.message, steps: error.kind === "noServer" ? [install(), logs()] : [restart(), logs()] };
+  }
+  if (isTimeout(error)) {
+    return { message: vscode.l10n.t("The server did not answer in time. Whether the change was made is not known; the view shows what is true."), steps: [restart(), logs()] };
+  }
+  if (isConnectionLost(error)) {
+    return { message: vscode.l10n.t("The server ended before it answered. The view shows what is true."), steps: [restart(), logs()] };
+  }
+  return isTimeleapError(error) ? wordsForKind(error.kind, error.message) : { message: messageOf(error), steps: [logs()] };
+}
+
+function wordsForKind(kind: string, message: string): Words {
+  switch (kind) {
+    case "contentModified":
+      return { message: vscode.l10n.t("The session has changed meanwhile, so nothing was done. The view is up to date now; look again."), steps: [] };
+    case "checkpointNotFound":
+      return { message: vscode.l10n.t("That checkpoint no longer exists, so nothing was done. The view is up to date now."), steps: [] };
+    case "timelineNotFound":
+      return { message: vscode.l10n.t("That timeline no longer exists, so nothing was done. The view is up to date now."), steps: [] };
+    case "readOnly":
+      return { message: vscode.l10n.t("This session can only be looked at here: {0}", message), steps: [reload()] };
+    case "sessionLocked":
+      return { message: vscode.l10n.t("Another program is writing this session: {0}", message), steps: [reload()] };
+    case "externallyModified":
+      return { message: vscode.l10n.t("A program that does not work through Timeleap has changed this session. Take over what it wrote?"), steps: [reload()] };
+    case "methodNotFound":
+      return { message: vscode.l10n.t("This server cannot do that yet: {0}", message), steps: [] };
+    case "corrupted":
+    case "storageFailure":
+      return { message: vscode.l10n.t("The session's files cannot be used: {0}", message), steps: [logs()] };
+    default:
+      return { message, steps: [logs()] };
+  }
+}
+
+function isCancellation(error: unknown): boolean {
+  return error instanceof vscode.CancellationError || isTimeleapError(error, "cancelled");
+}
+
+function restart(): Step {
+  return { title: vscode.l10n.t("Restart Server"), command: "timeleap.restartServer" };
+}
+
+function logs(): Step {
+  return { title: vscode.l10n.t("Show Logs"), command: "timeleap.showLogs" };
+}
+
+function install(): Step {
+  return { title: vscode.l10n.t("Install"), command: "timeleap.installServer" };
+}
+
+function reload(): Step {
+  return { title: vscode.l10n.t("Reload Session"), command: "timeleap.reloadSession" };
+}

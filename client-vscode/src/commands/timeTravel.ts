@@ -1,0 +1,151 @@
+/** Checkpoints, going back, and undoing that. Whatever goes is shown from a dry run first, and can be brought back. */
+
+import * as vscode from "vscode";
+import type { RewriteResult } from "timeleap-client";
+import type { Session } from "../sessions/session.js";
+import { checkpoints, messages, relativeTime, tokens } from "../text/format.js";
+import { CheckpointNode, checkpointName } from "../views/checkpointNodes.js";
+import { reasonName, TimelineNode } from "../views/timelinesTree.js";
+import { pickCheckpoint } from "./pick.js";
+import type { Handlers, Workbench } from "./register.js";
+import { Refusal, report } from "./report.js";
+import { target, writableSession } from "./targets.js";
+
+export function timeTravelCommands(bench: Workbench): Handlers {
+  return {
+    createCheckpoint: () => createCheckpoint(writableSession(bench.sessions)),
+    revertTo: (node) => revertTo(bench, node),
+    undo: () => undo(bench),
+    restoreTimeline: (node) => restoreTimeline(bench, node),
+    clear: () => clear(bench),
+  };
+}
+
+async function createCheckpoint(session: Session): Promise<void> {
+  const label = await vscode.window.showInputBox({
+    title: vscode.l10n.t("Create Checkpoint"),
+    prompt: vscode.l10n.t("A label for the checkpoint; it may be empty"),
+    placeHolder: vscode.l10n.t("Before the refactoring"),
+  });
+  if (label !== undefined) {
+    await session.request("context/checkpoint", label.trim() === "" ? {} : { label: label.trim() });
+  }
+}
+
+async function revertTo(bench: Workbench, node: unknown): Promise<void> {
+  const session = writableSession(bench.sessions);
+  const row = target(CheckpointNode, node, bench.views.checkpoints);
+  const checkpoint = row?.span.checkpoint ?? (await pickCheckpoint(session, vscode.l10n.t("Revert to which checkpoint?")));
+  if (!checkpoint) {
+    return;
+  }
+  if (row && (row.place.session !== session || row.place.log.timelineId !== undefined)) {
+    throw new Refusal(vscode.l10n.t("This checkpoint is not in the present log. Restore its timeline first."));
+  }
+  const checkpointUid = checkpoint.uid;
+  const name = checkpointName(checkpoint);
+  const plan = await session.request("context/revertTo", { checkpointUid, dryRun: true });
+  const agreed = await confirm(
+    vscode.l10n.t("Revert to “{0}”?", name),
+    `${vscode.l10n.t("This checkpoint and everything after it goes: {0}.", amount(plan))}\n\n${kept()}`,
+    vscode.l10n.t("Revert"),
+  );
+  if (agreed) {
+    const done = await session.request("context/revertTo", { checkpointUid, expectedHead: plan.head });
+    offerUndo(bench, session, done, vscode.l10n.t("Reverted to “{0}”: {1} set aside.", name, amount(done)));
+  }
+}
+
+async function clear(bench: Workbench): Promise<void> {
+  const session = writableSession(bench.sessions);
+  const plan = await session.request("context/clear", { dryRun: true });
+  const agreed = await confirm(
+    vscode.l10n.t("Clear “{0}”?", session.name),
+    `${vscode.l10n.t("Everything but the system prompt goes: {0}.", amount(plan))}\n\n${kept()}`,
+    vscode.l10n.t("Clear"),
+  );
+  if (agreed) {
+    const done = await session.request("context/clear", { expectedHead: plan.head });
+    offerUndo(bench, session, done, vscode.l10n.t("Cleared: {0} set aside.", amount(done)));
+  }
+}
+
+async function undo(bench: Workbench): Promise<void> {
+  const session = writableSession(bench.sessions);
+  const [newest] = await session.timelines.list();
+  if (!newest) {
+    throw new Refusal(vscode.l10n.t("There is nothing to undo: no earlier log has been set aside."));
+  }
+  await restore(bench, session, newest.timelineId, timelineName(newest));
+}
+
+async function restoreTimeline(bench: Workbench, node: unknown): Promise<void> {
+  const session = writableSession(bench.sessions);
+  const row = target(TimelineNode, node, bench.views.timelines);
+  if (row?.session !== session) {
+    throw new Refusal(vscode.l10n.t("Select a timeline in the Timelines view first."));
+  }
+  await restore(bench, session, row.timeline.timelineId, timelineName(row.timeline));
+}
+
+async function restore(bench: Workbench, session: Session, timelineId: string, name: string): Promise<void> {
+  const plan = await session.request("context/restoreTimeline", { timelineId, dryRun: true });
+  const agreed = await confirm(
+    vscode.l10n.t("Restore the timeline “{0}”?", name),
+    `${vscode.l10n.t("It takes the place of the present conversation, and has {0}.", size(plan))}\n\n${kept()}`,
+    vscode.l10n.t("Restore"),
+  );
+  if (agreed) {
+    const done = await session.request("context/restoreTimeline", { timelineId, expectedHead: plan.head });
+    offerUndo(bench, session, done, vscode.l10n.t("Restored: {0}.", size(done)));
+  }
+}
+
+/** Says what was done, with the way back. Nobody waits for the answer. */
+export function offerUndo(bench: Workbench, session: Session, done: RewriteResult | { head: string; timelineId?: string }, message: string): void {
+  const { timelineId, head } = done;
+  const button = vscode.l10n.t("Undo");
+  const asked = timelineId === undefined ? vscode.window.showInformationMessage(message) : vscode.window.showInformationMessage(message, button);
+  void asked.then(async (chosen) => {
+    try {
+      if (chosen === button && timelineId !== undefined) {
+        await takeBack(bench, session, timelineId, head);
+      }
+    } catch (error) {
+      await report(error, bench);
+    }
+  });
+}
+
+/** At once if nothing has happened since; else what came since would go, and is asked about. */
+async function takeBack(bench: Workbench, session: Session, timelineId: string, head: string): Promise<void> {
+  if (session.state.head !== head) {
+    await restore(bench, session, timelineId, vscode.l10n.t("before the change"));
+    return;
+  }
+  const done = await session.request("context/restoreTimeline", { timelineId, expectedHead: head });
+  offerUndo(bench, session, done, vscode.l10n.t("Undone: the conversation is as it was, with {0}.", size(done)));
+}
+
+/** The editor adds its own Cancel. */
+export async function confirm(message: string, detail: string, button: string): Promise<boolean> {
+  return (await vscode.window.showWarningMessage(message, { modal: true, detail }, button)) === button;
+}
+
+function amount({ removed }: RewriteResult): string {
+  const parts = [messages(removed.messages), checkpoints(removed.checkpoints)];
+  return [...parts, ...(removed.tokens > 0 ? [tokens(removed.tokens)] : [])].join(", ");
+}
+
+function size({ context }: RewriteResult): string {
+  return [messages(context.messageCount), tokens(context.tokenCount)].join(", ");
+}
+
+function kept(): string {
+  return vscode.l10n.t("What goes is kept as a timeline and can be restored at any time.");
+}
+
+function timelineName(timeline: TimelineNode["timeline"]): string {
+  const { reason, createdAt } = timeline;
+  return createdAt === undefined ? reasonName(reason) : `${reasonName(reason)}, ${relativeTime(createdAt)}`;
+}

@@ -1,0 +1,14 @@
+/** How a server is started, and where the way to start it came from. */
+
+export type LaunchSource = "setting" | "environment" | "path" | "managed";
+
+export interface Launch {
+  readonly command: string;
+  readonly args: readonly string[];
+  readonly source: LaunchSource;
+}
+
+/** Runs the module of a Python that has it. `-P` keeps the working directory out of the import path. */
+export function launchModule(python: string, source: LaunchSource): Launch {
+  return { command: python, args: ["-P", "-m", "timeleap", "serve"], source };
+}

@@ -1,0 +1,113 @@
+/** The pages of a log, live or set aside, that somebody has asked for so far. */
+
+import type { Checkpoint, HistoryMessage, Methods } from "timeleap-client";
+import { Pages } from "./pages.js";
+
+export const PAGE = 100;
+
+/** Reads from one session. */
+export type Read = <M extends "context/listCheckpoints" | "context/getHistory" | "context/listTimelines">(
+  method: M,
+  params: Omit<Methods[M]["params"], "sessionId">,
+) => Promise<Methods[M]["result"]>;
+
+export interface LogOptions {
+  readonly read: Read;
+  /** Absent: the live log. */
+  readonly timelineId?: string;
+  /** How many messages there are now. */
+  readonly total: () => number;
+}
+
+/** A checkpoint and the messages between it and the next. */
+export interface Span {
+  readonly checkpoint: Checkpoint;
+  /** The one before it; undefined: there is none, or it is not loaded yet. */
+  readonly previous: Checkpoint | undefined;
+  readonly start: number;
+  readonly end: number;
+}
+
+export class Log {
+  private readonly pages: Pages<Checkpoint>;
+  /** Written since the first page was asked for, newest first. The page may have some of them too. */
+  private arrived: Checkpoint[] = [];
+  private history = new Map<number, HistoryMessage[]>();
+  /** Changes when what was read is no longer true. */
+  private epoch = 0;
+
+  constructor(private readonly options: LogOptions) {
+    this.pages = new Pages(async (cursor) => {
+      const params = { limit: PAGE, order: "desc" as const, ...(cursor === undefined ? {} : { cursor }), ...this.of };
+      const { checkpoints, nextCursor } = await options.read("context/listCheckpoints", params);
+      return { entries: checkpoints, nextCursor };
+    });
+  }
+
+  get timelineId(): string | undefined {
+    return this.options.timelineId;
+  }
+
+  /** Whether there are checkpoints older than the loaded ones. */
+  get hasMore(): boolean {
+    return this.pages.hasMore;
+  }
+
+  /** What is loaded, newest first; the first page is loaded if nothing is. */
+  async spans(): Promise<Span[]> {
+    const paged = await this.pages.list();
+    const known = new Set(paged.map((checkpoint) => checkpoint.uid));
+    const all = [...this.arrived.filter((checkpoint) => !known.has(checkpoint.uid)), ...paged];
+    return all.map((checkpoint, index) => ({
+      checkpoint,
+      previous: all[index + 1],
+      start: checkpoint.messageCount,
+      end: all[index - 1]?.messageCount ?? this.options.total(),
+    }));
+  }
+
+  /** The messages before the oldest loaded checkpoint; undefined while older ones are not loaded, or if there are none. */
+  beginning(spans: readonly Span[]): { readonly start: 0; readonly end: number } | undefined {
+    const end = spans.at(-1)?.start ?? this.options.total();
+    return !this.hasMore && end > 0 ? { start: 0, end } : undefined;
+  }
+
+  /** Loads one more page of older checkpoints. */
+  more(): Promise<void> {
+    return this.pages.more();
+  }
+
+  /** The first messages of a range, at least `count` of them if there are as many; asks for one page at most. */
+  async messages(start: number, end: number, count = PAGE): Promise<HistoryMessage[]> {
+    const known = this.history.get(start) ?? [];
+    const wanted = Math.min(count, end - start);
+    if (known.length >= wanted) {
+      return known.slice(0, wanted);
+    }
+    const { epoch } = this;
+    const from = start + known.length;
+    const { messages } = await this.options.read("context/getHistory", { from, to: end, limit: Math.min(PAGE, end - from), ...this.of });
+    const all = [...known, ...messages];
+    if (epoch === this.epoch) {
+      this.history.set(start, all);
+    }
+    return all;
+  }
+
+  /** A checkpoint was written at the end. */
+  add(checkpoint: Checkpoint): void {
+    this.arrived.unshift(checkpoint);
+  }
+
+  /** Forgets everything: another log has taken this one's place. */
+  reset(): void {
+    this.epoch += 1;
+    this.pages.reset();
+    this.arrived = [];
+    this.history = new Map();
+  }
+
+  private get of(): { timelineId?: string } {
+    return this.options.timelineId === undefined ? {} : { timelineId: this.options.timelineId };
+  }
+}

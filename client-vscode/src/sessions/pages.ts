@@ -1,0 +1,63 @@
+/** A list that the server gives out by pages, as far as somebody has asked for it. */
+
+export interface Page<T> {
+  readonly entries: readonly T[];
+  readonly nextCursor: string | undefined;
+}
+
+export class Pages<T> {
+  private loaded: T[] = [];
+  private cursor: string | undefined;
+  private complete = false;
+  private loading: Promise<void> | undefined;
+  /** Changes when what was read is no longer true. */
+  private epoch = 0;
+
+  constructor(private readonly ask: (cursor: string | undefined) => Promise<Page<T>>) {}
+
+  get hasMore(): boolean {
+    return !this.complete;
+  }
+
+  /** What is loaded; the first page is loaded if nothing is. */
+  async list(): Promise<readonly T[]> {
+    // A reset while a page was on its way leaves nothing loaded; then it is asked for again.
+    while (this.loaded.length === 0 && !this.complete) {
+      await this.more();
+    }
+    return this.loaded;
+  }
+
+  /** Loads one more page. Calls that come meanwhile share it. */
+  async more(): Promise<void> {
+    const loading = (this.loading ??= this.load());
+    try {
+      await loading;
+    } finally {
+      if (this.loading === loading) {
+        this.loading = undefined;
+      }
+    }
+  }
+
+  reset(): void {
+    this.epoch += 1;
+    this.loaded = [];
+    this.cursor = undefined;
+    this.complete = false;
+    this.loading = undefined;
+  }
+
+  private async load(): Promise<void> {
+    if (this.complete) {
+      return;
+    }
+    const { epoch } = this;
+    const page = await this.ask(this.cursor);
+    if (epoch === this.epoch) {
+      this.loaded.push(...page.entries);
+      this.cursor = page.nextCursor;
+      this.complete = page.nextCursor === undefined;
+    }
+  }
+}

@@ -1,0 +1,162 @@
+/** One open session: its state as of the last notification, what has been read of it, and how it is changed. */
+
+import * as vscode from "vscode";
+import type { ContextDidChange, Methods, RequestOptions, SessionDidChange, SessionOpenParams, SessionState } from "timeleap-client";
+import { Disposables } from "../lifecycle.js";
+import type { Wire } from "../server/sidecar.js";
+import { Log, type Read } from "./log.js";
+import { Timelines } from "./timelines.js";
+
+/** Requests about one session; `sessionId` is filled in. */
+type SessionMethod = { [M in keyof Methods]: Methods[M]["params"] extends { sessionId: string } ? M : never }[keyof Methods];
+type Params<M extends SessionMethod> = Omit<Methods[M]["params"], "sessionId">;
+
+/** What happened: the kind of the notification; `state`: a fresh look at the server's state. */
+export type SessionEvent = ContextDidChange["kind"] | SessionDidChange["kind"] | "state";
+
+/** Milliseconds without news after which the state is asked for; it has what notifications leave out, such as pending tokens. */
+const SETTLE = 200;
+
+export class Session extends Disposables {
+  private readonly changed = this.register(new vscode.EventEmitter<SessionEvent>());
+  readonly onDidChange = this.changed.event;
+  readonly log: Log;
+  readonly timelines: Timelines;
+  private settling: NodeJS.Timeout | undefined;
+
+  constructor(
+    private readonly wire: Wire,
+    /** How it was opened, to open it again. */
+    readonly how: SessionOpenParams,
+    private present: SessionState,
+  ) {
+    super();
+    // The session says which method it reads by; what the wire resolves with belongs to that method.
+    const read = ((method: SessionMethod, params: object) => this.request(method, params)) as Read;
+    this.log = new Log({ read, total: () => this.present.context.messageCount });
+    this.timelines = new Timelines(read);
+  }
+
+  get id(): string {
+    return this.present.sessionId;
+  }
+
+  get state(): SessionState {
+    return this.present;
+  }
+
+  get writable(): boolean {
+    return this.present.access !== "readOnly";
+  }
+
+  /** What a person calls it. */
+  get name(): string {
+    return this.present.title ?? this.id;
+  }
+
+  /** Asks or changes. What changes something takes effect once, also if the server dies before it answers. */
+  request<M extends SessionMethod>(method: M, params: Params<M>, options?: RequestOptions): Promise<Methods[M]["result"]> {
+    return this.wire.request(method, { ...params, sessionId: this.id }, options);
+  }
+
+  /** Takes over what a notification says. */
+  contextChanged(change: ContextDidChange): void {
+    this.patch({ head: change.head });
+    switch (change.kind) {
+      case "messagesAppended":
+        this.patchContext({ messageCount: change.firstIndex + change.count });
+        break;
+      case "checkpointCreated":
+        this.log.add(change.checkpoint);
+        break;
+      case "tokenCountUpdated":
+        this.patchContext({ tokenCount: change.tokenCount, tokenCountWithPending: change.tokenCount });
+        break;
+      case "systemPromptSet":
+        break;
+      case "external":
+        this.log.reset();
+        this.timelines.reset();
+        break;
+      default:
+        this.patchContext(change.context);
+        this.log.reset();
+        this.timelines.reset();
+    }
+    this.changed.fire(change.kind);
+    this.settle();
+  }
+
+  stateChanged(change: SessionDidChange): void {
+    this.patch({ head: change.head });
+    if (change.kind === "approvalChanged") {
+      this.patch({ approval: change.approval });
+    } else if (change.kind === "accessChanged") {
+      this.patch({ access: change.access });
+    } else if (change.kind === "dmailChanged") {
+      this.patch({ pendingDMail: change.pendingDMail });
+    }
+    this.changed.fire(change.kind);
+    if (change.kind !== "deleted") {
+      this.settle();
+    }
+  }
+
+  /** Opens the session on another server. */
+  async reopen(): Promise<void> {
+    const { path, access, attach } = this.how;
+    const state = await this.wire.request("session/open", {
+      ...(path === undefined ? { sessionId: this.id, create: false } : { path }),
+      ...(access === undefined ? {} : { access }),
+      ...(attach === undefined ? {} : { attach }),
+    });
+    this.take(state);
+  }
+
+  /** Asks for the state, and for everything else anew. */
+  async refresh(): Promise<void> {
+    const state = await this.request("session/getState", {});
+    this.take(state);
+  }
+
+  /** Takes a state that a request returned. */
+  take(state: SessionState): void {
+    this.present = state;
+    this.log.reset();
+    this.timelines.reset();
+    this.changed.fire("state");
+  }
+
+  override dispose(): void {
+    clearTimeout(this.settling);
+    super.dispose();
+  }
+
+  private settle(): void {
+    clearTimeout(this.settling);
+    if (this.disposed) {
+      return;
+    }
+    this.settling = setTimeout(() => {
+      this.request("session/getState", {}).then(
+        (state) => {
+          // A change that came meanwhile has asked for a later look.
+          if (state.head === this.present.head) {
+            this.present = state;
+            this.changed.fire("state");
+          }
+        },
+        // What is wrong shows itself at the next thing somebody asks for.
+        () => undefined,
+      );
+    }, SETTLE);
+  }
+
+  private patch(change: Partial<SessionState>): void {
+    this.present = { ...this.present, ...change };
+  }
+
+  private patchContext(change: Partial<SessionState["context"]>): void {
+    this.patch({ context: { ...this.present.context, ...change } });
+  }
+}

@@ -1,0 +1,239 @@
+/** The sessions open in this window, and the one that the views show. */
+
+import { pathToFileURL } from "node:url";
+import * as vscode from "vscode";
+import type { Methods, Reconnected, SessionOpenParams, SessionState } from "timeleap-client";
+import { Disposables } from "../lifecycle.js";
+import { isTimeleapError } from "../server/errors.js";
+import type { Sidecar } from "../server/sidecar.js";
+import { Session } from "./session.js";
+
+/** Why the session that was asked for cannot be shown; the names are context values in the manifest. */
+export interface SessionProblem {
+  readonly kind: "damaged" | "locked" | "gone" | "failed";
+  readonly message: string;
+  /** To ask again. */
+  readonly how: SessionOpenParams;
+}
+
+/** Where the id of the shown session is remembered, workspace by workspace. */
+const REMEMBERED = "timeleap.session";
+
+export class Sessions extends Disposables {
+  private readonly shownChanged = this.register(new vscode.EventEmitter<Session | undefined>());
+  /** Another session is shown, or none. */
+  readonly onDidChangeShown = this.shownChanged.event;
+  private readonly listChanged = this.register(new vscode.EventEmitter<undefined>());
+  /** The list of sessions may have changed. */
+  readonly onDidChangeList = this.listChanged.event;
+
+  private readonly open_ = new Map<string, Session>();
+  private current: Session | undefined;
+  private trouble: SessionProblem | undefined;
+  private first: Promise<void> | undefined;
+
+  constructor(
+    private readonly sidecar: Sidecar,
+    private readonly memory: vscode.Memento,
+  ) {
+    super();
+    this.register(sidecar.onNotification("context/didChange", (change) => this.open_.get(change.sessionId)?.contextChanged(change)));
+    this.register(sidecar.onNotification("session/didChange", (change) => {
+      this.open_.get(change.sessionId)?.stateChanged(change);
+      if (change.kind === "deleted") {
+        this.forget(change.sessionId);
+      }
+      this.listChanged.fire(undefined);
+    }));
+    this.register(sidecar.onDidConnect((reconnected) => this.reconnect(reconnected)));
+  }
+
+  get shown(): Session | undefined {
+    return this.current;
+  }
+
+  get problem(): SessionProblem | undefined {
+    return this.trouble;
+  }
+
+  isOpen(sessionId: string): boolean {
+    return this.open_.has(sessionId);
+  }
+
+  get(sessionId: string): Session | undefined {
+    return this.open_.get(sessionId);
+  }
+
+  /** Opens a session and shows it. In Restricted Mode it is only looked at. */
+  async open(how: SessionOpenParams): Promise<Session> {
+    try {
+      const session = await this.attach(how);
+      this.show(session);
+      return session;
+    } catch (error) {
+      this.fail({ ...problemOf(error), how });
+      throw error;
+    }
+  }
+
+  /** Opens a session without showing it. Opening it again gives the same. */
+  async attach(how: SessionOpenParams): Promise<Session> {
+    const known = how.sessionId === undefined ? undefined : this.open_.get(how.sessionId);
+    if (known) {
+      return known;
+    }
+    const asked: SessionOpenParams = vscode.workspace.isTrusted ? how : { ...how, access: "readOnly" };
+    let state: SessionState;
+    try {
+      state = await this.sidecar.request("session/open", asked);
+    } catch (error) {
+      // Another program writes it and cannot be gone through: what it writes can still be followed.
+      if (!isTimeleapError(error, "sessionLocked") || asked.access !== undefined) {
+        throw error;
+      }
+      state = await this.sidecar.request("session/open", { ...asked, access: "readOnly" });
+    }
+    return this.adopt(asked, state);
+  }
+
+  /** Takes a session that a request has opened, such as a fork. */
+  adopt(how: SessionOpenParams, state: SessionState): Session {
+    const known = this.open_.get(state.sessionId);
+    if (known) {
+      return known;
+    }
+    const session = new Session(this.sidecar, how.path === undefined ? { ...how, sessionId: state.sessionId } : how, state);
+    this.open_.set(session.id, session);
+    this.listChanged.fire(undefined);
+    return session;
+  }
+
+  show(session: Session | undefined): void {
+    this.trouble = undefined;
+    this.current = session;
+    void this.memory.update(REMEMBERED, session?.id);
+    this.shownChanged.fire(session);
+  }
+
+  async close(sessionId: string): Promise<void> {
+    if (this.open_.has(sessionId)) {
+      this.forget(sessionId);
+      await this.sidecar.request("session/close", { sessionId });
+    }
+  }
+
+  /** Does something to a session, which is open for that long at least. */
+  async withOpen<T>(sessionId: string, work: (session: Session) => Promise<T>): Promise<T> {
+    const known = this.open_.get(sessionId);
+    if (known) {
+      return work(known);
+    }
+    const session = await this.attach({ sessionId, create: false });
+    try {
+      return await work(session);
+    } finally {
+      await this.close(sessionId);
+    }
+  }
+
+  /** Opens what was shown last time, else the newest session of this workspace; once. */
+  openFirst(newest: boolean): Promise<void> {
+    this.first ??= this.findFirst(newest);
+    return this.first;
+  }
+
+  /** Opens everything again, for writing now that the workspace is trusted. */
+  async trusted(): Promise<void> {
+    const shown = this.current?.id;
+    const ids = [...this.open_.keys()];
+    for (const id of ids) {
+      await this.close(id);
+    }
+    if (shown !== undefined) {
+      await this.open({ sessionId: shown, create: false });
+    }
+  }
+
+  /** A page of the list. */
+  list(params: Methods["session/list"]["params"]): Promise<Methods["session/list"]["result"]> {
+    return this.sidecar.request("session/list", params);
+  }
+
+  /** A session has gone to the trash. */
+  deleted(sessionId: string): void {
+    this.forget(sessionId);
+  }
+
+  listMayHaveChanged(): void {
+    this.listChanged.fire(undefined);
+  }
+
+  private forget(sessionId: string): void {
+    const session = this.open_.get(sessionId);
+    this.open_.delete(sessionId);
+    if (session === this.current) {
+      this.show(undefined);
+    }
+    session?.dispose();
+    this.listChanged.fire(undefined);
+  }
+
+  private async findFirst(newest: boolean): Promise<void> {
+    const remembered = this.memory.get<string>(REMEMBERED);
+    if (remembered !== undefined) {
+      await this.open({ sessionId: remembered, create: false }).catch(() => undefined);
+      return;
+    }
+    const workspace = workspaceUri();
+    if (!newest || workspace === undefined) {
+      return;
+    }
+    const { sessions } = await this.list({ workspace, limit: 1 });
+    const [found] = sessions;
+    if (found && !this.current) {
+      await this.open({ sessionId: found.sessionId, create: false }).catch(() => undefined);
+    }
+  }
+
+  /** What changed while there was no server was not notified, so everything is asked for anew. */
+  private reconnect(reconnected: Reconnected | undefined): void {
+    const refused = new Map(reconnected?.refused.map(({ sessionId, error }) => [sessionId, error]));
+    for (const session of this.open_.values()) {
+      const refusal = refused.get(session.id);
+      const again = refusal ? Promise.reject(refusal) : reconnected ? session.refresh() : session.reopen();
+      again.catch((error: unknown) => this.lose(session, error));
+    }
+    this.listChanged.fire(undefined);
+  }
+
+  private lose(session: Session, error: unknown): void {
+    this.open_.delete(session.id);
+    session.dispose();
+    if (session === this.current) {
+      this.fail({ ...problemOf(error), how: session.how });
+    }
+  }
+
+  private fail(problem: SessionProblem): void {
+    this.trouble = problem;
+    this.current = undefined;
+    this.shownChanged.fire(undefined);
+  }
+}
+
+/** The workspace of this window as sessions name theirs; undefined: no folder is open. */
+export function workspaceUri(): string | undefined {
+  const folder = vscode.workspace.workspaceFolders?.[0]?.uri;
+  return folder && (folder.scheme === "file" ? pathToFileURL(folder.fsPath).href : folder.toString());
+}
+
+function problemOf(error: unknown): Pick<SessionProblem, "kind" | "message"> {
+  const message = error instanceof Error ? error.message : String(error);
+  if (isTimeleapError(error, "corrupted") || isTimeleapError(error, "storageFailure")) {
+    return { kind: "damaged", message };
+  }
+  if (isTimeleapError(error, "sessionLocked")) {
+    return { kind: "locked", message };
+  }
+  return { kind: isTimeleapError(error, "sessionNotFound") ? "gone" : "failed", message };
+}

@@ -1,0 +1,44 @@
+/** What the user has set. Read anew each time, so that a change needs no bookkeeping. */
+
+import * as vscode from "vscode";
+
+export interface Settings {
+  /** Program and arguments that start the server; empty: look for one. */
+  readonly command: readonly string[];
+  /** The Python that has Timeleap; empty: look for one. */
+  readonly interpreter: string;
+  /** Directory of the store; empty: the platform's. */
+  readonly home: string;
+  readonly durability: "disk" | "os";
+  /** Milliseconds. */
+  readonly requestTimeout: number;
+  /** Tokens; null: unknown. */
+  readonly maxContextSize: number | null;
+  readonly openNewest: boolean;
+  readonly useLanguageModel: boolean;
+}
+
+/** A change of these needs another server. */
+const OF_THE_SERVER = ["server", "home", "durability", "maxContextSize", "requestTimeout"].map((name) => `timeleap.${name}`);
+
+export function readSettings(): Settings {
+  const given = vscode.workspace.getConfiguration("timeleap");
+  return {
+    command: given.get<string[]>("server.command", []),
+    interpreter: given.get("server.interpreter", ""),
+    home: given.get("home", ""),
+    durability: given.get("durability", "disk"),
+    requestTimeout: given.get("requestTimeout", 60) * 1000,
+    maxContextSize: given.get<number | null>("maxContextSize", null),
+    openNewest: given.get("openNewest", true),
+    useLanguageModel: given.get("useLanguageModel", true),
+  };
+}
+
+export function onDidChangeServerSettings(listener: () => void): vscode.Disposable {
+  return vscode.workspace.onDidChangeConfiguration((change) => {
+    if (OF_THE_SERVER.some((name) => change.affectsConfiguration(name))) {
+      listener();
+    }
+  });
+}

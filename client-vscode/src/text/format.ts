@@ -1,0 +1,61 @@
+/** Numbers and times as people of the editor's language read them. */
+
+import * as vscode from "vscode";
+
+const MINUTE = 60_000;
+const UNITS: readonly [Intl.RelativeTimeFormatUnit, number][] = [
+  ["year", 365 * 24 * 60 * MINUTE],
+  ["month", 30 * 24 * 60 * MINUTE],
+  ["day", 24 * 60 * MINUTE],
+  ["hour", 60 * MINUTE],
+  ["minute", MINUTE],
+];
+
+/** "3 min. ago"; the full time where it cannot be told. */
+export function relativeTime(iso: string, now = Date.now()): string {
+  const age = now - Date.parse(iso);
+  if (Number.isNaN(age)) {
+    return iso;
+  }
+  const [unit, length] = UNITS.find(([, size]) => Math.abs(age) >= size) ?? ["second", 1_000];
+  if (unit === "second") {
+    return vscode.l10n.t("just now");
+  }
+  const format = new Intl.RelativeTimeFormat(vscode.env.language, { style: "short", numeric: "always" });
+  return format.format(-Math.trunc(age / length), unit);
+}
+
+/** The time in full, for tooltips. */
+export function fullTime(iso: string): string {
+  const time = new Date(iso);
+  return Number.isNaN(time.getTime()) ? iso : time.toLocaleString(vscode.env.language);
+}
+
+/** "12.3K" */
+export function short(count: number): string {
+  return new Intl.NumberFormat(vscode.env.language, { notation: "compact", maximumFractionDigits: 1 }).format(count);
+}
+
+/** "12,345" */
+export function exact(count: number): string {
+  return new Intl.NumberFormat(vscode.env.language).format(count);
+}
+
+export function messages(count: number): string {
+  return count === 1 ? vscode.l10n.t("1 message") : vscode.l10n.t("{0} messages", exact(count));
+}
+
+export function checkpoints(count: number): string {
+  return count === 1 ? vscode.l10n.t("1 checkpoint") : vscode.l10n.t("{0} checkpoints", exact(count));
+}
+
+export function tokens(count: number): string {
+  return vscode.l10n.t("{0} tokens", short(count));
+}
+
+/** On one line, cut where it would be longer than a row shows anyway. */
+export function oneLine(text: string, length = 120): string {
+  const line = text.slice(0, length * 4).replace(/\s+/gu, " ").trim();
+  // Not between the halves of a surrogate pair.
+  return line.length > length ? `${line.slice(0, length - 1).replace(/[\uD800-\uDBFF]$/u, "")}…` : line;
+}

@@ -1,0 +1,138 @@
+/** Rows of checkpoints, of the live log or of a timeline. */
+
+import * as vscode from "vscode";
+import type { Log, Span } from "../sessions/log.js";
+import type { Session } from "../sessions/session.js";
+import { exact, fullTime, messages, oneLine, relativeTime, short } from "../text/format.js";
+import { messageRows, type Place, type Shown } from "./messageNodes.js";
+import { MoreNode, TreeNode, treeItem } from "./node.js";
+
+/** What rows need besides their data. */
+export interface Setting {
+  readonly shown: Shown;
+  readonly refresh: () => void;
+}
+
+/** The loaded checkpoints of a log, newest first, then what was before the first one. */
+export async function checkpointRows(parent: TreeNode | undefined, session: Session, log: Log, setting: Setting): Promise<TreeNode[]> {
+  const place = { session, log };
+  const prefix = parent?.id ?? session.id;
+  const spans = await log.spans();
+  const beginning = log.beginning(spans);
+  const nodes: TreeNode[] = spans.map((span) => new CheckpointNode(parent, prefix, place, span, setting));
+  if (log.hasMore) {
+    nodes.push(
+      new MoreNode(parent, vscode.l10n.t("Show older checkpoints"), async () => {
+        await log.more();
+        setting.refresh();
+      }),
+    );
+  } else if (beginning) {
+    nodes.push(new BeginningNode(parent, prefix, place, beginning, setting));
+  }
+  return nodes;
+}
+
+export class CheckpointNode extends TreeNode {
+  readonly id: string;
+
+  constructor(
+    parent: TreeNode | undefined,
+    prefix: string,
+    readonly place: Place,
+    readonly span: Span,
+    private readonly setting: Setting,
+  ) {
+    super(parent);
+    this.id = `${prefix}/${span.checkpoint.uid}`;
+  }
+
+  /** What a person calls it. */
+  get name(): string {
+    return checkpointName(this.span.checkpoint);
+  }
+
+  item(): vscode.TreeItem {
+    const { checkpoint } = this.span;
+    const age = checkpoint.createdAt === undefined ? undefined : relativeTime(checkpoint.createdAt);
+    const growth = this.growth();
+    const description = [age, growth].filter((part) => part !== undefined && part !== "").join(" · ");
+    return treeItem(this.id, {
+      label: this.name,
+      description,
+      icon: checkpoint.label === undefined ? "circle-outline" : "bookmark",
+      tooltip: this.tooltip(),
+      spoken: vscode.l10n.t("Checkpoint {0}: {1}, {2}", checkpoint.id, this.name, description),
+      context: this.place.log.timelineId === undefined ? "checkpoint" : "timelineCheckpoint",
+      ...(this.span.end > this.span.start ? { expands: "collapsed" as const } : {}),
+    });
+  }
+
+  override children(): Promise<TreeNode[]> {
+    return messageRows(this, this.place, this.span, this.setting.shown, this.setting.refresh);
+  }
+
+  /** Messages and tokens since the checkpoint before it; for the first, since the beginning. */
+  private growth(): string {
+    const { checkpoint, previous } = this.span;
+    if (!previous && this.place.log.hasMore) {
+      return "";
+    }
+    const more = checkpoint.messageCount - (previous?.messageCount ?? 0);
+    const tokens = checkpoint.tokenCount - (previous?.tokenCount ?? 0);
+    const grown = [more === 0 ? "" : `+${messages(more)}`];
+    if (tokens !== 0) {
+      grown.push(vscode.l10n.t("{0} tokens", `${tokens > 0 ? "+" : "−"}${short(Math.abs(tokens))}`));
+    }
+    return grown.filter(Boolean).join(", ");
+  }
+
+  private tooltip(): vscode.MarkdownString {
+    const { checkpoint, start, end } = this.span;
+    const text = new vscode.MarkdownString();
+    text.appendText(this.name).appendMarkdown("\n\n");
+    const rows: [string, string][] = [
+      [vscode.l10n.t("Checkpoint"), `#${exact(checkpoint.id)}`],
+      [vscode.l10n.t("Written"), checkpoint.createdAt === undefined ? vscode.l10n.t("unknown") : fullTime(checkpoint.createdAt)],
+      [vscode.l10n.t("Messages before it"), exact(checkpoint.messageCount)],
+      [vscode.l10n.t("Messages in it"), exact(end - start)],
+      [vscode.l10n.t("Tokens at it"), exact(checkpoint.tokenCount)],
+    ];
+    return text.appendMarkdown(["| | |", "|---|---|", ...rows.map(([name, value]) => `| ${name} | ${value} |`)].join("\n"));
+  }
+}
+
+export function checkpointName({ id, label, preview }: Span["checkpoint"]): string {
+  return oneLine(label ?? "") || oneLine(preview ?? "") || vscode.l10n.t("Checkpoint {0}", `#${id}`);
+}
+
+/** The messages before the first checkpoint. */
+export class BeginningNode extends TreeNode {
+  readonly id: string;
+
+  constructor(
+    parent: TreeNode | undefined,
+    prefix: string,
+    readonly place: Place,
+    readonly span: { readonly start: number; readonly end: number },
+    private readonly setting: Setting,
+  ) {
+    super(parent);
+    this.id = `${prefix}/beginning`;
+  }
+
+  item(): vscode.TreeItem {
+    return treeItem(this.id, {
+      label: vscode.l10n.t("Beginning"),
+      description: messages(this.span.end),
+      icon: "debug-start",
+      tooltip: vscode.l10n.t("The messages before the first checkpoint"),
+      context: "beginning",
+      expands: "collapsed",
+    });
+  }
+
+  override children(): Promise<TreeNode[]> {
+    return messageRows(this, this.place, this.span, this.setting.shown, this.setting.refresh);
+  }
+}

@@ -1,0 +1,32 @@
+/** What the manifest's `when` clauses know. */
+
+import * as vscode from "vscode";
+import type { Sessions } from "../sessions/sessions.js";
+import type { SidecarState } from "../server/sidecar.js";
+
+/** All keys with their values; the names are used in package.json. */
+export function contextKeys(server: SidecarState, sessions: Sessions, trusted: boolean): Record<string, unknown> {
+  const state = sessions.shown?.state;
+  return {
+    "timeleap.ready": server.kind === "ready" || server.kind === "restarting",
+    "timeleap.problem": server.kind === "failed" ? server.failure.kind : "",
+    "timeleap.session": state !== undefined,
+    "timeleap.sessionProblem": sessions.problem?.kind ?? "",
+    "timeleap.writable": state !== undefined && state.access !== "readOnly" && trusted,
+    "timeleap.yolo": state?.approval.yolo ?? false,
+  };
+}
+
+export class ContextKeys {
+  private readonly known = new Map<string, unknown>();
+
+  /** Tells the editor what has changed. */
+  update(keys: Record<string, unknown>): void {
+    for (const [key, value] of Object.entries(keys)) {
+      if (this.known.get(key) !== value) {
+        this.known.set(key, value);
+        void vscode.commands.executeCommand("setContext", key, value);
+      }
+    }
+  }
+}

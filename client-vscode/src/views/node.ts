@@ -1,0 +1,154 @@
+/** Rows of the trees, and the provider that shows them. */
+
+import * as vscode from "vscode";
+import { Disposables } from "../lifecycle.js";
+import { messageOf } from "../server/errors.js";
+
+/** One row. Its id is the same after every refresh, so that selection and expansion survive. */
+export abstract class TreeNode {
+  /** Unique in its tree. */
+  abstract readonly id: string;
+
+  constructor(readonly parent: TreeNode | undefined) {}
+
+  abstract item(): vscode.TreeItem;
+
+  children(): Promise<TreeNode[]> {
+    return Promise.resolve([]);
+  }
+}
+
+/** How a row looks; what is left out is left off. */
+export interface Look {
+  readonly label: string;
+  readonly description?: string;
+  readonly icon?: string;
+  readonly color?: string;
+  readonly tooltip?: string | vscode.MarkdownString;
+  /** What a screen reader says. Default: label and description. */
+  readonly spoken?: string;
+  readonly context?: string;
+  readonly command?: vscode.Command;
+  readonly expands?: "collapsed" | "expanded";
+}
+
+const STATES = {
+  never: vscode.TreeItemCollapsibleState.None,
+  collapsed: vscode.TreeItemCollapsibleState.Collapsed,
+  expanded: vscode.TreeItemCollapsibleState.Expanded,
+};
+
+export function treeItem(id: string, look: Look): vscode.TreeItem {
+  const item = new vscode.TreeItem(look.label, STATES[look.expands ?? "never"]);
+  item.id = id;
+  item.accessibilityInformation = { label: look.spoken ?? [look.label, look.description].filter(Boolean).join(", ") };
+  if (look.description !== undefined) {
+    item.description = look.description;
+  }
+  if (look.icon !== undefined) {
+    item.iconPath = new vscode.ThemeIcon(look.icon, look.color === undefined ? undefined : new vscode.ThemeColor(look.color));
+  }
+  if (look.tooltip !== undefined) {
+    item.tooltip = look.tooltip;
+  }
+  if (look.context !== undefined) {
+    item.contextValue = look.context;
+  }
+  if (look.command !== undefined) {
+    item.command = look.command;
+  }
+  return item;
+}
+
+/** A row that shows the next page when it is chosen. */
+export class MoreNode extends TreeNode {
+  readonly id: string;
+
+  constructor(
+    parent: TreeNode | undefined,
+    private readonly label: string,
+    /** Makes more be shown. */
+    readonly show: () => Promise<void>,
+  ) {
+    super(parent);
+    this.id = `${parent?.id ?? ""}/more`;
+  }
+
+  item(): vscode.TreeItem {
+    return treeItem(this.id, {
+      label: this.label,
+      icon: "ellipsis",
+      context: "more",
+      command: { command: "timeleap.showMore", title: vscode.l10n.t("Show More"), arguments: [this] },
+    });
+  }
+}
+
+/** What went wrong where rows should be, with the way to try again. */
+export class TroubleNode extends TreeNode {
+  readonly id: string;
+
+  constructor(
+    parent: TreeNode | undefined,
+    private readonly error: unknown,
+  ) {
+    super(parent);
+    this.id = `${parent?.id ?? ""}/trouble`;
+  }
+
+  item(): vscode.TreeItem {
+    const label = messageOf(this.error);
+    return treeItem(this.id, {
+      label,
+      description: vscode.l10n.t("choose to try again"),
+      icon: "error",
+      color: "list.errorForeground",
+      tooltip: label,
+      context: "trouble",
+      command: { command: "timeleap.refresh", title: vscode.l10n.t("Try Again") },
+    });
+  }
+}
+
+/** Milliseconds in which changes are shown together. */
+const GATHER = 80;
+
+/** A tree of nodes. Rows are made anew on each refresh, from what is in memory. */
+export abstract class NodeTree extends Disposables implements vscode.TreeDataProvider<TreeNode> {
+  private readonly treeChanged = this.register(new vscode.EventEmitter<undefined>());
+  readonly onDidChangeTreeData = this.treeChanged.event;
+  private gathering: NodeJS.Timeout | undefined;
+
+  /** The rows at the top. */
+  protected abstract roots(): Promise<TreeNode[]>;
+
+  getTreeItem(node: TreeNode): vscode.TreeItem {
+    return node.item();
+  }
+
+  getParent(node: TreeNode): TreeNode | undefined {
+    return node.parent;
+  }
+
+  /** Never fails: what goes wrong is a row. */
+  async getChildren(node?: TreeNode): Promise<TreeNode[]> {
+    try {
+      return await (node ? node.children() : this.roots());
+    } catch (error) {
+      return [new TroubleNode(node, error)];
+    }
+  }
+
+  /** Shows changes soon; those that come together, together. */
+  refresh(): void {
+    this.gathering ??= setTimeout(() => {
+      this.gathering = undefined;
+      this.treeChanged.fire(undefined);
+    }, GATHER);
+  }
+
+  override dispose(): void {
+    clearTimeout(this.gathering);
+    super.dispose();
+  }
+}

@@ -1,0 +1,189 @@
+/** The view of all sessions: of this workspace, of others, and in the trash. */
+
+import * as vscode from "vscode";
+import type { SessionInfo, SessionListParams, TrashedSession } from "timeleap-client";
+import { workspaceUri, type Sessions } from "../sessions/sessions.js";
+import type { Wire } from "../server/sidecar.js";
+import { Pages, type Page } from "../sessions/pages.js";
+import { exact, fullTime, messages, relativeTime, tokens } from "../text/format.js";
+import { MoreNode, NodeTree, TreeNode, treeItem } from "./node.js";
+
+const PAGE = 50;
+
+export class SessionsTree extends NodeTree {
+  private readonly here: Pages<SessionInfo>;
+  private readonly all: Pages<SessionInfo>;
+  private readonly trash: Pages<TrashedSession>;
+
+  constructor(
+    private readonly sessions: Sessions,
+    wire: Wire,
+    private readonly ready: () => Promise<boolean>,
+  ) {
+    super();
+    const list = (filter: SessionListParams) => async (cursor: string | undefined) =>
+      page(await wire.request("session/list", { limit: PAGE, includeArchived: true, ...filter, ...after(cursor) }));
+    const workspace = workspaceUri();
+    this.here = new Pages(list(workspace === undefined ? {} : { workspace }));
+    this.all = new Pages(list({}));
+    this.trash = new Pages(async (cursor) => page(await wire.request("session/listTrash", { limit: PAGE, ...after(cursor) })));
+  }
+
+  /** What the lists say may no longer be true. */
+  reload(): void {
+    this.here.reset();
+    this.all.reset();
+    this.trash.reset();
+    this.refresh();
+  }
+
+  protected async roots(): Promise<TreeNode[]> {
+    if (!(await this.ready())) {
+      return [];
+    }
+    const workspace = workspaceUri();
+    const groups: GroupNode[] = [];
+    if (workspace !== undefined) {
+      groups.push(this.group("here", vscode.l10n.t("This Workspace"), this.here, () => true));
+    }
+    const elsewhere = (info: SessionInfo): boolean => workspace === undefined || info.workspace !== workspace;
+    const others = workspace === undefined ? vscode.l10n.t("All Sessions") : vscode.l10n.t("Other Sessions");
+    groups.push(this.group("all", others, this.all, elsewhere));
+    groups.push(new GroupNode("trash", vscode.l10n.t("Trash"), "trash", "collapsed", (parent) => this.trashed(parent)));
+    const [sessions, trash] = await Promise.all([this.all.list(), this.trash.list()]);
+    return sessions.length + trash.length === 0 ? [] : groups;
+  }
+
+  private group(id: string, label: string, pages: Pages<SessionInfo>, keep: (info: SessionInfo) => boolean): GroupNode {
+    return new GroupNode(id, label, id === "here" ? "home" : "list-unordered", "expanded", async (parent) => {
+      const nodes = (await pages.list()).filter(keep).map((info) => new SessionNode(parent, info, this.sessions));
+      return [...nodes, ...this.rest(parent, pages)];
+    });
+  }
+
+  private async trashed(parent: TreeNode): Promise<TreeNode[]> {
+    const seen = new Set<string>();
+    const nodes = (await this.trash.list()).flatMap((info) => {
+      // Only the newest of an id can be taken out again.
+      const fresh = !seen.has(info.sessionId);
+      seen.add(info.sessionId);
+      return fresh ? [new TrashedNode(parent, info)] : [];
+    });
+    return [...nodes, ...this.rest(parent, this.trash)];
+  }
+
+  private rest<T>(parent: TreeNode, pages: Pages<T>): TreeNode[] {
+    const show = async (): Promise<void> => {
+      await pages.more();
+      this.refresh();
+    };
+    return pages.hasMore ? [new MoreNode(parent, vscode.l10n.t("Show older sessions"), show)] : [];
+  }
+}
+
+function after(cursor: string | undefined): { cursor?: string } {
+  return cursor === undefined ? {} : { cursor };
+}
+
+function page<T>({ sessions, nextCursor }: { sessions: readonly T[]; nextCursor?: string }): Page<T> {
+  return { entries: sessions, nextCursor };
+}
+
+export class GroupNode extends TreeNode {
+  constructor(
+    readonly id: string,
+    private readonly label: string,
+    private readonly icon: string,
+    private readonly expands: "collapsed" | "expanded",
+    private readonly rows: (parent: GroupNode) => Promise<TreeNode[]>,
+  ) {
+    super(undefined);
+  }
+
+  item(): vscode.TreeItem {
+    return treeItem(this.id, { label: this.label, icon: this.icon, expands: this.expands, context: "group" });
+  }
+
+  override children(): Promise<TreeNode[]> {
+    return this.rows(this);
+  }
+}
+
+export class SessionNode extends TreeNode {
+  readonly id: string;
+
+  constructor(
+    parent: TreeNode,
+    readonly info: SessionInfo,
+    private readonly sessions: Sessions,
+  ) {
+    super(parent);
+    this.id = `session/${info.sessionId}`;
+  }
+
+  get name(): string {
+    return this.info.title ?? this.info.sessionId;
+  }
+
+  item(): vscode.TreeItem {
+    const { archived, damaged, owner, updatedAt, tokenCount, sessionId } = this.info;
+    const open = this.sessions.isOpen(sessionId);
+    const shown = this.sessions.shown?.id === sessionId;
+    const facts = [
+      ...(shown ? [vscode.l10n.t("shown")] : open ? [vscode.l10n.t("open")] : []),
+      ...(archived ? [vscode.l10n.t("archived")] : []),
+      relativeTime(updatedAt),
+      tokens(tokenCount),
+      ...(owner && owner.pid !== process.pid && !open ? [vscode.l10n.t("in use by process {0}", String(owner.pid))] : []),
+    ];
+    return treeItem(this.id, {
+      label: this.name,
+      description: damaged === undefined ? facts.join(" · ") : vscode.l10n.t("damaged: {0}", damaged),
+      icon: damaged !== undefined ? "error" : shown ? "eye" : open ? "circle-filled" : archived ? "archive" : "comment-discussion",
+      ...(damaged === undefined ? {} : { color: "list.errorForeground" }),
+      tooltip: this.tooltip(),
+      context: ["session", open ? "open" : "closed", ...(archived ? ["archived"] : [])].join("."),
+      command: { command: "timeleap.openSession", title: vscode.l10n.t("Open"), arguments: [this] },
+    });
+  }
+
+  private tooltip(): string {
+    const { sessionId, path, createdAt, updatedAt, messageCount, tokenCount, owner, workspace, parent } = this.info;
+    return [
+      this.name,
+      `${sessionId} · ${messages(messageCount)} · ${vscode.l10n.t("{0} tokens", exact(tokenCount))}`,
+      vscode.l10n.t("Created {0}", fullTime(createdAt)),
+      vscode.l10n.t("Changed {0}", fullTime(updatedAt)),
+      ...(owner ? [vscode.l10n.t("In use by process {0} on {1} since {2}", String(owner.pid), owner.host, fullTime(owner.since))] : []),
+      ...(parent ? [vscode.l10n.t("Forked from {0}", parent.sessionId)] : []),
+      ...(workspace === undefined ? [] : [workspace]),
+      path,
+    ].join("\n");
+  }
+}
+
+export class TrashedNode extends TreeNode {
+  readonly id: string;
+
+  constructor(
+    parent: TreeNode,
+    readonly info: TrashedSession,
+  ) {
+    super(parent);
+    this.id = `trash/${info.sessionId}`;
+  }
+
+  get name(): string {
+    return this.info.title ?? this.info.sessionId;
+  }
+
+  item(): vscode.TreeItem {
+    return treeItem(this.id, {
+      label: this.name,
+      description: vscode.l10n.t("deleted {0}", relativeTime(this.info.deletedAt)),
+      icon: "trash",
+      tooltip: `${this.name}\n${this.info.sessionId}`,
+      context: "session.trashed",
+    });
+  }
+}

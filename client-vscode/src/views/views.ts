@@ -1,0 +1,124 @@
+/** The three views of the activity bar, kept in step with the server and the shown session. */
+
+import * as vscode from "vscode";
+import { Disposables } from "../lifecycle.js";
+import type { Session } from "../sessions/session.js";
+import type { Sessions } from "../sessions/sessions.js";
+import type { Sidecar } from "../server/sidecar.js";
+import { readSettings } from "../settings.js";
+import { CheckpointsTree } from "./checkpointsTree.js";
+import { ContextKeys, contextKeys } from "./context.js";
+import type { NodeTree, TreeNode } from "./node.js";
+import { SessionsTree } from "./sessionsTree.js";
+import { TimelinesTree } from "./timelinesTree.js";
+import { viewMessage } from "./viewMessage.js";
+
+/** Ages on rows ("3 min. ago") are drawn again this often, while somebody looks; milliseconds. Nothing is asked for. */
+const REDRAW = 60_000;
+
+export class Views extends Disposables {
+  readonly checkpoints: vscode.TreeView<TreeNode>;
+  readonly timelines: vscode.TreeView<TreeNode>;
+  readonly sessionList: vscode.TreeView<TreeNode>;
+  private readonly trees: { checkpoints: CheckpointsTree; timelines: TimelinesTree; sessions: SessionsTree };
+  private readonly keys = new ContextKeys();
+  private following: vscode.Disposable | undefined;
+  /** When the server was last started again; shown until something else happens. */
+  private recovered: Date | undefined;
+
+  constructor(
+    private readonly sidecar: Sidecar,
+    private readonly sessions: Sessions,
+  ) {
+    super();
+    const server = (): Promise<boolean> => this.hasServer();
+    const session = (): Promise<boolean> => this.firstSession();
+    this.trees = {
+      checkpoints: this.register(new CheckpointsTree(sessions, session)),
+      timelines: this.register(new TimelinesTree(sessions, session)),
+      sessions: this.register(new SessionsTree(sessions, sidecar, server)),
+    };
+    this.checkpoints = this.view("timeleap.checkpoints", this.trees.checkpoints);
+    this.timelines = this.view("timeleap.timelines", this.trees.timelines);
+    this.sessionList = this.view("timeleap.sessions", this.trees.sessions);
+    this.listen();
+    const redraw = setInterval(() => this.redraw(), REDRAW);
+    this.register(new vscode.Disposable(() => clearInterval(redraw)));
+    this.register(new vscode.Disposable(() => void this.following?.dispose()));
+    this.describe();
+  }
+
+  /** Asks for everything anew. */
+  async refresh(): Promise<void> {
+    this.trees.sessions.reload();
+    await this.sessions.shown?.refresh();
+    this.redraw();
+  }
+
+  private view(id: string, tree: NodeTree): vscode.TreeView<TreeNode> {
+    return this.register(vscode.window.createTreeView(id, { treeDataProvider: tree, showCollapseAll: true }));
+  }
+
+  /** While the server is started again the rows stay as they are. */
+  private async hasServer(): Promise<boolean> {
+    if (this.sidecar.state.kind === "restarting") {
+      return true;
+    }
+    return this.sidecar.started().then(
+      () => true,
+      () => false,
+    );
+  }
+
+  private async firstSession(): Promise<boolean> {
+    const server = await this.hasServer();
+    if (server) {
+      await this.sessions.openFirst(readSettings().openNewest).catch(() => undefined);
+    }
+    return server;
+  }
+
+  private listen(): void {
+    let before = this.sidecar.state.kind;
+    this.register(
+      this.sidecar.onDidChangeState((state) => {
+        this.recovered = state.kind === "ready" && before === "restarting" ? new Date() : undefined;
+        before = state.kind;
+        this.trees.sessions.reload();
+        this.redraw();
+      }),
+    );
+    this.register(this.sessions.onDidChangeShown((session) => this.follow(session)));
+    this.register(this.sessions.onDidChangeList(() => this.trees.sessions.reload()));
+    this.register(vscode.workspace.onDidGrantWorkspaceTrust(() => this.describe()));
+  }
+
+  private follow(session: Session | undefined): void {
+    this.following?.dispose();
+    this.following = session?.onDidChange((event) => {
+      if (event !== "state") {
+        this.recovered = undefined;
+      }
+      this.redraw();
+    });
+    this.redraw();
+    this.trees.sessions.refresh();
+  }
+
+  private redraw(): void {
+    this.trees.checkpoints.refresh();
+    this.trees.timelines.refresh();
+    this.describe();
+  }
+
+  private describe(): void {
+    const { shown } = this.sessions;
+    this.keys.update(contextKeys(this.sidecar.state, this.sessions, vscode.workspace.isTrusted));
+    const message = viewMessage({ server: this.sidecar.state, recovered: this.recovered, sessions: this.sessions });
+    for (const view of [this.checkpoints, this.timelines, this.sessionList]) {
+      // VS Code shows no message for an empty string, but an empty line.
+      (view as { message: string | undefined }).message = view === this.timelines ? undefined : message;
+    }
+    (this.checkpoints as { description: string | undefined }).description = shown?.name;
+  }
+}

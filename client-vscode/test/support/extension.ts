@@ -1,0 +1,73 @@
+/** The whole extension on a real server, without an editor. */
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type * as vscode from "vscode";
+import { activate, deactivate } from "../../src/extension.js";
+import type { NodeTree, TreeNode } from "../../src/views/node.js";
+import { user, Uri } from "./vscode.js";
+
+/** The command that starts a server, as the Makefile gives it. */
+export const COMMAND = (process.env["TIMELEAP_COMMAND"] ?? "timeleap serve").split(" ");
+
+export interface Running {
+  readonly home: string;
+  tree(id: string): NodeTree;
+  /** The rows of a view, or of a row of it. */
+  rows(id: string, parent?: TreeNode): Promise<Row[]>;
+  /** The storage the extension remembers things in. */
+  readonly memory: Map<string, unknown>;
+  stop(): Promise<void>;
+}
+
+export interface Row {
+  readonly node: TreeNode;
+  readonly item: vscode.TreeItem;
+  readonly label: string;
+  readonly description: string;
+}
+
+/** Activates the extension with a store of its own. */
+export function start(memory = new Map<string, unknown>(), home = mkdtempSync(join(tmpdir(), "timeleap-vscode-"))): Running {
+  user.settings.set("timeleap.server.command", COMMAND);
+  user.settings.set("timeleap.home", home);
+  const subscriptions: { dispose(): void }[] = [];
+  const memento = {
+    get: (key: string) => memory.get(key),
+    update: (key: string, value: unknown) => {
+      memory.set(key, value);
+      return Promise.resolve();
+    },
+    keys: () => [...memory.keys()],
+  };
+  const context = {
+    subscriptions,
+    workspaceState: memento,
+    globalState: memento,
+    extension: { packageJSON: { version: "0.0.0" } },
+    extensionUri: Uri.file(join(home, "extension")),
+    globalStorageUri: Uri.file(join(home, "storage")),
+  };
+  activate(context as unknown as vscode.ExtensionContext);
+  const tree = (id: string): NodeTree => user.trees.get(`timeleap.${id}`)?.options.treeDataProvider as NodeTree;
+  return {
+    home,
+    memory,
+    tree,
+    async rows(id, parent) {
+      const nodes = await tree(id).getChildren(parent);
+      return nodes.map((node) => {
+        const item = tree(id).getTreeItem(node);
+        return { node, item, label: item.label as string, description: typeof item.description === "string" ? item.description : "" };
+      });
+    },
+    async stop() {
+      await deactivate();
+      for (const one of subscriptions.reverse()) {
+        one.dispose();
+      }
+      rmSync(home, { recursive: true, force: true, maxRetries: 5 });
+    },
+  };
+}

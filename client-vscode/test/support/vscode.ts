@@ -1,0 +1,340 @@
+/** The parts of the `vscode` module that the extension uses, in memory; what a person would do is set by the test. */
+
+import { pathToFileURL } from "node:url";
+
+type Listener<T> = (value: T) => unknown;
+
+export class Disposable {
+  constructor(private readonly end: () => void) {}
+
+  dispose(): void {
+    this.end();
+  }
+}
+
+export class EventEmitter<T> {
+  private readonly listeners = new Set<Listener<T>>();
+
+  readonly event = (listener: Listener<T>): Disposable => {
+    this.listeners.add(listener);
+    return new Disposable(() => this.listeners.delete(listener));
+  };
+
+  fire(value: T): void {
+    for (const listener of [...this.listeners]) {
+      listener(value);
+    }
+  }
+
+  dispose(): void {
+    this.listeners.clear();
+  }
+}
+
+export class CancellationError extends Error {}
+
+export class CancellationTokenSource {
+  private readonly emitter = new EventEmitter<undefined>();
+  readonly token = { isCancellationRequested: false, onCancellationRequested: this.emitter.event };
+
+  cancel(): void {
+    this.token.isCancellationRequested = true;
+    this.emitter.fire(undefined);
+  }
+
+  dispose(): void {
+    this.emitter.dispose();
+  }
+}
+
+export class ThemeColor {
+  constructor(readonly id: string) {}
+}
+
+export class ThemeIcon {
+  constructor(
+    readonly id: string,
+    readonly color?: ThemeColor,
+  ) {}
+}
+
+export class MarkdownString {
+  isTrusted = false;
+  supportThemeIcons = false;
+
+  constructor(public value = "") {}
+
+  appendText(text: string): this {
+    this.value += text;
+    return this;
+  }
+
+  appendMarkdown(text: string): this {
+    this.value += text;
+    return this;
+  }
+}
+
+export class TreeItem {
+  constructor(
+    readonly label: string,
+    readonly collapsibleState = 0,
+  ) {}
+}
+
+export class Uri {
+  private constructor(
+    readonly scheme: string,
+    readonly authority: string,
+    readonly path: string,
+    readonly query: string,
+  ) {}
+
+  static file(path: string): Uri {
+    return new Uri("file", "", path, "");
+  }
+
+  static from({ scheme, authority = "", path = "", query = "" }: { scheme: string; authority?: string; path?: string; query?: string }): Uri {
+    return new Uri(scheme, authority, path, query);
+  }
+
+  static joinPath(base: Uri, ...segments: string[]): Uri {
+    return new Uri(base.scheme, base.authority, [base.path, ...segments].join("/"), "");
+  }
+
+  get fsPath(): string {
+    return this.path;
+  }
+
+  toString(): string {
+    return this.scheme === "file" ? pathToFileURL(this.path).href : `${this.scheme}:${this.path}${this.query && `?${encodeURIComponent(this.query)}`}`;
+  }
+}
+
+export class RelativePattern {
+  constructor(
+    readonly base: unknown,
+    readonly pattern: string,
+  ) {}
+}
+
+export enum TreeItemCollapsibleState {
+  None,
+  Collapsed,
+  Expanded,
+}
+
+export enum StatusBarAlignment {
+  Left = 1,
+  Right = 2,
+}
+
+export enum ProgressLocation {
+  SourceControl = 1,
+  Window = 10,
+  Notification = 15,
+}
+
+export enum QuickPickItemKind {
+  Separator = -1,
+  Default = 0,
+}
+
+/** What was said to the user: kind, message, options and buttons. */
+export interface Said {
+  readonly kind: "information" | "warning" | "error";
+  readonly message: string;
+  readonly detail: string | undefined;
+  readonly modal: boolean;
+  readonly buttons: readonly string[];
+}
+
+/** The person in front of the editor, and what the editor was told. `reset` before each test. */
+export const user = {
+  said: [] as Said[],
+  /** Chooses a button. */
+  answer: (() => undefined) as (said: Said) => string | undefined,
+  /** Types into an input box. */
+  input: (() => undefined) as (options: { readonly value?: string; readonly title?: string }) => string | undefined,
+  /** Chooses from a list. */
+  pick: (items: readonly unknown[]): unknown => items[0],
+  /** Chooses a folder or a file. */
+  path: undefined as string | undefined,
+  settings: new Map<string, unknown>(),
+  context: new Map<string, unknown>(),
+  executed: [] as { readonly command: string; readonly args: readonly unknown[] }[],
+  opened: [] as unknown[],
+  clipboard: "",
+  statusBar: [] as StatusBarItem[],
+  trees: new Map<string, { options: { treeDataProvider: unknown }; message?: string; description?: string; selection: unknown[] }>(),
+
+  reset(): void {
+    this.said = [];
+    this.answer = () => undefined;
+    this.input = () => undefined;
+    this.pick = (items) => items[0];
+    this.path = undefined;
+    this.settings.clear();
+    this.context.clear();
+    this.executed = [];
+    this.opened = [];
+    this.statusBar = [];
+    this.trees.clear();
+    registered.clear();
+    workspace.isTrusted = true;
+    workspace.workspaceFolders = undefined;
+    lm.models = [];
+    extensions.known.clear();
+  },
+};
+
+export interface StatusBarItem {
+  id: string;
+  text: string;
+  name?: string;
+  tooltip?: unknown;
+  command?: unknown;
+  backgroundColor?: ThemeColor | undefined;
+  accessibilityInformation?: { label: string } | undefined;
+  visible: boolean;
+  show(): void;
+  hide(): void;
+  dispose(): void;
+}
+
+function say(kind: Said["kind"]) {
+  return (message: string, ...rest: unknown[]): Promise<string | undefined> => {
+    const options = typeof rest[0] === "object" ? (rest.shift() as { modal?: boolean; detail?: string }) : {};
+    const said: Said = { kind, message, detail: options.detail, modal: options.modal ?? false, buttons: rest as string[] };
+    user.said.push(said);
+    return Promise.resolve(user.answer(said));
+  };
+}
+
+const registered = new Map<string, (...args: unknown[]) => unknown>();
+const documentProviders = new Map<string, unknown>();
+
+export const commands = {
+  registerCommand(command: string, handler: (...args: unknown[]) => unknown): Disposable {
+    if (registered.has(command)) {
+      throw new Error(`command '${command}' already exists`);
+    }
+    registered.set(command, handler);
+    return new Disposable(() => registered.delete(command));
+  },
+  executeCommand(command: string, ...args: unknown[]): Promise<unknown> {
+    user.executed.push({ command, args });
+    if (command === "setContext") {
+      user.context.set(args[0] as string, args[1]);
+    }
+    return Promise.resolve(registered.get(command)?.(...args));
+  },
+  getCommands: () => Promise.resolve([...registered.keys()]),
+};
+
+export const window = {
+  showInformationMessage: say("information"),
+  showWarningMessage: say("warning"),
+  showErrorMessage: say("error"),
+  showInputBox: (options: { value?: string; title?: string } = {}) => Promise.resolve(user.input(options)),
+  showQuickPick: async (items: readonly unknown[] | Promise<readonly unknown[]>) => user.pick(await items),
+  showOpenDialog: () => Promise.resolve(user.path === undefined ? undefined : [Uri.file(user.path)]),
+  showSaveDialog: () => Promise.resolve(user.path === undefined ? undefined : Uri.file(user.path)),
+  showTextDocument: (document: unknown) => {
+    user.opened.push(document);
+    return Promise.resolve({ document });
+  },
+  setStatusBarMessage: () => new Disposable(() => undefined),
+  withProgress: (_options: unknown, task: (progress: { report(): void }, token: CancellationTokenSource["token"]) => Promise<unknown>) =>
+    task({ report: () => undefined }, new CancellationTokenSource().token),
+  createOutputChannel: (name: string) => log(name),
+  createStatusBarItem(id: string): StatusBarItem {
+    const item: StatusBarItem = {
+      id,
+      text: "",
+      visible: false,
+      show: () => void (item.visible = true),
+      hide: () => void (item.visible = false),
+      dispose: () => void (item.visible = false),
+    };
+    user.statusBar.push(item);
+    return item;
+  },
+  createTreeView(id: string, options: { treeDataProvider: unknown }) {
+    const view = { options, selection: [], visible: true, onDidChangeVisibility: () => new Disposable(() => undefined), reveal: () => Promise.resolve(), dispose: () => undefined };
+    user.trees.set(id, view);
+    return view;
+  },
+  onDidChangeWindowState: () => new Disposable(() => undefined),
+};
+
+/** A log channel that keeps what it is told. */
+export function log(name = "test") {
+  const lines: string[] = [];
+  const write = (text: string): void => void lines.push(text);
+  return { name, lines, trace: write, debug: write, info: write, warn: write, error: write, append: write, appendLine: write, show: () => undefined, dispose: () => undefined };
+}
+
+const granted = new EventEmitter<void>();
+const configured = new EventEmitter<{ affectsConfiguration(section: string): boolean }>();
+
+export const workspace = {
+  isTrusted: true,
+  workspaceFolders: undefined as { uri: Uri; name: string; index: number }[] | undefined,
+  textDocuments: [] as { uri: Uri }[],
+  getConfiguration: (section: string) => ({
+    get: (name: string, fallback?: unknown) => user.settings.get(`${section}.${name}`) ?? fallback,
+  }),
+  onDidChangeConfiguration: configured.event,
+  onDidGrantWorkspaceTrust: granted.event,
+  registerTextDocumentContentProvider(scheme: string, provider: unknown): Disposable {
+    documentProviders.set(scheme, provider);
+    return new Disposable(() => documentProviders.delete(scheme));
+  },
+  async openTextDocument(uri: Uri): Promise<{ uri: Uri; getText(): string }> {
+    const provider = documentProviders.get(uri.scheme) as { provideTextDocumentContent(uri: Uri, token: unknown): Promise<string> };
+    const text = await provider.provideTextDocumentContent(uri, new CancellationTokenSource().token);
+    return { uri, getText: () => text };
+  },
+  createFileSystemWatcher: () => ({ onDidCreate: () => new Disposable(() => undefined), onDidDelete: () => new Disposable(() => undefined), dispose: () => undefined }),
+  grantTrust(): void {
+    workspace.isTrusted = true;
+    granted.fire();
+  },
+  changeSetting(name: string, value: unknown): void {
+    user.settings.set(name, value);
+    configured.fire({ affectsConfiguration: (section) => name === section || name.startsWith(`${section}.`) });
+  },
+};
+
+export const env = {
+  language: "en",
+  clipboard: {
+    writeText: (text: string) => {
+      user.clipboard = text;
+      return Promise.resolve();
+    },
+  },
+};
+
+export const extensions = {
+  known: new Map<string, { isActive: boolean; exports: unknown; activate(): Promise<unknown> }>(),
+  getExtension: (id: string) => extensions.known.get(id),
+};
+
+export const languages = { setTextDocumentLanguage: (document: unknown) => Promise.resolve(document) };
+
+export const lm = {
+  models: [] as unknown[],
+  selectChatModels: () => Promise.resolve(lm.models),
+};
+
+export const LanguageModelChatMessage = {
+  User: (content: string) => ({ role: "user", content }),
+  Assistant: (content: string) => ({ role: "assistant", content }),
+};
+
+export const l10n = {
+  t: (message: string, ...args: (string | number | boolean)[]): string =>
+    message.replaceAll(/\{(\d+)\}/g, (hole: string, number: string) => String(args[Number(number)] ?? hole)),
+};
