@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from timeleap import clock
 from timeleap.errors import InvalidInputError
-from timeleap.sessions import additions, approvals, checkpoints, desk, plan
+from timeleap.sessions import additions, approvals, checkpoints, desk, events, plan
 from timeleap.sessions.events import External
 from timeleap.sessions.health import log_warnings, recovered
 from timeleap.sessions.info import created_at, last_change
@@ -297,10 +297,15 @@ class Session(Turns):
 
     async def reload(self) -> Recovery:
         """Take over what is on disk now, after a program that takes no lock has written; the head changes."""
+        found = await self._taken_over()
+        self.emit(events.External(head=self.head))
+        return found
+
+    async def _taken_over(self) -> Recovery:
         self.meta.refresh()
         found = await self.engine.reload()
-        self._desk.load()
         self._requests.forget()
+        self._reread()
         if (event := recovered(self.engine)) is not None:
             self.emit(event)
         return found
@@ -312,7 +317,7 @@ class Session(Turns):
         one, or nothing.
         """
         self._refuse_reader()
-        await self.reload()
+        await self._taken_over()
         removed = 0
 
         def on_turn(state: LogState) -> Replacement:
