@@ -26,3 +26,10 @@ def recovered(engine: LogEngine) -> Recovered | None:
     if not found.cut_bytes and not found.quarantined:
         return None
     return Recovered(head=engine.head, quarantined=found.quarantined, cut_bytes=found.cut_bytes)
+
+
+def unreachable(why: str | None) -> list[dict[str, Any]]:
+    """That other processes cannot attach to a session, if so."""
+    if why is None:
+        return []
+    return [{"kind": "notReachable", "message": f"other processes cannot attach to this session: {why}"}]

@@ -132,6 +132,7 @@ class Openings:
             before, entry.lease = entry.lease, lease
             entry.session.adopt(opened)
             await before.aclose()
+            entry.session.unreachable = self._problem()
             entry.session.emit(events.AccessChanged(head=entry.session.head, access="owner"))
         entry.times += 1
         return entry.session
@@ -179,6 +180,8 @@ class Openings:
             await lease.aclose()
             raise
         _registry.taken.add(key)
+        if session.access == "owner":
+            session.unreachable = self._problem()
         entry = _Entry(session, lease, key)
         entry.check = asyncio.get_running_loop().create_task(session.check_in_background(lease.engine))
         return entry
@@ -202,6 +205,11 @@ class Openings:
             await asyncio.to_thread(files.tidy, path)
         trusted = self._home.contains(path) is not None
         return lease, Files(lease.engine, meta, Approvals(session_id, meta, StateFile(path), self._keys, trusted))
+
+    def _problem(self) -> str | None:
+        """Why other processes cannot reach this one, if it was meant to be reached."""
+        problem = (self._endpoint() or {}).get("problem")
+        return str(problem) if problem is not None else None
 
     async def _release(self, session: Turns) -> None:
         """Undo one opening of a session."""

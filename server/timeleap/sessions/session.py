@@ -14,7 +14,7 @@ from timeleap import clock
 from timeleap.errors import InvalidInputError
 from timeleap.sessions import additions, approvals, checkpoints, desk, events, plan
 from timeleap.sessions.events import External
-from timeleap.sessions.health import log_warnings, recovered
+from timeleap.sessions.health import log_warnings, recovered, unreachable
 from timeleap.sessions.info import created_at, last_change
 from timeleap.sessions.outcomes import (
     Approval,
@@ -45,7 +45,13 @@ __all__ = ["Cause", "Guard", "Session"]
 
 
 class Session(Turns):
-    """One open session. Opened and closed by its `SessionStore`."""
+    """One open session. Opened and closed by its `SessionStore`.
+
+    Attributes:
+        unreachable: Why other processes cannot attach to it, though they should; None where they can, or need not.
+    """
+
+    unreachable: str | None = None
 
     @property
     def title(self) -> str | None:
@@ -100,7 +106,7 @@ class Session(Turns):
     @property
     def warnings(self) -> list[Json]:
         """What a user should know: damage, recovery, broken seals. Each has `kind` and `message`."""
-        return [*log_warnings(self.engine), *self._desk.warnings, *self._notices]
+        return [*log_warnings(self.engine), *self._desk.warnings, *unreachable(self.unreachable), *self._notices]
 
     def summary(self) -> Summary:
         """The facts of the log."""
