@@ -32,5 +32,6 @@ def endpoint_of(directory: Path) -> Endpoint:
 def unreachable(lost: PeerLostError, owner: dict[str, Any] | None) -> SessionLockedError:
     """The refusal for a session whose owner cannot be asked."""
     who = f"process {owner.get('pid')} on {owner.get('host')}" if owner is not None else "another process"
-    message = f'the session is owned by {who}, but {str(lost).rstrip('.')}. Try again, or open it with access "readOnly" to follow it'
+    why = str(lost).rstrip(".")
+    message = f'the session is owned by {who}, but {why}. Try again, or open it with access "readOnly" to follow it'
     return SessionLockedError(message, owner=owner)
