@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from tests.architecture.sources import PROTOCOL, ROOT, SERVER, calls, dotted, imports, modules, tree, where
 
-DURABLE = SERVER / "storage" / "durable.py"
+STORAGE = SERVER / "storage"
+DURABLE, FILELOCK, DESCRIPTORS = (STORAGE / f"{name}.py" for name in ("durable", "filelock", "descriptors"))
 DURABILITY_CALLS = {
     f"{module}.{name}"
     for module in ("os", "aiofiles.os", "shutil")
@@ -18,6 +19,7 @@ DURABILITY_CALLS = {
 }
 PATH_METHODS = {"rename", "hardlink_to", "link_to"}
 LOCKING_CALLS = {"fcntl.flock", "fcntl.lockf", "msvcrt.locking"}
+OWNERS = {**dict.fromkeys(DURABILITY_CALLS, DURABLE), **dict.fromkeys(LOCKING_CALLS, FILELOCK)}
 
 
 def test_imports_go_downwards_only() -> None:
@@ -48,22 +50,36 @@ def taken(module: Path) -> set[str]:
 @pytest.mark.parametrize(
     "module", modules(SERVER) + modules(PROTOCOL), ids=lambda module: str(module.relative_to(ROOT))
 )
-def test_only_durable_makes_things_durable(module: Path) -> None:
-    if module == DURABLE:
-        return
+def test_only_durable_makes_things_durable_and_only_the_lock_locks(module: Path) -> None:
     found = [
-        f"{where(module, call)} calls {ast.unparse(call.func)}"
+        f"{where(module, call)} calls {ast.unparse(call.func)}, which belongs in {owner.relative_to(ROOT)}"
         for call, awaited in calls(module)
-        if dotted(call.func) in DURABILITY_CALLS | LOCKING_CALLS or moves_a_path(call, awaited)
+        if (owner := OWNERS.get(dotted(call.func)) or (DURABLE if moves_a_path(call, awaited) else module)) != module
     ]
-    hidden = {name.rpartition(".")[2] for name in DURABILITY_CALLS | LOCKING_CALLS}
+    hidden = {name.rpartition(".")[2] for name in OWNERS}
     found += [f"{module.relative_to(ROOT)} takes {name} out of its module" for name in taken(module) & hidden]
-    assert not found, f"these belong in {DURABLE.relative_to(ROOT)}: {found}"
+    assert not found
 
 
 def test_durable_has_the_primitives() -> None:
-    used = {dotted(call.func) for call, _ in calls(DURABLE)}
-    assert {"os.fsync", "os.replace", "os.link"} <= used, "the rule above would guard an empty house"
+    used = {dotted(call.func) for owner in (DURABLE, FILELOCK) for call, _ in calls(owner)}
+    assert {"os.fsync", "os.replace", "os.link", "fcntl.flock"} <= used, "the rule above would guard an empty house"
+
+
+def test_nobody_gets_at_descriptors_but_through_durable_and_the_lock() -> None:
+    name = "timeleap.storage.descriptors"
+    importers = {
+        module
+        for module in modules(SERVER)
+        if name in imports(module)
+        or any(
+            isinstance(node, ast.ImportFrom)
+            and node.module == "timeleap.storage"
+            and any(alias.name == DESCRIPTORS.stem for alias in node.names)
+            for node in ast.walk(tree(module))
+        )
+    }
+    assert importers == {DURABLE, FILELOCK}
 
 
 def test_only_rpc_imports_pygls_and_lsprotocol() -> None:

@@ -19,7 +19,6 @@ from typing import Any, TypeGuard
 from timeleap import clock
 from timeleap.errors import StorageFailureError
 from timeleap.storage.durable import (
-    FileLock,
     OpenFile,
     atomic_write,
     is_regular,
@@ -28,6 +27,7 @@ from timeleap.storage.durable import (
     replace_file,
     sync_directory,
 )
+from timeleap.storage.filelock import FileLock
 
 MAX_BYTES = 16 << 20
 """A larger file is not one of ours."""

@@ -1,4 +1,4 @@
-"""The primitives everything durable is made of. The only module that calls fsync, replace, link, flock and the like.
+"""The primitives everything durable is made of. The only module that calls fsync, replace, link and the like.
 
 Every file and every directory that Timeleap's storage changes, it changes through here: so the crash-state tests can
 record all of it in one place, and the platforms' differences stay in one place.
@@ -17,35 +17,20 @@ import os
 import secrets
 import stat
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
-from timeleap.errors import StorageFailureError
+from timeleap.storage import descriptors
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
 HOLD_OPEN: Final[bool] = sys.platform != "win32"
-FILE_MODE: Final = 0o600
 DIRECTORY_MODE: Final = 0o700
 
-_COMMON: Final = (
-    getattr(os, "O_CLOEXEC", 0)
-    | getattr(os, "O_NOFOLLOW", 0)
-    | getattr(os, "O_NONBLOCK", 0)
-    | getattr(os, "O_NOCTTY", 0)
-    | getattr(os, "O_BINARY", 0)
-    | getattr(os, "O_NOINHERIT", 0)
-)
-_BLOCK: Final = 1 << 20
-_LOCKED_BYTE: Final = 1 << 30  # Windows locks are mandatory: far beyond the owner record, so that it stays readable
-_NO_KERNEL_COPY: Final = (errno.EXDEV, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL, errno.EBADF, errno.EPERM)
 _NO_DIRECTORY_SYNC: Final = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)
 _NO_HARD_LINKS: Final = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 _REPLACE_ATTEMPTS: Final = 50 if sys.platform == "win32" else 1
-_seek_lock: Final = threading.Lock()
 
 
 class Identity(NamedTuple):
@@ -94,9 +79,9 @@ class OpenFile:
         self._fd = -1
         self.path = path
         make = (os.O_CREAT if create or new else 0) | (os.O_EXCL if new else 0)
-        self._fd = _open_regular(path, flags | make)
+        self._fd = descriptors.open_regular(path, flags | make)
         self._flags = flags
-        self.identity = _identity(os.fstat(self._fd))
+        self.identity = status_of(self._fd).identity
         if not HOLD_OPEN:
             self.close()
 
@@ -116,12 +101,12 @@ class OpenFile:
     def pread(self, offset: int, size: int) -> bytes:
         """Up to `size` bytes from `offset`; fewer only at the end of the file."""
         with _Access(self) as fd:
-            data = _pread(fd, size, offset)
+            data = descriptors.pread(fd, size, offset)
             if len(data) == size or not data:
                 return data
             parts = [data]
             got = len(data)
-            while got < size and (data := _pread(fd, size - got, offset + got)):
+            while got < size and (data := descriptors.pread(fd, size - got, offset + got)):
                 parts.append(data)
                 got += len(data)
             return b"".join(parts)
@@ -131,7 +116,7 @@ class OpenFile:
         view = memoryview(data).cast("B")
         with _Access(self) as fd:
             while view:
-                done = _pwrite(fd, view, offset)
+                done = descriptors.pwrite(fd, view, offset)
                 view, offset = view[done:], offset + done
 
     def append(self, data: Buffer) -> int:
@@ -149,7 +134,7 @@ class OpenFile:
     def status(self) -> FileStatus:
         """Identity and size now."""
         with _Access(self) as fd:
-            return _status(os.fstat(fd))
+            return status_of(fd)
 
     def truncate(self, size: int) -> None:
         """Cut the file to `size` bytes."""
@@ -170,7 +155,7 @@ class OpenFile:
     def copy_to(self, target: OpenFile, offset: int, size: int) -> None:
         """Copy `size` bytes from `offset` to the end of `target` (not opened for appending)."""
         with _Access(self) as source, _Access(target) as sink:
-            _copy(source, sink, offset, target.status().size, size)
+            descriptors.copy(source, sink, offset, target.status().size, size)
 
 
 class _Access:
@@ -186,8 +171,8 @@ class _Access:
         held = self._file._fd
         if held >= 0:
             return held
-        self._own = fd = _open_regular(self._file.path, self._file._flags)
-        if _identity(os.fstat(fd)) != self._file.identity:
+        self._own = fd = descriptors.open_regular(self._file.path, self._file._flags)
+        if status_of(fd).identity != self._file.identity:
             self.__exit__()
             raise OSError(errno.ESTALE, "another file has this name now", str(self._file.path))
         return fd
@@ -229,6 +214,11 @@ def status(path: Path) -> FileStatus | None:
         return _status(os.lstat(path))
     except FileNotFoundError:
         return None
+
+
+def status_of(fd: int) -> FileStatus:
+    """Identity and size of an open file."""
+    return _status(os.fstat(fd))
 
 
 def is_regular(path: Path) -> bool:
@@ -330,200 +320,5 @@ def atomic_write(path: Path, data: Buffer, *, durable: bool = True) -> None:
         sync_directory(path.parent)
 
 
-class FileLock:
-    """An exclusive lock between processes on a file; the system frees it at once when the process dies."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._fd = -1
-
-    @property
-    def held(self) -> bool:
-        """Whether we hold it."""
-        return self._fd >= 0
-
-    def try_acquire(self) -> bool:
-        """Take the lock if it is free.
-
-        Raises:
-            OSError: The lock file cannot be made or opened.
-        """
-        while True:
-            fd = _open_regular(self._path, os.O_RDWR | os.O_CREAT)
-            try:
-                if not _try_lock(fd):
-                    os.close(fd)
-                    return False
-                if _names(self._path, fd):
-                    self._fd = fd
-                    return True
-            except BaseException:
-                os.close(fd)
-                raise
-            os.close(fd)  # somebody removed the file meanwhile: a lock on it keeps nobody out
-
-    def write(self, data: bytes) -> None:
-        """Replace the lock file's content (the owner record; `read` returns it).
-
-        What is shorter than the content before it is filled up with spaces: to cut the file would cost a file system
-        several milliseconds, and a lock that is taken for each write writes its record each time.
-        """
-        _pwrite(self._fd, memoryview(data.ljust(os.fstat(self._fd).st_size)), 0)
-
-    def read(self) -> bytes:
-        """The lock file's content, of whoever holds it; empty if it cannot be read."""
-        try:
-            fd = _open_regular(self._path, os.O_RDONLY)
-        except OSError:
-            return b""
-        try:
-            return _pread(fd, 4096, 0).rstrip()
-        except OSError:
-            return b""
-        finally:
-            os.close(fd)
-
-    def release(self) -> None:
-        """Free the lock. Idempotent. The file stays: removing it would race with the next owner."""
-        fd, self._fd = self._fd, -1
-        if fd >= 0:
-            _unlock(fd)
-            os.close(fd)
-
-
-# Platform differences
-
-
-def _open_regular(path: Path, flags: int) -> int:
-    """Open without following links and without blocking; refuse what is no regular file."""
-    mode = _mode_of(path)
-    if mode is not None and not stat.S_ISREG(mode):
-        raise _not_regular(path, mode)
-    try:
-        fd = os.open(path, flags | _COMMON, FILE_MODE)
-    except OSError as error:
-        if error.errno in (errno.ELOOP, errno.EMLINK, errno.ENXIO):
-            raise _not_regular(path, _mode_of(path) or 0) from error
-        raise
-    try:
-        opened = os.fstat(fd)
-        if not stat.S_ISREG(opened.st_mode):
-            raise _not_regular(path, opened.st_mode)
-        if flags & os.O_CREAT and mode is None and hasattr(os, "fchmod"):
-            os.fchmod(fd, FILE_MODE)
-    except BaseException:
-        os.close(fd)
-        raise
-    return fd
-
-
-def _mode_of(path: Path) -> int | None:
-    try:
-        return os.lstat(path).st_mode
-    except FileNotFoundError:
-        return None
-
-
-def _not_regular(path: Path, mode: int) -> StorageFailureError:
-    kinds: list[tuple[Callable[[int], bool], str]] = [
-        (stat.S_ISLNK, "a link"),
-        (stat.S_ISDIR, "a directory"),
-        (stat.S_ISFIFO, "a FIFO"),
-        (stat.S_ISSOCK, "a socket"),
-        (stat.S_ISCHR, "a device"),
-        (stat.S_ISBLK, "a device"),
-    ]
-    what = next((name for test, name in kinds if test(mode)), "something else")
-    return StorageFailureError(f"{path.name} must be a regular file, but is {what}", path=str(path), errno="EINVAL")
-
-
-def _identity(result: os.stat_result) -> Identity:
-    return Identity(result.st_dev, result.st_ino)
-
-
 def _status(result: os.stat_result) -> FileStatus:
-    return FileStatus(_identity(result), result.st_size, result.st_mtime_ns)
-
-
-def _names(path: Path, fd: int) -> bool:
-    there = status(path)
-    return there is not None and there.identity == _identity(os.fstat(fd))
-
-
-if sys.platform == "win32":
-
-    def _pread(fd: int, size: int, offset: int) -> bytes:
-        with _seek_lock:
-            os.lseek(fd, offset, os.SEEK_SET)
-            return os.read(fd, size)
-
-    def _pwrite(fd: int, data: memoryview, offset: int) -> int:
-        with _seek_lock:
-            os.lseek(fd, offset, os.SEEK_SET)
-            return os.write(fd, data)
-
-    def _try_lock(fd: int) -> bool:
-        import msvcrt
-
-        os.lseek(fd, _LOCKED_BYTE, os.SEEK_SET)
-        try:
-            msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
-        return True
-
-    def _unlock(fd: int) -> None:
-        import msvcrt
-
-        os.lseek(fd, _LOCKED_BYTE, os.SEEK_SET)
-        msvcrt.locking(fd, msvcrt.LK_UNLCK, 1)
-
-else:
-
-    def _pread(fd: int, size: int, offset: int) -> bytes:
-        return os.pread(fd, size, offset)
-
-    def _pwrite(fd: int, data: memoryview, offset: int) -> int:
-        return os.pwrite(fd, data, offset)
-
-    def _try_lock(fd: int) -> bool:
-        import fcntl
-
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
-
-    def _unlock(fd: int) -> None:
-        import fcntl
-
-        fcntl.flock(fd, fcntl.LOCK_UN)
-
-
-def _copy(source: int, sink: int, offset: int, at: int, size: int) -> None:
-    """Copy within the kernel where it can, else by blocks."""
-    if hasattr(os, "copy_file_range"):
-        try:
-            while size:
-                done = os.copy_file_range(source, sink, min(size, 1 << 30), offset, at)
-                if done == 0:
-                    break
-                offset, at, size = offset + done, at + done, size - done
-        except OSError as error:
-            if error.errno not in _NO_KERNEL_COPY:
-                raise
-    for block in _blocks(source, offset, size):
-        view = memoryview(block)
-        while view:
-            done = _pwrite(sink, view, at)
-            view, at = view[done:], at + done
-
-
-def _blocks(fd: int, offset: int, size: int) -> Iterator[bytes]:
-    while size:
-        block = _pread(fd, min(size, _BLOCK), offset)
-        if not block:
-            raise OSError(errno.EIO, "the file is shorter than it was")
-        yield block
-        offset, size = offset + len(block), size - len(block)
+    return FileStatus(Identity(result.st_dev, result.st_ino), result.st_size, result.st_mtime_ns)

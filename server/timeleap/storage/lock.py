@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 
 from timeleap import clock
 from timeleap.errors import SessionLockedError, StorageFailureError
-from timeleap.storage.durable import FileLock
+from timeleap.storage.filelock import FileLock
 
 LockMode = Literal["hold", "per-write"]
 

@@ -1,4 +1,4 @@
-"""System calls that fail: the N-th that `durable` makes, once or from then on."""
+"""System calls that fail: the N-th that the storage layer makes, once or from then on."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-
-from timeleap.storage import durable
+from tests.crash.storage.system import stand_in_for_os
 
 CHANGING = (
     "open", "write", "pwrite", "copy_file_range", "ftruncate", "fdatasync", "fsync", "replace", "link", "unlink",
@@ -19,7 +18,7 @@ READING = ("pread", "fstat", "lstat", "lseek", "listdir")
 
 
 class FaultyOs:
-    """Stands in for the `os` of `durable`.
+    """Stands in for the `os` of the storage layer.
 
     Args:
         code: The error.
@@ -81,5 +80,5 @@ def faults(
     """Let calls fail for the length of the block."""
     with pytest.MonkeyPatch.context() as patch:
         faulty = FaultyOs(code, first, onwards=onwards, calls=calls, short=short)
-        patch.setattr(durable, "os", faulty)
+        stand_in_for_os(patch, faulty)
         yield faulty

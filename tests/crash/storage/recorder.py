@@ -1,8 +1,8 @@
 """Recording what the storage layer does to a directory.
 
-`timeleap.storage.durable` is the only module that changes files, and it does so through its name `os`. A recorder
-stands in the place of that name, does what is asked, and writes down each change as an operation on inodes and names:
-what was written where, what was synced, which names changed. `states.py` makes crash states of it.
+`timeleap.storage.durable` and its two helpers change files through the name `os` (`system.py`). A recorder stands in the
+place of that name, does what is asked, and writes down each change as an operation on inodes and names: what was
+written where, what was synced, which names changed. `states.py` makes crash states of it.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from timeleap.storage import durable
+from tests.crash.storage.system import stand_in_for_os
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,7 @@ class Recording:
 
 
 class Recorder:
-    """Stands in for the `os` of `durable`."""
+    """Stands in for the `os` of the storage layer."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = os.path.realpath(folder)
@@ -177,8 +176,8 @@ def _counts(name: str) -> bool:
 
 @contextmanager
 def recording(folder: Path) -> Iterator[Recorder]:
-    """Record what `durable` does to a directory. Nothing is really synced meanwhile."""
+    """Record what is done to a directory. Nothing is really synced meanwhile."""
     with pytest.MonkeyPatch.context() as patch:
         recorder = Recorder(folder)
-        patch.setattr(durable, "os", recorder)
+        stand_in_for_os(patch, recorder)
         yield recorder

@@ -12,10 +12,12 @@ from pathlib import Path
 
 import pytest
 from tests.crash.storage.faults import FaultyOs, faults
+from tests.crash.storage.system import stand_in_for_os
 
 from timeleap.errors import StorageFailureError
-from timeleap.storage import durable
-from timeleap.storage.durable import FileLock, OpenFile
+from timeleap.storage import descriptors, durable, filelock
+from timeleap.storage.durable import OpenFile
+from timeleap.storage.filelock import FileLock
 
 
 @pytest.fixture(params=[0o000, 0o022, 0o077, 0o777])
@@ -84,7 +86,7 @@ def test_a_file_swapped_at_the_last_moment_is_refused(
         path.symlink_to(tmp_path / "target")
     else:
         os.mkfifo(path)
-    monkeypatch.setattr(durable, "_mode_of", lambda _: None)
+    monkeypatch.setattr(descriptors, "_mode_of", lambda _: None)
     with pytest.raises(StorageFailureError, match="must be a regular file"):
         OpenFile(path)
 
@@ -132,7 +134,7 @@ def test_short_reads_and_writes_are_continued(tmp_path: Path, monkeypatch: pytes
 
     file = OpenFile(tmp_path / "log", writable=True, appending=True, create=True)
     other = OpenFile(tmp_path / "other", writable=True, create=True)
-    monkeypatch.setattr(durable, "os", Stingy())
+    stand_in_for_os(monkeypatch, Stingy())
     assert file.append(b"0123456789") == 10
     assert file.pread(1, 8) == b"12345678"
     other.pwrite(b"abcdefgh", 2)
@@ -236,7 +238,7 @@ def test_a_lock_on_a_file_that_was_removed_meanwhile_is_no_lock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "lock"
-    real = durable._try_lock
+    real = filelock._try_lock
     removed = False
 
     def remove_once(fd: int) -> bool:
@@ -246,7 +248,7 @@ def test_a_lock_on_a_file_that_was_removed_meanwhile_is_no_lock(
             removed = True
         return real(fd)
 
-    monkeypatch.setattr(durable, "_try_lock", remove_once)
+    monkeypatch.setattr(filelock, "_try_lock", remove_once)
     lock = FileLock(path)
     assert lock.try_acquire()
     assert path.exists()
@@ -257,7 +259,7 @@ def test_a_lock_on_a_file_that_was_removed_meanwhile_is_no_lock(
 @pytest.mark.crash
 def test_a_killed_process_frees_its_lock_at_once(tmp_path: Path) -> None:
     program = (
-        "import sys, time; from pathlib import Path; from timeleap.storage.durable import FileLock\n"
+        "import sys, time; from pathlib import Path; from timeleap.storage.filelock import FileLock\n"
         "lock = FileLock(Path(sys.argv[1])); print(lock.try_acquire(), flush=True); time.sleep(60)"
     )
     path = tmp_path / "lock"

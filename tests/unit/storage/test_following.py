@@ -15,7 +15,7 @@ from tests.conftest import ROOT
 from tests.unit.storage.logs import always, keep, restore, said, say, texts
 
 from timeleap.errors import SessionLockedError, StorageFailureError
-from timeleap.storage import durable, intent
+from timeleap.storage import durable, filelock, intent
 from timeleap.storage import lock as locks
 from timeleap.storage.jsonl import JsonlEngine
 from timeleap.storage.lock import SessionLock
@@ -120,7 +120,7 @@ async def test_an_owner_that_cannot_leave_a_record_is_still_the_owner(
     def refuse(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(durable.FileLock, "write", refuse)
+    monkeypatch.setattr(filelock.FileLock, "write", refuse)
     lock = SessionLock(log)
     await lock.acquire("hold")
     assert SessionLock(log).taken()

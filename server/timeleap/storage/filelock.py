@@ -1,0 +1,118 @@
+"""The lock between processes. The only module that calls flock and the like."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Final
+
+from timeleap.storage import descriptors, durable
+
+_LOCKED_BYTE: Final = 1 << 30  # Windows locks are mandatory: far beyond the owner record, so that it stays readable
+_RECORD_LIMIT: Final = 4096
+
+
+class FileLock:
+    """An exclusive lock between processes on a file; the system frees it at once when the process dies."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._fd = -1
+
+    @property
+    def held(self) -> bool:
+        """Whether we hold it."""
+        return self._fd >= 0
+
+    def try_acquire(self) -> bool:
+        """Take the lock if it is free.
+
+        Raises:
+            OSError: The lock file cannot be made or opened.
+        """
+        while True:
+            fd = descriptors.open_regular(self._path, os.O_RDWR | os.O_CREAT)
+            try:
+                free = _try_lock(fd)
+                ours = free and _names(self._path, fd)
+            except BaseException:
+                os.close(fd)
+                raise
+            if ours:
+                self._fd = fd
+                return True
+            os.close(fd)
+            if not free:
+                return False
+            # Somebody removed the file meanwhile: a lock on it keeps nobody out.
+
+    def write(self, data: bytes) -> None:
+        """Replace the lock file's content (the owner record; `read` returns it).
+
+        What is shorter than the content before it is filled up with spaces: to cut the file would cost a file system
+        several milliseconds, and a lock that is taken for each write writes its record each time.
+        """
+        descriptors.pwrite(self._fd, memoryview(data.ljust(os.fstat(self._fd).st_size)), 0)
+
+    def read(self) -> bytes:
+        """The lock file's content, of whoever holds it; empty if it cannot be read."""
+        try:
+            fd = descriptors.open_regular(self._path, os.O_RDONLY)
+        except OSError:
+            return b""
+        try:
+            return descriptors.pread(fd, _RECORD_LIMIT, 0).rstrip()
+        except OSError:
+            return b""
+        finally:
+            os.close(fd)
+
+    def release(self) -> None:
+        """Free the lock. Idempotent. The file stays: removing it would race with the next owner."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            try:
+                _unlock(fd)
+            finally:
+                os.close(fd)
+
+
+def _names(path: Path, fd: int) -> bool:
+    there = durable.status(path)
+    return there is not None and there.identity == durable.status_of(fd).identity
+
+
+if sys.platform == "win32":
+
+    def _try_lock(fd: int) -> bool:
+        import msvcrt
+
+        os.lseek(fd, _LOCKED_BYTE, os.SEEK_SET)
+        try:
+            msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+
+    def _unlock(fd: int) -> None:
+        import msvcrt
+
+        os.lseek(fd, _LOCKED_BYTE, os.SEEK_SET)
+        msvcrt.locking(fd, msvcrt.LK_UNLCK, 1)
+
+else:
+
+    def _try_lock(fd: int) -> bool:
+        import fcntl
+
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def _unlock(fd: int) -> None:
+        import fcntl
+
+        fcntl.flock(fd, fcntl.LOCK_UN)
