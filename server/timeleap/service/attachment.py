@@ -91,7 +91,8 @@ class Attachment:
         self._head = ""
         self._unanswered: dict[int, Forwarded] = {}
         self._numbers = itertools.count(1)
-        self._request_ids = (f"{MADE_HERE}{new_uid(12)}.{number}" for number in itertools.count(1))
+        name = new_uid(12)
+        self._request_ids = (f"{MADE_HERE}{name}.{number}" for number in itertools.count(1))
         self._search: asyncio.Task[None] | None = None
         self._leaving: asyncio.Task[None] | None = None
         self._held_back: list[tuple[str, bytes]] = []  # what came before the client knew that the session is open
@@ -101,13 +102,12 @@ class Attachment:
 
     # Opening and closing
 
-    async def open(self, params: Json, progress: Progress | None = None, *, within: float = PATIENCE) -> Json | Opened:
+    async def open(self, params: Json, progress: Progress | None = None) -> Json | Opened:
         """Attach to whoever owns the session; or own it, if nobody does any more.
 
         Args:
             params: Of the `session/open` that the owner is asked, beside the path.
             progress: Told about a long scan.
-            within: Seconds after which it is given up.
 
         Returns:
             The session's state; or the session, which is ours.
@@ -118,23 +118,21 @@ class Attachment:
             TimeleapError: As opening it.
         """
         loop = asyncio.get_running_loop()
-        until, pause, refusal = loop.time() + within, _FIRST_PAUSE, None
+        until, pause = loop.time() + PATIENCE, _FIRST_PAUSE
+        lost = PeerLostError("it is not known")
         while True:
             try:
-                return await self._service.own(self.place, progress)
-            except SessionLockedError as locked:
-                refusal = locked
-            try:
                 return await self._attach(params)
-            except PeerLostError as lost:
-                refusal = unreachable(lost, refusal.data.get("owner"))
-                if lost.hopeless or lost.hung:
-                    raise refusal from None
+            except PeerLostError as error:
+                lost = error
             except OwnersRefusalError as error:
                 if error.wire.get("code") != _NOT_OPEN:  # it is about to be the owner, or was
                     raise
-            if loop.time() >= until:
-                raise refusal
+            try:
+                return await self._service.own(self.place, progress)
+            except SessionLockedError as locked:
+                if lost.hopeless or lost.hung or loop.time() >= until:
+                    raise unreachable(lost, locked.data.get("owner")) from None
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
@@ -170,13 +168,11 @@ class Attachment:
         """End it at once; what is not answered yet never took place as far as the client is told."""
         if self._closed:
             return
-        self._closed = True
+        self._closed = (
+            True  # a search ends by itself: cancelled in the midst of opening, it could leave the lock behind
+        )
         self._stop_watching()
-        if self._search is not None:
-            self._search.cancel()
-        if self._peer is not None:
-            self._peer.close()
-            self._peer = None
+        self._drop_peer()
         for one in self._unanswered.values():
             if not one.answer.done():
                 one.answer.set_exception(SessionNotOpenError(f"session {self.place.session_id} was closed"))
@@ -312,19 +308,12 @@ class Attachment:
     async def _find_owner(self) -> None:
         """Until there is one: own the session, or attach to who does."""
         try:
-            while self._peer is None:
+            while self._peer is None and not self._closed:
                 try:
-                    found = await self.open({"access": "write"})
+                    await self._settle_with(await self.open({"access": "write"}))
                 except (SessionLockedError, OwnersRefusalError) as error:
                     log.info("no owner yet: %s", error)
                     await asyncio.sleep(_LONGEST_PAUSE)
-                    continue
-                if isinstance(found, dict):
-                    self._tell(SESSION, "accessChanged", access=self.access)
-                    self._ask_again()
-                else:
-                    self._take_over(found)
-                    return
         except (TimeleapError, OSError) as error:
             # Nothing that waiting helps against: those who wait hear of it, the next request tries again.
             for one in self._unanswered.values():
@@ -332,6 +321,23 @@ class Attachment:
                     one.answer.set_exception(error)
         finally:
             self._search = None
+
+    async def _settle_with(self, found: Json | Opened) -> None:
+        if isinstance(found, dict):
+            if self._closed:
+                self._drop_peer()
+                return
+            self._tell(SESSION, "accessChanged", access=self.access)
+            self._ask_again()
+        elif self._closed:
+            await found.session.aclose()
+        else:
+            self._take_over(found)
+
+    def _drop_peer(self) -> None:
+        if self._peer is not None:
+            self._peer.close()
+            self._peer = None
 
     def _ask_again(self) -> None:
         for one in self._unanswered.values():

@@ -25,14 +25,16 @@ if TYPE_CHECKING:
 
 
 @handles("session/list")
-async def list_sessions(service: Service, params: SessionListParams, _: Call) -> Json:
+async def list_sessions(service: Service, params: SessionListParams, call: Call) -> Json:
     """Sessions of the store and those open by path, newest change first."""
+    places = [one.place for one in service.attached(call).values()]
     page = await service.store.list(
         cursor=params.cursor,
         limit=params.limit or DEFAULT_SESSION_PAGE,
         include_archived=bool(params.include_archived),
         query=params.query,
         workspace=params.workspace,
+        others={place.session_id: place.path for place in places if place.path is not None},
     )
     return _listing(page)
 

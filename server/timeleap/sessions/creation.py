@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from timeleap import clock
 from timeleap.errors import SessionExistsError, StorageFailureError
 from timeleap.sessions import files
+from timeleap.sessions.checkpoints import find_line, read_checkpoint
 from timeleap.sessions.home import Home
 from timeleap.sessions.info import LOG_NAME
 from timeleap.sessions.meta import FILE_NAME as META_NAME
 from timeleap.sessions.meta import VERSION, subagent_members
-from timeleap.sessions.names import new_session_id
+from timeleap.sessions.names import fork_title, new_session_id
 from timeleap.sessions.outcomes import AutoCheckpoint, Guard, Parent, Subagent
 from timeleap.sessions.requests import short
 from timeleap.sessions.statefile import FILE_NAME as STATE_NAME
@@ -25,6 +26,9 @@ from timeleap.storage.durable import atomic_write
 from timeleap.storage.forking import fork_log
 from timeleap.storage.reader import StoredLog
 from timeleap.storage.record import system_prompt_record
+
+if TYPE_CHECKING:
+    from timeleap.sessions.session import Session
 
 Json = dict[str, Any]
 
@@ -72,6 +76,36 @@ class Copy:
     traits: Traits
     subagents: tuple[Subagent, ...]
     state: Mapping[str, Any]
+
+
+def taken(source: Session, log: StoredLog, at: tuple[int | None, str | None], title: str | None) -> Copy:
+    """What a fork takes of a session: the history up to and including a checkpoint's record, or all of it.
+
+    Args:
+        source: The session.
+        log: Its log as it is.
+        at: Id or uid of the checkpoint; neither: all of it.
+        title: Of the fork; else the session's with "(fork)".
+
+    Raises:
+        CheckpointNotFoundError: There is no such checkpoint.
+    """
+    keep_lines, uid = log.state.lines, None
+    if at != (None, None):
+        line = find_line(log, *at)
+        keep_lines, uid = line + 1, read_checkpoint(log, line).uid
+    return Copy(
+        log=log,
+        keep_lines=keep_lines,
+        parent=Parent(source.session_id, uid),
+        traits=Traits(
+            title=title if title is not None else fork_title(source.title, source.session_id),
+            workspace=source.workspace,
+            auto_checkpoint=source.auto_checkpoint,
+        ),
+        subagents=source.subagents,
+        state=files.read_document(source.path / STATE_NAME).members,
+    )
 
 
 def build(directory: Path, traits: Traits, guard: Guard) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,20 +17,18 @@ from timeleap.errors import (
     TimeleapError,
 )
 from timeleap.failpoints import failpoint
-from timeleap.sessions import creation, events, files, listing
-from timeleap.sessions.checkpoints import find_line, read_checkpoint
+from timeleap.sessions import creation, events, listing
 from timeleap.sessions.creation import Copy, Traits
 from timeleap.sessions.home import Home
 from timeleap.sessions.info import LOG_NAME
 from timeleap.sessions.ledger import Ledger
-from timeleap.sessions.names import check_session_id, fork_title, new_session_id, trash_name
+from timeleap.sessions.names import check_session_id, new_session_id, trash_name
 from timeleap.sessions.openings import Asked, Openings
-from timeleap.sessions.outcomes import AutoCheckpoint, Guard, Parent, Retention, SessionInfo, SessionPage
+from timeleap.sessions.outcomes import AutoCheckpoint, Guard, Retention, SessionInfo, SessionPage
 from timeleap.sessions.place import Place, place_at
 from timeleap.sessions.recall import Renderers
 from timeleap.sessions.seal import KeyRing
 from timeleap.sessions.session import Session
-from timeleap.sessions.statefile import FILE_NAME as STATE_NAME
 from timeleap.sessions.turns import NOBODY
 from timeleap.storage.engine import Durability, Progress
 from timeleap.storage.lock import Endpoint, SessionLock
@@ -207,9 +205,20 @@ class SessionStore:
         include_archived: bool = False,
         query: str | None = None,
         workspace: str | None = None,
+        others: Mapping[str, Path] | None = None,
     ) -> SessionPage:
-        """A page of sessions, newest change first (see `listing.list_sessions`)."""
+        """A page of sessions, newest change first (see `listing.list_sessions`).
+
+        Args:
+            cursor: Of the page before.
+            limit: Entries at most.
+            include_archived: Those that were put away, too.
+            query: In title or id.
+            workspace: Only those of this one.
+            others: By id: directories outside of the store that are listed, too.
+        """
         elsewhere = {one.session_id: one.path for one in self._openings.sessions() if not self.contains(one.path)}
+        elsewhere.update(others or {})
         return await asyncio.to_thread(
             listing.list_sessions,
             self.home,
@@ -273,29 +282,12 @@ class SessionStore:
             source = (await self.open(session_id, create=False, access="read")).session
         session = source
         try:
-            return await session.at_turn(lambda: self._copy(session, checkpoint_id, checkpoint_uid, title))
+            log = self._openings.view
+            return await session.at_turn(
+                lambda: creation.taken(session, log(session_id), (checkpoint_id, checkpoint_uid), title)
+            )
         finally:
             await session.aclose()
-
-    def _copy(self, source: Session, checkpoint_id: int | None, checkpoint_uid: str | None, title: str | None) -> Copy:
-        """What a fork takes: the history up to and including a checkpoint's record, or all of it."""
-        log = self._openings.view(source.session_id)
-        keep_lines, uid = log.state.lines, None
-        if checkpoint_id is not None or checkpoint_uid is not None:
-            line = find_line(log, checkpoint_id, checkpoint_uid)
-            keep_lines, uid = line + 1, read_checkpoint(log, line).uid
-        return Copy(
-            log=log,
-            keep_lines=keep_lines,
-            parent=Parent(source.session_id, uid),
-            traits=Traits(
-                title=title if title is not None else fork_title(source.title, source.session_id),
-                workspace=source.workspace,
-                auto_checkpoint=source.auto_checkpoint,
-            ),
-            subagents=source.subagents,
-            state=files.read_document(source.path / STATE_NAME).members,
-        )
 
     def _build_fork(self, copy: Copy, wanted: str | None, guard: Guard) -> str:
         new_id = creation.free_id(self.home, wanted)
