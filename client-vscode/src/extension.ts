@@ -1,46 +1,97 @@
 /** Wires the parts together; nothing is started before a view or a command needs it. */
 
+import { join } from "node:path";
 import * as vscode from "vscode";
-import { registerCommands, type Workbench } from "./commands/register.js";
+import { createApi, type TimeleapApi } from "./api.js";
+import { approvalCommands } from "./commands/approvalCommands.js";
+import { compactCommand } from "./commands/compactCommand.js";
+import { documentCommands } from "./commands/documentCommands.js";
+import { installCommand } from "./commands/installCommand.js";
+import { registerCommands, type Handlers, type Workbench } from "./commands/register.js";
 import { serverCommands } from "./commands/serverCommands.js";
 import { sessionCommands } from "./commands/sessionCommands.js";
 import { timeTravelCommands } from "./commands/timeTravel.js";
+import { Documents } from "./documents/documents.js";
 import { locateServer } from "./server/locate.js";
+import { ManagedEnvironment } from "./server/managed.js";
+import { run } from "./server/programs.js";
 import { Sidecar } from "./server/sidecar.js";
 import { surroundings } from "./server/surroundings.js";
 import { Sessions } from "./sessions/sessions.js";
 import { onDidChangeServerSettings, readSettings } from "./settings.js";
+import { News } from "./views/news.js";
+import { StatusBar } from "./views/statusBar.js";
 import { Views } from "./views/views.js";
 
+/** Of this window; `deactivate` gets no argument. */
 let sidecar: Sidecar | undefined;
 
-export function activate(context: vscode.ExtensionContext): void {
+export function activate(context: vscode.ExtensionContext): TimeleapApi {
   const log = vscode.window.createOutputChannel("Timeleap", { log: true });
   const version = String((context.extension.packageJSON as { version?: unknown }).version);
-  const server = (sidecar = new Sidecar({
+  const managed = new ManagedEnvironment({
+    storage: context.globalStorageUri.fsPath,
+    wheels: join(context.extensionUri.fsPath, "dist", "wheels"),
+    version,
+    run,
+    log,
+  });
+  const server = new Sidecar({
     settings: readSettings,
-    locate: (settings) => locateServer(settings, surroundings(() => undefined)),
+    locate: (settings) => locateServer(settings, surroundings(() => managed.python)),
     log,
     version,
-  }));
+  });
+  sidecar = server;
   const sessions = new Sessions(server, context.workspaceState);
   const views = new Views(server, sessions);
-  const bench: Workbench = { sidecar: server, sessions, views, log, context };
+  const documents = new Documents(sessions);
+  const bench: Workbench = { sidecar: server, sessions, views, documents, log };
   context.subscriptions.push(
     log,
     server,
     sessions,
     views,
-    ...registerCommands(bench, { ...serverCommands(bench), ...sessionCommands(bench), ...timeTravelCommands(bench) }),
-    onDidChangeServerSettings(() => {
-      if (server.state.kind !== "idle") {
-        server.restart().catch(() => undefined);
-      }
-    }),
+    documents,
+    new StatusBar(sessions),
+    new News(server, sessions, log),
+    ...registerCommands(bench, commandsOf(bench, managed)),
+    onDidChangeServerSettings(() => void restart(server)),
+    vscode.workspace.onDidGrantWorkspaceTrust(() => void trusted(server, sessions)),
   );
+  return createApi(sessions);
 }
 
 /** The server finishes what it has accepted. */
 export async function deactivate(): Promise<void> {
   await sidecar?.stop();
+}
+
+function commandsOf(bench: Workbench, managed: ManagedEnvironment): Handlers {
+  return {
+    ...serverCommands(bench),
+    ...installCommand(bench, managed),
+    ...sessionCommands(bench),
+    ...timeTravelCommands(bench),
+    ...compactCommand(bench),
+    ...documentCommands(bench),
+    ...approvalCommands(bench),
+  };
+}
+
+/** With other settings another server may be found. What goes wrong is in the views. */
+async function restart(server: Sidecar): Promise<void> {
+  if (server.state.kind !== "idle") {
+    await server.restart().catch(() => undefined);
+  }
+}
+
+/** A server may be found now that was not looked at before; sessions may be changed now. */
+async function trusted(server: Sidecar, sessions: Sessions): Promise<void> {
+  if (server.state.kind === "failed") {
+    await server.restart().catch(() => undefined);
+  }
+  if (server.state.kind === "ready") {
+    await sessions.reopenForWriting().catch(() => undefined);
+  }
 }

@@ -3,6 +3,7 @@
 import * as vscode from "vscode";
 import type { Sidecar } from "../server/sidecar.js";
 import type { Sessions } from "../sessions/sessions.js";
+import type { Documents } from "../documents/documents.js";
 import type { Views } from "../views/views.js";
 import { report } from "./report.js";
 
@@ -11,8 +12,8 @@ export interface Workbench {
   readonly sidecar: Sidecar;
   readonly sessions: Sessions;
   readonly views: Views;
+  readonly documents: Documents;
   readonly log: vscode.LogOutputChannel;
-  readonly context: vscode.ExtensionContext;
 }
 
 /** A command's function; its first argument is the row it was called on, if any. */

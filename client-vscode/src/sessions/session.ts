@@ -49,6 +49,9 @@ export class Session extends Disposables {
     return this.present.access !== "readOnly";
   }
 
+  /** Whether it can be looked at only because of Restricted Mode. */
+  readonly restricted = !vscode.workspace.isTrusted;
+
   /** What a person calls it. */
   get name(): string {
     return this.present.title ?? this.id;
@@ -105,9 +108,10 @@ export class Session extends Disposables {
   /** Opens the session on another server. */
   async reopen(): Promise<void> {
     const { path, access, attach } = this.how;
+    const asked = this.restricted ? ("readOnly" as const) : access;
     const state = await this.wire.request("session/open", {
       ...(path === undefined ? { sessionId: this.id, create: false } : { path }),
-      ...(access === undefined ? {} : { access }),
+      ...(asked === undefined ? {} : { access: asked }),
       ...(attach === undefined ? {} : { attach }),
     });
     this.take(state);

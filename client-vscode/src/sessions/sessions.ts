@@ -16,7 +16,7 @@ export interface SessionProblem {
   readonly how: SessionOpenParams;
 }
 
-/** Where the id of the shown session is remembered, workspace by workspace. */
+/** Where it is remembered how to open the shown session, workspace by workspace. */
 const REMEMBERED = "timeleap.session";
 
 export class Sessions extends Disposables {
@@ -82,18 +82,7 @@ export class Sessions extends Disposables {
     if (known) {
       return known;
     }
-    const asked: SessionOpenParams = vscode.workspace.isTrusted ? how : { ...how, access: "readOnly" };
-    let state: SessionState;
-    try {
-      state = await this.sidecar.request("session/open", asked);
-    } catch (error) {
-      // Another program writes it and cannot be gone through: what it writes can still be followed.
-      if (!isTimeleapError(error, "sessionLocked") || asked.access !== undefined) {
-        throw error;
-      }
-      state = await this.sidecar.request("session/open", { ...asked, access: "readOnly" });
-    }
-    return this.adopt(asked, state);
+    return this.adopt(how, await this.ask(how));
   }
 
   /** Takes a session that a request has opened, such as a fork. */
@@ -111,7 +100,7 @@ export class Sessions extends Disposables {
   show(session: Session | undefined): void {
     this.trouble = undefined;
     this.current = session;
-    void this.memory.update(REMEMBERED, session?.id);
+    void this.memory.update(REMEMBERED, session && again(session));
     this.shownChanged.fire(session);
   }
 
@@ -142,15 +131,17 @@ export class Sessions extends Disposables {
     return this.first;
   }
 
-  /** Opens everything again, for writing now that the workspace is trusted. */
-  async trusted(): Promise<void> {
-    const shown = this.current?.id;
-    const ids = [...this.open_.keys()];
-    for (const id of ids) {
-      await this.close(id);
-    }
-    if (shown !== undefined) {
-      await this.open({ sessionId: shown, create: false });
+  /** Opens what was only looked at in Restricted Mode again, as it was asked for. */
+  async reopenForWriting(): Promise<void> {
+    const shown = this.current;
+    for (const session of [...this.open_.values()]) {
+      if (session.restricted) {
+        await this.close(session.id);
+        const again = await this.attach(session.how);
+        if (session === shown) {
+          this.show(again);
+        }
+      }
     }
   }
 
@@ -168,6 +159,21 @@ export class Sessions extends Disposables {
     this.listChanged.fire(undefined);
   }
 
+  private async ask(how: SessionOpenParams): Promise<SessionState> {
+    if (!vscode.workspace.isTrusted) {
+      return this.sidecar.request("session/open", { ...how, create: false, access: "readOnly" });
+    }
+    try {
+      return await this.sidecar.request("session/open", how);
+    } catch (error) {
+      // Another program writes it and cannot be gone through: what it writes can still be followed.
+      if (!isTimeleapError(error, "sessionLocked") || how.access !== undefined) {
+        throw error;
+      }
+      return this.sidecar.request("session/open", { ...how, access: "readOnly" });
+    }
+  }
+
   private forget(sessionId: string): void {
     const session = this.open_.get(sessionId);
     this.open_.delete(sessionId);
@@ -179,9 +185,9 @@ export class Sessions extends Disposables {
   }
 
   private async findFirst(newest: boolean): Promise<void> {
-    const remembered = this.memory.get<string>(REMEMBERED);
+    const remembered = this.memory.get<SessionOpenParams>(REMEMBERED);
     if (remembered !== undefined) {
-      await this.open({ sessionId: remembered, create: false }).catch(() => undefined);
+      await this.open(remembered).catch(() => undefined);
       return;
     }
     const workspace = workspaceUri();
@@ -225,6 +231,11 @@ export class Sessions extends Disposables {
 export function workspaceUri(): string | undefined {
   const folder = vscode.workspace.workspaceFolders?.[0]?.uri;
   return folder && (folder.scheme === "file" ? pathToFileURL(folder.fsPath).href : folder.toString());
+}
+
+/** How to open a session that exists. */
+function again({ id, how: { path, access } }: Session): SessionOpenParams {
+  return { ...(path === undefined ? { sessionId: id, create: false } : { path }), ...(access === undefined ? {} : { access }) };
 }
 
 function problemOf(error: unknown): Pick<SessionProblem, "kind" | "message"> {

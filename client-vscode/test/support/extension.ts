@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type * as vscode from "vscode";
 import { activate, deactivate } from "../../src/extension.js";
+import type { TimeleapApi } from "../../src/api.js";
 import type { NodeTree, TreeNode } from "../../src/views/node.js";
 import { user, Uri } from "./vscode.js";
 
@@ -13,6 +14,7 @@ export const COMMAND = (process.env["TIMELEAP_COMMAND"] ?? "timeleap serve").spl
 
 export interface Running {
   readonly home: string;
+  readonly api: TimeleapApi;
   tree(id: string): NodeTree;
   /** The rows of a view, or of a row of it. */
   rows(id: string, parent?: TreeNode): Promise<Row[]>;
@@ -49,10 +51,11 @@ export function start(memory = new Map<string, unknown>(), home = mkdtempSync(jo
     extensionUri: Uri.file(join(home, "extension")),
     globalStorageUri: Uri.file(join(home, "storage")),
   };
-  activate(context as unknown as vscode.ExtensionContext);
+  const api = activate(context as unknown as vscode.ExtensionContext);
   const tree = (id: string): NodeTree => user.trees.get(`timeleap.${id}`)?.options.treeDataProvider as NodeTree;
   return {
     home,
+    api,
     memory,
     tree,
     async rows(id, parent) {

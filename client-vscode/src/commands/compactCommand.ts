@@ -1,0 +1,98 @@
+/** Compaction: an instruction, a dry run that is shown, and only then the real one, with the very summary that was shown. */
+
+import * as vscode from "vscode";
+import type { CompactResult } from "timeleap-client";
+import type { Session } from "../sessions/session.js";
+import { summaryByModel } from "../sessions/summaries.js";
+import { readSettings } from "../settings.js";
+import { messages, oneLine, tokens } from "../text/format.js";
+import type { Handlers, Workbench } from "./register.js";
+import { Refusal } from "./report.js";
+import { writableSession } from "./targets.js";
+import { offerUndo } from "./timeTravel.js";
+
+/** How much of the summary the question shows. */
+const EXCERPT = 600;
+
+export function compactCommand(bench: Workbench): Handlers {
+  return { compact: () => compact(bench) };
+}
+
+async function compact(bench: Workbench): Promise<void> {
+  const session = writableSession(bench.sessions);
+  const instruction = await vscode.window.showInputBox({
+    title: vscode.l10n.t("Compact"),
+    prompt: vscode.l10n.t("What should the summary pay attention to? It may be empty"),
+    placeHolder: vscode.l10n.t("Keep the failing test and its error"),
+  });
+  if (instruction === undefined) {
+    return;
+  }
+  const plan = await withProgress(vscode.l10n.t("Summarising…"), (token, signal) => dryRun(bench, session, instruction.trim(), token, signal));
+  if (!plan.compacted || plan.summary === undefined) {
+    throw new Refusal(vscode.l10n.t("Nothing was compacted: {0}", plan.reason ?? vscode.l10n.t("there is no summary")));
+  }
+  if (await agreed(plan)) {
+    const { head, summary } = plan;
+    const done = await withProgress(vscode.l10n.t("Compacting…"), (_, signal) =>
+      session.request("context/compact", { summary, expectedHead: head }, { signal, onProgress: () => undefined }),
+    );
+    const message = vscode.l10n.t("Compacted: {0} became a summary; {1} now.", messages(done.removedMessages), tokens(done.tokenCountAfter));
+    offerUndo(bench, session, done, message);
+  }
+}
+
+async function dryRun(
+  bench: Workbench,
+  session: Session,
+  instruction: string,
+  token: vscode.CancellationToken,
+  signal: AbortSignal,
+): Promise<CompactResult> {
+  const summary = readSettings().useLanguageModel ? await byModel(bench, session, instruction, token) : undefined;
+  const how = summary === undefined ? (instruction === "" ? {} : { customInstruction: instruction }) : { summary };
+  return session.request("context/compact", { ...how, dryRun: true }, { signal, onProgress: () => undefined });
+}
+
+/** A model that is not to be had is no reason not to compact. */
+async function byModel(bench: Workbench, session: Session, instruction: string, token: vscode.CancellationToken): Promise<string | undefined> {
+  try {
+    return await summaryByModel(session, instruction, token);
+  } catch (error) {
+    if (token.isCancellationRequested) {
+      throw new vscode.CancellationError();
+    }
+    bench.log.warn(`no summary by a language model: ${String(error)}`);
+    return undefined;
+  }
+}
+
+async function agreed(plan: CompactResult): Promise<boolean> {
+  const compactButton = vscode.l10n.t("Compact");
+  const lookButton = vscode.l10n.t("Read the Summary First");
+  const facts = [
+    vscode.l10n.t("{0} become one summary, {1} stay as they are.", messages(plan.removedMessages), messages(plan.preservedMessages)),
+    vscode.l10n.t("{0} become {1}.", tokens(plan.tokenCountBefore), tokens(plan.tokenCountAfter)),
+    vscode.l10n.t("The present conversation is kept as a timeline and can be restored at any time."),
+  ].join("\n");
+  const detail = `${facts}\n\n${oneLine(plan.summary ?? "", EXCERPT)}`;
+  const chosen = await vscode.window.showWarningMessage(vscode.l10n.t("Compact the conversation?"), { modal: true, detail }, compactButton, lookButton);
+  if (chosen !== lookButton) {
+    return chosen === compactButton;
+  }
+  const document = await vscode.workspace.openTextDocument({ content: plan.summary ?? "", language: "markdown" });
+  await vscode.window.showTextDocument(document, { preview: true });
+  return (await vscode.window.showInformationMessage(vscode.l10n.t("This summary would take the place of {0}.", messages(plan.removedMessages)), compactButton)) === compactButton;
+}
+
+/** A notification with progress, whose Cancel reaches the server. */
+function withProgress<T>(title: string, work: (token: vscode.CancellationToken, signal: AbortSignal) => Promise<T>): Promise<T> {
+  const options = { location: vscode.ProgressLocation.Notification, title, cancellable: true };
+  return Promise.resolve(
+    vscode.window.withProgress(options, (_, token) => {
+      const abort = new AbortController();
+      const cancelling = token.onCancellationRequested(() => abort.abort());
+      return work(token, abort.signal).finally(() => void cancelling.dispose());
+    }),
+  );
+}

@@ -1,0 +1,164 @@
+/** Looking into conversations: documents, comparisons, transcripts. */
+
+import { open } from "node:fs/promises";
+import { join } from "node:path";
+import * as vscode from "vscode";
+import { commonMessages, sharedByCheckpoints, type Side } from "../documents/comparison.js";
+import { markdownOf } from "../documents/markdown.js";
+import { uriOf, type Reference, type Selected } from "../documents/reference.js";
+import type { Session } from "../sessions/session.js";
+import { oneLine } from "../text/format.js";
+import { gistOf } from "../text/message.js";
+import { BeginningNode, CheckpointNode, checkpointName } from "../views/checkpointNodes.js";
+import { MessageNode, roleName, ToolCallNode } from "../views/messageNodes.js";
+import { SessionNode } from "../views/sessionsTree.js";
+import { TimelineNode } from "../views/timelinesTree.js";
+import { pickCheckpoint } from "./pick.js";
+import type { Handlers, Workbench } from "./register.js";
+import { Refusal } from "./report.js";
+import { shownSession, target } from "./targets.js";
+
+export function documentCommands(bench: Workbench): Handlers {
+  return {
+    openDocument: (node) => bench.documents.show(referenceTo(node, "md")),
+    openJson: (node) => bench.documents.show(referenceTo(node, "json")),
+    compare: (node) => compare(bench, node),
+    exportMarkdown: (node) => exportMarkdown(bench, node),
+  };
+}
+
+function referenceTo(node: unknown, format: Reference["format"]): Reference {
+  const found = lookedAt(node);
+  if (!found) {
+    throw new Refusal(vscode.l10n.t("Select a checkpoint or a message first."));
+  }
+  return { ...found, format };
+}
+
+function lookedAt(node: unknown): Omit<Reference, "format"> | undefined {
+  if (node instanceof TimelineNode) {
+    const selected = { kind: "range", from: 0 } as const;
+    return { session: node.session.id, timeline: node.timeline.timelineId, selected, title: node.name };
+  }
+  if (node instanceof CheckpointNode) {
+    return at(node, { kind: "checkpoint", uid: node.span.checkpoint.uid }, `#${node.span.checkpoint.id} ${oneLine(node.name, 40)}`);
+  }
+  if (node instanceof BeginningNode) {
+    return at(node, { kind: "range", from: 0, to: node.span.end }, vscode.l10n.t("Beginning"));
+  }
+  if (node instanceof MessageNode) {
+    const { index, message } = node.entry;
+    return at(node, { kind: "messages", indexes: [index] }, `${index} ${roleName(message.role)} ${oneLine(gistOf(message), 30)}`);
+  }
+  if (node instanceof ToolCallNode) {
+    const indexes = [node.from.index, ...(node.result ? [node.result.index] : [])];
+    return at(node, { kind: "messages", indexes }, `${node.from.index} ${node.call.function.name}`);
+  }
+  return undefined;
+}
+
+function at({ place }: CheckpointNode | BeginningNode | MessageNode | ToolCallNode, selected: Selected, title: string): Omit<Reference, "format"> {
+  const { timelineId } = place.log;
+  return { session: place.session.id, selected, title, ...(timelineId === undefined ? {} : { timeline: timelineId }) };
+}
+
+/** Messages that are the same on both sides and shown nevertheless, for orientation. */
+const CONTEXT = 4;
+
+async function compare(bench: Workbench, node: unknown): Promise<void> {
+  const { session, log, side, name } = await comparedWith(bench, node);
+  const present: Side = { end: session.state.context.messageCount };
+  const known = log === session.log ? side.end : await sharedByCheckpoints(log, session.log);
+  const common = await vscode.window.withProgress({ location: vscode.ProgressLocation.Window, title: vscode.l10n.t("Comparing…") }, () =>
+    commonMessages(session, side, present, known),
+  );
+  const from = Math.max(0, common - CONTEXT);
+  const timeline = side.timelineId === undefined ? {} : { timeline: side.timelineId };
+  const left = uriOf({ session: session.id, selected: { kind: "range", from, to: side.end }, format: "md", title: name, ...timeline });
+  const right = uriOf({ session: session.id, selected: { kind: "range", from }, format: "md", title: vscode.l10n.t("Present") });
+  await vscode.commands.executeCommand("vscode.diff", left, right, vscode.l10n.t("{0} ↔ Present", name), { preview: true });
+}
+
+interface Compared {
+  readonly session: Session;
+  readonly log: Session["log"];
+  readonly side: Side;
+  readonly name: string;
+}
+
+async function comparedWith(bench: Workbench, node: unknown): Promise<Compared> {
+  const timeline = target(TimelineNode, node);
+  if (timeline) {
+    const { timelineId, messageCount } = timeline.timeline;
+    const { session } = timeline;
+    return { session, log: session.timelines.log(timeline.timeline), side: { timelineId, end: messageCount }, name: timeline.name };
+  }
+  const row = target(CheckpointNode, node, bench.views.checkpoints);
+  if (row) {
+    const { session, log } = row.place;
+    const of = log.timelineId === undefined ? {} : { timelineId: log.timelineId };
+    return { session, log, side: { ...of, end: row.span.checkpoint.messageCount }, name: oneLine(row.name, 40) };
+  }
+  const session = shownSession(bench.sessions);
+  const picked = await pickCheckpoint(session, vscode.l10n.t("Compare which checkpoint with the present?"));
+  if (!picked) {
+    throw new vscode.CancellationError();
+  }
+  return { session, log: session.log, side: { end: picked.messageCount }, name: oneLine(checkpointName(picked), 40) };
+}
+
+/** Messages read and written at a time. */
+const EXPORT_PAGE = 500;
+
+async function exportMarkdown(bench: Workbench, node: unknown): Promise<void> {
+  const id = node instanceof SessionNode ? node.info.sessionId : shownSession(bench.sessions).id;
+  await bench.sessions.withOpen(id, async (session) => {
+    const name = `${session.name.replace(/[/\\?#:*"<>|\s]+/gu, " ").trim() || id}.md`;
+    const folder = vscode.workspace.workspaceFolders?.[0]?.uri.fsPath;
+    const file = await vscode.window.showSaveDialog({
+      filters: { Markdown: ["md"] },
+      title: vscode.l10n.t("Export Transcript"),
+      ...(folder === undefined ? {} : { defaultUri: vscode.Uri.file(join(folder, name)) }),
+    });
+    if (file) {
+      await vscode.window.withProgress({ location: vscode.ProgressLocation.Notification, title: vscode.l10n.t("Exporting…"), cancellable: true }, (_, token) =>
+        writeTranscript(session, file.fsPath, token),
+      );
+      offerToOpen(file);
+    }
+  });
+}
+
+/** Written page by page, so that a long conversation is never held whole. */
+async function writeTranscript(session: Session, path: string, token: vscode.CancellationToken): Promise<void> {
+  const file = await open(path, "w");
+  try {
+    await file.write(`# ${session.name}\n\n`);
+    const { systemPrompt, messageCount } = session.state.context;
+    if (systemPrompt !== null) {
+      await file.write(`## ${vscode.l10n.t("System prompt")}\n\n${systemPrompt.trimEnd()}\n\n`);
+    }
+    for (let from = 0; from < messageCount; ) {
+      if (token.isCancellationRequested) {
+        throw new vscode.CancellationError();
+      }
+      const { messages } = await session.request("context/getHistory", { from, to: messageCount, limit: EXPORT_PAGE });
+      if (messages.length === 0) {
+        break;
+      }
+      await file.write(`${markdownOf(messages)}\n`);
+      from += messages.length;
+    }
+  } finally {
+    await file.close();
+  }
+}
+
+function offerToOpen(file: vscode.Uri): void {
+  const button = vscode.l10n.t("Open");
+  void vscode.window.showInformationMessage(vscode.l10n.t("Exported to {0}", file.fsPath), button).then(async (chosen) => {
+    if (chosen === button) {
+      await vscode.window.showTextDocument(await vscode.workspace.openTextDocument(file));
+    }
+  });
+}

@@ -1,0 +1,31 @@
+/** Installing the server into the private environment, after asking. */
+
+import * as vscode from "vscode";
+import { usablePython } from "../server/locate.js";
+import type { ManagedEnvironment } from "../server/managed.js";
+import { surroundings } from "../server/surroundings.js";
+import { readSettings } from "../settings.js";
+import type { Handlers, Workbench } from "./register.js";
+import { requireTrust } from "./targets.js";
+import { confirm } from "./timeTravel.js";
+
+export function installCommand(bench: Workbench, managed: ManagedEnvironment): Handlers {
+  return { installServer: () => install(bench, managed) };
+}
+
+async function install(bench: Workbench, managed: ManagedEnvironment): Promise<void> {
+  requireTrust();
+  const python = await usablePython(surroundings(() => managed.python), readSettings().interpreter);
+  const agreed = await confirm(
+    vscode.l10n.t("Install the Timeleap server?"),
+    vscode.l10n.t("An environment of this extension's own is made with {0}. The server comes with the extension; the packages it needs are downloaded by pip. No other environment is changed.", python),
+    vscode.l10n.t("Install"),
+  );
+  if (!agreed) {
+    return;
+  }
+  await vscode.window.withProgress({ location: vscode.ProgressLocation.Notification, title: vscode.l10n.t("Installing the Timeleap server") }, (progress) =>
+    managed.install(python, (message) => progress.report({ message })),
+  );
+  await bench.sidecar.restart();
+}

@@ -1,0 +1,102 @@
+/** What the server says on its own that a person should hear of. */
+
+import { existsSync } from "node:fs";
+import { dirname } from "node:path";
+import * as vscode from "vscode";
+import { Disposables } from "../lifecycle.js";
+import type { Session } from "../sessions/session.js";
+import type { Sessions } from "../sessions/sessions.js";
+import type { Wire } from "../server/sidecar.js";
+import { short } from "../text/format.js";
+
+/** Milliseconds in which new session folders are noticed together. */
+const GATHER = 300;
+
+export class News extends Disposables {
+  private watcher: vscode.Disposable | undefined;
+  private watched = "";
+  private gathering: NodeJS.Timeout | undefined;
+
+  constructor(
+    wire: Wire,
+    private readonly sessions: Sessions,
+    private readonly log: vscode.LogOutputChannel,
+  ) {
+    super();
+    this.register(
+      wire.onNotification("context/compactionSuggested", ({ sessionId, tokenCountWithPending, maxContextSize }) => {
+        if (sessions.shown?.id === sessionId) {
+          this.suggestCompaction(sessions.shown, tokenCountWithPending, maxContextSize);
+        }
+      }),
+    );
+    this.register(
+      wire.onNotification("session/didRecover", ({ sessionId, cutBytes, quarantined }) => {
+        const kept = quarantined.map(({ file }) => file).join(", ");
+        log.warn(`${sessionId}: ${cutBytes} bytes of unfinished records were cut; kept in ${kept}`);
+        this.say(vscode.l10n.t("The end of “{0}” had not been written completely; {1} bytes were set aside.", nameOf(sessions, sessionId), cutBytes));
+      }),
+    );
+    this.register(
+      wire.onNotification("session/warning", ({ sessionId, kind, message }) => {
+        log.warn(`${sessionId}: ${kind}: ${message}`);
+        if (sessions.shown?.id === sessionId) {
+          this.say(vscode.l10n.t("“{0}”: {1}", nameOf(sessions, sessionId), message));
+        }
+      }),
+    );
+    this.register(sessions.onDidChangeShown((session) => this.watch(session)));
+  }
+
+  override dispose(): void {
+    this.watcher?.dispose();
+    clearTimeout(this.gathering);
+    super.dispose();
+  }
+
+  private suggestCompaction(session: Session, used: number, size: number | undefined): void {
+    const button = vscode.l10n.t("Compact…");
+    const message =
+      size === undefined
+        ? vscode.l10n.t("The context of “{0}” is nearly full: {1} tokens.", session.name, short(used))
+        : vscode.l10n.t("The context of “{0}” is nearly full: {1} of {2} tokens.", session.name, short(used), short(size));
+    void vscode.window.showInformationMessage(message, button).then((chosen) => {
+      if (chosen === button) {
+        void vscode.commands.executeCommand("timeleap.compact");
+      }
+    });
+  }
+
+  private say(message: string): void {
+    const button = vscode.l10n.t("Show Logs");
+    void vscode.window.showWarningMessage(message, button).then((chosen) => {
+      if (chosen === button) {
+        this.log.show();
+      }
+    });
+  }
+
+  /** Sessions that other programs make are not notified; that their folders appear is. */
+  private watch(session: Session | undefined): void {
+    const folder = session && dirname(session.state.path);
+    if (folder === undefined || folder === this.watched || !existsSync(folder)) {
+      return;
+    }
+    this.watcher?.dispose();
+    this.watched = folder;
+    const watcher = vscode.workspace.createFileSystemWatcher(new vscode.RelativePattern(vscode.Uri.file(folder), "*"), false, true, false);
+    const changed = (): void => {
+      this.gathering ??= setTimeout(() => {
+        this.gathering = undefined;
+        this.sessions.listMayHaveChanged();
+      }, GATHER);
+    };
+    watcher.onDidCreate(changed);
+    watcher.onDidDelete(changed);
+    this.watcher = watcher;
+  }
+}
+
+function nameOf(sessions: Sessions, sessionId: string): string {
+  return sessions.get(sessionId)?.name ?? sessionId;
+}

@@ -1,0 +1,155 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { SAMPLE, seed, turns } from "../support/data.js";
+import { start, type Row, type Running } from "../support/extension.js";
+import { commands, user } from "../support/vscode.js";
+
+let running: Running;
+let folder: string;
+
+beforeEach(async () => {
+  user.reset();
+  running = start();
+  folder = seed(running.home, "chat", turns(5));
+  user.pick = (items) => items[0];
+  await commands.executeCommand("timeleap.openSession");
+});
+
+afterEach(() => running.stop());
+
+const log = (): string => readFileSync(join(folder, "context.jsonl"), "utf8");
+const labels = (rows: Row[]): string[] => rows.map(({ label }) => label);
+const newest = async (): Promise<Row> => (await running.rows("checkpoints"))[0]!;
+
+/** Presses this button in whatever asks. */
+function press(...buttons: string[]): void {
+  user.answer = (said) => said.buttons.find((button) => buttons.includes(button));
+}
+
+test("checkpoints come newest first, with what was added since the one before", async () => {
+  const rows = await running.rows("checkpoints");
+  expect(labels(rows)).toEqual(["question 4", "question 3", "question 2", "question 1", "question 0"]);
+  expect(rows[0]!.description).toContain("+2 messages");
+  expect(rows[0]!.description).toContain("+100 tokens");
+  expect(rows[4]!.item.contextValue).toBe("checkpoint");
+});
+
+test("a checkpoint expands to its messages", async () => {
+  const rows = await running.rows("checkpoints");
+  expect(labels(await running.rows("checkpoints", rows[1]!.node))).toEqual(["question 3", "answer 3"]);
+});
+
+test("reverting says what goes, is done on disk, and Undo brings every byte back", async () => {
+  const before = log();
+  const rows = await running.rows("checkpoints");
+  press("Revert");
+  await commands.executeCommand("timeleap.revertTo", rows[2]!.node);
+  const [asked, told] = user.said;
+  expect(asked).toMatchObject({ modal: true, message: "Revert to “question 2”?" });
+  expect(asked!.detail).toContain("6 messages, 3 checkpoints, 300 tokens");
+  expect(told).toMatchObject({ kind: "information", modal: false, buttons: ["Undo"] });
+  expect(log()).not.toContain("question 2");
+  expect(labels(await running.rows("checkpoints"))).toEqual(["question 1", "question 0"]);
+
+  const [timeline] = await running.rows("timelines");
+  expect(timeline).toMatchObject({ label: "Before a revert" });
+  expect(labels(await running.rows("timelines", timeline!.node))[0]).toBe("question 4");
+
+  press("Restore");
+  await commands.executeCommand("timeleap.restoreTimeline", timeline!.node);
+  expect(log()).toBe(before);
+  expect(labels(await running.rows("checkpoints"))[0]).toBe("question 4");
+});
+
+test("the notification's Undo takes the revert back without asking again", async () => {
+  const before = log();
+  press("Revert", "Undo");
+  await commands.executeCommand("timeleap.revertTo", (await newest()).node);
+  await vi.waitFor(() => expect(log()).toBe(before), { timeout: 10_000 });
+  expect(user.said.filter(({ modal }) => modal)).toHaveLength(1);
+});
+
+test("Escape in the question changes nothing", async () => {
+  const before = log();
+  await commands.executeCommand("timeleap.revertTo", (await newest()).node);
+  expect(log()).toBe(before);
+  expect(user.said).toHaveLength(1);
+});
+
+test("a change between the question and the answer stops the revert, and is said", async () => {
+  const row = await newest();
+  user.answer = (said) => (said.buttons.includes("Revert") ? "Revert" : undefined);
+  const shown = running.api.shownSession!;
+  const question = user.answer;
+  let append: Promise<unknown> | undefined;
+  user.answer = (said) => {
+    append ??= shown.append({ role: "user", content: "meanwhile" });
+    return question(said);
+  };
+  await commands.executeCommand("timeleap.revertTo", row.node);
+  await append;
+  expect(log()).toContain("meanwhile");
+  expect(log()).toContain("question 4");
+  expect(user.said.at(-1)).toMatchObject({ kind: "error" });
+  expect(user.said.at(-1)!.message).toContain("changed meanwhile");
+});
+
+test("a row whose checkpoint is gone is refused in words, and the tree is fresh afterwards", async () => {
+  const stale = await newest();
+  press("Revert");
+  await commands.executeCommand("timeleap.revertTo", stale.node);
+  await commands.executeCommand("timeleap.revertTo", stale.node);
+  expect(user.said.at(-1)!.message).toContain("no longer exists");
+  expect(labels(await running.rows("checkpoints"))[0]).toBe("question 3");
+});
+
+test("clear keeps the log as a timeline", async () => {
+  press("Clear");
+  await commands.executeCommand("timeleap.clear");
+  expect(log()).not.toContain("question");
+  expect(readdirSync(folder).filter((name) => /^context_\d+\.jsonl$/.test(name))).toHaveLength(1);
+});
+
+test("undo restores the newest timeline after asking", async () => {
+  const before = log();
+  press("Clear", "Restore");
+  await commands.executeCommand("timeleap.clear");
+  await commands.executeCommand("timeleap.undo");
+  expect(log()).toBe(before);
+});
+
+test("undo without a timeline says that there is nothing to undo", async () => {
+  await commands.executeCommand("timeleap.undo");
+  expect(user.said).toMatchObject([{ kind: "warning", modal: false }]);
+});
+
+test("compaction shows a dry run, does what was shown, and can be undone", async () => {
+  const before = log();
+  user.input = () => "keep question 0";
+  press("Compact", "Undo");
+  await commands.executeCommand("timeleap.compact");
+  const asked = user.said.find(({ modal }) => modal)!;
+  expect(asked.detail).toMatch(/8 messages become one summary, 2 messages stay/);
+  await vi.waitFor(() => expect(log()).toBe(before), { timeout: 10_000 });
+  expect(readFileSync(join(folder, "context_2.jsonl"), "utf8")).toContain("Previous context has been compacted");
+});
+
+test("a fork has the history up to and including the checkpoint and is shown", async () => {
+  const rows = await running.rows("checkpoints");
+  user.input = () => "a branch";
+  await commands.executeCommand("timeleap.fork", rows[2]!.node);
+  expect(labels(await running.rows("checkpoints")).slice(0, 2)).toEqual(["Checkpoint #2", "question 1"]);
+  expect(running.api.shownSession!.state.title).toBe("a branch");
+  expect(log()).toContain("question 4");
+});
+
+test("a real session: calls and results are pairs", async () => {
+  seed(running.home, "real", SAMPLE);
+  user.pick = (items) => items.find((item) => (item as { label: string }).label === "real");
+  await commands.executeCommand("timeleap.openSession");
+  const rows = await running.rows("checkpoints");
+  expect(rows.length).toBeGreaterThan(3);
+  const messages = (await Promise.all(rows.map(({ node }) => running.rows("checkpoints", node)))).flat();
+  expect(messages.length).toBeGreaterThan(rows.length);
+});
