@@ -174,6 +174,8 @@ class PeerConnection(asyncio.Protocol):
 
     def _take(self, body: bytes) -> None:
         try:
+            if not body.isascii():
+                body.decode()  # text that is not looked into is not checked either
             message = _read(body)
         except (msgspec.MsgspecError, UnicodeDecodeError):
             self._lose(PeerLostError("the owner broke the protocol: what it says is no message"))

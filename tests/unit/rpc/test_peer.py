@@ -1,0 +1,232 @@
+"""Our connection to an owner: what it does with an owner that is slow, silent, gone, or talks nonsense."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from timeleap.errors import ClientRequestError
+from timeleap.rpc import peer as module
+from timeleap.rpc.framing import FrameReader, Framing
+from timeleap.rpc.peer import PeerConnection
+from timeleap.service.network import Ears, OwnersRefusalError, PeerLostError
+
+Json = dict[str, Any]
+
+
+class Wire:
+    """A transport that goes nowhere, and an owner that says what the test wants."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, bytes]] = []
+        self.lost: list[PeerLostError] = []
+        self.paused = False
+        self.closed = False
+        self._written = FrameReader()
+        self.sent: list[Json] = []
+        self.peer = PeerConnection(Ears(lambda *what: self.told.append(what), self.answer, self.lost.append))
+        self.peer.connection_made(self)  # type: ignore[arg-type]
+
+    async def answer(self, method: str, params: Json) -> Any:
+        if method == "context/summarize":
+            return {"summary": params["prompt"]}
+        raise ClientRequestError("cannot", reason="refused")
+
+    def write(self, data: bytes) -> None:
+        self.sent += [json.loads(frame) for frame in self._written.feed(data) if isinstance(frame, bytes)]
+
+    def close(self) -> None:
+        self.closed = True
+
+    abort = close
+
+    def pause_reading(self) -> None:
+        self.paused = True
+
+    def resume_reading(self) -> None:
+        self.paused = False
+
+    def say(self, message: Json | bytes) -> None:
+        body = message if isinstance(message, bytes) else json.dumps(message).encode()
+        self.peer.data_received(Framing.LSP.wrap(body))
+
+    def ask(self, method: str = "context/getHistory", **params: Any) -> asyncio.Future[Any]:
+        answer = asyncio.get_running_loop().create_future()
+        self.peer.send(method, params, answer)
+        return answer
+
+
+async def test_a_result_is_passed_on_as_the_text_it_is() -> None:
+    wire = Wire()
+    answer = wire.ask("context/getHistory", limit=1)
+    assert wire.sent == [{"jsonrpc": "2.0", "id": 1, "method": "context/getHistory", "params": {"limit": 1}}]
+    wire.say(b'{"jsonrpc":"2.0","id":1,"result":{"b":1.50,"a":[1e2]}}')
+    assert bytes(await answer) == b'{"b":1.50,"a":[1e2]}'
+
+
+async def test_a_text_with_line_feeds_between_its_tokens_is_put_on_one_line() -> None:
+    wire = Wire()
+    answer = wire.ask()
+    wire.say(b'{"jsonrpc":"2.0","id":1,"result":{"a":\n1}}')
+    assert await answer == {"a": 1}
+
+
+async def test_an_error_is_passed_on_as_it_is() -> None:
+    wire = Wire()
+    answer = wire.ask()
+    error = {"code": -32801, "message": "m", "data": {"kind": "contentModified", "retryable": True, "head": "h"}}
+    wire.say({"jsonrpc": "2.0", "id": 1, "error": error})
+    with pytest.raises(OwnersRefusalError) as caught:
+        await answer
+    assert caught.value.wire == error
+
+
+@pytest.mark.parametrize(
+    "nonsense",
+    [
+        b"[]",
+        b"nothing",
+        b'{"id": 1, "result": {"a":}}',
+        b'{"id": 1, "result": "\xff"}',
+        b'{"id": 1}',
+        b'{"id": {}, "result": 1}',
+    ],
+)
+async def test_nonsense_ends_the_connection_and_answers_nothing(nonsense: bytes) -> None:
+    wire = Wire()
+    answer = wire.ask()
+    wire.say(nonsense)
+    assert wire.closed
+    assert [str(one).split(":")[0] for one in wire.lost] == ["the owner broke the protocol"]
+    assert not answer.done()
+    wire.say({"jsonrpc": "2.0", "id": 1, "result": {}})
+    assert not answer.done()
+
+
+async def test_bytes_that_are_no_frames_end_the_connection() -> None:
+    wire = Wire()
+    wire.peer.data_received(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+    assert wire.closed and len(wire.lost) == 1
+
+
+async def test_who_is_let_go_learns_why() -> None:
+    wire = Wire()
+    wire.say({"jsonrpc": "2.0", "id": None, "error": {"code": 4012, "message": "too slow", "data": {}}})
+    assert str(wire.lost[0]) == "the owner ended the connection: too slow"
+
+
+async def test_the_end_is_told_once_and_not_after_our_own_end() -> None:
+    wire = Wire()
+    wire.peer.connection_lost(None)
+    wire.peer.connection_lost(None)
+    assert len(wire.lost) == 1
+    ours = Wire()
+    ours.peer.close()
+    ours.peer.connection_lost(None)
+    assert ours.lost == []
+
+
+async def test_notifications_come_in_order_and_before_the_reply_behind_them() -> None:
+    wire = Wire()
+    answer = wire.ask()
+    wire.say({"jsonrpc": "2.0", "method": "context/didChange", "params": {"head": "1"}})
+    wire.say({"jsonrpc": "2.0", "method": "$/logTrace", "params": {}})
+    assert not answer.done()
+    wire.say({"jsonrpc": "2.0", "id": 1, "result": {}})
+    assert wire.told == [("context/didChange", b'{"head": "1"}')]
+    assert answer.done()
+
+
+async def test_progress_goes_to_the_request_it_belongs_to() -> None:
+    wire, reports = Wire(), []
+    answer = asyncio.get_running_loop().create_future()
+    wire.peer.send("context/compact", {}, answer, lambda *report: reports.append(report))
+    token = wire.sent[0]["params"]["workDoneToken"]
+    for value in ({"kind": "begin"}, {"kind": "report", "message": "half", "percentage": 50}, {"kind": "end"}):
+        wire.say({"jsonrpc": "2.0", "method": "$/progress", "params": {"token": token, "value": value}})
+    wire.say({"jsonrpc": "2.0", "id": 1, "result": {}})
+    wire.say({"jsonrpc": "2.0", "method": "$/progress", "params": {"token": token, "value": {"kind": "report"}}})
+    assert reports == [("half", 50)]
+
+
+async def test_what_is_not_wanted_any_more_is_cancelled() -> None:
+    wire = Wire()
+    answer = wire.ask()
+    wire.peer.forget(answer)
+    assert wire.sent[-1] == {"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": 1}}
+    wire.say({"jsonrpc": "2.0", "id": 1, "result": {}})
+    assert not answer.done()
+
+
+async def test_the_owners_requests_are_answered() -> None:
+    wire = Wire()
+    wire.say({"jsonrpc": "2.0", "id": 7, "method": "context/summarize", "params": {"prompt": "p"}})
+    wire.say({"jsonrpc": "2.0", "id": "8", "method": "else", "params": {}})
+    await asyncio.sleep(0.01)
+    assert wire.sent[0] == {"jsonrpc": "2.0", "id": 7, "result": {"summary": "p"}}
+    assert wire.sent[1]["id"] == "8" and "error" in wire.sent[1]
+
+
+async def test_an_introduction_that_is_cut_short_is_the_callers_to_know_alone() -> None:
+    wire = Wire()
+    introduction = asyncio.ensure_future(wire.peer.introduce({}))
+    await asyncio.sleep(0)
+    wire.peer.connection_lost(None)
+    with pytest.raises(PeerLostError):
+        await introduction
+    assert wire.lost == []
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, seconds in (("_TICK", 0.02), ("_DOUBT", 0.1), ("PATIENCE", 0.3)):
+        monkeypatch.setattr(module, name, seconds)
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_a_silent_owner_is_asked_whether_it_is_there_and_then_given_up() -> None:
+    wire = Wire()
+    answer = wire.ask()
+    for _ in range(300):
+        await asyncio.sleep(0.01)
+        if wire.lost:
+            break
+    assert wire.lost[0].hung and not answer.done()
+    assert wire.sent[1]["id"] == 0
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_an_owner_that_says_anything_is_waited_for() -> None:
+    wire = Wire()
+    answer = wire.ask()
+    for _ in range(50):
+        await asyncio.sleep(0.02)
+        wire.say({"jsonrpc": "2.0", "id": 0, "error": {"code": -32601}})
+    assert wire.lost == []
+    wire.say({"jsonrpc": "2.0", "id": 1, "result": {}})
+    assert await answer == msgspec.Raw(b"{}")
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_an_owner_is_not_given_up_for_what_we_do_not_read() -> None:
+    wire = Wire()
+    wire.ask()
+    wire.peer.pause()
+    assert wire.paused
+    await asyncio.sleep(0.8)
+    assert wire.lost == []
+    wire.peer.resume()
+    assert not wire.paused
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_nobody_is_asked_while_nothing_is_wanted() -> None:
+    wire = Wire()
+    wire.ask()
+    wire.say({"jsonrpc": "2.0", "id": 1, "result": {}})
+    await asyncio.sleep(0.6)
+    assert wire.lost == [] and len(wire.sent) == 1
