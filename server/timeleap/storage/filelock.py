@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from pathlib import Path
 from typing import Final
@@ -51,9 +52,13 @@ class FileLock:
         """Replace the lock file's content (the owner record; `read` returns it).
 
         What is shorter than the content before it is filled up with spaces: to cut the file would cost a file system
-        several milliseconds, and a lock that is taken for each write writes its record each time.
+        several milliseconds, and a lock that is taken for each write writes its record each time. Nobody else may read
+        it, whoever made the file: the record may say how its holder is reached.
         """
-        descriptors.pwrite(self._fd, memoryview(data.ljust(os.fstat(self._fd).st_size)), 0)
+        there = os.fstat(self._fd)
+        if stat.S_IMODE(there.st_mode) != descriptors.FILE_MODE and hasattr(os, "fchmod"):
+            os.fchmod(self._fd, descriptors.FILE_MODE)
+        descriptors.pwrite(self._fd, memoryview(data.ljust(there.st_size)), 0)
 
     def read(self) -> bytes:
         """The lock file's content, of whoever holds it; empty if it cannot be read."""

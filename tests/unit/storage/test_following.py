@@ -114,6 +114,19 @@ async def test_a_lock_file_without_a_readable_record_still_locks(log: Path) -> N
     assert not SessionLock(log).taken()
 
 
+async def test_nobody_else_may_read_how_the_owner_is_reached(log: Path) -> None:
+    record = log.parent / ".context.jsonl.lock"
+    record.write_bytes(b"")
+    record.chmod(0o666)
+    endpoint = {"address": "/somewhere", "token": "secret", "protocolVersion": 1}
+    lock = SessionLock(log, endpoint)
+    await lock.acquire("hold")
+    assert record.stat().st_mode & 0o777 == 0o600
+    assert SessionLock(log).holder().endpoint == endpoint
+    assert set(SessionLock(log).owner() or {}) == {"pid", "host", "since"}
+    lock.release()
+
+
 async def test_an_owner_that_cannot_leave_a_record_is_still_the_owner(
     log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
