@@ -93,6 +93,14 @@ torture: setup  ## The long programmes: faults, crash states, soak
 bench: setup  ## Measure, beside the original and a bare pygls server, in one run
 	$(RUN) -m pytest -m bench --timeout=3600 benchmarks
 
+##@ Build
+
+.PHONY: package
+package: setup $(EXTENSION)/node_modules/.installed  ## Build the VS Code extension, with the server's wheel in it; needs no network
+	@rm -rf $(EXTENSION)/dist $(EXTENSION)/*.vsix
+	$(RUN) -m hatchling build --target wheel --directory $(EXTENSION)/dist/wheels
+	cd $(EXTENSION) && $(WITH_NODE) npm run package
+
 ##@ Develop
 
 .PHONY: setup

@@ -1,0 +1,102 @@
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { beforeEach, expect, test } from "vitest";
+import { start } from "../support/extension.js";
+import { ROOT } from "../support/strings.js";
+import { commands, user } from "../support/vscode.js";
+
+interface Item {
+  readonly command: string;
+  readonly when?: string;
+}
+
+interface Manifest {
+  readonly activationEvents: string[];
+  readonly capabilities: { untrustedWorkspaces: { restrictedConfigurations: string[] } };
+  readonly contributes: {
+    readonly commands: { command: string; title: string; icon?: string }[];
+    readonly menus: Record<string, Item[]>;
+    readonly keybindings: Item[];
+    readonly views: Record<string, { id: string }[]>;
+    readonly viewsWelcome: { view: string; contents: string; when?: string }[];
+    readonly configuration: { properties: Record<string, { scope: string }> };
+    readonly walkthroughs: { steps: { media: { markdown: string }; completionEvents: string[] }[] }[];
+  };
+  readonly icon: string;
+}
+
+const manifest = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as Manifest;
+const { contributes } = manifest;
+const declared = contributes.commands.map(({ command }) => command);
+
+beforeEach(() => user.reset());
+
+test("every declared command is registered, and every registered one is declared", async () => {
+  const running = start();
+  expect((await commands.getCommands()).sort()).toEqual([...declared].sort());
+  await running.stop();
+});
+
+test("activation starts nothing", async () => {
+  const running = start();
+  expect(running.memory.size).toBe(0);
+  expect(user.context.get("timeleap.ready")).toBe(false);
+  await running.stop();
+  expect(manifest.activationEvents).toEqual([]);
+});
+
+test("the views are created with the ids of the manifest", async () => {
+  const running = start();
+  expect([...user.trees.keys()].sort()).toEqual(Object.values(contributes.views).flatMap((views) => views.map(({ id }) => id)).sort());
+  await running.stop();
+});
+
+test("menus and keys name declared commands", () => {
+  const named = [...Object.values(contributes.menus).flat(), ...contributes.keybindings].map(({ command }) => command);
+  expect(named.filter((command) => !declared.includes(command))).toEqual([]);
+});
+
+test("every command can be reached: from the palette, or where it is hidden there, from a menu or a row", () => {
+  const hidden = contributes.menus["commandPalette"]!.filter(({ when }) => when === "false").map(({ command }) => command);
+  const elsewhere = new Set(Object.entries(contributes.menus).flatMap(([menu, items]) => (menu === "commandPalette" ? [] : items.map(({ command }) => command))));
+  expect(hidden.filter((command) => !elsewhere.has(command))).toEqual(["timeleap.showMore"]);
+});
+
+test("when clauses use keys that are set", async () => {
+  const running = start();
+  const clauses = [...Object.values(contributes.menus).flat(), ...contributes.viewsWelcome].map(({ when }) => when ?? "");
+  const keys = new Set(clauses.flatMap((when) => [...when.matchAll(/\btimeleap\.(\w+)(?=$|[\s)]| ==| &&| \|\|)/g)].map(([key]) => key)));
+  const views = new Set(Object.values(contributes.views).flatMap((list) => list.map(({ id }) => id)));
+  expect([...keys].filter((key) => !user.context.has(key) && !views.has(key))).toEqual([]);
+  await running.stop();
+});
+
+test("welcome views name commands that exist", () => {
+  const texts = JSON.parse(readFileSync(join(ROOT, "package.nls.json"), "utf8")) as Record<string, string>;
+  const named = Object.values(texts).flatMap((text) => [...text.matchAll(/\(command:(timeleap\.\w+)\)/g)].map(([, command]) => command!));
+  expect(named.length).toBeGreaterThan(10);
+  expect(named.filter((command) => !declared.includes(command))).toEqual([]);
+});
+
+test("no setting that names a program or a folder can be set by a workspace that is not trusted", () => {
+  const { restrictedConfigurations } = manifest.capabilities.untrustedWorkspaces;
+  const { properties } = contributes.configuration;
+  const unguarded = ["timeleap.server.command", "timeleap.server.interpreter", "timeleap.home"].filter(
+    (name) => properties[name]!.scope !== "machine" && !restrictedConfigurations.includes(name),
+  );
+  expect(unguarded).toEqual([]);
+  expect(restrictedConfigurations.filter((name) => !(name in properties))).toEqual([]);
+});
+
+test("settings are read under the names they are declared with", () => {
+  const source = readFileSync(join(ROOT, "src", "settings.ts"), "utf8");
+  const read = [...source.matchAll(/\.get(?:<[^(]+>)?\("([\w.]+)"/g)].map(([, name]) => `timeleap.${name!}`);
+  expect(read.sort()).toEqual(Object.keys(contributes.configuration.properties).sort());
+});
+
+test("what the manifest points to exists", () => {
+  const files = [manifest.icon, ...contributes.walkthroughs.flatMap(({ steps }) => steps.map(({ media }) => media.markdown))];
+  expect(files.filter((file) => !existsSync(join(ROOT, file)))).toEqual([]);
+  const events = contributes.walkthroughs.flatMap(({ steps }) => steps.flatMap(({ completionEvents }) => completionEvents));
+  expect(events.filter((event) => event.startsWith("onCommand:") && !declared.includes(event.slice("onCommand:".length)))).toEqual([]);
+});
