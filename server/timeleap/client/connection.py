@@ -39,6 +39,11 @@ class _Pending:
         if self.seconds is not None and not self.clock.expired():
             self.clock.reschedule(asyncio.get_running_loop().time() + self.seconds)
 
+    def wait_for_us(self) -> None:
+        """The server may be waiting for our part of the work: the time stands still."""
+        if not self.clock.expired():
+            self.clock.reschedule(None)
+
 
 class Connection:
     """Speaks JSON-RPC with one server process until either of them ends.
@@ -71,6 +76,7 @@ class Connection:
         self._tokens: dict[str, _Pending] = {}
         self._serving: dict[str, asyncio.Task[None]] = {}
         self._loss: ConnectionLostError | None = None
+        self._last_words = ""
         self._reader = asyncio.create_task(self._read(), name="timeleap-client-reader")
 
     @property
@@ -198,7 +204,8 @@ class Connection:
             # Its output ended and it still runs: of no more use, and maybe still the owner of our sessions.
             code = await self.process.kill()
         tail = self.process.stderr_tail[-2000:]
-        self._loss = ConnectionLostError(f"{why} (exit code {code})" + (f":\n{tail}" if tail else ""), code)
+        said = f"{why} (exit code {code}){self._last_words}"
+        self._loss = ConnectionLostError(said + (f":\n{tail}" if tail else ""), code)
         for task in self._serving.values():
             task.cancel()
         for pending in self._pending.values():
@@ -226,8 +233,11 @@ class Connection:
         request_id = message.get("id")
         pending = self._pending.get(request_id) if isinstance(request_id, int) else None
         if pending is None:
-            # Answers to cancelled requests come late; an error without an id is about bytes we should not have sent.
+            # Answers to cancelled requests come late; one without an id may say why the server ends the connection.
             _log.debug("a reply nobody waits for: %s", message.get("error"))
+            error = message.get("error")
+            if request_id is None and isinstance(error, dict):
+                self._last_words = f", saying: {error.get('message')}"
         elif not pending.reply.done():
             pending.reply.set_result(message)
 
@@ -243,9 +253,8 @@ class Connection:
             _log.exception("a progress callback failed")
 
     def _serve(self, method: str, params: Params, request_id: Any) -> None:
-        # Whoever waits for a reply now may be waiting for our part of the work.
         for pending in self._pending.values():
-            pending.still_alive()
+            pending.wait_for_us()
         task = asyncio.create_task(self._answer(method, params, request_id), name=f"timeleap-client-{method}")
         self._serving[str(request_id)] = task
 
@@ -265,6 +274,9 @@ class Connection:
             data = self._refusal(request_id, -32603, f"{type(error).__name__}: {error}")
         finally:
             self._serving.pop(str(request_id), None)
+        if not self._serving:
+            for pending in self._pending.values():
+                pending.still_alive()
         self.process.write(data)
 
     def _refusal(self, request_id: Any, code: int, why: str) -> bytes:

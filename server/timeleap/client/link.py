@@ -27,7 +27,10 @@ from timeleap.client.opened import Opened, OpenSessions
 from timeleap.client.process import Launch, ServerProcess
 from timeleap_protocol.limits import PROTOCOL_VERSION
 
-_REOPEN_ATTEMPTS = 6
+_REOPEN_PATIENCE = 2.0
+"""Seconds a restart waits for a session that another process holds; requests on it wait longer."""
+_FIRST_PAUSE = 0.05
+_LONGEST_PAUSE = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,48 @@ class Restarts:
 DEFAULT_RESTARTS = Restarts()
 NO_RESTARTS = Restarts(limit=0, repeats=1)
 """A server that goes away is an error."""
+
+
+class Patience:
+    """How long to go on with a request where another process owns the session and does not answer.
+
+    It hangs, or hands over: the same request may succeed in a moment.
+
+    Args:
+        seconds: Counted from the first refusal.
+        within: Seconds the whole request may take; None is no limit.
+    """
+
+    def __init__(self, seconds: float, within: float | None) -> None:
+        self._seconds = seconds
+        self._within = within
+        self._begun = time.monotonic()
+        self._until: float | None = None
+        self._attempts = 0
+
+    @property
+    def left(self) -> float | None:
+        """Seconds the request may still take: all of its time until it is refused for the first time."""
+        if self._within is None or self._until is None:
+            return self._within
+        return max(0.001, self._begun + self._within - time.monotonic())
+
+    def pause(self, error: TimeleapRpcError) -> float:
+        """Seconds to wait before the next attempt.
+
+        Raises:
+            TimeleapRpcError: There is to be none.
+        """
+        now = time.monotonic()
+        if self._until is None:
+            self._until = now + self._seconds
+            if self._within is not None:
+                self._until = min(self._until, self._begun + self._within)
+        pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0**self._attempts)
+        if error.kind != "sessionLocked" or not error.retryable or now + pause > self._until:
+            raise error
+        self._attempts += 1
+        return pause
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +138,7 @@ class Link:
         greeting: The opening handshake.
         restarts: How to start it again.
         bus: Takes the notifications.
+        patience: Seconds to go on where another process owns the session and does not answer.
         trace: Sees every message.
     """
 
@@ -104,6 +150,7 @@ class Link:
         restarts: Restarts,
         bus: Bus,
         *,
+        patience: float = 0.0,
         trace: Trace | None = None,
     ) -> None:
         self.handlers: dict[str, Handler] = {}
@@ -115,6 +162,7 @@ class Link:
         self._greeting = greeting
         self._restarts = restarts
         self._bus = bus
+        self._patience = patience
         self._trace = trace
         self._running = False
         self._connection: Connection | None = None
@@ -168,16 +216,15 @@ class Link:
         on_progress: OnProgress | None,
         repeatable: bool,
     ) -> Any:
-        """Send a request until it is answered; over restarts where it is `repeatable`."""
+        """Send a request until it is answered; over restarts and refusals that pass where it is `repeatable`."""
         self._calls += 1
         number = self._calls
+        patience = Patience(self._patience if repeatable and params.get("attach") is not False else 0.0, within)
         sent = 0
         while True:
             connection = await self._connected(number)
-            if (opened := self.sessions.get(params.get("sessionId"))) and opened.refusal is not None:
-                await self._reopen(connection, opened)
             try:
-                result = await connection.request(method, params, within=within, on_progress=on_progress)
+                result = await self._attempt(connection, method, params, patience.left, on_progress)
             except ConnectionLostError:
                 sent += 1
                 if method == "session/close":
@@ -186,8 +233,21 @@ class Link:
                     continue
                 else:
                     raise
+            except TimeleapRpcError as error:
+                await asyncio.sleep(patience.pause(error))
+                continue
             self.sessions.note(method, params, result)
             return result
+
+    async def _attempt(
+        self, connection: Connection, method: str, params: Params, within: float | None, on_progress: OnProgress | None
+    ) -> Any:
+        opened = self.sessions.get(params.get("sessionId"))
+        if opened is not None and opened.refusal is not None:
+            if method == "session/close":
+                return {}  # it is not open there
+            await self._reopen(connection, opened)
+        return await connection.request(method, params, within=within, on_progress=on_progress)
 
     async def notify(self, method: str, params: Params) -> None:
         """Send a notification, behind the requests that were called before."""
@@ -234,7 +294,7 @@ class Link:
         except Exception as error:
             self._refuse_tickets(error)
             return
-        self._bus.publish(RECONNECTED, {})
+        self._bus.publish(RECONNECTED, self.sessions.standing())
         self._release_tickets()
 
     async def _start_again(self) -> None:
@@ -258,8 +318,8 @@ class Link:
         connection = Connection(process, self._framing, self._bus.publish, self.handlers, self._trace)
         try:
             await self._shake_hands(connection)
-            for opened in self.sessions:
-                await self._try_to_reopen(connection, opened)
+            self.sessions.forget_openings()
+            await asyncio.gather(*(self._try_to_reopen(connection, opened) for opened in self.sessions))
         except BaseException:
             await process.kill()
             await connection.lost()
@@ -277,7 +337,9 @@ class Link:
             raise StartFailedError(f"the server did not start: {error}", error.exit_code) from None
         except RequestTimeoutError as error:
             raise StartFailedError(f"the server did not start: {error}\n{connection.process.stderr_tail}") from None
-        connection.max_frame_bytes = timeleap_capabilities(self.initialized).get("limits", {}).get("maxFrameBytes")
+        announced = timeleap_capabilities(self.initialized)
+        _check_version(announced.get("protocolVersion"))
+        connection.max_frame_bytes = announced.get("limits", {}).get("maxFrameBytes")
 
     async def _watch(self, connection: Connection) -> None:
         """Start again even if nobody calls: whoever listens to a session wants to go on hearing."""
@@ -287,32 +349,34 @@ class Link:
 
     async def _try_to_reopen(self, connection: Connection, opened: Opened) -> None:
         """Open a session again; a refusal waits for the next request on that session and stops no other one."""
+        # The lock of a server that was killed is free at once; that of one that still drains is, a little later.
+        patience = Patience(_REOPEN_PATIENCE, None)
         try:
-            await self._reopen(connection, opened)
+            while True:
+                try:
+                    return await self._reopen(connection, opened)
+                except TimeleapRpcError as error:
+                    await asyncio.sleep(patience.pause(error))
         except TimeleapRpcError as error:
             opened.refusal = error
+        except RequestTimeoutError as error:
+            data = {"kind": "sessionLocked", "retryable": True}
+            opened.refusal = TimeleapRpcError(4003, "sessionLocked", str(error), data, retryable=True)
 
     async def _reopen(self, connection: Connection, opened: Opened) -> None:
-        # The lock of a server that was killed is free at once; that of one that still drains is, a little later.
-        for attempt in range(1, _REOPEN_ATTEMPTS + 1):
-            try:
-                for _ in range(opened.count):
-                    state = await connection.request("session/open", opened.params, within=self._greeting.timeout)
-                    _check_identity(opened, state["sessionId"])
-            except TimeleapRpcError as error:
-                if not error.retryable or attempt == _REOPEN_ATTEMPTS:
-                    raise
-                await asyncio.sleep(0.025 * 2**attempt)
-            else:
-                opened.refusal = None
-                return
+        async with opened.turn:
+            while opened.again < opened.count:
+                state = await connection.request("session/open", opened.params, within=self._greeting.timeout)
+                opened.again += 1
+                opened.head, opened.access = state.get("head"), state.get("access")
+            opened.refusal = None
 
 
-def _check_identity(opened: Opened, session_id: str) -> None:
-    """A directory whose name is no session id gets a generated one, and now another one than before."""
-    if session_id != opened.session_id:
-        why = f"session {opened.session_id} came back as {session_id} when the server was started again; open it anew"
-        raise TimeleapRpcError(4013, "sessionNotOpen", why, {"kind": "sessionNotOpen", "retryable": False}, False)
+def _check_version(version: Any) -> None:
+    if version != PROTOCOL_VERSION:
+        said = "no version of the protocol" if version is None else f"version {version} of the protocol"
+        why = f"the server speaks {said}, this client version {PROTOCOL_VERSION}"
+        raise TimeleapRpcError(4017, "protocolVersion", why, {"kind": "protocolVersion", "retryable": False}, False)
 
 
 def timeleap_capabilities(initialized: Params) -> Params:

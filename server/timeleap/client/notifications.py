@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 RECONNECTED = "$/reconnected"
-"""Made by the client itself: the server was started again and the sessions are open again. What changed meanwhile
-was not notified."""
+"""Made by the client itself: the server was started again and the sessions are open again. What changed meanwhile was
+not notified: resynchronise from the heads in `sessions: [{sessionId, head, access}]`. Those in `refused: [{sessionId,
+error}]` could not be opened yet; the next request on one tries it again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from timeleap.client.errors import TimeleapRpcError
@@ -22,13 +23,20 @@ class Opened:
         session_id: Its id.
         params: Of the `session/open` that opens it again.
         count: How many times it is open.
+        again: How many times it has been opened again on the present server.
         refusal: Why it could not be opened again after the last restart; None if it could.
+        head, access: As they were when it was opened again.
+        turn: Who opens it again; requests on it wait for that.
     """
 
     session_id: str
     params: Params
     count: int = 0
+    again: int = 0
     refusal: TimeleapRpcError | None = None
+    head: str | None = None
+    access: str | None = None
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 class OpenSessions:
@@ -46,6 +54,28 @@ class OpenSessions:
     def get(self, session_id: object) -> Opened | None:
         """The session of that id, if it is open."""
         return self._sessions.get(session_id) if isinstance(session_id, str) else None
+
+    def forget_openings(self) -> None:
+        """There is a new server, which has nothing open."""
+        for opened in self:
+            opened.again = 0
+
+    def standing(self) -> Params:
+        """What was opened again, at which heads, and what could not be: the params of `$/reconnected`."""
+        back = [
+            {"sessionId": opened.session_id, "head": opened.head, "access": opened.access}
+            for opened in self
+            if opened.refusal is None
+        ]
+        refused = [
+            {
+                "sessionId": opened.session_id,
+                "error": {"code": why.code, "message": why.message, "data": dict(why.data)},
+            }
+            for opened in self
+            if (why := opened.refusal) is not None
+        ]
+        return {"sessions": back, "refused": refused}
 
     def note(self, method: str, params: Params, result: Any) -> None:
         """Take in that a request succeeded."""
@@ -66,7 +96,5 @@ _UNDOING: dict[str, Callable[[int], int]] = {
 
 
 def _reopening(session_id: str, params: Params) -> Params:
-    kept = {name: params[name] for name in _KEPT_PARAMS if name in params}
-    if "path" in kept:
-        return kept
-    return {"sessionId": session_id, "create": False, **kept}
+    # The id goes with a path: a directory whose name is no id was given one, and is to have the same again.
+    return {"sessionId": session_id, "create": False, **{name: params[name] for name in _KEPT_PARAMS if name in params}}

@@ -40,6 +40,8 @@ class RawTimeleap:
         timeout: Seconds to wait for an answer since the last sign of work; None waits for ever.
         summarize: Serves `context/summarize`; the server then asks us for summaries.
         restarts: How to start a server again that went away (`NO_RESTARTS`: not at all).
+        patience: Seconds to go on trying, within the timeout, where another process owns the session and does not
+            answer (`sessionLocked`, retryable): it hangs, or hands over.
         trace: Sees every message that is sent or received; for tests, logs and demonstrations.
     """
 
@@ -56,6 +58,7 @@ class RawTimeleap:
         timeout: float | None = 60.0,
         summarize: Summarize | None = None,
         restarts: Restarts = DEFAULT_RESTARTS,
+        patience: float = 10.0,
         trace: Trace | None = None,
     ) -> None:
         launch = Launch(
@@ -67,7 +70,7 @@ class RawTimeleap:
         self._timeout = timeout
         self._bus = Bus()
         greeting = Greeting(name, dict(options or {}), timeout)
-        self._link = Link(launch, Framing(framing), greeting, restarts, self._bus, trace=trace)
+        self._link = Link(launch, Framing(framing), greeting, restarts, self._bus, patience=patience, trace=trace)
         if summarize is not None:
             self.serve("context/summarize", _summarizing(summarize))
 

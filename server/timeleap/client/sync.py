@@ -95,6 +95,7 @@ class SyncTimeleap(SyncMethods):
         timeout: float | None = 60.0,
         summarize: BlockingSummarize | None = None,
         restarts: Restarts = DEFAULT_RESTARTS,
+        patience: float = 10.0,
         trace: Trace | None = None,
     ) -> None:
         self._loop = LoopThread()
@@ -110,6 +111,7 @@ class SyncTimeleap(SyncMethods):
             timeout=timeout,
             summarize=None if summarize is None else _threaded(summarize),
             restarts=restarts,
+            patience=patience,
             trace=trace,
         )
 

@@ -73,6 +73,10 @@ def unusual(what, message):
     elif what == "locked":
         refuse(message, 4003, "sessionLocked", "another process writes to it", retryable=True)
         return True
+    elif what == "drop":
+        data = {"kind": "overloaded", "retryable": True}
+        write({"id": None, "error": {"code": 4012, "message": "this connection does not read", "data": data}})
+        os._exit(3)
     elif what == "readOnly":
         refuse(message, 4004, "readOnly", "opened to look")
         return True
@@ -126,11 +130,12 @@ def answer(message):
     method, params = message["method"], message.get("params") or {}
     head = str(len(lines(EFFECTS)))
     if method == "initialize":
-        timeleap = {"protocolVersion": 1, "methods": {}, "limits": {"maxFrameBytes": 100_000}}
+        version = {"other-version": 2}.get(told_at_start(), 1)
+        timeleap = {"protocolVersion": version, "methods": {}, "limits": {"maxFrameBytes": 100_000}}
         capabilities = {"experimental": {"timeleap": timeleap}}
         return {"serverInfo": {"name": "fake", "version": "1"}, "capabilities": capabilities}
     if method == "session/open":
-        return {"sessionId": params.get("sessionId") or Path(params["path"]).name, "head": head}
+        return {"sessionId": params.get("sessionId") or "generated", "head": head, "access": "owner"}
     if method in {"context/appendMessage", "session/setTitle"}:
         duplicate = effect(message)
         head = str(len(lines(EFFECTS)))
@@ -142,13 +147,18 @@ def answer(message):
     return {"echo": params, "pid": os.getpid()}
 
 
-def main():
-    note(STARTS, os.getpid())
+def told_at_start():
+    """What to do at this start."""
     start = len(lines(STARTS)) - 1
     told = json.loads(os.environ.get("FAKE_START", "[]"))
-    if start < len(told) and told[start] == "die":
+    return told[start] if start < len(told) else ""
+
+
+def main():
+    note(STARTS, os.getpid())
+    if told_at_start() == "die":
         die()
-    if start < len(told) and told[start] == "hang":
+    if told_at_start() == "hang":
         time.sleep(60)
     rules = json.loads(os.environ.get("FAKE_RULES", "[]"))
     linger = "FAKE_LINGER" in os.environ

@@ -49,42 +49,80 @@ async def test_what_was_under_way_is_sent_again_in_the_order_of_the_calls(fake):
     assert appended(fake) == [str(n) for n in range(len(tasks))]
 
 
-async def test_open_sessions_are_opened_again_as_they_were(fake):
-    async with RawTimeleap(**fake.args(("x/echo", 1, "die"))) as client:
+async def test_open_sessions_are_opened_again_as_they_were_and_their_heads_are_told(fake):
+    async with RawTimeleap(**fake.args(("x/echo", 1, "die"))) as client, client.notifications(RECONNECTED) as heard:
         await client.call("session/open", {"sessionId": "a", "title": "A"})
         await client.call("session/open", {"sessionId": "a"})
-        await client.call("session/open", {"path": "/sessions/b", "access": "readOnly"})
+        await client.call("session/open", {"path": "/sessions/no id!", "access": "readOnly"})
         await client.call("session/open", {"sessionId": "c"})
         await client.call("session/close", {"sessionId": "c"})
         with pytest.raises(ConnectionLostError):
             await client.call("x/echo")  # not of the protocol: nobody promises that it may be repeated
         await client.call("session/list")
-    assert fake.params("session/open")[4:] == [
-        {"sessionId": "a", "create": False},
-        {"sessionId": "a", "create": False},
-        {"path": "/sessions/b", "access": "readOnly"},
-    ]
+        told = (await asyncio.wait_for(anext(heard), 20)).params
+    a = {"sessionId": "a", "create": False}
+    by_path = {"sessionId": "generated", "create": False, "path": "/sessions/no id!", "access": "readOnly"}
+    assert fake.params("session/open")[4:] == [a, by_path, a]
+    back = [{"sessionId": name, "head": "0", "access": "owner"} for name in ("a", "generated")]
+    assert told == {"sessions": back, "refused": []}
     methods = [message["method"] for message in fake.told()]
     assert methods.index("session/list") > len(methods) - 1 - methods[::-1].index("session/open")
 
 
-async def test_a_session_that_another_process_still_holds_is_tried_again(fake):
-    rules = [("session/open", 2, "locked"), ("session/open", 3, "locked"), (APPEND, 1, "die")]
+async def test_a_session_that_another_process_still_holds_is_tried_again_and_opened_no_more_often(fake):
+    rules = [("session/open", 4, "locked"), ("session/open", 5, "locked"), (APPEND, 1, "die")]
     async with RawTimeleap(**fake.args(*rules)) as client:
+        await client.call("session/open", {"sessionId": "s"})
         await client.call("session/open", {"sessionId": "s"})
         await append(client, 1)
     assert appended(fake) == ["1"]
+    assert len(fake.told("session/open")) == 6  # two before; one, two refusals, one after
 
 
 async def test_a_session_that_cannot_be_opened_again_stops_no_other_one(fake):
     rules = [("session/open", 2, "readOnly"), ("session/open", 3, "readOnly"), (APPEND, 1, "die")]
-    async with RawTimeleap(**fake.args(*rules)) as client:
+    async with RawTimeleap(**fake.args(*rules)) as client, client.notifications(RECONNECTED) as heard:
         await client.call("session/open", {"sessionId": "s"})
         with pytest.raises(TimeleapRpcError, match="opened to look"):
             await append(client, 1)
+        told = (await asyncio.wait_for(anext(heard), 20)).params
+        assert told["sessions"] == []
+        assert [(each["sessionId"], each["error"]["data"]["kind"]) for each in told["refused"]] == [("s", "readOnly")]
         await client.call("session/list")
-        await append(client, 2)  # the next request on it tries again
-    assert appended(fake) == ["2"]
+        await asyncio.gather(append(client, 2), append(client, 3))  # the next request on it tries again, once
+    assert appended(fake) == ["2", "3"]
+    assert len(fake.told("session/open")) == 4
+
+
+async def test_closing_what_never_came_back_is_done_already(fake):
+    async with RawTimeleap(**fake.args(("session/open", 2, "readOnly"), ("session/list", 1, "die"))) as client:
+        await client.call("session/open", {"sessionId": "s"})
+        await client.call("session/list")
+        await client.call("session/close", {"sessionId": "s"})
+    assert fake.told("session/close") == []
+
+
+async def test_a_client_that_was_dropped_because_it_did_not_read_comes_back(fake):
+    async with RawTimeleap(**fake.args((APPEND, 1, "drop"))) as client, client.notifications(RECONNECTED) as heard:
+        await client.call("session/open", {"sessionId": "s"})
+        await append(client, 1)
+        assert (await asyncio.wait_for(anext(heard), 20)).params["sessions"][0]["sessionId"] == "s"
+    assert appended(fake) == ["1"]
+
+
+async def test_who_was_dropped_for_good_is_told_why(fake):
+    async with RawTimeleap(**fake.args((APPEND, "*", "drop"), restarts=NO_RESTARTS)) as client:
+        with pytest.raises(ConnectionLostError, match=r"exit code 3\), saying: this connection does not read"):
+            await append(client, 1)
+
+
+async def test_a_server_of_another_version_is_refused_at_the_start_and_at_a_restart(fake):
+    with pytest.raises(TimeleapRpcError, match="speaks version 2 of the protocol, this client version 1"):
+        await RawTimeleap(**fake.args(start=["other-version"])).start()
+    async with RawTimeleap(**fake.args((APPEND, 1, "die"), start=["", "", "other-version"])) as client:
+        with pytest.raises(TimeleapRpcError, match="version 2"):
+            await append(client, 1)
+    assert fake.starts == 3
 
 
 async def test_closing_what_went_with_the_server_is_done_already(fake):

@@ -64,7 +64,7 @@ async def test_requests_are_sent_in_the_order_of_the_calls(fake):
 
 
 async def test_an_error_reply_is_raised_with_all_it_says(fake):
-    async with RawTimeleap(**fake.args(("context/checkpoint", 1, "locked"))) as client:
+    async with RawTimeleap(**fake.args(("context/checkpoint", 1, "locked"), patience=0.0)) as client:
         with pytest.raises(TimeleapRpcError) as caught:
             await client.call("context/checkpoint", {"sessionId": "s"})
     error = caught.value
@@ -118,6 +118,18 @@ async def test_a_summary_is_served(fake):
         assert await client.call("x/compact") == {"summary": "short"}
     assert asked[0]["sessionId"] == "s"
     assert fake.params("initialize")[0]["capabilities"]["experimental"]["timeleap"]["summarize"] is True
+
+
+async def test_a_request_that_waits_for_our_summary_takes_as_long_as_that_takes(fake):
+    async def summarize(_):
+        await asyncio.sleep(1.5)
+        return "slowly"
+
+    rules = (("x/compact", 1, "ask"), ("x/compact", 2, "silent"))
+    async with RawTimeleap(**fake.args(*rules, summarize=summarize)) as client:
+        assert await client.call("x/compact", within=1.0) == {"summary": "slowly"}
+        with pytest.raises(RequestTimeoutError):
+            await client.call("x/compact", within=0.1)
 
 
 async def test_a_request_nobody_serves_or_that_fails_gets_an_error_answer(fake, caplog):

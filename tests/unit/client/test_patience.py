@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from timeleap.client import RawTimeleap, RequestTimeoutError, TimeleapRpcError
+
+APPEND = "context/appendMessage"
+LOCKED = ((APPEND, 1, "locked"), (APPEND, 2, "locked"))
+
+
+def append(client, **more):
+    return client.call(APPEND, {"sessionId": "s", "message": {"role": "user", "content": "1"}}, **more)
+
+
+async def test_an_owner_that_does_not_answer_is_asked_again_under_the_same_request_id(fake):
+    async with RawTimeleap(**fake.args(*LOCKED)) as client:
+        assert "duplicate" not in await append(client)
+    first, second, third = fake.params(APPEND)
+    assert first == second == third
+    assert len(fake.effects) == 1
+
+
+async def test_what_changes_nothing_is_asked_again_too(fake):
+    async with RawTimeleap(**fake.args(("session/getState", 1, "locked"))) as client:
+        assert "echo" in await client.call("session/getState", {"sessionId": "s"})
+
+
+@pytest.mark.parametrize("limits", [{"patience": 0.2}, {"timeout": 0.4}, {"patience": 0.0}])
+async def test_an_owner_that_never_answers_is_an_error_when_the_patience_or_the_time_is_over(fake, limits):
+    async with RawTimeleap(**fake.args((APPEND, "*", "locked"), **{"timeout": 60.0, **limits})) as client:
+        with pytest.raises(TimeleapRpcError, match="another process writes to it") as caught:
+            await append(client)
+    assert (caught.value.kind, caught.value.retryable) == ("sessionLocked", True)
+    assert (len(fake.told(APPEND)) > 1) is (limits != {"patience": 0.0})
+
+
+async def test_an_attempt_takes_no_longer_than_what_is_left_of_the_time(fake):
+    rules = ((APPEND, 1, "locked"), (APPEND, 2, "silent"))
+    async with RawTimeleap(**fake.args(*rules)) as client:
+        with pytest.raises(RequestTimeoutError) as caught:
+            await append(client, within=3.0)
+    assert float(str(caught.value).split()[-2]) < 3.0
+
+
+@pytest.mark.parametrize(("method", "params"), [("x/echo", {}), ("session/open", {"sessionId": "s", "attach": False})])
+async def test_what_may_not_be_repeated_and_who_does_not_want_to_attach_is_not_kept_waiting(fake, method, params):
+    async with RawTimeleap(**fake.args((method, "*", "locked"))) as client:
+        with pytest.raises(TimeleapRpcError):
+            await client.call(method, params)
+    assert len(fake.told(method)) == 1
+
+
+async def test_another_refusal_is_not_tried_again(fake):
+    async with RawTimeleap(**fake.args((APPEND, "*", "readOnly"))) as client:
+        with pytest.raises(TimeleapRpcError):
+            await append(client)
+    assert len(fake.told(APPEND)) == 1
+
+
+async def test_a_wait_can_be_given_up(fake):
+    async with RawTimeleap(**fake.args((APPEND, "*", "locked"))) as client:
+        task = asyncio.create_task(append(client))
+        while not fake.told(APPEND):
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await client.call("session/list")
