@@ -7,6 +7,7 @@ export type { Disposable, Listener } from "./emitter.js";
 export { ClientClosedError, ConnectionLostError, RequestTimeoutError, StartFailedError, TimeleapError, type Exit } from "./errors.js";
 export type { ClientState } from "./link.js";
 export type { ServerCommand } from "./server.js";
-export { DEFAULT_RESTARTS, type Reconnected, type Reopened, type Restarts } from "./starting.js";
+export type { Reopened } from "./sessions.js";
+export { DEFAULT_RESTARTS, type Reconnected, type Restarts } from "./starting.js";
 export * from "./generated/methods.js";
 export type * from "./generated/types.js";

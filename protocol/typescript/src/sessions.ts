@@ -2,9 +2,17 @@
 
 import type { Params } from "./call.js";
 import { isObject, type TimeleapError } from "./errors.js";
+import type { SessionState } from "./generated/types.js";
 
 const OPENING = new Set(["session/open", "session/fork", "session/import"]);
 const KEPT_PARAMS = ["path", "access", "attach"];
+
+/** A session that is open again after a restart, as it is now. */
+export interface Reopened {
+  readonly sessionId: string;
+  readonly head: string;
+  readonly access: SessionState["access"];
+}
 
 /** A session that is open. */
 export interface Opened {
@@ -13,6 +21,10 @@ export interface Opened {
   readonly params: Params;
   /** How many times it is open. */
   count: number;
+  /** How many times it has been opened again on the present server. */
+  again: number;
+  /** As it was then. */
+  standing: Reopened | undefined;
   /** Why it could not be opened again after the last restart. */
   refusal: TimeleapError | undefined;
 }
@@ -45,7 +57,8 @@ export class OpenSessions implements Iterable<Opened> {
   }
 
   private opened(sessionId: string, params: Params): void {
-    const known = this.sessions.get(sessionId) ?? { sessionId, params: reopening(sessionId, params), count: 0, refusal: undefined };
+    const fresh: Opened = { sessionId, params: reopening(sessionId, params), count: 0, again: 0, standing: undefined, refusal: undefined };
+    const known = this.sessions.get(sessionId) ?? fresh;
     known.count += 1;
     this.sessions.set(sessionId, known);
   }

@@ -6,7 +6,7 @@ import { ClientClosedError, ConnectionLostError, StartFailedError, TimeleapError
 import { PROTOCOL_VERSION } from "./generated/methods.js";
 import type { InitializeParams, InitializeResult, SessionState } from "./generated/types.js";
 import { ServerProcess, type ServerCommand } from "./server.js";
-import type { Opened, OpenSessions } from "./sessions.js";
+import type { Opened, OpenSessions, Reopened } from "./sessions.js";
 
 /** How a server that went away is started again. All times in milliseconds. */
 export interface Restarts {
@@ -22,13 +22,6 @@ export interface Restarts {
 }
 
 export const DEFAULT_RESTARTS: Restarts = { limit: 5, delay: 200, longest: 5_000, stable: 10_000, repeats: 3 };
-
-/** A session that is open again after a restart, as it is now. */
-export interface Reopened {
-  readonly sessionId: string;
-  readonly head: string;
-  readonly access: SessionState["access"];
-}
 
 /**
  * The server was started again and the sessions are open again. What changed meanwhile was not notified: read anew
@@ -169,36 +162,39 @@ export class Starter {
   }
 
   private async reopenAll(connection: Connection): Promise<Reconnected> {
-    const all = await Promise.all([...this.sessions].map((opened) => this.tryToReopen(connection, opened)));
-    const refused = [...this.sessions].flatMap(({ sessionId, refusal }) => (refusal ? [{ sessionId, error: refusal }] : []));
-    return { sessions: all.filter((state) => state !== undefined), refused };
+    for (const opened of this.sessions) {
+      opened.again = 0;
+    }
+    await Promise.all([...this.sessions].map((opened) => this.tryToReopen(connection, opened)));
+    const all = [...this.sessions];
+    return {
+      sessions: all.flatMap(({ standing, refusal }) => (standing && !refusal ? [standing] : [])),
+      refused: all.flatMap(({ sessionId, refusal }) => (refusal ? [{ sessionId, error: refusal }] : [])),
+    };
   }
 
   /** A refusal waits for the next request on that session, and stops no other one. */
-  async tryToReopen(connection: Connection, opened: Opened, patience = REOPEN_PATIENCE): Promise<Reopened | undefined> {
+  async tryToReopen(connection: Connection, opened: Opened, patience = REOPEN_PATIENCE): Promise<void> {
     try {
-      const state = await this.reopen(connection, opened, patience);
+      await this.reopen(connection, opened, patience);
       opened.refusal = undefined;
-      return state;
     } catch (error) {
       if (error instanceof TimeleapError) {
         opened.refusal = error;
       } else if (connection.alive) {
         opened.refusal = TimeleapError.make("sessionLocked", (error as Error).message);
       }
-      return undefined;
     }
   }
 
-  private async reopen(connection: Connection, opened: Opened, patience: number): Promise<Reopened> {
+  private async reopen(connection: Connection, opened: Opened, patience: number): Promise<void> {
     // The lock of a server that was killed is free at once; that of one that still drains is, a little later.
     const until = performance.now() + patience;
-    let attempt = 0;
-    let state: SessionState | undefined;
-    for (let times = 0; times < opened.count || state === undefined; ) {
+    for (let attempt = 0; opened.again < opened.count; ) {
       try {
-        state = (await this.ask(connection, "session/open", opened.params)) as SessionState;
-        times += 1;
+        const { sessionId, head, access } = (await this.ask(connection, "session/open", opened.params)) as SessionState;
+        opened.again += 1;
+        opened.standing = { sessionId, head, access };
       } catch (error) {
         if (!(error instanceof TimeleapError && error.retryable && performance.now() + pauseBefore(attempt) < until)) {
           throw error;
@@ -207,7 +203,6 @@ export class Starter {
         attempt += 1;
       }
     }
-    return { sessionId: state.sessionId, head: state.head, access: state.access };
   }
 
   /** A request of our own, past the queue. */
