@@ -18,7 +18,7 @@ export class Real {
   }
 
   async start(name = "client-test", options: ClientOptions = {}): Promise<TimeleapClient> {
-    const env = { TIMELEAP_HOME: join(this.home, "store"), TIMELEAP_RUNTIME_DIR: join(this.home, "run") };
+    const env = { TIMELEAP_HOME: join(this.home, "store"), XDG_RUNTIME_DIR: this.home };
     const initialize = { clientInfo: { name } };
     const client = await TimeleapClient.start({ command, args, env }, { initialize, onLog: () => undefined, ...options });
     this.clients.push(client);
