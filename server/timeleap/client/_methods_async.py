@@ -13,8 +13,6 @@ from timeleap_protocol.context import (
     CheckpointResult,
     CompactResult,
     DeliverDMailResult,
-    DiffPoint,
-    DiffResult,
     GetHistoryResult,
     GetRecordsResult,
     ListCheckpointsResult,
@@ -22,11 +20,11 @@ from timeleap_protocol.context import (
     ListUsageResult,
     PrepareCompactionResult,
     RewriteResult,
-    SearchResult,
     SendDMailResult,
     UpdateTokenCountResult,
 )
 from timeleap_protocol.lifecycle import DiscoverResult
+from timeleap_protocol.past import DiffPoint, DiffResult, SearchResult
 from timeleap_protocol.session import (
     ApprovalResult,
     EmptyResult,

@@ -8,9 +8,10 @@ import pytest
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from timeleap_protocol.base import Count, Int, Limit, Opt, Shape, WireModel, given
-from timeleap_protocol.context import AppendMessageParams, DiffPoint, GetHistoryParams, RewriteResult
+from timeleap_protocol.context import AppendMessageParams, GetHistoryParams, RewriteResult
 from timeleap_protocol.generate.docs import field_docs
 from timeleap_protocol.lifecycle import InitializeParams
+from timeleap_protocol.past import DiffPoint
 from timeleap_protocol.shapes import Checkpoint, Parent, PendingDMail, SessionInfo
 
 
