@@ -148,6 +148,8 @@ class Lifecycle:
             self.stage = Stage.NEW
             if isinstance(error, StorageFailureError):
                 self._host.close_input(ExitCode.STORAGE_FAILURE)
+            elif self._client.is_peer:
+                self._host.close_input()
             raise
         self.stage = Stage.READY
         for warning in warnings:

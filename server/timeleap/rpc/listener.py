@@ -94,7 +94,7 @@ class LocalNetwork:
     async def connect(self, endpoint: Endpoint, client: Client, ears: Ears) -> PeerConnection:
         """Connect to another process on behalf of `client` (see `timeleap.service.network.Network`)."""
         address, token, version = (endpoint.get(name) for name in ("address", "token", "protocolVersion"))
-        if version != PROTOCOL_VERSION:
+        if type(version) is not int or version != PROTOCOL_VERSION:
             raise _other_version(version)
         if not isinstance(address, str) or not isinstance(token, str):
             raise PeerLostError("its record does not say how it is reached", hopeless=True)

@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from timeleap.rpc.codec import encode
-from timeleap.rpc.errors import to_wire
+from timeleap.rpc.errors import RefusedError, to_wire
 from timeleap.rpc.framing import Fault, FrameReader, Framing
 from timeleap.service.network import Ears, OwnersRefusalError, PeerLostError
+from timeleap_protocol.errors import ErrorKind
+from timeleap_protocol.methods import CLIENT_REQUESTS, SERVER_NOTIFICATIONS
 
 if TYPE_CHECKING:
     from timeleap.service.call import ReportProgress
@@ -36,6 +38,7 @@ _TICK = 0.5  # seconds between two looks at the silence
 _DOUBT = 2.0  # seconds of silence after which we ask whether anybody is there
 _PING = "$/ping"  # no such method: the quickest answer there is
 _NOTHING = msgspec.Raw(b"")
+_SPACES = bytes.maketrans(b"\r\n", b"  ")
 
 
 class _Message(msgspec.Struct):
@@ -198,11 +201,17 @@ class PeerConnection(asyncio.Protocol):
         if waiting is None or waiting.answer.done():
             return
         if bytes(message.error):
-            waiting.answer.set_exception(OwnersRefusalError(_object(message.error)))
+            error = _object(message.error)
+            if _is_error(error):
+                waiting.answer.set_exception(OwnersRefusalError(error))
+                return
+            problem = "an error that is none"
         elif bytes(message.result):
             waiting.answer.set_result(_on_one_line(message.result))
+            return
         else:
-            self._lose(PeerLostError("the owner broke the protocol: neither a result nor an error"))
+            problem = "neither a result nor an error"
+        self._lose(PeerLostError(f"the owner broke the protocol: {problem}"))
 
     def _settle(self, number: int | str) -> _Waiting | None:
         waiting = self._waiting.pop(number, None) if isinstance(number, int) else None
@@ -214,11 +223,12 @@ class PeerConnection(asyncio.Protocol):
         if method == "$/progress":
             self._take_progress(_object(params))
         elif method == "$/cancelRequest":
-            task = self._answering.get(_object(params).get("id", ""))
+            number = _object(params).get("id")
+            task = self._answering.get(number) if isinstance(number, int | str) else None
             if task is not None:
                 task.cancel()
-        elif not method.startswith("$/"):
-            self._ears.notified(method, params)
+        elif method in SERVER_NOTIFICATIONS and not method.startswith("$/") and params.startswith(b"{"):
+            self._ears.notified(method, bytes(_on_one_line(params)))
 
     def _take_progress(self, params: dict[str, Any]) -> None:
         report = self._progress.get(str(params.get("token")))
@@ -229,7 +239,11 @@ class PeerConnection(asyncio.Protocol):
     async def _reply(self, number: int | str, method: str, params: bytes) -> None:
         message: dict[str, Any] = {"jsonrpc": "2.0", "id": number}
         try:
-            message["result"] = await self._ears.asked(method, _object(params))
+            if method not in CLIENT_REQUESTS:
+                raise RefusedError(ErrorKind.METHOD_NOT_FOUND, "an owner may not ask that")
+            asked = _object(params)
+            CLIENT_REQUESTS[method].params_model.from_wire(asked)
+            message["result"] = await self._ears.asked(method, asked)
         except (Exception, asyncio.CancelledError) as error:
             message["error"] = to_wire(error, method)
         finally:
@@ -276,6 +290,12 @@ def _object(text: bytes | msgspec.Raw) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _on_one_line(text: msgspec.Raw) -> Any:
-    """JSON text fit to stand in a message of one line."""
-    return msgspec.json.decode(text) if b"\n" in bytes(text) else text
+def _is_error(error: dict[str, Any]) -> bool:
+    """Whether it is what a client may be told as an error."""
+    code, message, data = (error.get(name) for name in ("code", "message", "data"))
+    return type(code) is int and isinstance(message, str) and isinstance(data, dict)
+
+
+def _on_one_line(text: bytes | msgspec.Raw) -> msgspec.Raw:
+    """JSON text fit to stand in a message of one line: a line feed in it stands between two values."""
+    return msgspec.Raw(bytes(text).translate(_SPACES))

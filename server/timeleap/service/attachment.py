@@ -143,7 +143,7 @@ class Attachment:
         answer = self._opening = asyncio.get_running_loop().create_future()
         try:
             peer.send("session/open", {**params, "path": str(self.place.directory), "create": False}, answer, None)
-            state = plain(await answer)
+            state = _state(plain(await answer))
         except BaseException:
             peer.close()
             raise
@@ -263,11 +263,13 @@ class Attachment:
             change = _read_change(params)
         except msgspec.MsgspecError:
             change = _Change()
+        if change.session_id != self._owners_id:
+            return
         if change.head:
             self._head = change.head
         if self._quiet:
             return
-        if change.session_id == self.place.session_id or not change.session_id:
+        if change.session_id == self.place.session_id:
             self._client.notify(method, msgspec.Raw(params))
         else:
             self._client.notify(method, {**msgspec.json.decode(params), "sessionId": self.place.session_id})
@@ -366,3 +368,9 @@ class Attachment:
             return
         params = {"sessionId": self.place.session_id, "head": self._head, "kind": kind, "cause": {}, **members}
         self._client.notify(method, params)
+
+
+def _state(found: Any) -> Json:
+    if isinstance(found, dict) and isinstance(found.get("sessionId"), str) and isinstance(found.get("head"), str):
+        return found
+    raise PeerLostError("the owner broke the protocol: its state of the session is none")

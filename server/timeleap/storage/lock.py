@@ -133,7 +133,7 @@ class SessionLock:
     def _record(self) -> dict[str, Any]:
         try:
             record = json.loads(self._lock.read())
-        except ValueError:
+        except (ValueError, RecursionError):
             return {}
         return record if isinstance(record, dict) else {}
 

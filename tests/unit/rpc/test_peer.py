@@ -26,15 +26,17 @@ class Wire:
         self.lost: list[PeerLostError] = []
         self.paused = False
         self.closed = False
+        self.asked = 0
         self._written = FrameReader()
         self.sent: list[Json] = []
         self.peer = PeerConnection(Ears(lambda *what: self.told.append(what), self.answer, self.lost.append))
         self.peer.connection_made(self)  # type: ignore[arg-type]
 
     async def answer(self, method: str, params: Json) -> Any:
-        if method == "context/summarize":
-            return {"summary": params["prompt"]}
-        raise ClientRequestError("cannot", reason="refused")
+        self.asked += 1
+        if "customInstruction" in params:
+            raise ClientRequestError("cannot", reason="refused")
+        return {"summary": params["prompt"]["content"]}
 
     def write(self, data: bytes) -> None:
         self.sent += [json.loads(frame) for frame in self._written.feed(data) if isinstance(frame, bytes)]
@@ -71,8 +73,8 @@ async def test_a_result_is_passed_on_as_the_text_it_is() -> None:
 async def test_a_text_with_line_feeds_between_its_tokens_is_put_on_one_line() -> None:
     wire = Wire()
     answer = wire.ask()
-    wire.say(b'{"jsonrpc":"2.0","id":1,"result":{"a":\n1}}')
-    assert await answer == {"a": 1}
+    wire.say(b'{"jsonrpc":"2.0","id":1,"result":{"a":\r\n1}}')
+    assert bytes(await answer) == b'{"a":  1}'
 
 
 async def test_an_error_is_passed_on_as_it_is() -> None:
@@ -162,13 +164,63 @@ async def test_what_is_not_wanted_any_more_is_cancelled() -> None:
     assert not answer.done()
 
 
+def summarize(number: int | str, **params: Any) -> Json:
+    asked = {"sessionId": "s", "systemPrompt": "", "prompt": {"role": "user", "content": "p"}, **params}
+    return {"jsonrpc": "2.0", "id": number, "method": "context/summarize", "params": asked}
+
+
 async def test_the_owners_requests_are_answered() -> None:
     wire = Wire()
-    wire.say({"jsonrpc": "2.0", "id": 7, "method": "context/summarize", "params": {"prompt": "p"}})
-    wire.say({"jsonrpc": "2.0", "id": "8", "method": "else", "params": {}})
+    wire.say(summarize(7))
+    wire.say(summarize("8", customInstruction="refuse"))
     await asyncio.sleep(0.01)
     assert wire.sent[0] == {"jsonrpc": "2.0", "id": 7, "result": {"summary": "p"}}
-    assert wire.sent[1]["id"] == "8" and "error" in wire.sent[1]
+    assert wire.sent[1]["id"] == "8" and wire.sent[1]["error"]["data"]["reason"] == "refused"
+
+
+async def test_our_client_is_asked_nothing_that_the_protocol_does_not_know() -> None:
+    wire = Wire()
+    for number, message in enumerate([summarize(0, prompt="p"), summarize(0, sessionId=None), summarize(0)]):
+        wire.say({**message, "id": number, "method": "context/summarize" if number < 2 else "initialize"})
+    await asyncio.sleep(0.01)
+    assert [(sent["id"], sent["error"]["code"]) for sent in wire.sent] == [(0, -32602), (1, -32602), (2, -32601)]
+    assert wire.asked == 0
+
+
+@pytest.mark.parametrize("method", ["no/such", "exit", "window/logMessage", "$/x", "session/open", "context/didChange"])
+async def test_our_client_is_told_nothing_that_the_protocol_does_not_know(method: str) -> None:
+    wire = Wire()
+    odd: list[Any] = [[1], "x", None]
+    for params in odd if method == "context/didChange" else [*odd, {}]:
+        wire.say({"jsonrpc": "2.0", "method": method, "params": params})
+    assert (wire.told, wire.lost) == ([], [])
+
+
+async def test_a_notification_over_several_lines_is_put_on_one() -> None:
+    wire = Wire()
+    wire.say(b'{"jsonrpc":"2.0","method":"context/didChange","params":{\n"a": "\\n"}\n}')
+    assert wire.told == [("context/didChange", b'{ "a": "\\n"}')]
+
+
+async def test_odd_cancellations_and_progress_are_passed_over() -> None:
+    wire = Wire()
+    odd: list[Any] = [{"id": [1]}, {"id": {}}, {"id": 99}, {}, None, []]
+    for params in odd:
+        wire.say({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": params})
+        wire.say({"jsonrpc": "2.0", "method": "$/progress", "params": params})
+    assert (wire.told, wire.lost) == ([], [])
+
+
+@pytest.mark.parametrize(
+    "error", [b"null", b'"x"', b"[]", b"{}", b'{"code":"1","message":"m","data":{}}', b'{"code":1,"message":"m"}']
+)
+async def test_an_error_that_is_none_ends_the_connection(error: bytes) -> None:
+    wire = Wire()
+    answer = wire.ask()
+    wire.say(b'{"jsonrpc":"2.0","id":1,"error":' + error + b"}")
+    [lost] = wire.lost
+    assert "broke the protocol" in str(lost)
+    assert not answer.done(), "somebody else may be asked"
 
 
 async def test_an_introduction_that_is_cut_short_is_the_callers_to_know_alone() -> None:
