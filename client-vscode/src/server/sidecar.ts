@@ -38,9 +38,10 @@ export interface SidecarOptions {
   readonly locate: (settings: Settings) => Promise<Launch>;
   readonly log: vscode.LogOutputChannel;
   readonly version: string;
+  /** Milliseconds until a server has to have answered its first request. Default: 15 000. */
+  readonly initializeTimeout?: number;
 }
 
-/** Milliseconds until a server has to have answered its first request. */
 const INITIALIZE_TIMEOUT = 15_000;
 /** Milliseconds a server that is no longer wanted may take to end; then nobody waits for it any more. */
 const SHUTDOWN_TIMEOUT = 3_000;
@@ -170,7 +171,7 @@ export class Sidecar extends Disposables implements Wire {
           clientInfo: { name: "timeleap-vscode", version: this.options.version },
           initializationOptions: initializationOptions(settings),
         },
-        initializeTimeout: INITIALIZE_TIMEOUT,
+        initializeTimeout: this.options.initializeTimeout ?? INITIALIZE_TIMEOUT,
         requestTimeout: settings.requestTimeout,
         onLog: (text) => this.options.log.info(text.trimEnd()),
       },
@@ -208,8 +209,11 @@ export class Sidecar extends Disposables implements Wire {
   }
 
   private enter(state: SidecarState): void {
+    const news = state.kind !== "starting" || this.current.kind !== "starting";
     this.current = state;
-    this.stateChanged.fire(state);
+    if (news) {
+      this.stateChanged.fire(state);
+    }
   }
 }
 

@@ -23,7 +23,7 @@ export class Views extends Disposables {
   private readonly trees: { checkpoints: CheckpointsTree; timelines: TimelinesTree; sessions: SessionsTree };
   private readonly keys = new ContextKeys();
   private following: vscode.Disposable | undefined;
-  /** When the server was last started again; shown until something else happens. */
+  /** When the server was last started again; that is news for a while. */
   private recovered: Date | undefined;
 
   constructor(
@@ -42,7 +42,12 @@ export class Views extends Disposables {
     this.timelines = this.view("timeleap.timelines", this.trees.timelines);
     this.sessionList = this.view("timeleap.sessions", this.trees.sessions);
     this.listen();
-    const redraw = setInterval(() => this.redraw(), REDRAW);
+    const redraw = setInterval(() => {
+      if (this.recovered && Date.now() - this.recovered.getTime() >= REDRAW) {
+        this.recovered = undefined;
+      }
+      this.redraw();
+    }, REDRAW);
     this.register(new vscode.Disposable(() => clearInterval(redraw)));
     this.register(new vscode.Disposable(() => void this.following?.dispose()));
     this.describe();
@@ -95,12 +100,7 @@ export class Views extends Disposables {
 
   private follow(session: Session | undefined): void {
     this.following?.dispose();
-    this.following = session?.onDidChange((event) => {
-      if (event !== "state") {
-        this.recovered = undefined;
-      }
-      this.redraw();
-    });
+    this.following = session?.onDidChange(() => this.redraw());
     this.redraw();
     this.trees.sessions.refresh();
   }

@@ -4,6 +4,7 @@ import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { SAMPLE, seed, turns } from "../support/data.js";
 import { start, type Row, type Running } from "../support/extension.js";
 import { commands, user } from "../support/vscode.js";
+import { labels, open, press } from "./support.js";
 
 let running: Running;
 let folder: string;
@@ -12,20 +13,13 @@ beforeEach(async () => {
   user.reset();
   running = start();
   folder = seed(running.home, "chat", turns(5));
-  user.pick = (items) => items[0];
-  await commands.executeCommand("timeleap.openSession");
+  await open("chat");
 });
 
 afterEach(() => running.stop());
 
 const log = (): string => readFileSync(join(folder, "context.jsonl"), "utf8");
-const labels = (rows: Row[]): string[] => rows.map(({ label }) => label);
 const newest = async (): Promise<Row> => (await running.rows("checkpoints"))[0]!;
-
-/** Presses this button in whatever asks. */
-function press(...buttons: string[]): void {
-  user.answer = (said) => said.buttons.find((button) => buttons.includes(button));
-}
 
 test("checkpoints come newest first, with what was added since the one before", async () => {
   const rows = await running.rows("checkpoints");
@@ -146,8 +140,7 @@ test("a fork has the history up to and including the checkpoint and is shown", a
 
 test("a real session: calls and results are pairs", async () => {
   seed(running.home, "real", SAMPLE);
-  user.pick = (items) => items.find((item) => (item as { label: string }).label === "real");
-  await commands.executeCommand("timeleap.openSession");
+  await open("real");
   const rows = await running.rows("checkpoints");
   expect(rows.length).toBeGreaterThan(3);
   const messages = (await Promise.all(rows.map(({ node }) => running.rows("checkpoints", node)))).flat();

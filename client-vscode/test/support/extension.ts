@@ -20,6 +20,9 @@ export interface Running {
   rows(id: string, parent?: TreeNode): Promise<Row[]>;
   /** The storage the extension remembers things in. */
   readonly memory: Map<string, unknown>;
+  /** Ends the window and leaves the store. */
+  close(): Promise<void>;
+  /** Ends the window and removes the store. */
   stop(): Promise<void>;
 }
 
@@ -52,6 +55,12 @@ export function start(memory = new Map<string, unknown>(), home = mkdtempSync(jo
     globalStorageUri: Uri.file(join(home, "storage")),
   };
   const api = activate(context as unknown as vscode.ExtensionContext);
+  const close = async (): Promise<void> => {
+    await deactivate();
+    for (const one of subscriptions.splice(0).reverse()) {
+      one.dispose();
+    }
+  };
   const tree = (id: string): NodeTree => user.trees.get(`timeleap.${id}`)?.options.treeDataProvider as NodeTree;
   return {
     home,
@@ -65,11 +74,9 @@ export function start(memory = new Map<string, unknown>(), home = mkdtempSync(jo
         return { node, item, label: item.label as string, description: typeof item.description === "string" ? item.description : "" };
       });
     },
+    close,
     async stop() {
-      await deactivate();
-      for (const one of subscriptions.reverse()) {
-        one.dispose();
-      }
+      await close();
       rmSync(home, { recursive: true, force: true, maxRetries: 5 });
     },
   };

@@ -1,0 +1,141 @@
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, onTestFinished, test } from "vitest";
+import { SAMPLE, seed, turns } from "../support/data.js";
+import { start, type Running } from "../support/extension.js";
+import { commands, user, workspace, type Uri } from "../support/vscode.js";
+import { labels, open, press } from "./support.js";
+
+let running: Running;
+
+beforeEach(() => {
+  user.reset();
+  running = start();
+});
+
+afterEach(() => running.stop());
+
+const shown = (): string => (user.opened.at(-1) as { getText(): string }).getText();
+
+/** Both sides of the diff editor that was opened. */
+async function compared(): Promise<[string, string]> {
+  const { args } = user.executed.findLast(({ command }) => command === "vscode.diff")!;
+  const [left, right] = await Promise.all([args[0], args[1]].map((uri) => workspace.openTextDocument(uri as Uri)));
+  return [left!.getText(), right!.getText()];
+}
+
+test("a checkpoint opens as its conversation, a message as itself, both as JSON too", async () => {
+  seed(running.home, "chat", turns(3));
+  await open("chat");
+  const [, checkpoint] = await running.rows("checkpoints");
+  await commands.executeCommand("timeleap.openDocument", checkpoint!.node);
+  expect(shown()).toBe("## 2 · User\n\nquestion 1\n\n## 3 · Assistant\n\nanswer 1\n");
+  await commands.executeCommand("timeleap.openJson", checkpoint!.node);
+  expect(JSON.parse(shown())).toEqual([{ role: "user", content: "question 1" }, { role: "assistant", content: "answer 1" }]);
+  const [, message] = await running.rows("checkpoints", checkpoint!.node);
+  await commands.executeCommand("timeleap.openJson", message!.node);
+  expect(JSON.parse(shown())).toEqual({ role: "assistant", content: "answer 1" });
+});
+
+test("a call opens with its result", async () => {
+  seed(running.home, "real", SAMPLE);
+  await open("real");
+  const rows = await running.rows("checkpoints");
+  const all = (await Promise.all(rows.map(({ node }) => running.rows("checkpoints", node)))).flat();
+  const call = all.find(({ item }) => item.contextValue === "toolCall")!;
+  await commands.executeCommand("timeleap.openDocument", call.node);
+  expect(shown()).toMatch(/\*\*Calls `\w+`\*\*[\s\S]*## \d+ · Tool/);
+});
+
+test("a checkpoint is compared with the present: what came since is on one side only", async () => {
+  seed(running.home, "chat", turns(10));
+  await open("chat");
+  const rows = await running.rows("checkpoints");
+  await commands.executeCommand("timeleap.compare", rows[1]!.node);
+  const [before, present] = await compared();
+  expect(present.startsWith(before)).toBe(true);
+  expect(before).toContain("… 12 messages before");
+  expect(before).not.toContain("question 8");
+  expect(present).toContain("answer 9");
+});
+
+test("a timeline is compared with the present from where they part", async () => {
+  seed(running.home, "chat", turns(6));
+  await open("chat");
+  press("Revert");
+  const rows = await running.rows("checkpoints");
+  await commands.executeCommand("timeleap.revertTo", rows[2]!.node);
+  await running.api.shownSession!.append({ role: "user", content: "another way" });
+  const [timeline] = await running.rows("timelines");
+  await commands.executeCommand("timeleap.compare", timeline!.node);
+  const [before, present] = await compared();
+  expect(before).toContain("question 5");
+  expect(before).not.toContain("another way");
+  expect(present).toContain("another way");
+  expect(present).not.toContain("question 3");
+  for (const side of [before, present]) {
+    expect(side).toContain("… 2 messages before");
+    expect(side).toContain("answer 2");
+  }
+});
+
+test("a document of a timeline stays readable after the timeline's log was set aside", async () => {
+  seed(running.home, "chat", turns(2));
+  await open("chat");
+  press("Clear");
+  await commands.executeCommand("timeleap.clear");
+  const [timeline] = await running.rows("timelines");
+  const [checkpoint] = await running.rows("timelines", timeline!.node);
+  expect(labels([checkpoint!])).toEqual(["question 1"]);
+  await commands.executeCommand("timeleap.openDocument", checkpoint!.node);
+  expect(shown()).toContain("answer 1");
+  await commands.executeCommand("timeleap.openDocument", timeline!.node);
+  expect(shown()).toContain("question 0");
+});
+
+test("the document of something that is gone says so", async () => {
+  seed(running.home, "chat", turns(2));
+  await open("chat");
+  const [checkpoint] = await running.rows("checkpoints");
+  press("Clear");
+  await commands.executeCommand("timeleap.clear");
+  await commands.executeCommand("timeleap.openDocument", checkpoint!.node);
+  expect(shown()).toMatch(/^This cannot be shown: /);
+});
+
+test("the transcript has the title, the system prompt and every message, in order", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "timeleap-export-"));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  seed(running.home, "chat", [{ role: "_system_prompt", content: "Be brief." }, ...turns(700)]);
+  await open("chat");
+  user.path = join(folder, "chat.md");
+  await commands.executeCommand("timeleap.exportMarkdown");
+  const text = readFileSync(user.path, "utf8");
+  expect(text.startsWith("# chat\n\n## System prompt\n\nBe brief.\n\n## 0 · User\n\nquestion 0\n")).toBe(true);
+  expect([...text.matchAll(/^## (\d+) · /gm)].map(([, index]) => Number(index))).toEqual(Array.from({ length: 1_400 }, (_, index) => index));
+  expect(user.said).toMatchObject([{ kind: "information" }]);
+});
+
+test("a document shows so much and says that there is more", async () => {
+  seed(running.home, "chat", [{ role: "_checkpoint", id: 0 }, ...Array.from({ length: 2_100 }, (_, index) => ({ role: "user", content: `m${index}` }))]);
+  await open("chat");
+  const [checkpoint] = await running.rows("checkpoints");
+  await commands.executeCommand("timeleap.openDocument", checkpoint!.node);
+  expect(shown()).toContain("m1999");
+  expect(shown()).not.toContain("m2000");
+  expect(shown()).toContain("Export the transcript");
+});
+
+test("10 000 checkpoints: nothing asks for more than a page", async () => {
+  seed(running.home, "long", turns(10_000));
+  await open("long");
+  const rows = await running.rows("checkpoints");
+  expect(rows).toHaveLength(101);
+  expect(rows.at(-1)!.label).toBe("Show older checkpoints");
+  await commands.executeCommand("timeleap.showMore", rows.at(-1)!.node);
+  const more = await running.rows("checkpoints");
+  expect(more).toHaveLength(201);
+  expect(more[150]!.label).toBe("question 9849");
+  expect(labels(await running.rows("checkpoints", more[150]!.node))).toEqual(["question 9849", "answer 9849"]);
+});

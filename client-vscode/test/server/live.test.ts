@@ -1,0 +1,102 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import type { TimeleapClient } from "timeleap-client";
+import { seed, turns } from "../support/data.js";
+import { start, type Running } from "../support/extension.js";
+import { commands, Uri, user, workspace } from "../support/vscode.js";
+import { agent, labels, open, press } from "./support.js";
+
+let running: Running;
+let other: TimeleapClient | undefined;
+
+beforeEach(() => {
+  user.reset();
+  running = start();
+});
+
+afterEach(async () => {
+  await other?.shutdown();
+  other = undefined;
+  await running.stop();
+});
+
+const WAIT = { timeout: 20_000, interval: 50 };
+
+test("what an agent in another process writes appears, and what is reverted here reaches it", async () => {
+  other = await agent(running);
+  await other.request("session/open", { sessionId: "shared", title: "Shared" });
+  await open("Shared");
+  expect(running.api.shownSession!.state.access).toBe("attached");
+  const heard: string[] = [];
+  other.onNotification("context/didChange", ({ kind }) => heard.push(kind));
+
+  const { checkpoint } = await other.request("context/checkpoint", { sessionId: "shared", label: "by the agent" });
+  await other.request("context/appendMessage", { sessionId: "shared", message: { role: "user", content: "hello" } });
+  await vi.waitFor(async () => expect(labels(await running.rows("checkpoints"))).toEqual(["by the agent"]), WAIT);
+  const [row] = await running.rows("checkpoints");
+  await vi.waitFor(async () => expect(labels(await running.rows("checkpoints", row!.node))).toEqual(["hello"]), WAIT);
+
+  press("Revert");
+  await commands.executeCommand("timeleap.revertTo", row!.node);
+  expect(heard).toContain("reverted");
+  expect((await other.request("context/listCheckpoints", { sessionId: "shared" })).checkpoints).not.toContainEqual(checkpoint);
+});
+
+test("the state follows: tokens, approvals", async () => {
+  other = await agent(running);
+  await other.request("session/open", { sessionId: "shared", title: "Shared" });
+  await open("Shared");
+  await other.request("context/updateTokenCount", { sessionId: "shared", tokenCount: 1_234 });
+  await other.request("session/setAutoApprove", { sessionId: "shared", action: "run tests", enabled: true });
+  const [tokens, approvals] = user.statusBar;
+  await vi.waitFor(() => expect(tokens!.text).toContain("1.2K"), WAIT);
+  await vi.waitFor(() => expect(approvals!.text).toContain("1 approved"), WAIT);
+});
+
+test("ids of rows survive changes, so that selection and expansion do", async () => {
+  seed(running.home, "chat", turns(3));
+  await open("chat");
+  const before = (await running.rows("checkpoints")).map(({ item }) => item.id);
+  await running.api.shownSession!.checkpoint("more");
+  const after = (await running.rows("checkpoints")).map(({ item }) => item.id);
+  expect(after.slice(1)).toEqual(before);
+});
+
+test("a server that is killed is replaced, the session goes on, and the view says what happened", async () => {
+  const folder = seed(running.home, "chat", turns(3));
+  await open("chat");
+  const session = running.api.shownSession!;
+  other = await agent(running);
+  const { sessions } = await other.request("session/list", {});
+  process.kill(sessions[0]!.owner!.pid, "SIGKILL");
+  // Asked while there is no server: it takes effect once, on the next one.
+  await session.append({ role: "user", content: "after the crash" });
+  expect(readFileSync(join(folder, "context.jsonl"), "utf8").match(/after the crash/g)).toHaveLength(1);
+  expect(user.trees.get("timeleap.checkpoints")!.message).toContain("was started again");
+  expect(labels(await running.rows("checkpoints"))).toHaveLength(3);
+  expect(user.context.get("timeleap.problem")).toBe("");
+});
+
+test("the session that was shown is shown again in the next window", async () => {
+  seed(running.home, "chat", turns(2));
+  await open("chat");
+  await running.close();
+  user.reset();
+  const next = start(running.memory, running.home);
+  expect(labels(await next.rows("checkpoints"))).toEqual(["question 1", "question 0"]);
+  running = next;
+});
+
+test("the newest session of the workspace is shown when nothing is remembered", async () => {
+  other = await agent(running);
+  await other.request("session/open", { sessionId: "here", workspace: "file:///project" });
+  await other.request("context/checkpoint", { sessionId: "here", label: "mine" });
+  await other.request("session/open", { sessionId: "elsewhere" });
+  workspace.workspaceFolders = [{ uri: Uri.file("/project"), name: "project", index: 0 }];
+  await running.close();
+  user.statusBar = [];
+  user.trees.clear();
+  running = start(new Map(), running.home);
+  expect(labels(await running.rows("checkpoints"))).toEqual(["mine"]);
+});

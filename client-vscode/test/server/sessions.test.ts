@@ -1,0 +1,176 @@
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, onTestFinished, test, vi } from "vitest";
+import { seed, turns } from "../support/data.js";
+import { start, type Row, type Running } from "../support/extension.js";
+import { commands, lm, user, workspace } from "../support/vscode.js";
+import { agent, labels, open, press } from "./support.js";
+
+let running: Running;
+
+beforeEach(() => {
+  user.reset();
+  running = start();
+});
+
+afterEach(() => running.stop());
+
+/** The row of a session, in whichever group it is. */
+async function row(name: string): Promise<Row | undefined> {
+  const groups = await running.rows("sessions");
+  const rows = await Promise.all(groups.map(({ node }) => running.rows("sessions", node)));
+  return rows.flat().find(({ label }) => label === name);
+}
+
+test("a session is archived, deleted to the trash, and taken out again", async () => {
+  const folder = seed(running.home, "chat", turns(1));
+  await commands.executeCommand("timeleap.archive", (await row("chat"))!.node);
+  expect((await row("chat"))!.description).toContain("archived");
+  await commands.executeCommand("timeleap.unarchive", (await row("chat"))!.node);
+  expect((await row("chat"))!.description).not.toContain("archived");
+  press("Delete");
+  await commands.executeCommand("timeleap.delete", (await row("chat"))!.node);
+  expect(existsSync(folder)).toBe(false);
+  const trashed = (await row("chat"))!;
+  expect(trashed.item.contextValue).toBe("session.trashed");
+  await commands.executeCommand("timeleap.undelete", trashed.node);
+  expect(existsSync(folder)).toBe(true);
+  expect(user.said.filter(({ kind }) => kind === "error")).toEqual([]);
+});
+
+test("deleting the shown session leaves none shown", async () => {
+  seed(running.home, "chat", turns(1));
+  await open("chat");
+  press("Delete");
+  await commands.executeCommand("timeleap.delete", (await row("chat"))!.node);
+  expect(running.api.shownSession).toBeUndefined();
+  expect(await running.rows("checkpoints")).toEqual([]);
+  expect(user.context.get("timeleap.session")).toBe(false);
+});
+
+test("a title is set on a session that is not open, and it is not open afterwards", async () => {
+  seed(running.home, "chat", turns(1));
+  user.input = () => "Named";
+  await commands.executeCommand("timeleap.setTitle", (await row("chat"))!.node);
+  expect((await row("Named"))!.item.contextValue).toBe("session.closed");
+});
+
+test("a folder of another program is opened to look at, and nothing in it is changed", async () => {
+  const elsewhere = mkdtempSync(join(tmpdir(), "timeleap-foreign-"));
+  onTestFinished(() => rmSync(elsewhere, { recursive: true }));
+  const folder = seed(elsewhere, "theirs", turns(2));
+  user.path = folder;
+  await commands.executeCommand("timeleap.openFolder");
+  expect(labels(await running.rows("checkpoints"))).toEqual(["question 1", "question 0"]);
+  expect(user.context.get("timeleap.writable")).toBe(false);
+  expect(user.trees.get("timeleap.checkpoints")!.message).toContain("only be looked at");
+  await commands.executeCommand("timeleap.createCheckpoint");
+  expect(user.said.at(-1)!.message).toContain("only be looked at");
+  expect(existsSync(join(folder, "timeleap.json"))).toBe(false);
+});
+
+test("closing leaves nothing shown; the id of a row can be copied", async () => {
+  seed(running.home, "chat", turns(1));
+  await open("chat");
+  const [checkpoint] = await running.rows("checkpoints");
+  await commands.executeCommand("timeleap.copyId", checkpoint!.node);
+  expect(user.clipboard).toMatch(/^o0-/);
+  await commands.executeCommand("timeleap.closeSession");
+  expect(running.api.shownSession).toBeUndefined();
+});
+
+test("a session whose files are damaged is named as that, and says what to do", async () => {
+  const folder = seed(running.home, "broken", turns(1));
+  rmSync(join(folder, "context.jsonl"));
+  mkdirSync(join(folder, "context.jsonl"));
+  await open("broken");
+  expect(running.api.shownSession).toBeUndefined();
+  expect(user.context.get("timeleap.sessionProblem")).toBe("damaged");
+  expect(user.said.at(-1)).toMatchObject({ kind: "error" });
+});
+
+test("a session that is gone is named as that", async () => {
+  seed(running.home, "chat", turns(1));
+  const stale = (await row("chat"))!;
+  rmSync(join(running.home, "sessions", "chat"), { recursive: true });
+  await commands.executeCommand("timeleap.openSession", stale.node);
+  expect(user.context.get("timeleap.sessionProblem")).toBe("gone");
+});
+
+const state = (id: string): { approval: { yolo: boolean; auto_approve_actions: string[] } } =>
+  JSON.parse(readFileSync(join(running.home, "sessions", id, "state.json"), "utf8")) as ReturnType<typeof state>;
+
+test("yolo asks first, is on disk, and shows", async () => {
+  seed(running.home, "chat", turns(1));
+  await open("chat");
+  await commands.executeCommand("timeleap.enableYolo");
+  expect(user.said).toMatchObject([{ modal: true }]);
+  expect(user.context.get("timeleap.yolo")).toBe(false);
+  press("Approve Everything");
+  await commands.executeCommand("timeleap.enableYolo");
+  expect(state("chat").approval.yolo).toBe(true);
+  expect(user.context.get("timeleap.yolo")).toBe(true);
+  const item = user.statusBar.find(({ id }) => id === "timeleap.approvals")!;
+  expect(item.text).toContain("YOLO");
+  expect(item.backgroundColor!.id).toBe("statusBarItem.errorBackground");
+  await commands.executeCommand("timeleap.disableYolo");
+  expect(state("chat").approval.yolo).toBe(false);
+  expect(item.backgroundColor).toBeUndefined();
+});
+
+test("an action that is approved is listed and revoked", async () => {
+  seed(running.home, "chat", turns(1));
+  await open("chat");
+  const session = running.api.shownSession!;
+  expect(await session.isApproved("run tests")).toBe(false);
+  const client = await agent(running);
+  await client.request("session/open", { sessionId: "chat" });
+  await client.request("session/setAutoApprove", { sessionId: "chat", action: "run tests", enabled: true });
+  expect(await session.isApproved("run tests")).toBe(true);
+  user.pick = (items) => items.find((item) => (item as { label: string }).label.includes("run tests"));
+  await commands.executeCommand("timeleap.manageApprovals");
+  expect(state("chat").approval.auto_approve_actions).toEqual([]);
+  await client.shutdown();
+});
+
+test("in Restricted Mode sessions are looked at only, until the workspace is trusted", async () => {
+  seed(running.home, "chat", turns(1));
+  workspace.isTrusted = false;
+  await open("chat");
+  expect(running.api.shownSession!.state.access).toBe("readOnly");
+  press("Approve Everything", "Revert", "Install", "Clear");
+  const [row] = await running.rows("checkpoints");
+  for (const [name, node] of [["enableYolo"], ["createCheckpoint"], ["clear"], ["compact"], ["revertTo", row!.node], ["newSession"], ["installServer"], ["fork"]] as const) {
+    user.said = [];
+    await commands.executeCommand(`timeleap.${name}`, node);
+    expect(user.said, name).toMatchObject([{ kind: "warning", modal: false }]);
+  }
+  workspace.grantTrust();
+  await vi.waitFor(() => expect(running.api.shownSession!.state.access).toBe("owner"), { timeout: 10_000 });
+  expect(user.context.get("timeleap.writable")).toBe(true);
+});
+
+test("a chat model of the editor writes the summary, where there is one", async () => {
+  const folder = seed(running.home, "chat", turns(5));
+  await open("chat");
+  const asked: string[] = [];
+  lm.models = [
+    {
+      sendRequest: (messages: { content: string }[]) => {
+        asked.push(messages[0]!.content);
+        return Promise.resolve({
+          text: (async function* () {
+            yield await Promise.resolve("short ");
+            yield "summary";
+          })(),
+        });
+      },
+    },
+  ];
+  user.input = () => "";
+  press("Compact");
+  await commands.executeCommand("timeleap.compact");
+  expect(asked[0]).toContain("question 0");
+  expect(readFileSync(join(folder, "context.jsonl"), "utf8")).toContain("short summary");
+});

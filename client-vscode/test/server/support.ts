@@ -1,0 +1,27 @@
+/** What the tests on a real server share. */
+
+import { TimeleapClient } from "timeleap-client";
+import { COMMAND, type Row, type Running } from "../support/extension.js";
+import { commands, user } from "../support/vscode.js";
+
+export const labels = (rows: readonly Row[]): string[] => rows.map(({ label }) => label);
+
+/** Presses the first of these buttons that whatever asks has. */
+export function press(...buttons: string[]): void {
+  user.answer = (said) => said.buttons.find((button) => buttons.includes(button));
+}
+
+/** Opens a session by what it is called in the list. */
+export async function open(name: string): Promise<void> {
+  user.pick = (items) => items.find((item) => (item as { label: string }).label === name);
+  await commands.executeCommand("timeleap.openSession");
+}
+
+/** Another process on the same store: an agent in a terminal. */
+export function agent(running: Running): Promise<TimeleapClient> {
+  const [command, ...args] = COMMAND;
+  return TimeleapClient.start(
+    { command: command!, args },
+    { initialize: { clientInfo: { name: "agent" }, initializationOptions: { home: running.home } }, onLog: () => undefined },
+  );
+}

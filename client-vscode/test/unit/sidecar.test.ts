@@ -1,0 +1,126 @@
+import { afterEach, beforeEach, expect, test } from "vitest";
+import type { LogOutputChannel } from "vscode";
+import { ServerFailure } from "../../src/server/failure.js";
+import type { Launch } from "../../src/server/launch.js";
+import { Sidecar, type SidecarState } from "../../src/server/sidecar.js";
+import type { Settings } from "../../src/settings.js";
+import { log, user } from "../support/vscode.js";
+
+const SETTINGS = { durability: "os", home: "/store", maxContextSize: 1000, requestTimeout: 5_000 } as Settings;
+
+/** A server in a few lines: answers by method, or does what it is told to. */
+const server = (body: string): Launch => ({
+  command: process.execPath,
+  args: [
+    "-e",
+    `const answer = (id, result) => process.stdout.write(JSON.stringify({jsonrpc:"2.0",id,result}) + "\\n");
+     const hello = { serverInfo: {name:"timeleap",version:"0"}, capabilities: {experimental: {timeleap: {protocolVersion: 1, methods: {"session/list": {params: []}}, notifications: [], clientRequests: [], limits: {}}}}};
+     require("node:readline").createInterface({input: process.stdin}).on("line", (line) => { const {id, method, params} = JSON.parse(line); ${body} });`,
+  ],
+  source: "setting",
+});
+
+const SOUND = server(`if (method === "initialize") answer(id, hello); else if (method === "exit") process.exit(0); else if (id !== undefined) answer(id, {sessions: [], params, pid: process.pid});`);
+/** Ends whenever it is asked for a list. */
+const DYING = server(`if (method === "initialize") answer(id, hello); else if (method === "session/list") process.exit(1); else if (id !== undefined) answer(id, null);`);
+
+let sidecar: Sidecar;
+let states: SidecarState["kind"][];
+
+function make(launch: Launch | (() => Promise<Launch>), initializeTimeout = 10_000): Sidecar {
+  sidecar = new Sidecar({
+    settings: () => SETTINGS,
+    locate: typeof launch === "function" ? launch : () => Promise.resolve(launch),
+    log: log() as unknown as LogOutputChannel,
+    version: "1",
+    initializeTimeout,
+  });
+  sidecar.onDidChangeState(({ kind }) => states.push(kind));
+  return sidecar;
+}
+
+beforeEach(() => {
+  user.reset();
+  states = [];
+});
+
+afterEach(() => sidecar.dispose());
+
+const failure = (kind: string): unknown => expect.objectContaining({ name: "ServerFailure", kind }) as unknown;
+
+test("nothing is started before something is asked", async () => {
+  make(SOUND);
+  expect(sidecar.state).toEqual({ kind: "idle" });
+  await sidecar.request("session/list", {});
+  expect(states).toEqual(["starting", "ready"]);
+  expect(sidecar.serves("session/list")).toBe(true);
+  expect(sidecar.serves("context/search")).toBe(false);
+});
+
+test("many who ask at once get one server", async () => {
+  make(SOUND);
+  const answers = await Promise.all([1, 2, 3].map(() => sidecar.request("session/list", {})));
+  expect(new Set(answers.map((answer) => (answer as unknown as { pid: number }).pid)).size).toBe(1);
+  expect(states).toEqual(["starting", "ready"]);
+});
+
+test("a server of another version of the protocol is refused, by name", async () => {
+  make(server(`hello.capabilities.experimental.timeleap.protocolVersion = 2; answer(id, hello);`));
+  await expect(sidecar.started()).rejects.toEqual(failure("protocol"));
+  expect(sidecar.state).toMatchObject({ kind: "failed" });
+});
+
+test("a program that speaks JSON-RPC and is not Timeleap is refused", async () => {
+  make(server(`answer(id, {capabilities: {}});`));
+  await expect(sidecar.started()).rejects.toEqual(failure("protocol"));
+});
+
+test("a server that never answers is given up on", async () => {
+  make(server(""), 300);
+  await expect(sidecar.started()).rejects.toEqual(failure("silent"));
+});
+
+test("a program that is missing, and one that ends at once, are named with the reason", async () => {
+  make({ command: "/no/such/timeleap", args: [], source: "setting" });
+  await expect(sidecar.started()).rejects.toEqual(failure("startFailed"));
+  await expect(sidecar.started()).rejects.toThrow("/no/such/timeleap");
+  sidecar.dispose();
+  make({ command: process.execPath, args: ["-e", "console.error('ModuleNotFoundError: no timeleap'); process.exit(1)"], source: "setting" });
+  await expect(sidecar.started()).rejects.toThrow("ModuleNotFoundError: no timeleap");
+});
+
+test("after a failure nothing is tried again until it is asked for", async () => {
+  let found = 0;
+  make(() => {
+    found += 1;
+    return found === 1 ? Promise.reject(new ServerFailure("noServer", "none")) : Promise.resolve(SOUND);
+  });
+  await expect(sidecar.request("session/list", {})).rejects.toEqual(failure("noServer"));
+  await expect(sidecar.request("session/list", {})).rejects.toEqual(failure("noServer"));
+  expect(found).toBe(1);
+  await sidecar.restart();
+  await sidecar.request("session/list", {});
+  expect(states).toEqual(["starting", "failed", "starting", "ready"]);
+});
+
+test("a server that dies each time is given up on, in words", { timeout: 30_000 }, async () => {
+  make(DYING);
+  await sidecar.started();
+  await expect(sidecar.request("session/list", {})).rejects.toMatchObject({ name: expect.stringMatching(/ConnectionLostError|StartFailedError/) as string });
+  expect(states).toContain("restarting");
+});
+
+test("a restart while one is under way ends with one server, the last", async () => {
+  make(SOUND);
+  const first = sidecar.started();
+  const second = sidecar.restart();
+  await second;
+  expect(await first).toBe(await sidecar.started());
+  expect(sidecar.state.kind).toBe("ready");
+});
+
+test("the settings go to the server; what is not set is left to it", async () => {
+  make(server(`if (method === "initialize") { hello.serverInfo.version = JSON.stringify(params.initializationOptions); answer(id, hello); } else if (id !== undefined) answer(id, null);`));
+  const client = await sidecar.started();
+  expect(JSON.parse(client.server.serverInfo.version)).toEqual({ durability: "os", home: "/store", maxContextSize: 1000 });
+});

@@ -1,0 +1,170 @@
+import { beforeEach, expect, test, vi } from "vitest";
+import { ERROR_CODES, TimeleapError, type ErrorKind } from "timeleap-client";
+import { isStale, Refusal, report, wordsFor } from "../../src/commands/report.js";
+import { referenceOf, uriOf, type Reference } from "../../src/documents/reference.js";
+import { ServerFailure } from "../../src/server/failure.js";
+import type { SidecarState } from "../../src/server/sidecar.js";
+import type { Sessions } from "../../src/sessions/sessions.js";
+import { oneLine, relativeTime, short, tokens } from "../../src/text/format.js";
+import { MoreNode, NodeTree, TreeNode, TroubleNode, treeItem } from "../../src/views/node.js";
+import { tokensShown } from "../../src/views/statusBar.js";
+import { viewMessage } from "../../src/views/viewMessage.js";
+import { CancellationError, env, log, Uri, user } from "../support/vscode.js";
+
+beforeEach(() => {
+  user.reset();
+  env.language = "en";
+  vi.useRealTimers();
+});
+
+// What is said when something fails
+
+const kinds = Object.keys(ERROR_CODES) as ErrorKind[];
+
+test.each(kinds)("the server's %s is said in words", (kind) => {
+  const { message } = wordsFor(TimeleapError.make(kind, "the reason"));
+  expect(message.length).toBeGreaterThan(5);
+});
+
+test("a command that found something stale refreshes the views and says so", async () => {
+  const refresh = vi.fn(() => Promise.resolve());
+  const bench = { log: log(), views: { refresh }, sessions: {} } as never;
+  for (const kind of ["contentModified", "checkpointNotFound", "timelineNotFound"] as const) {
+    expect(isStale(TimeleapError.make(kind, "x"))).toBe(true);
+    await report(TimeleapError.make(kind, "x"), bench);
+  }
+  expect(refresh).toHaveBeenCalledTimes(3);
+  expect(user.said.every(({ message }) => message.includes("up to date now"))).toBe(true);
+});
+
+test("what a person cancelled is not reported", async () => {
+  const bench = { log: log(), views: {}, sessions: {} } as never;
+  await report(new CancellationError(), bench);
+  await report(TimeleapError.make("cancelled", "x"), bench);
+  expect(user.said).toEqual([]);
+});
+
+test("the button of an error is the next step", async () => {
+  user.answer = ({ buttons }) => buttons[0];
+  await report(new ServerFailure("noServer", "none"), { log: log(), views: {}, sessions: {} } as never);
+  await report(new ServerFailure("crashed", "again"), { log: log(), views: {}, sessions: {} } as never);
+  await report(TimeleapError.make("externallyModified", "x"), { log: log(), views: {}, sessions: {} } as never);
+  expect(user.executed.map(({ command }) => command)).toEqual(["timeleap.installServer", "timeleap.restartServer", "timeleap.reloadSession"]);
+});
+
+test("a refusal is a warning without buttons", async () => {
+  await report(new Refusal("not here"), { log: log(), views: {}, sessions: {} } as never);
+  expect(user.said).toMatchObject([{ kind: "warning", message: "not here", buttons: [] }]);
+});
+
+// Documents' URIs
+
+const REFERENCES: Reference[] = [
+  { session: "s", selected: { kind: "checkpoint", uid: "c1-ab" }, format: "md", title: "Fix a/b: why?" },
+  { session: "s", timeline: "context_1", selected: { kind: "range", from: 3 }, format: "json", title: "时间" },
+  { session: "s", selected: { kind: "messages", indexes: [1, 2] }, format: "md", title: "///" },
+];
+
+test.each(REFERENCES)("a document's URI says what it shows: $title", ({ title, ...reference }) => {
+  const uri = uriOf({ title, ...reference });
+  expect(referenceOf(uri)).toEqual(reference);
+  expect(uri.path).toMatch(/^\/[^/?#]+\.(md|json)$/);
+});
+
+test.each(["", "{", "[]", "null", '{"session": 3}', '{"session":"s","format":"exe","selected":{}}'])("a URI with the query %s is none of ours", (query) => {
+  expect(referenceOf(Uri.from({ scheme: "timeleap", path: "/x.md", query }) as never)).toBeUndefined();
+});
+
+// Numbers and times
+
+test("ages are in the language of the editor", () => {
+  const now = Date.parse("2026-01-10T12:00:00Z");
+  const age = (iso: string): string => relativeTime(iso, now);
+  expect([age("2026-01-10T11:59:45Z"), age("2026-01-10T11:57:00Z"), age("2026-01-10T09:00:00Z"), age("2026-01-08T09:00:00Z")]).toEqual([
+    "just now",
+    "3 min. ago",
+    "3 hr. ago",
+    "2 days ago",
+  ]);
+  expect(age("yesterday")).toBe("yesterday");
+  env.language = "zh-cn";
+  expect(age("2026-01-10T11:57:00Z")).toBe("3分钟前");
+});
+
+test("counts are short where there is no room", () => {
+  expect([short(999), short(12_345), tokens(1_500_000)]).toEqual(["999", "12.3K", "1.5M tokens"]);
+});
+
+test("a row's text is one line, cut between characters", () => {
+  expect(oneLine("  a\n\n b\tc ")).toBe("a b c");
+  expect(oneLine("x".repeat(500))).toHaveLength(120);
+  expect(oneLine("😀".repeat(100), 10)).toBe("😀😀😀😀…");
+  expect(oneLine("x".repeat(10), 10)).toBe("x".repeat(10));
+});
+
+// Rows
+
+class Failing extends NodeTree {
+  fails = true;
+
+  protected roots(): Promise<TreeNode[]> {
+    return this.fails ? Promise.reject(new Error("the disk is on fire")) : Promise.resolve([]);
+  }
+}
+
+test("a tree whose rows cannot be had shows why, with the way to try again, and never fails itself", async () => {
+  const tree = new Failing();
+  const [row] = await tree.getChildren();
+  expect(row).toBeInstanceOf(TroubleNode);
+  expect(tree.getTreeItem(row!)).toMatchObject({ label: "the disk is on fire", command: { command: "timeleap.refresh" } });
+  tree.fails = false;
+  expect(await tree.getChildren()).toEqual([]);
+});
+
+test("changes that come together are drawn together", () => {
+  vi.useFakeTimers();
+  const tree = new Failing();
+  const drawn = vi.fn();
+  tree.onDidChangeTreeData(drawn);
+  for (let change = 0; change < 100; change += 1) {
+    tree.refresh();
+  }
+  vi.advanceTimersByTime(1_000);
+  expect(drawn).toHaveBeenCalledTimes(1);
+  tree.refresh();
+  tree.dispose();
+  vi.advanceTimersByTime(1_000);
+  expect(drawn).toHaveBeenCalledTimes(1);
+});
+
+test("every row has words for a screen reader", () => {
+  expect(treeItem("id", { label: "a", description: "b" }).accessibilityInformation!.label).toBe("a, b");
+  expect(new MoreNode(undefined, "Show more", () => Promise.resolve()).item().accessibilityInformation!.label).toBe("Show more");
+});
+
+// The status bar and the line above the rows
+
+const context = (tokenCountWithPending: number, shouldCompact = false): never => ({ tokenCountWithPending, shouldCompact }) as never;
+const budget = (maxContextSize: number | null): never => ({ maxContextSize }) as never;
+
+test("tokens warn when compaction is due, and alarm when the window is nearly full", () => {
+  expect(tokensShown({ context: context(500), budget: budget(null) })).toMatchObject({ text: "$(dashboard) 500", level: "" });
+  expect(tokensShown({ context: context(50_000), budget: budget(200_000) })).toMatchObject({ text: "$(dashboard) 50K / 200K (25%)", level: "" });
+  expect(tokensShown({ context: context(175_000, true), budget: budget(200_000) }).level).toBe("warning");
+  expect(tokensShown({ context: context(195_000, true), budget: budget(200_000) }).level).toBe("error");
+});
+
+const session = (state: object): Pick<Sessions, "shown" | "problem"> =>
+  ({ shown: { state: { access: "owner", archived: false, warnings: [], ...state } }, problem: undefined }) as never;
+const READY = { kind: "ready" } as SidecarState;
+
+test("the line above the rows says what is not as usual, and nothing else", () => {
+  const say = (server: SidecarState, sessions = session({}), recovered?: Date): string | undefined => viewMessage({ server, recovered, sessions });
+  expect(say(READY)).toBeUndefined();
+  expect(say({ kind: "restarting" })).toContain("being started again");
+  expect(say({ kind: "failed", failure: new ServerFailure("silent", "does not answer") })).toBe("does not answer");
+  expect(say(READY, session({}), new Date())).toContain("was started again at");
+  expect(say(READY, session({ access: "readOnly" }))).toContain("only be looked at");
+  expect(say(READY, session({ warnings: [{ kind: "x", message: "line 3 is damaged" }] }))).toContain("line 3 is damaged");
+  expect(say(READY, { shown: undefined, problem: { kind: "gone", message: "no such session", how: {} } })).toBe("no such session");
+});
