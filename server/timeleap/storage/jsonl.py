@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -31,12 +29,14 @@ from timeleap.storage.index import EntryStore
 from timeleap.storage.lock import Endpoint, LockMode, SessionLock
 from timeleap.storage.notes import MemoryNotes, Notes
 from timeleap.storage.opening import Found
+from timeleap.storage.outcome import Outcome
 from timeleap.storage.reader import StoredLog
+from timeleap.storage.thread import LogThread
 from timeleap.storage.timelines import Timelines
 from timeleap.storage.validation import Validation
 from timeleap.storage.viewed import ViewedEngine, head_text
 from timeleap.storage.watch import Watch
-from timeleap.storage.writer import Group, Writer, group_on, outcome
+from timeleap.storage.writer import Group, Writer, group_on
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -62,7 +62,7 @@ class JsonlEngine(ViewedEngine):
         self._timelines = Timelines(self.path, self._notes, keep_index=access == "write")
         self._writer = Writer(_Medium(self))
         self._watch = Watch(self._look)
-        self._executor: ThreadPoolExecutor | None = None
+        self._thread = LogThread(f"timeleap {self.path.parent.name}")
         self._log = StoredLog(self.path, None, EntryStore(), LogState())
         self._seen = 0  # bytes of the file that were looked at, what does not count included
         self._generation = 0
@@ -255,23 +255,24 @@ class JsonlEngine(ViewedEngine):
         Raises:
             StorageFailureError: The operating system refused.
         """
-        unwanted = threading.Event()
-        work = partial(
-            validation.validate,
-            self._log,
-            parsed=self._parsed,
-            writable=self.access == "write" and self._owned,
-            abandoned=lambda: self._closed or unwanted.is_set(),
-            progress=progress,
+        thread = LogThread(f"timeleap check of {self.path.parent.name}")
+        checking: Outcome[Validation | None]
+        checking = thread.begin(
+            partial(
+                validation.validate,
+                self._log,
+                parsed=self._parsed,
+                writable=self.access == "write" and self._owned,
+                abandoned=lambda: self._closed or checking.unwanted,
+                progress=progress,
+            )
         )
-        checking = asyncio.get_running_loop().run_in_executor(None, work)
-        try:
-            found = await asyncio.shield(checking)
-        except asyncio.CancelledError:
-            unwanted.set()
-            if late := await outcome(checking, lambda: True):
-                late.discard()
-            raise
+        thread.end()
+        found = await checking.kept()
+        if checking.unwanted:
+            if found is not None:
+                found.discard()
+            raise asyncio.CancelledError
         if found is None:
             return []
         if self.access == "read" or self._closed:
@@ -312,8 +313,7 @@ class JsonlEngine(ViewedEngine):
         self._watch.close()
         await self._writer.finished()
         self._lock.release()
-        if self._executor is not None:
-            self._executor.shutdown(wait=False)
+        self._thread.end()
 
     async def _replace(self, plan: Callable[[LogState], Replacement]) -> Replaced:
         self._check_unmodified()
@@ -416,16 +416,13 @@ class JsonlEngine(ViewedEngine):
         return await self.refresh()
 
     async def _hop(self, work: Callable[[*Ts], T], *args: *Ts) -> T:
-        """Do blocking work in this log's own thread, so that a slow disk holds up nobody else; never torn.
+        """Do blocking work in this log's own thread; never torn.
 
         Raises:
             StorageFailureError: The operating system refused.
         """
-        if self._executor is None:
-            self._executor = ThreadPoolExecutor(1, thread_name_prefix=f"timeleap {self.path.parent.name}")
-        future = asyncio.get_running_loop().run_in_executor(self._executor, work, *args)
         try:
-            return await outcome(future, lambda: True)
+            return await self._thread.do(work, *args)
         except StorageFailureError:
             raise
         except OSError as error:

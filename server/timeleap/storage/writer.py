@@ -19,6 +19,7 @@ from zlib import crc32
 from timeleap import clock
 from timeleap.errors import StorageFailureError
 from timeleap.storage.engine import Appended, LogState, NewRecord
+from timeleap.storage.outcome import Outcome
 from timeleap.storage.reader import StoredLog
 from timeleap.storage.record import batch_member
 from timeleap.storage.scan import entry_of
@@ -110,19 +111,16 @@ class Medium(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class _Append:
-    plan: Plan
-    mark: bool
-    future: asyncio.Future[Appended]
-    taken: bool = False
+class _Append(Outcome[Appended]):
+    def __init__(self, plan: Plan, mark: bool) -> None:
+        super().__init__()
+        self.plan, self.mark = plan, mark
 
 
-@dataclass(slots=True)
-class _Job:
-    work: Callable[[], Awaitable[Any]]
-    future: asyncio.Future[Any]
-    taken: bool = False
+class _Job(Outcome[Any]):
+    def __init__(self, work: Callable[[], Awaitable[Any]]) -> None:
+        super().__init__()
+        self.work = work
 
 
 class Writer:
@@ -144,14 +142,12 @@ class Writer:
             group = self._medium.group()
             group.add(marked(plan(group.after), mark=mark))
             return self._medium.commit_now(group)[0]
-        step = _Append(plan, mark, asyncio.get_running_loop().create_future())
-        result: Appended = await self._submit(step)
+        result: Appended = await self._submit(_Append(plan, mark))
         return result
 
     async def run(self, work: Callable[[], Awaitable[T]]) -> T:
         """Do `work` alone at its turn. Cancelled while it waits it is not started; later it is finished."""
-        step = _Job(work, asyncio.get_running_loop().create_future())
-        result: T = await self._submit(step)
+        result: T = await self._submit(_Job(work))
         return result
 
     async def finished(self) -> None:
@@ -163,7 +159,7 @@ class Writer:
         self._waiting.append(step)
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._drain())
-        return await outcome(step.future, lambda: step.taken)
+        return await step.kept()
 
     async def _drain(self) -> None:
         try:
@@ -182,19 +178,19 @@ class Writer:
             self._task = None
 
     async def _append_group(self, steps: list[_Append]) -> None:
-        steps = [step for step in steps if not step.future.done()]
+        steps = [step for step in steps if not step.done()]
         if not steps:
             return
         try:
             await self._medium.enter()
             try:
-                await self._commit([step for step in steps if not step.future.done()])
+                await self._commit([step for step in steps if not step.done()])
             finally:
                 await self._medium.leave()
         except BaseException as error:
             for step in steps:
                 if step not in self._waiting:
-                    _fail(step.future, error)
+                    step.fail(error)
             if not isinstance(error, Exception):
                 raise
 
@@ -207,16 +203,16 @@ class Writer:
             results = await self._medium.commit(group)
         except StorageFailureError as error:
             if len(planned) == 1:
-                _fail(planned[0].future, error)
+                planned[0].fail(error)
                 return
             for step in planned:
                 await self._commit([step])
         except Exception as error:
             for step in planned:
-                _fail(step.future, error)
+                step.fail(error)
         else:
             for step, result in zip(planned, results, strict=True):
-                step.future.set_result(result)
+                step.set_result(result)
 
     def _plan(self, steps: list[_Append], group: Group) -> list[_Append]:
         """Add the appends to the group, those that do not fit go back into the queue; returns those that were added."""
@@ -229,24 +225,24 @@ class Writer:
             try:
                 group.add(marked(step.plan(group.after), mark=step.mark))
             except Exception as error:
-                _fail(step.future, error)
+                step.fail(error)
             else:
                 planned.append(step)
         return planned
 
     async def _do(self, job: _Job) -> None:
-        if job.future.done():
+        if job.done():
             return
         try:
             await self._medium.enter()
             try:
-                if not job.future.done():
+                if not job.done():
                     job.taken = True
-                    job.future.set_result(await job.work())
+                    job.set_result(await job.work())
             finally:
                 await self._medium.leave()
         except BaseException as error:
-            _fail(job.future, error)
+            job.fail(error)
             if not isinstance(error, Exception):
                 raise
 
@@ -257,26 +253,3 @@ def marked(records: Sequence[NewRecord], *, mark: bool) -> Sequence[NewRecord]:
         return records
     batch_id = clock.new_uid(12)
     return [batch_member(record, batch_id, at, len(records)) for at, record in enumerate(records)]
-
-
-async def outcome(future: asyncio.Future[T], taken: Callable[[], bool]) -> T:
-    """Wait for a future whose work must not be torn by a cancellation: one that comes before it is taken stops it, a
-    later one is put aside and the result returned."""
-    while True:
-        try:
-            return await asyncio.shield(future)
-        except asyncio.CancelledError:
-            if future.cancelled():
-                raise
-            if not taken():
-                future.cancel()
-                raise
-
-
-def _fail(future: asyncio.Future[Any], error: BaseException) -> None:
-    if future.done():
-        return
-    if isinstance(error, Exception):
-        future.set_exception(error)
-    else:
-        future.cancel()  # the event loop ends
