@@ -2,7 +2,8 @@
 
 import { join } from "node:path";
 import * as vscode from "vscode";
-import { createApi, type TimeleapApi } from "./api.js";
+import { createApi } from "./api.js";
+import type { TimeleapApi } from "./apiTypes.js";
 import { approvalCommands } from "./commands/approvalCommands.js";
 import { compactCommand } from "./commands/compactCommand.js";
 import { documentCommands } from "./commands/documentCommands.js";

@@ -1,7 +1,7 @@
 /** One open session: its state as of the last notification, what has been read of it, and how it is changed. */
 
 import * as vscode from "vscode";
-import type { ContextDidChange, Methods, RequestOptions, SessionDidChange, SessionOpenParams, SessionState } from "timeleap-client";
+import type { Checkpoint, ContextDidChange, ContextSummary, Methods, RequestOptions, SessionDidChange, SessionOpenParams, SessionState } from "timeleap-client";
 import { Disposables } from "../lifecycle.js";
 import type { Wire } from "../server/sidecar.js";
 import { Log, type Read } from "./log.js";
@@ -16,6 +16,9 @@ export type SessionEvent = ContextDidChange["kind"] | SessionDidChange["kind"] |
 
 /** Milliseconds without news after which the state is asked for; it has what notifications leave out, such as pending tokens. */
 const SETTLE = 200;
+
+/** How many checkpoints a summary lists. */
+const LISTED = 50;
 
 export class Session extends Disposables {
   private readonly changed = this.register(new vscode.EventEmitter<SessionEvent>());
@@ -71,6 +74,7 @@ export class Session extends Disposables {
         break;
       case "checkpointCreated":
         this.log.add(change.checkpoint);
+        this.patchContext(withCheckpoint(this.present.context, change.checkpoint));
         break;
       case "tokenCountUpdated":
         this.patchContext({ tokenCount: change.tokenCount, tokenCountWithPending: change.tokenCount });
@@ -163,4 +167,10 @@ export class Session extends Disposables {
   private patchContext(change: Partial<SessionState["context"]>): void {
     this.patch({ context: { ...this.present.context, ...change } });
   }
+}
+
+function withCheckpoint({ checkpoints, checkpointsOmitted }: ContextSummary, checkpoint: Checkpoint): Partial<ContextSummary> {
+  const all = [...checkpoints, checkpoint];
+  const left = Math.max(0, all.length - LISTED);
+  return { checkpoints: all.slice(left), checkpointsOmitted: checkpointsOmitted + left, nCheckpoints: checkpoint.id + 1 };
 }

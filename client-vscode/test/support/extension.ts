@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type * as vscode from "vscode";
 import { activate, deactivate } from "../../src/extension.js";
-import type { TimeleapApi } from "../../src/api.js";
+import type { TimeleapApi } from "../../src/apiTypes.js";
 import type { NodeTree, TreeNode } from "../../src/views/node.js";
 import { user, Uri } from "./vscode.js";
 

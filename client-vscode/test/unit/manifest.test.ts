@@ -100,3 +100,9 @@ test("what the manifest points to exists", () => {
   const events = contributes.walkthroughs.flatMap(({ steps }) => steps.flatMap(({ completionEvents }) => completionEvents));
   expect(events.filter((event) => event.startsWith("onCommand:") && !declared.includes(event.slice("onCommand:".length)))).toEqual([]);
 });
+
+test("the README has every setting and its default, and no other", () => {
+  const readme = readFileSync(join(ROOT, "README.md"), "utf8");
+  const named = [...readme.matchAll(/^\| `(timeleap\.[\w.]+)` \|/gm)].map(([, name]) => name);
+  expect(named.sort()).toEqual(Object.keys(contributes.configuration.properties).sort());
+});

@@ -1,0 +1,74 @@
+/**
+ * What other extensions get from `activate()`: a conversation that outlives them.
+ *
+ *     const timeleap = await vscode.extensions.getExtension<TimeleapApi>("timeleap.timeleap")?.activate();
+ *     const session = await timeleap.openSession({ title: "My agent", workspace: folder.uri.toString() });
+ *     const { uid } = await session.checkpoint("before the refactoring");
+ *     await session.append({ role: "user", content: "..." }, { role: "assistant", content: "..." });
+ *     session.onDidChange((change) => change === "reverted" && reload(session));
+ *     await session.revert(uid);
+ *
+ * Every change is on disk when its promise resolves, and takes effect once, also where the server dies in between. Requests of
+ * one session take effect in the order of the calls. Members may be added; none is changed or taken away within `version` 1.
+ */
+
+import type * as vscode from "vscode";
+import type {
+  Checkpoint,
+  ContextDidChange,
+  ContextSummary,
+  HistoryMessage,
+  Message,
+  SessionDidChange,
+  SessionOpenParams,
+  SessionState,
+} from "timeleap-client";
+
+export type { Checkpoint, ContextSummary, HistoryMessage, Message, SessionState };
+
+export interface TimeleapApi {
+  readonly version: 1;
+  /**
+   * Opens a session, creating it if `sessionId` is new or not given; in Restricted Mode it can only be read. Reject with an `Error`
+   * whose `kind` says why, such as `sessionLocked`.
+   *
+   * @param options.show whether the views show it from now on; default: true
+   */
+  openSession(options?: OpenOptions): Promise<TimeleapSession>;
+  /** The session that the views show. */
+  readonly shownSession: TimeleapSession | undefined;
+  readonly onDidChangeShownSession: vscode.Event<TimeleapSession | undefined>;
+}
+
+export interface OpenOptions extends Pick<SessionOpenParams, "sessionId" | "path" | "title" | "systemPrompt" | "workspace" | "autoCheckpoint"> {
+  readonly show?: boolean;
+}
+
+/** What changed: see `kind` of the notifications in the protocol; `state`: anything about the session's state. */
+export type TimeleapChange = ContextDidChange["kind"] | SessionDidChange["kind"] | "state";
+
+export interface TimeleapSession {
+  readonly id: string;
+  /** As of the last notification. */
+  readonly state: SessionState;
+  readonly onDidChange: vscode.Event<TimeleapChange>;
+  /** Appends messages, all or none. Resolves with the index of the first. */
+  append(...messages: readonly Message[]): Promise<number>;
+  checkpoint(label?: string): Promise<Checkpoint>;
+  /** Removes a checkpoint and all after it; what goes is kept as the timeline `timelineId`. */
+  revert(checkpointUid: string): Promise<Reverted>;
+  /** Makes a timeline the conversation again; undoes a revert. */
+  restore(timelineId: string): Promise<Reverted>;
+  /** Records what the model reported as its input. */
+  setTokenCount(tokens: number): Promise<void>;
+  /** The messages, page by page, oldest first. */
+  history(from?: number): AsyncIterable<HistoryMessage>;
+  /** Whether the user allowed this action to run without being asked. */
+  isApproved(action: string): Promise<boolean>;
+  close(): Promise<void>;
+}
+
+export interface Reverted {
+  readonly timelineId: string | undefined;
+  readonly context: ContextSummary;
+}

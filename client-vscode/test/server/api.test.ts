@@ -1,0 +1,83 @@
+import { afterEach, beforeEach, expect, test } from "vitest";
+import type * as vscode from "vscode";
+import { activate as activateSample } from "../../../examples/vscode-agent/src/extension.js";
+import { start, type Running } from "../support/extension.js";
+import { commands, extensions, user, workspace } from "../support/vscode.js";
+import { labels } from "./support.js";
+
+let running: Running;
+
+beforeEach(() => {
+  user.reset();
+  running = start();
+});
+
+afterEach(() => running.stop());
+
+async function all<T>(source: AsyncIterable<T>): Promise<T[]> {
+  const found: T[] = [];
+  for await (const one of source) {
+    found.push(one);
+  }
+  return found;
+}
+
+test("another extension opens, appends, goes back and undoes it, and hears of everything", async () => {
+  const session = await running.api.openSession({ sessionId: "agent", title: "Agent" });
+  const heard: string[] = [];
+  session.onDidChange((change) => heard.push(change));
+  const { uid } = await session.checkpoint("start");
+  expect(await session.append({ role: "user", content: "a" }, { role: "assistant", content: "b" })).toBe(0);
+  await session.setTokenCount(42);
+  const { timelineId, context } = await session.revert(uid);
+  expect(context.messageCount).toBe(0);
+  expect(await all(session.history())).toEqual([]);
+  await session.restore(timelineId!);
+  expect((await all(session.history())).map(({ message }) => message["content"])).toEqual(["a", "b"]);
+  expect(heard.filter((change) => change !== "state")).toEqual(["checkpointCreated", "messagesAppended", "tokenCountUpdated", "reverted", "timelineRestored"]);
+  expect(session.state.context.tokenCount).toBe(42);
+});
+
+test("a long history comes page by page", async () => {
+  const session = await running.api.openSession({ sessionId: "agent" });
+  for (let block = 0; block < 3; block += 1) {
+    await session.append(...Array.from({ length: 400 }, (_, index) => ({ role: "user", content: String(block * 400 + index) })));
+  }
+  expect((await all(session.history(100))).map(({ index }) => index)).toEqual(Array.from({ length: 1_100 }, (_, index) => index + 100));
+});
+
+test("the views show a session that an extension opens, unless it asks not to", async () => {
+  const quiet = await running.api.openSession({ sessionId: "quiet", show: false });
+  expect(running.api.shownSession).toBeUndefined();
+  const heard: (string | undefined)[] = [];
+  running.api.onDidChangeShownSession((session) => heard.push(session?.id));
+  const loud = await running.api.openSession({ sessionId: "loud" });
+  expect(running.api.shownSession).toBe(loud);
+  expect(await running.api.openSession({ sessionId: "quiet", show: false })).toBe(quiet);
+  await loud.close();
+  expect(heard).toEqual(["loud", undefined]);
+});
+
+test("in Restricted Mode an extension can read and not write", async () => {
+  await (await running.api.openSession({ sessionId: "agent" })).close();
+  workspace.isTrusted = false;
+  const session = await running.api.openSession({ sessionId: "agent" });
+  await expect(session.append({ role: "user", content: "a" })).rejects.toMatchObject({ kind: "readOnly" });
+  await expect(running.api.openSession({ sessionId: "new" })).rejects.toMatchObject({ kind: "sessionNotFound" });
+});
+
+test("the sample agent keeps its conversation here, and goes on from the past after a revert", async () => {
+  extensions.known.set("timeleap.timeleap", { isActive: true, exports: running.api, activate: () => Promise.resolve(running.api) });
+  await activateSample({ subscriptions: [] } as unknown as vscode.ExtensionContext);
+  for (const question of ["one", "two", "three"]) {
+    user.input = () => question;
+    await commands.executeCommand("sampleAgent.ask");
+  }
+  const rows = await running.rows("checkpoints");
+  expect(labels(rows)).toEqual(["three", "two", "one"]);
+  const session = running.api.shownSession!;
+  await session.revert(session.state.context.checkpoints[1]!.uid);
+  user.input = () => "two again";
+  await commands.executeCommand("sampleAgent.ask");
+  expect((await all(session.history())).at(-1)!.message["content"]).toBe("That was question 2; you said: two again");
+});
