@@ -5,6 +5,7 @@ Messages are in their JSON form, as they stand in the log. Who writes the summar
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,8 @@ from timeleap.context import prompts, tokens
 from timeleap.context.guard import safe_cut
 
 Record = Mapping[str, Any]
+
+_SYSTEM_TEXT = re.compile(r"^\s*<system(?:-reminder)?>")
 
 
 def should_auto_compact(
@@ -109,6 +112,17 @@ def is_summary(message: Record) -> bool:
     """Whether a message is the result of an earlier compaction."""
     texts = tokens.texts(message)
     return message.get("role") == "user" and bool(texts) and texts[0].startswith(f"<system>{prompts.SUMMARY_PREFACE}")
+
+
+def is_system_text(text: str) -> bool:
+    """Whether a text part is said by the program, not by the user whose message it stands in."""
+    return _SYSTEM_TEXT.match(text) is not None
+
+
+def call_texts(message: Record) -> list[str]:
+    """The tool calls of a message as text."""
+    calls = message.get("tool_calls")
+    return [call_text(call) for call in calls] if isinstance(calls, list) else []
 
 
 def call_text(call: Any) -> str:

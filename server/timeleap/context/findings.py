@@ -51,10 +51,17 @@ _TO_DO = re.compile(
     re.IGNORECASE,
 )
 _DEMAND = re.compile(
-    r"\b(?:must|never|always|do not|don't|should(?:n't| not)?|only|please|prefer|require[sd]?|without|make sure|ensure"
-    r"|important|avoid|keep|at least|at most|no more than|instead of)\b|必须|不要|不得|禁止|务必|请|只能|应该|保持|避免|至少|至多",
+    r"\b(?:must|never|always|do not|don't|cannot|can't|should(?:n't| not)?|only|please|prefer|require[sd]?|without"
+    r"|make sure|ensure|important|avoid|keep|may not|no two|at least|at most|no more than|instead of|not allowed"
+    r"|when you(?:'re| are| have| think)?)\b|必须|不要|不得|禁止|务必|请|只能|应该|保持|避免|至少|至多",
     re.IGNORECASE,
 )
+_STRONG = re.compile(
+    r"\b(?i:must|never|do not|don't|cannot|can't|may not|should not|shouldn't|avoid|no two|at most|exactly|not allowed)\b"
+    r"|\b(?:ALWAYS|ONLY|EXACTLY|REALLY|ONE|ALL|NO|NOT)\b|\*\*only\*\*|\bsubmit\b|必须|不要|不得|禁止|务必|只能"
+)
+_LEAD_IN = re.compile(r"^(?:(?:please|remember|note|however|also|that|in particular)\b,? ?)+", re.IGNORECASE)
+_ASIDE = re.compile(r" \((?:e\.g\.|i\.e\.|for example)[^)]*\)", re.IGNORECASE)
 _DECISION = re.compile(
     r"\b(?:decided|decision|chose|chosen|because|the reason|instead of|trade-?off|we will use|i will use|root cause"
     r"|turns out|it (?:looks|seems)|indicates that|suggests that)\b|决定|因为|原因|选择了|采用",
@@ -63,11 +70,20 @@ _DECISION = re.compile(
 _SETUP = re.compile(
     r"\b(?:current directory|working directory|cwd|workspace|repository|branch|virtualenv|venv|docker|container"
     r"|python ?\d|node(?:\.js)? ?v?\d|npm|pip3? install|apt(?:-get)? install|cargo|poetry|conda|ubuntu|debian|linux|macos"
-    r"|windows|platform|version \d|v\d+\.\d+|port \d+|localhost|nc [\w.]+ \d+|https?://)|环境|目录|版本|依赖|端口",
+    r"|windows|platform|version \d|v\d+\.\d+|port `?\d+|localhost|\d{1,3}(?:\.\d{1,3}){3}|nc [\w.]+ \d+|https?://"
+    r"|successfully installed \S)|环境|目录|版本|依赖|端口",
     re.IGNORECASE,
 )
 _INSTALLING = re.compile(r"^(?:Requirement already|Collecting|Downloading|Using cached|Get:|Unpacking|Setting up) ?")
-_SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s+|(?<=[。！？])|\n+")
+_SENTENCE_END = re.compile(r"(?<=[.!?。！？])(?<!e\.g\.)(?<!i\.e\.)\s+|(?<=[。！？])|\n+")
+_NUMBERED = re.compile(r"^\s*(\d+)(?:[:|\t→]) ?(.*)$")
+_FEW = 3  # numbered lines from which they are a listing
+_ABOVE = 4  # lines above a listing in which its file is named
+_EDITING = re.compile(r"^\s*(?:edit|insert|replace|create|open|goto)\b[^\n(=]*\n", re.IGNORECASE)
+_END_OF_EDIT = re.compile(r"\n\s*end_of_\w+\s*$")
+_COMMAND_TAG = re.compile(r"<command>\s*(.*?)\s*</command>", re.DOTALL)
+_BARE = re.compile(r"^(?:E\s{2,}|-\s+|\d+[:|]\s*)")
+_PROMPT = re.compile(r"^\S{0,40}[$#>%]$")
 _NOISE = re.compile(r"^[\W_]*$")
 
 
@@ -130,15 +146,75 @@ def is_decision(sentence: str) -> bool:
 
 def is_setup(line: str) -> bool:
     """Whether a (short) line tells about the surroundings."""
-    if len(line) > _MAX_SETUP or line.startswith("```") or _INSTALLING.match(line):
+    if len(line) > _MAX_SETUP or line.startswith("```") or line.endswith(":") or _INSTALLING.match(line):
         return False
     return bool(_SETUP.search(line)) and not _SOURCE.match(line)
 
 
+def bare_demand(sentence: str) -> str:
+    """A demand without politeness and examples."""
+    return _ASIDE.sub("", _LEAD_IN.sub("", sentence))
+
+
+def is_strong(sentence: str) -> bool:
+    """Whether a demand leaves no choice."""
+    return bool(_STRONG.search(sentence))
+
+
+def bare_error(line: str) -> str:
+    """A line that reports an error, without what a test runner or a linter puts before it."""
+    return _BARE.sub("", line)
+
+
+def is_prompt(line: str) -> bool:
+    """Whether a line is a shell's prompt, waiting."""
+    return bool(_PROMPT.match(line))
+
+
+def is_numbered(line: str) -> bool:
+    """Whether a line is one of a listing with numbers."""
+    return bool(_NUMBERED.match(line))
+
+
+def is_code(block: str) -> bool:
+    """Whether a block is code and not a command line: it has several lines, or declares something."""
+    return "\n" in block or declaration(block) is not None
+
+
 def code_blocks(text: str) -> Iterator[tuple[str, str]]:
-    """The fenced code blocks of a text, each with the text between the block before it and itself."""
-    pieces = text.split("```")
+    """The fenced code blocks of a text (and commands between tags), each with the text before it.
+
+    What tells an editor where to put the code is not part of it.
+    """
+    pieces = _COMMAND_TAG.sub(lambda tag: f"```\n{tag[1]}\n```", text).split("```")
     for before, block in zip(pieces[::2], pieces[1::2], strict=False):
         body = block.split("\n", 1)[-1].strip("\n")  # without the name of the language
         if body.strip():
             yield before, body
+
+
+def edited(block: str) -> str | None:
+    """The code in a block that tells an editor to write it, or None."""
+    return _END_OF_EDIT.sub("", _EDITING.sub("", block, count=1)) if _EDITING.match(block) else None
+
+
+def listings(text: str) -> Iterator[tuple[str, str]]:
+    """The listings with line numbers in a text, each with the path of its file and without the numbers."""
+    path, above = "", 0
+    rows: list[str] = []
+    last = -1
+    for line in [*text.splitlines(), ""]:
+        numbered = _NUMBERED.match(line)
+        if numbered and path and (not rows or int(numbered[1]) == last + 1):
+            rows.append(numbered[2])
+            last = int(numbered[1])
+            continue
+        if len(rows) >= _FEW:
+            yield path, "\n".join(rows)
+        if rows:
+            path, rows = "", []
+        above += 1
+        if named := paths(line[:MAX_LINE]):
+            path, above = named[-1], 0
+        elif above > _ABOVE:
+            path = ""

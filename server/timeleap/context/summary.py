@@ -6,26 +6,18 @@ and fills them as far as the length allows, the newest first. What an earlier co
 
 from __future__ import annotations
 
-import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from timeleap.context import findings, tokens
-from timeleap.context.compaction import call_text, is_summary
-from timeleap.context.dmail import harmless
+from timeleap.context.codestate import CodeState
+from timeleap.context.compaction import call_text, call_texts, is_summary, is_system_text
+from timeleap.context.sections import SECTIONS, clip, fill, quoted
 
 Record = Mapping[str, Any]
 
-SECTIONS = (
-    "current_focus",
-    "environment",
-    "completed_tasks",
-    "active_issues",
-    "code_state",
-    "important_context",
-)
 MIN_TOKENS = 600
 SHARE = 0.25
 """A summary may have `SHARE` of the tokens it replaces, or `MIN_TOKENS` if that is more."""
@@ -34,22 +26,16 @@ SCANNED_CHARS = 4 * 1024 * 1024
 """Of a very long past only the newest part is read closely; of what is older, the user's words and old summaries."""
 
 _READ_OF_USER = 8_000  # characters; what users paste beyond that is seldom a demand
-
-_WEIGHTS = {
-    "current_focus": 0.28,
-    "active_issues": 0.19,
-    "code_state": 0.22,
-    "completed_tasks": 0.11,
-    "important_context": 0.13,
-    "environment": 0.07,
-}
 _MAX_ITEMS = 400  # found in one section; more than any length allows to show
-_MAX_CODE_LINES = 20
-_MAX_FILES = 60
-_MIN_CUT = 40  # characters from which a text is cut in its middle, not at its end
-_TAG = re.compile(r"</?(?:" + "|".join((*SECTIONS, "file")) + r")\s*>", re.IGNORECASE)
-_CODE_ARGUMENTS = ("content", "new_str", "new_string", "new_text", "replace", "replacement", "text", "code", "patch")
-_SYSTEM_TEXT = re.compile(r"^\s*<system(?:-reminder)?>")
+_SHORT_REQUEST = 1_000  # characters of a message in which every demand counts as strict
+_SHORT_ITEM = 160  # characters that an item may always have
+_REPEATED = 3  # outputs that end alike, from which their ends say nothing
+_DIRECTORY = re.compile(
+    r"(?:(?:current|working) directory|\bcwd|\bpwd)[`'\"]?\s*(?:is|:|=)\s*[`'\"]?(/[^\s`'\")\]]+)", re.IGNORECASE
+)
+_ANNOUNCED = re.compile(r"^(?:now,? )?(?:let's|let me|we will|we'll|i will|i'll|i am going to|first,? )", re.IGNORECASE)
+_DATA = re.compile(r"(\S{24})\S{60,}(\S{8})")  # in a command; nobody reads it
+_LABEL = re.compile(r"^\(?([A-Z][\w ]{2,24}):\s")
 
 
 def summarise(messages: Sequence[Record], custom_instruction: str = "") -> str:
@@ -63,46 +49,31 @@ def summarise(messages: Sequence[Record], custom_instruction: str = "") -> str:
         The six sections; never empty, never longer than the text it replaces (if that has any), and at most the
         greater of a quarter of its tokens and `MIN_TOKENS`.
     """
-    collector = _Collector(_words(custom_instruction))
-    size = 0
-    for index in range(len(messages) - 1, -1, -1):
-        message = messages[index]
-        size += tokens.text_length(message) + sum(len(text) for text in _calls(message))
-        collector.take(message, closely=size <= SCANNED_CHARS)
+    size = sum(tokens.text_length(message) + sum(map(len, call_texts(message))) for message in messages)
     limit = max(MIN_TOKENS, int(size // tokens.CHARS_PER_TOKEN * SHARE)) * tokens.CHARS_PER_TOKEN
     limit = min(size, limit) if size else limit
-    return _fit(collector.sections(limit), limit)
-
-
-def _calls(message: Record) -> list[str]:
-    calls = message.get("tool_calls")
-    return [call_text(call) for call in calls] if isinstance(calls, list) else []
+    collector = _Collector(_words(custom_instruction), limit, _labels(messages))
+    first = next((index for index, message in enumerate(messages) if message.get("role") == "user"), 0)
+    read = 0
+    for index in range(len(messages) - 1, -1, -1):
+        message = messages[index]
+        read += tokens.text_length(message)
+        collector.take(message, closely=read <= SCANNED_CHARS, is_task=index == first)
+    return fill(collector.sections(), limit)
 
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(word for word in re.findall(r"\w{3,}", text.lower()))
 
 
-@dataclass
-class _File:
-    """What is known of one file; the newest version of its code wins."""
-
-    mentions: int = 0
-    uses: list[str] = field(default_factory=list[str])
-    names: dict[str, str] = field(default_factory=dict[str, str])
-    code: str = ""
-
-    @property
-    def weight(self) -> tuple[bool, bool, int]:
-        """What was worked on comes before what was only named."""
-        return bool(self.code), bool(self.uses or self.names), self.mentions
-
-    def absorb(self, older: _File) -> None:
-        """Take over what is known of the same file under another path."""
-        self.mentions += older.mentions
-        self.uses += [use for use in older.uses if use not in self.uses]
-        self.names = {**older.names, **self.names}
-        self.code = self.code or older.code
+def _labels(messages: Sequence[Record]) -> frozenset[str]:
+    """How lines begin that stand in many outputs (`Current directory: ...`): they say nothing of the one at hand."""
+    found: Counter[str] = Counter()
+    for message in messages[-200:]:
+        if message.get("role") != "assistant":
+            ends = [text[-1000:] for text in tokens.texts(message)]
+            found.update({match[1] for text in ends for line in findings.lines(text) if (match := _LABEL.match(line))})
+    return frozenset(label for label, times in found.items() if times >= _REPEATED)
 
 
 class _Items:
@@ -111,259 +82,195 @@ class _Items:
     def __init__(self, wanted: frozenset[str]) -> None:
         self._wanted = wanted
         self._seen: set[str] = set()
-        self._first: list[str] = []
-        self._rest: list[str] = []
+        self._ranks: tuple[list[str], list[str], list[str]] = ([], [], [])
 
-    def add(self, text: str) -> None:
-        key = " ".join(sorted(_words(text))) or text
+    def add(self, text: str, *, limit: int, rank: int = 1, key: str = "") -> None:
+        """Take in an item.
+
+        Args:
+            text: The item.
+            limit: Characters it may have.
+            rank: 0 comes first; what shares words with the user's wish has it anyway.
+            key: What tells it from others; by default its words.
+        """
+        key = key or " ".join(sorted(_words(text))) or text
         if key in self._seen or len(self._seen) >= _MAX_ITEMS:
             return
         self._seen.add(key)
-        (self._first if self._wanted & _words(text) else self._rest).append(_quoted(text))
+        self._ranks[0 if self._wanted & _words(text) else rank].append(quoted(clip(text, limit)))
 
     def all(self) -> list[str]:
-        return self._first + self._rest
+        """The items, those to keep first coming first."""
+        return [item for rank in self._ranks for item in rank]
 
 
 class _Collector:
     """Takes messages from the newest to the oldest and keeps what belongs to a section."""
 
-    def __init__(self, wanted: frozenset[str]) -> None:
+    def __init__(self, wanted: frozenset[str], limit: int, labels: frozenset[str]) -> None:
         self._items = {name: _Items(wanted) for name in SECTIONS}
-        self._files: dict[str, _File] = {}
-        self._old_files: dict[str, str] = {}
-        self._requests: list[str] = []  # the newest and the oldest
+        self._limit = limit
+        self._item_limit = min(findings.MAX_LINE, max(_SHORT_ITEM, limit // 20))
+        self._labels = labels
+        self._code = CodeState()
+        self._newest_request = ""
+        self._task = ""  # the oldest
         self._last_word = ""
         self._reaction = ""  # what the agent said after the message in hand
         self._succeeded = False  # something went well after the message in hand
+        self._results: dict[str, str] = {}  # by tool call: what came of it
+        self._result = ""  # what came after the message in hand, for agents that call tools in their text
+        self._directory = ""
 
-    def take(self, message: Record, *, closely: bool) -> None:
-        """Look at one message, the one before all those taken so far."""
+    def take(self, message: Record, *, closely: bool, is_task: bool) -> None:
+        """Look at one message, the one before all those taken so far.
+
+        Args:
+            message: The message.
+            closely: Look at all of it, not only at what a user demands.
+            is_task: It is the first of the user's.
+        """
         if is_summary(message):
             self._carry_on("\n".join(tokens.texts(message)[1:]))
             return
-        text = "\n".join(text for text in tokens.texts(message) if not _SYSTEM_TEXT.match(text))
+        text = "\n".join(text for text in tokens.texts(message) if not is_system_text(text))
         if message.get("role") == "user" and text.strip():
-            self._user(text)
+            self._user(text, printed=not is_task and self._is_output(text))
         if not closely:
             return
         if message.get("role") == "assistant":
-            self._assistant(text, _calls(message))
+            self._assistant(text, message)
         else:
-            self._output(text)
-        self._code(text, message)
+            self._output(text, message)
+        self._code.text(text, by_agent=message.get("role") == "assistant")
 
-    def sections(self, limit: int) -> dict[str, list[str]]:
-        """The items of every section, the ones to keep first coming first.
-
-        Args:
-            limit: Characters the whole summary may have.
-        """
+    def sections(self) -> dict[str, list[str]]:
+        """The items of every section, the ones to keep first coming first."""
         found = {name: items.all() for name, items in self._items.items()}
-        found["current_focus"] = [*map(_quoted, self._focus(limit)), *found["current_focus"]]
-        found["code_state"] = self._file_items() + found["code_state"]
+        found["current_focus"] = [*map(quoted, self._focus()), *found["current_focus"]]
+        found["code_state"] = [*self._code.items(self._directory), *found["code_state"]]
+        if self._directory:
+            found = {name: [self._shortened(item) for item in items] for name, items in found.items()}
+            found["environment"].insert(0, quoted(f"Working directory: {self._directory}"))
         return found
 
-    def _focus(self, limit: int) -> Iterator[str]:
+    def _shortened(self, item: str) -> str:
+        return item.replace(f"{self._directory}/", "") if len(self._directory) > 1 else item
+
+    def _focus(self) -> Iterator[str]:
         # Together they fit into this section's share; the task at hand must never fall victim to its own length.
         if self._last_word:
-            yield f"Last said by the agent: {_clip(self._last_word, min(700, limit // 18))}"
-        if self._requests:
-            yield f"Asked for at the start: {_clip(self._requests[-1], min(1200, limit // 10))}"
-        if len(self._requests) > 1:
-            yield f"Last said by the user: {_clip(self._requests[0], min(700, limit // 18))}"
+            yield f"Last said by the agent: {clip(self._last_word, min(600, self._limit // 20))}"
+        if self._task:
+            yield f"Asked for at the start: {clip(self._task, min(1600, self._limit // 8), head=0.85)}"
+        if self._newest_request not in ("", self._task):
+            yield f"Last said by the user: {clip(self._newest_request, min(600, self._limit // 16))}"
 
-    def _file_items(self) -> list[str]:
-        files = _merged(self._files)
-        shown = sorted(files, key=lambda path: files[path].weight, reverse=True)
-        items = [_file_text(path, files[path]) for path in shown if files[path].weight > (False, False, 1)]
-        items += [text for path, text in self._old_files.items() if path not in files]
-        rest = [path for path in shown if files[path].weight <= (False, False, 1)]
-        if rest:
-            items.append(_quoted(f"Also named: {', '.join(rest[:_MAX_FILES])}"))
-        return items
+    def _is_output(self, text: str) -> bool:
+        """Whether a user message is the output of a command: agents without tools get it so."""
+        ends = list(findings.lines(text[-1000:]))[-4:]
+        return any(map(self._is_framing, ends))
+
+    def _is_framing(self, line: str) -> bool:
+        """Whether a line is what a terminal puts around what is said."""
+        return findings.is_prompt(line) or self._is_label(line)
+
+    def _is_label(self, line: str) -> bool:
+        match = _LABEL.match(line)
+        return match is not None and match[1] in self._labels
+
+    def _add(self, name: str, text: str, *, rank: int = 1, key: str = "") -> None:
+        self._items[name].add(text, limit=self._item_limit, rank=rank, key=key)
 
     def _carry_on(self, old: str) -> None:
         sections = {name: re.search(rf"<{name}>\n?(.*?)\n?</{name}>", old, re.DOTALL) for name in SECTIONS}
         if not any(sections.values()):
             for sentence in findings.sentences(old):
-                self._items["important_context"].add(sentence)
+                self._add("important_context", sentence)
         for name, match in sections.items():
             body = match[1] if match else ""
             if name == "code_state":
-                for file in re.findall(r"<file>\n.+?\n</file>", body, re.DOTALL):
-                    self._old_files.setdefault(file.split("\n")[1], file)
-                body = re.sub(r"<file>.*?</file>", "", body, flags=re.DOTALL)
+                body = self._code.carry_on(body)
             for line in body.splitlines():
                 item = line.removeprefix("- ").strip()
                 if item and item != "none" and not item.startswith("Last said by"):
-                    self._items[name].add(item)
+                    self._items[name].add(item, limit=findings.MAX_LINE * 4)
 
-    def _user(self, text: str) -> None:
-        self._requests[1:] = [text]
+    def _user(self, text: str, *, printed: bool) -> None:
+        self._task = "\n".join(line for line in findings.lines(text) if not self._is_framing(line)) or text
+        if not printed:
+            self._newest_request = self._newest_request or self._task
         for sentence in reversed(list(findings.sentences(text[:_READ_OF_USER]))):
-            if findings.is_demand(sentence):
-                self._items["important_context"].add(f"User: {sentence}")
+            if not findings.is_demand(sentence) or findings.is_numbered(sentence) or self._is_framing(sentence):
+                continue
+            # What a program printed is seldom a demand of the user's; of long instructions the strict ones come first.
+            strong = findings.is_strong(sentence) or len(text) <= _SHORT_REQUEST
+            rank = 0 if strong and not printed else 2
+            if not (printed and findings.is_error(sentence)):
+                self._add("important_context", f"User: {findings.bare_demand(sentence)}", rank=rank)
 
-    def _assistant(self, text: str, calls: list[str]) -> None:
-        said = list(findings.sentences(text))
-        self._last_word = self._last_word or " ".join(said[:4]) or "; ".join(calls)
-        for call in reversed(calls):
-            self._items["completed_tasks"].add(f"Ran {_clip(call, 200)}")
+    def _assistant(self, text: str, message: Record) -> None:
+        calls = message.get("tool_calls")
+        called = [call for call in calls if isinstance(call, Mapping)] if isinstance(calls, list) else []
+        said = list(findings.sentences(_prose(text)))
+        asked = "; ".join(call_text(call) for call in called)
+        self._last_word = self._last_word or " ".join(said[:4]) or asked
+        for call in reversed(called):
+            result = self._results.pop(str(call.get("id")), "")
+            self._ran(call_text(call), result)
+            self._code.call(call)
+        blocks = list(findings.code_blocks(text))
+        for before, block in reversed(blocks):
+            if findings.edited(block) is not None or not findings.is_code(block) or not findings.paths(before):
+                self._ran(block, self._result)
+        self._result = ""
         for sentence in reversed(said):
             if findings.is_to_do(sentence):
-                self._items["active_issues"].add(f"To do: {sentence}")
+                self._add("active_issues", f"To do: {sentence}")
             elif findings.is_done(sentence):
-                self._items["completed_tasks"].add(sentence)
+                self._add("completed_tasks", sentence)
             elif findings.is_decision(sentence):
-                self._items["important_context"].add(sentence)
-        self._reaction = _clip(said[0], 200) if said else self._reaction
+                self._add("important_context", sentence)
+            elif not _ANNOUNCED.match(sentence):
+                self._add("important_context", sentence, rank=2)
+        self._reaction = clip(said[0], 140) if said else self._reaction
 
-    def _output(self, text: str) -> None:
+    def _ran(self, command: str, result: str) -> None:
+        came_of_it = f" -> {result}" if result else ""
+        shown = clip(_DATA.sub(r"\1[...]\2", command), 160)
+        self._items["completed_tasks"].add(
+            f"Ran {shown}{came_of_it}", limit=300, key=f"ran {' '.join(command.split())}"
+        )
+
+    def _output(self, text: str, message: Record) -> None:
         found = list(findings.lines(text))
+        telling = [line for line in found if not self._is_framing(line)]
         reaction = f" -> {self._reaction}" if self._reaction else ""
         outcome = " (later runs reported success)" if self._succeeded else ""
         for line in reversed(found):
-            if findings.is_error(line):
-                self._items["active_issues"].add(f"{line}{reaction}{outcome}")
+            if not self._directory and (directory := _DIRECTORY.search(line)):
+                self._directory = directory[1].rstrip(".,;")
+            elif findings.is_error(line) and not line.endswith((" error:", " errors:")):
+                self._add("active_issues", f"{line}{reaction}{outcome}", key=line)
                 reaction = ""  # once a message, at its last error
-            elif findings.is_setup(line):
-                self._items["environment"].add(line)
+            elif findings.is_setup(line) and not _DIRECTORY.search(line) and not findings.is_demand(line):
+                self._add("environment", line)
         self._succeeded = self._succeeded or any(findings.is_success(line) for line in found)
-
-    def _code(self, text: str, message: Record) -> None:
-        calls = message.get("tool_calls")
-        for call in calls if isinstance(calls, list) else []:
-            self._called_file(call)
-        path = ""
-        for line in findings.lines(text):
-            if named := findings.paths(line):
-                path = named[-1]
-                for name in named:
-                    self._file(name).mentions += 1
-            elif path and (declared := findings.declaration(line)):
-                self._file(path).names.setdefault(*declared)
-        for before, code in reversed(list(findings.code_blocks(text))):
-            if "\n" not in code and not findings.declaration(code):
-                self._items["completed_tasks"].add(f"Ran {code}")  # agents without tools write commands so
-            elif (named := findings.paths(before)) and not self._file(named[-1]).code:
-                self._file(named[-1]).code = code
-
-    def _called_file(self, call: Any) -> None:
-        function = call.get("function") if isinstance(call, Mapping) else None
-        if not isinstance(function, Mapping):
-            return
-        arguments = str(function.get("arguments") or "")
-        if not (named := findings.paths(arguments[: findings.MAX_LINE * 10])):
-            return
-        file = self._file(named[0])
-        file.mentions += 1
-        file.code = file.code or _written_code(arguments)
-        tool = str(function.get("name") or "tool")
-        if tool not in file.uses:
-            file.uses.append(tool)
-
-    def _file(self, path: str) -> _File:
-        return self._files.setdefault(path, _File())
+        gist = _gist(telling)
+        self._result = gist
+        if isinstance(answer := message.get("tool_call_id"), str):
+            self._results[answer] = gist
 
 
-def _merged(files: Mapping[str, _File]) -> dict[str, _File]:
-    """`files` with what goes by a part of its path (`fields.py`, `src/fields.py`) under the longest of its paths."""
-    merged: dict[str, _File] = {}
-    for path in sorted(files, key=len, reverse=True):
-        tail = "/" + path.removeprefix("./").lstrip("/")
-        longest = next((known for known in merged if ("/" + known).endswith(tail)), None)
-        if longest is None:
-            merged[path] = files[path]
-        else:
-            merged[longest].absorb(files[path])
-    return merged
+def _prose(text: str) -> str:
+    """What an agent says, without its code blocks and thinking marks."""
+    plain = re.sub(r"<command>.*?</command>", " ", text, flags=re.DOTALL).replace("<think>", " ")
+    return "\n".join(plain.split("```")[::2])
 
 
-def _written_code(arguments: str) -> str:
-    """The code a tool call writes, if its arguments have any."""
-    try:
-        values = json.loads(arguments)
-    except (ValueError, RecursionError):
-        return ""
-    if not isinstance(values, dict):
-        return ""
-    return next((code for name in _CODE_ARGUMENTS if isinstance(code := values.get(name), str) and code.strip()), "")
-
-
-def _file_text(path: str, file: _File) -> str:
-    named = f"named {file.mentions} time{'s' if file.mentions != 1 else ''}"
-    lines = ["<file>", path, f"**Summary:** {', '.join([named, *(f'used by {use}' for use in file.uses[:4])])}"]
-    if file.names:
-        lines += ["**Key elements:**", *(f"- {signature}" for signature in list(file.names.values())[:12])]
-    if code := _essential(file.code):
-        lines += ["**Latest version:**", "```", code, "```"]
-    return "\n".join([lines[0], *map(_quoted, lines[1:]), "</file>"])
-
-
-def _essential(code: str) -> str:
-    """Short code whole; of longer code the declarations."""
-    rows = code.splitlines()
-    if len(rows) < _MAX_CODE_LINES:
-        return code[: findings.MAX_LINE * 5]
-    declared = [found[1] for row in rows if (found := findings.declaration(row))]
-    return "\n".join((declared or rows)[: _MAX_CODE_LINES - 1])[: findings.MAX_LINE * 5]
-
-
-def _clip(text: str, limit: int) -> str:
-    """`text` on one line, cut in its middle if it is too long."""
-    line = " ".join(text.split())
-    if len(line) <= limit:
-        return line
-    if limit < _MIN_CUT:
-        return line[:limit]
-    head = limit * 2 // 3
-    return f"{line[:head]} [...] {line[-(limit - head - 7) :]}"
-
-
-def _quoted(text: str) -> str:
-    """`text` with the tags of summaries broken: quoted, they must not end the section they are quoted in."""
-    return _TAG.sub(lambda tag: "&lt;" + tag.group()[1:], harmless(text))
-
-
-def _fit(sections: dict[str, list[str]], limit: int) -> str:
-    """Render as much of every section as its share allows, and let the others use what one leaves."""
-    skeleton = len(_render({name: [] for name in SECTIONS}))
-    spare = limit - skeleton
-    chosen: dict[str, list[str]] = {name: [] for name in SECTIONS}
-    if spare < limit // 3:
-        return _short(sections, limit)
-    left = {name: list(sections[name]) for name in SECTIONS}
-    for share in (_WEIGHTS, dict.fromkeys(_WEIGHTS, 1.0)):
-        budget = spare
-        for name, weight in share.items():
-            room = min(int(budget * weight), spare)
-            for item in list(left[name]):
-                cost = len(item) + 3
-                if cost <= room:
-                    chosen[name].append(item)
-                    left[name].remove(item)
-                    room -= cost
-                    spare -= cost
-    return _render(chosen)
-
-
-def _render(sections: Mapping[str, Sequence[str]]) -> str:
-    return "\n\n".join(f"<{name}>\n{_body(name, sections[name])}\n</{name}>" for name in SECTIONS)
-
-
-def _body(name: str, items: Sequence[str]) -> str:
-    if not items:
-        return "none"
-    if name in ("current_focus", "code_state"):
-        return "\n".join(items)
-    return "\n".join(f"- {item}" for item in reversed(items))  # in the order things happened
-
-
-def _short(sections: Mapping[str, Sequence[str]], limit: int) -> str:
-    """For a past too short for six sections: its most telling words."""
-    for name in ("current_focus", "active_issues", "important_context", "completed_tasks", "code_state", "environment"):
-        for item in sections[name]:
-            framed = f"<{name}>\n{item}\n</{name}>"
-            return framed if len(framed) <= limit else item[: max(limit, 1)]
-    return "none"[: max(limit, 1)]
+def _gist(lines: Sequence[str]) -> str:
+    """The line of an output that says most: how it ended, or how it begins."""
+    plain = [line for line in lines if not findings.is_numbered(line) and not line.startswith(("[", "("))]
+    ended = [line for line in plain[-3:] if findings.is_success(line) or findings.is_error(line)]
+    chosen = ended[-1:] or (plain[:1] if len(plain) == len(lines) else [])
+    return clip(_DATA.sub(r"\1[...]\2", chosen[0]), 100, head=0.9) if chosen else ""

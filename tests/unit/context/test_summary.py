@@ -179,7 +179,7 @@ def test_a_command_in_a_code_block_is_a_step_not_the_code_of_a_file() -> None:
 def test_noise_is_left_out() -> None:
     noise = "Requirement already satisfied: x in /usr/lib/python3.12\n12: import docker\nIMPORTANT: must read these:"
     summary = summarise([say("user", "Go on.\n" + noise), say("tool", noise + "\ncwd: /srv"), *FILLER])
-    assert section(summary, "environment") == "- cwd: /srv"
+    assert section(summary, "environment") == "- Working directory: /srv"
     assert "must read these" not in section(summary, "important_context")
 
 

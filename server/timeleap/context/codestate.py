@@ -1,0 +1,199 @@
+"""The code a conversation is about: its files, what was done with them, and how they look now."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from timeleap.context import findings
+from timeleap.context.sections import quoted
+
+MAX_LINES = 20
+"""Code of fewer lines is shown whole."""
+
+_MAX_CHARS = 2000
+_MAX_FILES = 60
+_TELLING = 8  # characters from which a line of code says something
+_PATH_ARGUMENTS = ("path", "file_path", "filename", "file_name", "file", "target_file", "notebook_path")
+_CODE_ARGUMENTS = (
+    "content", "contents", "new_str", "new_string", "new_text", "new_source", "replace", "replacement", "text", "code",
+    "patch", "input",
+)  # fmt: skip
+_TEST = re.compile(r"(?:^|[\\/])tests?[\\/]|(?:^|[\\/])test_|_test\.|\.(?:test|spec)\.", re.IGNORECASE)
+
+
+@dataclass
+class _File:
+    """What is known of one file; the newest version of its code wins."""
+
+    age: int
+    mentions: int = 0
+    uses: list[str] = field(default_factory=list[str])
+    names: dict[str, str] = field(default_factory=dict[str, str])
+    code: str = ""
+    listed: bool = False
+    """The code is a listing of the file, not what the agent wrote into it."""
+
+    @property
+    def telling(self) -> bool:
+        """Whether there is more to say than that it was named."""
+        return bool(self.code or self.names or self.uses)
+
+    def absorb(self, older: _File) -> None:
+        """Take over what is known of the same file under another path."""
+        self.age = min(self.age, older.age)
+        self.mentions += older.mentions
+        self.uses += [use for use in older.uses if use not in self.uses]
+        self.names = {**older.names, **self.names}
+        if not self.code:
+            self.code, self.listed = older.code, older.listed
+
+
+class CodeState:
+    """Takes in texts from the newest to the oldest and keeps what they say of files."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, _File] = {}
+        self._old: dict[str, str] = {}
+        self._written: set[str] = set()
+
+    def text(self, text: str, *, by_agent: bool) -> None:
+        """Take in what was said or put out: files named, what they declare, listings of them, blocks of code."""
+        path = ""
+        for line in findings.lines(text):
+            if named := findings.paths(line):
+                path = named[-1]
+                for name in named:
+                    self._file(name).mentions += 1
+            elif path and (declared := findings.declaration(line)):
+                self._file(path).names.setdefault(*declared)
+        if not by_agent:
+            for shown, code in reversed(list(findings.listings(text))):
+                file = self._file(shown)
+                if not file.code:
+                    file.code, file.listed = code, True
+            return
+        for before, code in reversed(list(findings.code_blocks(text))):
+            self._note_written(code)
+            named = findings.paths(before)
+            if named and findings.is_code(code) and not self._file(named[-1]).code:
+                self._file(named[-1]).code = code
+
+    def call(self, call: Any) -> None:
+        """Take in a tool call: the file it is about, and the code it writes."""
+        function = call.get("function") if isinstance(call, Mapping) else None
+        if not isinstance(function, Mapping):
+            return
+        arguments = str(function.get("arguments") or "")
+        values = _decoded(arguments)
+        code = next((values[name] for name in _CODE_ARGUMENTS if values.get(name, "").strip()), "")
+        self._note_written(code)
+        given = next((values[name] for name in _PATH_ARGUMENTS if values.get(name)), "")
+        named = findings.paths(given or arguments[: findings.MAX_LINE * 10])
+        if not named:
+            return
+        file = self._file(named[0])
+        file.mentions += 1
+        file.code = file.code or code
+        tool = str(function.get("name") or "tool")
+        if tool not in file.uses:
+            file.uses.append(tool)
+
+    def carry_on(self, body: str) -> str:
+        """Take in the section an earlier summary had; returns what of it is about no file."""
+        for file in re.findall(r"<file>\n.+?\n</file>", body, re.DOTALL):
+            self._old.setdefault(file.split("\n")[1], file)
+        return re.sub(r"<file>.*?</file>", "", body, flags=re.DOTALL)
+
+    def items(self, directory: str = "") -> list[str]:
+        """The files as items of a summary: those with code come first, tests behind what they test.
+
+        Args:
+            directory: What relative paths are relative to, where that is known.
+        """
+        files = _merged(_absolute(self._files, directory))
+        order = sorted(
+            files,
+            key=lambda path: (
+                not files[path].code,
+                not files[path].telling,
+                bool(_TEST.search(path)),
+                -files[path].mentions,
+                files[path].age,
+            ),
+        )
+        items = [self._shown(path, files[path]) for path in order if files[path].telling]
+        items += [text for path, text in self._old.items() if path not in files]
+        rest = [path for path in order if not files[path].telling]
+        if rest:
+            items.append(quoted(f"Also named: {', '.join(rest[:_MAX_FILES])}"))
+        return items
+
+    def _file(self, path: str) -> _File:
+        return self._files.setdefault(path.replace("/./", "/"), _File(len(self._files)))
+
+    def _note_written(self, code: str) -> None:
+        self._written.update(line.strip() for line in code.splitlines() if len(line.strip()) >= _TELLING)
+
+    def _shown(self, path: str, file: _File) -> str:
+        lines: list[str] = []
+        if file.uses:
+            lines.append(f"**Summary:** used by {', '.join(file.uses[:4])}")
+        code = self._essential(file)
+        if names := [signature for signature in file.names.values() if signature not in code]:
+            lines += ["**Key elements:**", *(f"- {signature}" for signature in names[:8])]
+        if code:
+            lines += ["**Latest version:**", "```", code, "```"]
+        return "\n".join(["<file>", *map(quoted, [path, *lines]), "</file>"])
+
+    def _essential(self, file: _File) -> str:
+        """Short code whole; of longer code the declarations, and of a listing what the agent changed in it."""
+        rows = [row.rstrip() for row in file.code.splitlines() if row.strip()]
+        if len(rows) >= MAX_LINES:
+            own = [row for row in rows if file.listed and row.strip() in self._written]
+            rows = own or [found[1] for row in rows if (found := findings.declaration(row))] or rows
+        return "\n".join(rows[: MAX_LINES - 1])[:_MAX_CHARS]
+
+
+def _decoded(arguments: str) -> dict[str, str]:
+    """The text arguments of a call."""
+    try:
+        values = json.loads(arguments)
+    except (ValueError, RecursionError):
+        return {}
+    return {name: value for name, value in _pairs(values) if isinstance(value, str)}
+
+
+def _pairs(values: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(values, dict):
+        yield from values.items()
+
+
+def _absolute(files: Mapping[str, _File], directory: str) -> dict[str, _File]:
+    """`files` with what goes by a relative and by an absolute path under the absolute one."""
+    found: dict[str, _File] = {}
+    for path in files:
+        whole = f"{directory}/{path.removeprefix('./')}"
+        name = whole if whole in files else path
+        if name in found:
+            found[name].absorb(files[path])
+        else:
+            found[name] = files[path]
+    return found
+
+
+def _merged(files: Mapping[str, _File]) -> dict[str, _File]:
+    """`files` with what goes by a part of its path (`fields.py`, `src/fields.py`) under its longer path."""
+    merged: dict[str, _File] = {}
+    for path in sorted(files, key=len, reverse=True):
+        tail = "/" + path.removeprefix("./").lstrip("/")
+        longer = [known for known in merged if ("/" + known).endswith(tail)]
+        if longer:
+            best = max(longer, key=lambda known: (bool(merged[known].code), merged[known].mentions))
+            merged[best].absorb(files[path])
+        else:
+            merged[path] = files[path]
+    return merged
