@@ -153,9 +153,9 @@ async def _introduce(peer: PeerConnection, client: Client, token: str) -> None:
 
 
 def _other_version(version: object) -> OwnersRefusalError:
-    shown = version if isinstance(version, int) else "another"
+    spoken = f"protocol version {version}" if type(version) is int else "another version of the protocol"
     message = (
-        f"the session's owner speaks protocol version {shown}, this process {PROTOCOL_VERSION}: use the same release "
+        f"the session's owner speaks {spoken}, this process version {PROTOCOL_VERSION}: use the same release "
         'of Timeleap in both, or open the session with access "readOnly" to follow it'
     )
     return OwnersRefusalError(wire_error(ErrorKind.PROTOCOL_VERSION, message, supported=[PROTOCOL_VERSION]))
