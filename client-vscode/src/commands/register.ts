@@ -5,7 +5,7 @@ import type { Sidecar } from "../server/sidecar.js";
 import type { Sessions } from "../sessions/sessions.js";
 import type { Documents } from "../documents/documents.js";
 import type { Views } from "../views/views.js";
-import { report } from "./report.js";
+import { Refusal, report } from "./report.js";
 
 /** What commands work with. */
 export interface Workbench {
@@ -23,13 +23,27 @@ export type Handlers = Readonly<Record<string, Handler>>;
 /** Registers `timeleap.<name>` for each handler; what a handler throws is reported, not lost. */
 export function registerCommands(bench: Workbench, handlers: Handlers): vscode.Disposable[] {
   return Object.entries(handlers).map(([name, handler]) =>
-    vscode.commands.registerCommand(`timeleap.${name}`, async (node?: unknown) => {
+    vscode.commands.registerCommand(`timeleap.${name}`, async (...given: unknown[]) => {
       try {
-        return await handler(node);
+        return await handler(rowOf(given));
       } catch (error) {
         await report(error, bench);
         return undefined;
       }
     }),
   );
+}
+
+/**
+ * The row a command was called on; undefined: on none.
+ *
+ * A row's menu passes the row and what is selected besides. The editor loses the row if the view was drawn anew in between; then
+ * the command must not fall back to the selected row, which may be another one.
+ */
+function rowOf(given: readonly unknown[]): unknown {
+  const [row] = given;
+  if (given.length > 1 && (row === undefined || row === null)) {
+    throw new Refusal(vscode.l10n.t("The view has just changed, so nothing was done. Choose again."));
+  }
+  return row;
 }

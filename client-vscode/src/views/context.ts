@@ -11,6 +11,9 @@ export function contextKeys(server: SidecarState, sessions: Sessions, trusted: b
     "timeleap.ready": server.kind === "ready" || server.kind === "restarting",
     "timeleap.problem": server.kind === "failed" ? server.failure.kind : "",
     "timeleap.session": state !== undefined,
+    // From the state, not from what is loaded: a view must not say "empty" while its first page is on the way.
+    "timeleap.empty": state !== undefined && state.context.messageCount + state.context.nCheckpoints === 0,
+    "timeleap.timelines": (state?.context.timelines ?? 0) > 0,
     "timeleap.sessionProblem": sessions.problem?.kind ?? "",
     "timeleap.writable": state !== undefined && state.access !== "readOnly" && trusted,
     "timeleap.yolo": state?.approval.yolo ?? false,

@@ -114,11 +114,14 @@ export class Views extends Disposables {
   private describe(): void {
     const { shown } = this.sessions;
     this.keys.update(contextKeys(this.sidecar.state, this.sessions, vscode.workspace.isTrusted));
-    const message = viewMessage({ server: this.sidecar.state, recovered: this.recovered, sessions: this.sessions });
+    const said = viewMessage({ server: this.sidecar.state, recovered: this.recovered, sessions: this.sessions });
+    // Where there is a message VS Code shows no welcome view, which has the next steps as buttons.
+    const welcomed = this.sidecar.state.kind === "failed" || this.sessions.problem !== undefined;
+    const message = welcomed ? undefined : said;
     for (const view of [this.checkpoints, this.timelines, this.sessionList]) {
       // VS Code shows no message for an empty string, but an empty line.
       (view as { message: string | undefined }).message = view === this.timelines ? undefined : message;
     }
-    (this.checkpoints as { description: string | undefined }).description = shown?.name;
+    (this.checkpoints as { description: string | undefined }).description = welcomed ? said : shown?.name;
   }
 }
