@@ -162,6 +162,11 @@ async function reload(bench: Workbench): Promise<void> {
     return;
   }
   const session = shownSession(bench.sessions);
+  if (session.followed) {
+    await bench.sessions.close(session.id);
+    await bench.sessions.open(session.how);
+    return;
+  }
   session.take(await session.request("session/reload", {}));
 }
 

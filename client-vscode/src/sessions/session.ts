@@ -52,6 +52,11 @@ export class Session extends Disposables {
     return this.present.access !== "readOnly";
   }
 
+  /** Whether it was asked for to be changed, and can only be followed: its owner does not answer. */
+  get followed(): boolean {
+    return !this.writable && !this.restricted && this.how.access === undefined && this.how.path === undefined;
+  }
+
   /** Whether it can be looked at only because of Restricted Mode. */
   readonly restricted = !vscode.workspace.isTrusted;
 

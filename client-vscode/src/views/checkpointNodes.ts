@@ -7,6 +7,9 @@ import { exact, fullTime, messages, oneLine, relativeTime, short } from "../text
 import { messageRows, type Place, type Shown } from "./messageNodes.js";
 import { MoreNode, TreeNode, treeItem } from "./node.js";
 
+/** Characters of a name. */
+const NAME = 60;
+
 /** What rows need besides their data. */
 export interface Setting {
   readonly shown: Shown;
@@ -90,7 +93,7 @@ export class CheckpointNode extends TreeNode {
   private tooltip(): vscode.MarkdownString {
     const { checkpoint, start, end } = this.span;
     const text = new vscode.MarkdownString();
-    text.appendText(this.name).appendMarkdown("\n\n");
+    text.appendText(checkpoint.label ?? checkpoint.preview ?? this.name).appendMarkdown("\n\n");
     const rows: [string, string][] = [
       [vscode.l10n.t("Checkpoint"), `#${exact(checkpoint.id)}`],
       [vscode.l10n.t("Written"), checkpoint.createdAt === undefined ? vscode.l10n.t("unknown") : fullTime(checkpoint.createdAt)],
@@ -102,8 +105,9 @@ export class CheckpointNode extends TreeNode {
   }
 }
 
+/** Its label, else the first words after it: few enough that what stands behind the name can be seen too. */
 export function checkpointName({ id, label, preview }: Span["checkpoint"]): string {
-  return oneLine(label ?? "") || oneLine(preview ?? "") || vscode.l10n.t("Checkpoint {0}", `#${id}`);
+  return oneLine(label ?? "", NAME) || oneLine(preview ?? "", NAME) || vscode.l10n.t("Checkpoint {0}", `#${id}`);
 }
 
 /** The messages before the first checkpoint. */

@@ -42,16 +42,15 @@ export class SessionsTree extends NodeTree {
       return [];
     }
     const workspace = workspaceUri();
-    const groups: GroupNode[] = [];
-    if (workspace !== undefined) {
-      groups.push(this.group("here", vscode.l10n.t("This Workspace"), this.here, () => true));
-    }
     const elsewhere = (info: SessionInfo): boolean => workspace === undefined || info.workspace !== workspace;
     const others = workspace === undefined ? vscode.l10n.t("All Sessions") : vscode.l10n.t("Other Sessions");
-    groups.push(this.group("all", others, this.all, elsewhere));
-    groups.push(new GroupNode("trash", vscode.l10n.t("Trash"), "trash", "collapsed", (parent) => this.trashed(parent)));
-    const [sessions, trash] = await Promise.all([this.all.list(), this.trash.list()]);
-    return sessions.length + trash.length === 0 ? [] : groups;
+    const [here, all, trash] = await Promise.all([workspace === undefined ? [] : this.here.list(), this.all.list(), this.trash.list()]);
+    // A group with nothing in it would only be in the way.
+    return [
+      ...(here.length > 0 ? [this.group("here", vscode.l10n.t("This Workspace"), this.here, () => true)] : []),
+      ...(all.some(elsewhere) || this.all.hasMore ? [this.group("all", others, this.all, elsewhere)] : []),
+      ...(trash.length > 0 ? [new GroupNode("trash", vscode.l10n.t("Trash"), "trash", "collapsed", (parent) => this.trashed(parent))] : []),
+    ];
   }
 
   private group(id: string, label: string, pages: Pages<SessionInfo>, keep: (info: SessionInfo) => boolean): GroupNode {

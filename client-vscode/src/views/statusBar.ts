@@ -52,7 +52,7 @@ export class StatusBar extends Disposables {
 
   private showApprovals({ approval }: SessionState): void {
     const { yolo, autoApproveActions } = approval;
-    const label = yolo ? vscode.l10n.t("YOLO: everything is approved") : vscode.l10n.t("{0} approved", autoApproveActions.length);
+    const label = yolo ? vscode.l10n.t("YOLO: everything is approved") : vscode.l10n.t("Approvals: {0}", autoApproveActions.length);
     this.approvals.text = yolo ? `$(warning) ${label}` : `$(shield) ${label}`;
     this.approvals.backgroundColor = yolo ? new vscode.ThemeColor("statusBarItem.errorBackground") : undefined;
     this.approvals.tooltip = yolo

@@ -2,6 +2,7 @@
 
 import * as vscode from "vscode";
 import type { SidecarState } from "../server/sidecar.js";
+import type { Session } from "../sessions/session.js";
 import type { Sessions } from "../sessions/sessions.js";
 
 export interface Situation {
@@ -29,13 +30,22 @@ export function viewMessage({ server, recovered, sessions }: Situation): string 
   return lines.length === 0 ? undefined : lines.join("\n");
 }
 
+function whyReadOnly(session: Session): string {
+  if (session.restricted) {
+    return vscode.l10n.t("In Restricted Mode sessions can be looked at, not changed.");
+  }
+  return session.followed
+    ? vscode.l10n.t("The program that writes this session does not answer, so it can only be looked at here. “Reload Session” tries again.")
+    : vscode.l10n.t("This session can only be looked at here.");
+}
+
 function aboutSession({ shown }: Situation["sessions"]): string[] {
   if (!shown) {
     return [];
   }
-  const { access, archived, warnings } = shown.state;
+  const { archived, warnings } = shown.state;
   return [
-    ...(access === "readOnly" ? [vscode.l10n.t("This session can only be looked at here.")] : []),
+    ...(shown.writable ? [] : [whyReadOnly(shown)]),
     ...(archived ? [vscode.l10n.t("This session is archived.")] : []),
     ...warnings.slice(0, 3).map((warning) => `⚠ ${warning.message}`),
   ];

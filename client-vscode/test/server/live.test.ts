@@ -51,7 +51,7 @@ test("the state follows: tokens, approvals", async () => {
   await other.request("session/setAutoApprove", { sessionId: "shared", action: "run tests", enabled: true });
   const [tokens, approvals] = user.statusBar;
   await vi.waitFor(() => expect(tokens!.text).toContain("1.2K"), WAIT);
-  await vi.waitFor(() => expect(approvals!.text).toContain("1 approved"), WAIT);
+  await vi.waitFor(() => expect(approvals!.text).toContain("Approvals: 1"), WAIT);
 });
 
 test("ids of rows survive changes, so that selection and expansion do", async () => {

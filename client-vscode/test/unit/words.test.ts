@@ -155,7 +155,7 @@ test("tokens warn when compaction is due, and alarm when the window is nearly fu
 });
 
 const session = (state: object): Pick<Sessions, "shown" | "problem"> =>
-  ({ shown: { state: { access: "owner", archived: false, warnings: [], ...state } }, problem: undefined }) as never;
+  ({ shown: { writable: true, state: { archived: false, warnings: [] }, ...state }, problem: undefined }) as never;
 const READY = { kind: "ready" } as SidecarState;
 
 test("the line above the rows says what is not as usual, and nothing else", () => {
@@ -164,7 +164,9 @@ test("the line above the rows says what is not as usual, and nothing else", () =
   expect(say({ kind: "restarting" })).toContain("being started again");
   expect(say({ kind: "failed", failure: new ServerFailure("silent", "does not answer") })).toBe("does not answer");
   expect(say(READY, session({}), new Date())).toContain("was started again at");
-  expect(say(READY, session({ access: "readOnly" }))).toContain("only be looked at");
-  expect(say(READY, session({ warnings: [{ kind: "x", message: "line 3 is damaged" }] }))).toContain("line 3 is damaged");
+  expect(say(READY, session({ writable: false }))).toBe("This session can only be looked at here.");
+  expect(say(READY, session({ writable: false, followed: true }))).toContain("does not answer");
+  expect(say(READY, session({ writable: false, restricted: true }))).toContain("Restricted Mode");
+  expect(say(READY, session({ state: { archived: true, warnings: [{ kind: "x", message: "line 3 is damaged" }] } }))).toContain("line 3 is damaged");
   expect(say(READY, { shown: undefined, problem: { kind: "gone", message: "no such session", how: {} } })).toBe("no such session");
 });
