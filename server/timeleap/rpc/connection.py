@@ -162,6 +162,11 @@ class Connection(asyncio.Protocol):
             watcher(True)
         return lambda: self._congestion_watchers.remove(watcher)
 
+    async def finish(self) -> None:
+        """Take nothing more in; returns when everything accepted is answered."""
+        self.close_input()
+        await asyncio.shield(self.finished)
+
     async def end(self) -> None:
         """Finish what was accepted, then have done with it."""
         self.close_input()

@@ -38,6 +38,9 @@ class Client(Protocol):
         """Have `watcher` called whenever it stops reading, or reads again; returns what ends that."""
         ...
 
+    async def finish(self) -> None:
+        """Take nothing more in; returns when everything accepted is answered."""
+
     async def end(self) -> None:
         """Finish what was accepted, then end the connection; returns when nothing of it is left."""
 

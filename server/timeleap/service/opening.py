@@ -148,10 +148,10 @@ async def _join(service: Service, params: SessionOpenParams, path: Path | None, 
     """Let another process have a session open that this one owns."""
     directory = path or service.store.locate(params.session_id or "")
     session = await service.store.join(directory)
-    if service.is_leaving(session):
+    await session.keep_auto_checkpoint(params.auto_checkpoint)
+    if not service.has(session):
         await session.aclose()
         raise SessionNotOpenError(f"session {session.session_id} is being handed over")
-    await session.keep_auto_checkpoint(params.auto_checkpoint)
     held = service.hold(call, session, "readOnly" if params.access == "readOnly" else "owner")
     return _answer(service, held, duplicate=False)
 

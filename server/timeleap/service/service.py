@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from timeleap.errors import ReadOnlyError, SessionLockedError, SessionNotOpenError
 from timeleap.service import config as settings
 from timeleap.service.audience import Audience
+from timeleap.service.farewell import Farewells
 from timeleap.service.order import HOLDS_UP, Order
 from timeleap.service.registry import HANDLERS
 from timeleap.service.views import Views
@@ -86,7 +87,7 @@ class Service:
         self._make_network = make_network
         self._network: Network | None = None
         self._opening = 0  # sessions that are on their way to be ours
-        self._leaving: set[Path] = set()
+        self._farewells = Farewells()
 
     @property
     def network(self) -> Network | None:
@@ -183,6 +184,8 @@ class Service:
         connection = self._connections.get(id(client))
         if connection is None:
             return
+        if client.is_peer:
+            await self._farewells.wait(held.session.path for held in connection.held.values())
         while connection.attached:
             _, attachment = connection.attached.popitem()
             await attachment.close()
@@ -296,9 +299,14 @@ class Service:
         held.watcher = Watcher(self.network, held.session, call.client, self._audience(held.session))
         await held.watcher.start()
 
-    def is_leaving(self, session: Session) -> bool:
-        """Whether this process is handing the session over."""
-        return session.path in self._leaving
+    def has(self, session: Session) -> bool:
+        """Whether a client of our own has the session open: while none has, it is being handed over."""
+        return any(
+            held.session is session
+            for connection in self._connections.values()
+            if not connection.client.is_peer
+            for held in connection.held.values()
+        )
 
     @contextlib.asynccontextmanager
     async def borrowed(self, call: Call, session_id: str, access: Literal["write", "read"]) -> AsyncIterator[Session]:
@@ -351,24 +359,17 @@ class Service:
 
     async def _release(self, client: Client, held: Held) -> None:
         """Close a session for a connection; after the last one of our own, other processes get it."""
-        visitors = [] if client.is_peer else self._visitors(held.session, client)
-        if visitors:
-            self._leaving.add(held.session.path)
-            for visitor in visitors:
-                await visitor.end()
-        try:
-            await self._let_go(client, held)
-        finally:
-            self._leaving.discard(held.session.path)
+        if not client.is_peer and not self.has(held.session) and (visitors := self._visitors(held.session)):
+            await self._farewells.bid(held.session, visitors)
+        await self._let_go(client, held)
 
-    def _visitors(self, session: Session, leaving: Client) -> list[Client]:
-        """Other processes that have a session open; none as long as another connection of our own has it, too."""
-        holders = [
+    def _visitors(self, session: Session) -> list[Client]:
+        """Other processes that have a session open."""
+        return [
             connection.client
             for connection in self._connections.values()
-            if connection.client is not leaving and any(held.session is session for held in connection.held.values())
+            if connection.client.is_peer and any(held.session is session for held in connection.held.values())
         ]
-        return holders if all(holder.is_peer for holder in holders) else []
 
     async def _let_go(self, client: Client, held: Held) -> None:
         if held.watcher is not None:
