@@ -147,7 +147,7 @@ class Turns:
             def on_turn(state: LogState) -> Sequence[NewRecord]:
                 # Called again, on another state, if a write together with others has failed.
                 nonlocal addition
-                self._requests.admit(mine, self.engine.head_at(state))
+                self._requests.admit(mine, self.engine.head_at(state) if mine.expected_head is not None else "")
                 addition = work_out(state, marks(mine))
                 self._requests.begin(mine)
                 return addition.records

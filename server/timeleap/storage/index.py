@@ -41,7 +41,9 @@ _PARSED: Final = 1
 _MEMORY_LIMIT: Final = 1 << 20
 _STEP: Final = 4096
 
-_CUMULATIVE: Final = RecordFlag.IRREGULAR | RecordFlag.TROUBLED
+_IRREGULAR: Final = int(RecordFlag.IRREGULAR)
+_TROUBLED: Final = int(RecordFlag.TROUBLED)
+_CUMULATIVE: Final = _IRREGULAR | _TROUBLED
 _KINDS: Final = tuple(RecordKind)
 _ROLES: Final = tuple(Role)
 
@@ -65,9 +67,9 @@ def pack_entry(
 ) -> bytes:
     """The 80 bytes of an entry; `state` is the state after the line."""
     if not state.regular:
-        flags |= RecordFlag.IRREGULAR
+        flags |= _IRREGULAR
     if state.troubled:
-        flags |= RecordFlag.TROUBLED
+        flags |= _TROUBLED
     body = PACK.pack(
         offset,
         length,
@@ -112,8 +114,8 @@ def unpack_entry(raw: bytes, line: int, at: int = 0) -> Entry:
         prompt,
         last_role,
         chain,
-        not flags & RecordFlag.IRREGULAR,
-        bool(flags & RecordFlag.TROUBLED),
+        not flags & _IRREGULAR,
+        bool(flags & _TROUBLED),
     )
     return Entry(line, offset, length, crc, _KINDS[kind], own_flags(flags), _ROLES[roles & 15], value, state)
 

@@ -28,7 +28,7 @@ from timeleap.storage.replay import CHAIN_P, CHAIN_Q, MASK, advance
 
 BLOCK: Final = 1 << 22
 _FLUSH: Final = 4096
-_VALIDATED: Final = RecordFlag.VALIDATED
+_VALIDATED: Final = int(RecordFlag.VALIDATED)
 _BRACE: Final = ord("}")
 _LF: Final = ord("\n")
 _BUFFER: Final = 1 << 18
@@ -116,7 +116,7 @@ def entry_of(record: NewRecord, state: LogState, crc: int, length: int) -> tuple
         length=length,
         crc=crc,
         kind=record.kind,
-        flags=record.flags | _VALIDATED,
+        flags=int(record.flags) | _VALIDATED,
         role=record.role,
         value=record.value,
     )
@@ -182,7 +182,7 @@ def _sweep(file: Readable, state: LogState, stop: int, store: EntryStore, progre
     The loop keeps the state in local names: it is run for every line of logs of gigabytes.
     """
     pack, pack_crc, message_of, counted_of = PACK.pack, CRC.pack, _MESSAGES.get, _COUNTED.get
-    message_kind, usage_kind, validated = int(RecordKind.MESSAGE), int(RecordKind.USAGE), int(_VALIDATED)
+    message_kind, usage_kind, validated = int(RecordKind.MESSAGE), int(RecordKind.USAGE), _VALIDATED
     packed: list[bytes] = []
     offset, lines, messages, checkpoints, usages, tokens, pending, next_id, prompt, last, chain = _unfold(state)
     regular, troubled, lasting = state.regular, state.troubled, _lasting(state)
