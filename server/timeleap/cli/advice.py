@@ -39,9 +39,19 @@ def _locked(data: Data, name: str) -> list[str]:
     if isinstance(owner, Mapping):
         since = ago(str(owner.get("since", "")))
         lines.append(f"It belongs to process {owner.get('pid')} on {one_line(str(owner.get('host')))}, since {since}.")
+    if "requestId" in data:
+        lines.append(f"The change was passed on and may still take effect: timeleap log {name} shows whether it did.")
     lines.append(f"Reading still works: timeleap log {name}, timeleap show {name}, timeleap tail -f {name}.")
     lines.append("To change it, use that program, or end it first.")
     return lines
+
+
+def _other_version(data: Data, name: str) -> list[str]:
+    del data
+    return [
+        "Both programs have to be of the same release: timeleap --version shows this one. Or end the other one.",
+        f"Reading still works: timeleap log {name}, timeleap show {name}, timeleap tail -f {name}.",
+    ]
 
 
 def _not_found(data: Data, name: str) -> list[str]:
@@ -75,6 +85,7 @@ def _always(*lines: str) -> Callable[[Data, str], list[str]]:
 
 _ADVICE: dict[str, Callable[[Data, str], list[str]]] = {
     "sessionLocked": _locked,
+    "protocolVersion": _other_version,
     "sessionNotFound": _not_found,
     "corrupted": _corrupted,
     "storageFailure": _storage,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,7 +13,7 @@ from typing import Any, Self
 from timeleap.cli.terminal import Json, Progress, Terminal, UsageError
 from timeleap.client.connection import Trace
 from timeleap.client.loop import LoopThread
-from timeleap.client.notifications import Notification
+from timeleap.client.notifications import RECONNECTED, Notification, Subscription
 from timeleap.client.raw import RawTimeleap
 from timeleap_protocol.limits import SESSION_ID_PATTERN
 from timeleap_protocol.methods import REQUESTS
@@ -19,6 +21,7 @@ from timeleap_protocol.methods import REQUESTS
 _LOG_NAME = "context.jsonl"
 _NO_LIMIT_WITHIN = 3600.0
 """Seconds without a sign of work after which even a long command gives up."""
+_LONGEST_BURST = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +61,17 @@ class Target:
 class Backend:
     """A running server, for callers that block. Shows a progress bar where work takes over a second."""
 
-    def __init__(self, terminal: Terminal, trace: Trace | None = None) -> None:
+    def __init__(self, terminal: Terminal, trace: Trace | None = None, patience: float = 0.0) -> None:
+        """Make it, not started yet.
+
+        Args:
+            terminal: What the user sees.
+            trace: Sees every message.
+            patience: Seconds to go on where the owner of a session does not answer: a person would rather be told.
+        """
         self._terminal = terminal
         self._loop = LoopThread()
-        self.client = RawTimeleap(home=terminal.home, name="timeleap-cli", trace=trace)
+        self.client = RawTimeleap(home=terminal.home, name="timeleap-cli", trace=trace, patience=patience)
 
     def start(self) -> None:
         """Start the server."""
@@ -113,11 +123,12 @@ class Backend:
                 k: v for k, v in params.items() if k not in {"from", "to", "checkpointUid"}
             }
 
-    def notifications(self, session_id: str) -> Iterator[Notification]:
-        """Notifications about a session, from now on."""
-        subscription = self.client.notifications(session_id=session_id)
-        while (notification := self._loop.run(_next(subscription))) is not None:
-            yield notification
+    def changes(self, session_id: str) -> Changes:
+        """What is notified about a session, from now on; `$/reconnected` as well."""
+        from timeleap_protocol.methods import SERVER_NOTIFICATIONS
+
+        names = (*SERVER_NOTIFICATIONS, RECONNECTED)
+        return Changes(self._loop, self.client.notifications(*names, session_id=session_id))
 
     def _open(self, target: Target, access: str) -> OpenSession:
         params = {**target.identity, "create": False, "access": access}
@@ -144,5 +155,34 @@ class OpenSession:
         return self.backend.pages(method, {"sessionId": self.id, **given}, member)
 
 
-async def _next(notifications: Any) -> Notification | None:
+class Changes:
+    """What is notified about a session, for callers that block."""
+
+    def __init__(self, loop: LoopThread, subscription: Subscription) -> None:
+        self._loop = loop
+        self._subscription = subscription
+
+    def __iter__(self) -> Iterator[Notification]:
+        while (notification := self._loop.run(_next(self._subscription))) is not None:
+            yield notification
+
+    def bursts(self, pause: float) -> Iterator[Notification]:
+        """The last of each burst: of notifications with less than `pause` seconds between them, a second at most."""
+        while (notification := self._loop.run(_last(self._subscription, pause))) is not None:
+            yield notification
+
+
+async def _next(notifications: Subscription) -> Notification | None:
     return await anext(notifications, None)
+
+
+async def _last(notifications: Subscription, pause: float) -> Notification | None:
+    latest = await anext(notifications, None)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_LONGEST_BURST):
+            while latest is not None:
+                following = await asyncio.wait_for(anext(notifications, None), pause)
+                if following is None:
+                    break
+                latest = following
+    return latest

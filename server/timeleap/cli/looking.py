@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
 
 from timeleap.cli.arguments import Session, place
-from timeleap.cli.backend import Backend, OpenSession, Target
+from timeleap.cli.backend import Backend, Changes, OpenSession, Target
 from timeleap.cli.command import command
 from timeleap.cli.terminal import Terminal, UsageError
-from timeleap.cli.words import ago, count, one_line, size
+from timeleap.cli.words import ago, count, one_line, process, size
 from timeleap.client.errors import TimeleapRpcError
 
 app = typer.Typer()
@@ -20,6 +19,8 @@ PANEL = "Look"
 Json = dict[str, Any]
 
 _LINES_ON_SCREEN = 12
+_PAUSE = 0.1
+"""Seconds without a change after which it is worth drawing."""
 
 
 @command(app, rich_help_panel=PANEL)
@@ -33,17 +34,26 @@ def state(terminal: Terminal, session: Session) -> None:
     """
     with Backend(terminal) as backend:
         present = backend.open_to_read(Target.of(session)).call("session/getState")
+        owner = None if terminal.machine else _owner(backend, present["sessionId"])
     if terminal.machine:
         terminal.document(present)
     else:
-        terminal.say(*_described(present))
+        terminal.say(*_described(present, owner))
 
 
-def _described(present: Json) -> Iterator[str]:
+def _owner(backend: Backend, session_id: str) -> Json | None:
+    """The process that has the session open to write, if there is one."""
+    params = {"query": session_id, "includeArchived": True, "limit": 1000}
+    found = backend.pages("session/list", params, "sessions")
+    return next((info.get("owner") for info in found if info["sessionId"] == session_id), None)
+
+
+def _described(present: Json, owner: Json | None) -> Iterator[str]:
     context, approval = present["context"], present["approval"]
     title = f'  "{one_line(present["title"])}"' if present["title"] else ""
     yield f"{present['sessionId']}{title}{'  (archived)' if present['archived'] else ''}"
     yield f"  path         {present['path']}"
+    yield f"  live         {f'in {process(owner)}; changes go through it' if owner else 'in no process'}"
     yield f"  messages     {context['messageCount']:,} in {size(context['logBytes'])}"
     pending = context["tokenCountWithPending"] - context["tokenCount"]
     yield f"  tokens       {context['tokenCount']:,}{f' and about {pending:,} since' if pending else ''}"
@@ -98,12 +108,19 @@ def list_sessions(terminal: Terminal, found: list[Json], stamp: str, stamped: st
             info["messageCount"],
             info["tokenCount"],
             ago(info.get(stamp)),
-            "archived" if info["archived"] else f"in use by process {info['owner']['pid']}" if "owner" in info else "",
+            ", ".join(_standing(info)),
             info["title"],
         )
         for info in found
     ]
     terminal.table(("session", "messages", "tokens", stamped, "state", "title"), rows, right=("messages", "tokens"))
+
+
+def _standing(info: Json) -> Iterator[str]:
+    if info["archived"]:
+        yield "archived"
+    if "owner" in info:
+        yield f"live in {process(info['owner'])}"
 
 
 @command(app, rich_help_panel=PANEL)
@@ -112,25 +129,35 @@ def log(
     session: Session,
     checkpoints: Annotated[int, typer.Option("--checkpoints", "-n", min=1, help="Draw so many at most.")] = 200,
     timelines: Annotated[int, typer.Option("--timelines", "-t", min=0, help="Draw so many at most.")] = 20,
+    watch: Annotated[
+        bool, typer.Option("--watch", "-w", help="Draw it anew with every change, until Ctrl-C.", show_default=False)
+    ] = False,
 ) -> None:
     """Draw checkpoints and timelines as a graph, the newest at the top.
 
     A timeline stands where it leaves the present log, with the checkpoints only it has.
 
-    Example:
+    Examples:
         timeleap log fix-dates
-    """
-    from timeleap.cli.graph import read_graph
-    from timeleap.cli.picture import draw, glyphs_for
 
+        timeleap log fix-dates --watch
+    """
+    from timeleap.cli.following import describe
+    from timeleap.cli.graph import read_graph
+    from timeleap.cli.watching import View
+
+    view = View(terminal)
     with Backend(terminal) as backend:
-        graph = read_graph(backend.open_to_read(Target.of(session)), checkpoints, timelines)
-    if terminal.machine:
-        terminal.document(graph.as_json())
-        return
-    out = terminal.out
-    for line in draw(graph, out.width if out.is_terminal else 120, glyphs_for(sys.stdout.encoding)):
-        out.print(line, soft_wrap=True)
+        opened = backend.open_to_read(Target.of(session))
+        if not watch:
+            view.show(read_graph(opened, checkpoints, timelines))
+            return
+        changes = backend.changes(opened.id)
+        terminal.hint(f"watching {opened.id}; Ctrl-C ends")
+        with view.lively() as show:
+            show(read_graph(opened, checkpoints, timelines), "")
+            for notification in changes.bursts(_PAUSE):
+                show(read_graph(opened, checkpoints, timelines), describe(notification))
 
 
 @command(app, rich_help_panel=PANEL)
@@ -180,7 +207,7 @@ def tail(
     terminal: Terminal,
     session: Session,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on with every change, one JSON line each.", show_default=False)
+        bool, typer.Option("--follow", "-f", help="Go on with every change, until Ctrl-C.", show_default=False)
     ] = False,
     last: Annotated[
         int | None,
@@ -189,25 +216,38 @@ def tail(
         ),
     ] = None,
 ) -> None:
-    """Show the newest messages; with -f follow what happens, as JSON lines, until Ctrl-C.
+    """Show the newest messages; with -f follow what happens until Ctrl-C, for a pipe as JSON lines.
 
-    Following takes no lock: the program that writes the session goes on.
+    Following takes no lock: the program that writes the session goes on, and says who changed what. What another one
+    takes over is followed there; what no program has open is followed on disk.
 
-    Example:
+    Examples:
+        timeleap tail -f fix-dates
+
         timeleap tail -f fix-dates | jq -c '{kind: .params.kind, head: .params.head}'
     """
     with Backend(terminal) as backend:
         opened = backend.open_to_read(Target.of(session))
-        following = backend.notifications(opened.id) if follow else iter(())
+        following = backend.changes(opened.id) if follow else None
+        machine = terminal.machine or (follow and not terminal.out.is_terminal)
         most = last if last is not None else 0 if follow else 10
         if most:
             newest = opened.pages("context/getHistory", "messages", order="desc", limit=min(most, 1000))
-            entries = _first(newest, most)[::-1]
-            _show(Terminal(terminal.home, terminal.machine or follow), iter(entries), full=False)
-        if follow:
+            _show(Terminal(terminal.home, machine), iter(_first(newest, most)[::-1]), full=False)
+        if following is not None:
             terminal.hint(f"following {opened.id}; Ctrl-C ends")
-        for notification in following:
+            _follow(terminal, opened, following, machine)
+
+
+def _follow(terminal: Terminal, opened: OpenSession, following: Changes, machine: bool) -> None:
+    from timeleap.cli.following import Follower
+
+    follower = Follower(opened, _LINES_ON_SCREEN)
+    for notification in following:
+        if machine:
             terminal.line({"method": notification.method, "params": notification.params})
+        else:
+            terminal.say(*follower.tell(notification))
 
 
 def _show(terminal: Terminal, entries: Iterator[Json], full: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -68,6 +69,14 @@ def ago(stamp: str | None, now: datetime | None = None) -> str:
     return f"{then.astimezone():%Y-%m-%d}"
 
 
+def process(owner: Mapping[str, Any]) -> str:
+    """The owner of a session: `process 123, since 5 minutes ago`, with its machine where that is another one."""
+    host = one_line(str(owner.get("host", "")))
+    where = f" on {host}" if host != socket.gethostname() else ""
+    since = ago(str(owner.get("since", "")))
+    return f"process {owner.get('pid')}{where}{f', since {since}' if since else ''}"
+
+
 def clock(stamp: str | None) -> str:
     """The local time of day of an ISO-8601 time, with the date unless it is today's; empty where unknown."""
     if not stamp:
@@ -78,6 +87,11 @@ def clock(stamp: str | None) -> str:
         return one_line(stamp)
     today = datetime.now(UTC).astimezone().date()
     return f"{then:%H:%M:%S}" if then.date() == today else f"{then:%Y-%m-%d %H:%M}"
+
+
+def now() -> str:
+    """The local time of day."""
+    return f"{datetime.now(UTC).astimezone():%H:%M:%S}"
 
 
 def message_text(message: Mapping[str, Any]) -> str:

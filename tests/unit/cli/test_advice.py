@@ -22,6 +22,16 @@ def test_a_lock_without_an_owner_still_says_what_to_do():
     assert "Reading still works" in words("sessionLocked")
 
 
+def test_a_change_that_was_passed_on_may_have_taken_effect():
+    assert "may still take effect: timeleap log s" in words("sessionLocked", requestId="r")
+
+
+def test_another_version_says_how_to_tell_and_that_reading_works():
+    text = words("protocolVersion", supported=[1])
+    assert "timeleap --version" in text
+    assert "timeleap tail -f s" in text
+
+
 def test_wrong_params_are_named_one_by_one():
     text = words(
         "invalidParams",

@@ -1,0 +1,157 @@
+"""What happens to a session, told to people line by line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from timeleap.cli.messages import render
+from timeleap.cli.words import count, now, one_line
+from timeleap.client.errors import TimeleapRpcError
+from timeleap.client.notifications import RECONNECTED
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from timeleap.cli.backend import OpenSession
+    from timeleap.client.notifications import Notification
+
+Json = dict[str, Any]
+
+_MOST_MESSAGES = 20
+"""Messages of one change that are shown before the rest is only counted."""
+
+
+class Follower:
+    """Tells what happens to a session; what is appended is shown, not only counted.
+
+    Args:
+        session: Open, to read.
+        most_lines: Lines of each part of a message before the rest is only counted; None shows all.
+    """
+
+    def __init__(self, session: OpenSession, most_lines: int | None = None) -> None:
+        self._session = session
+        self._most_lines = most_lines
+        self._known = _size(session.state)
+
+    def tell(self, notification: Notification) -> Iterator[Text]:
+        """The lines for one notification."""
+        params = notification.params
+        if notification.kind == "external" or notification.method == RECONNECTED:
+            yield from self._catch_up(notification)
+            return
+        yield _line(describe(notification), params)
+        if notification.kind == "messagesAppended":
+            yield from self._messages(params["firstIndex"], params["firstIndex"] + params["count"])
+            self._known = (params["firstIndex"] + params["count"], self._known[1])
+        elif "context" in params:
+            self._known = (params["context"]["messageCount"], params["context"]["timelines"])
+
+    def _catch_up(self, notification: Notification) -> Iterator[Text]:
+        """Nobody said what changed: show what has come where nothing has gone, else say how things are."""
+        before, self._known = self._known, _size(self._session.call("session/getState"))
+        messages, timelines = self._known
+        yield _line(f"{describe(notification)}: {count(messages, 'message')}", notification.params)
+        if timelines == before[1] and messages > before[0]:
+            yield from self._messages(before[0], messages)
+
+    def _messages(self, start: int, end: int) -> Iterator[Text]:
+        from rich.text import Text
+
+        first = max(start, end - _MOST_MESSAGES)
+        if first > start:
+            yield Text(f"    ... {count(first - start, 'message')} before these", style="dim")
+        try:
+            window: Json = {"from": first, "to": end}
+            page = self._session.call("context/getHistory", **window)
+        except TimeleapRpcError:
+            return  # they have gone again
+        for entry in page["messages"]:
+            yield from render(entry, self._most_lines)
+
+
+def describe(notification: Notification) -> str:
+    """One notification in words."""
+    words = _WORDS.get(notification.kind or "") or _WORDS.get(notification.method)
+    name = notification.kind or notification.method
+    return one_line(words(notification.params) if words else f"changed ({name})")
+
+
+def _line(words: str, params: Json) -> Text:
+    from rich.text import Text
+
+    cause = params.get("cause")
+    client = cause.get("client") if isinstance(cause, dict) else None
+    by = f"  by {one_line(str(client), 40)}" if client else ""
+    return Text.assemble((f"{now()}  ", "dim"), (words, "bold"), (by, "dim"))
+
+
+def _size(state: Json) -> tuple[int, int]:
+    return state["context"]["messageCount"], state["context"]["timelines"]
+
+
+def _gone(params: Json) -> str:
+    removed = params["removed"]
+    what = f"{count(removed['messages'], 'message')} and {count(removed['checkpoints'], 'checkpoint')}"
+    return f"{what} went, {count(params['context']['messageCount'], 'message')} stay{_kept(params)}"
+
+
+def _kept(params: Json) -> str:
+    return f"; the log before it is {params['timelineId']}" if params.get("timelineId") else ""
+
+
+def _approvals(params: Json) -> str:
+    approval = params["approval"]
+    return (
+        f"approvals: yolo {'ON' if approval['yolo'] else 'off'}; "
+        f"unasked: {', '.join(approval['autoApproveActions']) or 'nothing'}"
+    )
+
+
+def _checkpoint(params: Json) -> str:
+    checkpoint = params["checkpoint"]
+    return f"checkpoint #{checkpoint['id']}{'  ' + checkpoint['label'] if checkpoint.get('label') else ''}"
+
+
+def _mail(params: Json) -> str:
+    mail = params["pendingDMail"]
+    return "no D-Mail is pending any more" if mail is None else f"a D-Mail waits for checkpoint #{mail['checkpointId']}"
+
+
+def _access(params: Json) -> str:
+    return {
+        "owner": "this process owns the session now",
+        "attached": "live in another process, and followed there",
+        "readOnly": "followed on disk: no process has it open",
+    }.get(str(params["access"]), f"access is {params['access']} now")
+
+
+_WORDS: dict[str, Callable[[Json], str]] = {
+    "messagesAppended": lambda params: f"{count(params['count'], 'message')} appended",
+    "checkpointCreated": _checkpoint,
+    "reverted": lambda params: f"reverted to before #{params['checkpointId']}: {_gone(params)}",
+    "cleared": lambda params: f"cleared: {_gone(params)}",
+    "compacted": lambda params: f"compacted: {count(params['context']['messageCount'], 'message')} now{_kept(params)}",
+    "timelineRestored": lambda params: (
+        f"restored: {count(params['context']['messageCount'], 'message')} now{_kept(params)}"
+    ),
+    "dmailDelivered": lambda params: f"a D-Mail was delivered: {_gone(params)}",
+    "tokenCountUpdated": lambda params: f"{count(params['tokenCount'], 'token')} used",
+    "systemPromptSet": lambda _: "the system prompt was set",
+    "external": lambda _: "changed by a program that is not attached",
+    "approvalChanged": _approvals,
+    "subagentsChanged": lambda _: "sub-agents changed",
+    "titleChanged": lambda params: f"title: {params.get('title')}",
+    "archived": lambda _: "archived",
+    "unarchived": lambda _: "taken out of the archive",
+    "deleted": lambda _: "deleted: it is in the trash",
+    "dmailChanged": _mail,
+    "accessChanged": _access,
+    "session/didRecover": lambda params: f"damage was mended: {count(params['cutBytes'], 'byte')} set aside",
+    "context/compactionSuggested": lambda params: (
+        f"compaction is due: {count(params['tokenCountWithPending'], 'token')}"
+    ),
+    "session/warning": lambda params: f"warning: {params['message']}",
+    RECONNECTED: lambda _: "the connection was lost and is back",
+}
