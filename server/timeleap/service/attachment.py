@@ -22,6 +22,7 @@ from timeleap.errors import SessionLockedError, SessionNotOpenError, TimeleapErr
 from timeleap.service.audience import CONTEXT, SESSION
 from timeleap.service.forwarded import Forwarded, forwarded, plain
 from timeleap.service.guards import MADE_HERE
+from timeleap.service.hearsay import Hearsay
 from timeleap.service.network import Ears, OwnersRefusalError, PeerLostError
 from timeleap.service.ownership import endpoint_of, unreachable
 from timeleap.sessions.info import holder_of
@@ -89,6 +90,7 @@ class Attachment:
         self._opening: asyncio.Future[Any] | None = None
         self._owners_id = place.session_id
         self._head = ""
+        self._hearsay = Hearsay()
         self._unanswered: dict[int, Forwarded] = {}
         self._numbers = itertools.count(1)
         name = new_uid(12)
@@ -151,9 +153,7 @@ class Attachment:
             self._opening = None
             asyncio.get_running_loop().call_soon(self._catch_up)
         self._owners_id = state["sessionId"]
-        moved, self._head = self._head not in {"", state["head"]}, state["head"]
-        if moved:
-            self._tell(CONTEXT, "external")
+        self._catch_up_with(state)
         self._peer = peer
         self._regulate(self._congested)
         return self._as_here(state)
@@ -267,6 +267,8 @@ class Attachment:
             return
         if change.head:
             self._head = change.head
+        if method == SESSION:
+            self._hearsay.note(change.kind, params)
         if self._quiet:
             return
         if change.session_id == self.place.session_id:
@@ -336,6 +338,14 @@ class Attachment:
         else:
             self._take_over(found)
 
+    def _catch_up_with(self, state: Json) -> None:
+        """Tell the client how the session differs from what it was told last."""
+        moved, self._head = self._head not in {"", state["head"]}, state["head"]
+        if moved:
+            self._tell(CONTEXT, "external")
+        for kind, members in self._hearsay.missed(state):
+            self._tell(SESSION, kind, **members)
+
     def _drop_peer(self) -> None:
         if self._peer is not None:
             self._peer.close()
@@ -352,10 +362,8 @@ class Attachment:
         session = opened.session
         self._closed = True
         self._stop_watching()
-        moved, self._head = self._head != session.head, session.head
         self._service.replace(self._client, self, session)
-        if moved:
-            self._tell(CONTEXT, "external")
+        self._catch_up_with(self._service.views.state(session, "owner"))
         self._tell(SESSION, "accessChanged", access="owner")
         for one in self._unanswered.values():
             if not one.answer.done():
