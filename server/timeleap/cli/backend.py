@@ -61,17 +61,20 @@ class Target:
 class Backend:
     """A running server, for callers that block. Shows a progress bar where work takes over a second."""
 
-    def __init__(self, terminal: Terminal, trace: Trace | None = None, patience: float = 0.0) -> None:
+    def __init__(
+        self, terminal: Terminal, trace: Trace | None = None, name: str = "timeleap-cli", patience: float = 0.0
+    ) -> None:
         """Make it, not started yet.
 
         Args:
             terminal: What the user sees.
             trace: Sees every message.
+            name: What notifications and audits call us.
             patience: Seconds to go on where the owner of a session does not answer: a person would rather be told.
         """
         self._terminal = terminal
         self._loop = LoopThread()
-        self.client = RawTimeleap(home=terminal.home, name="timeleap-cli", trace=trace, patience=patience)
+        self.client = RawTimeleap(home=terminal.home, name=name, trace=trace, patience=patience)
 
     def start(self) -> None:
         """Start the server."""

@@ -147,6 +147,7 @@ _WORDS: dict[str, Callable[[Json], str]] = {
     "unarchived": lambda _: "taken out of the archive",
     "deleted": lambda _: "deleted: it is in the trash",
     "dmailChanged": _mail,
+    "pinsChanged": lambda _: "pins changed",
     "accessChanged": _access,
     "session/didRecover": lambda params: f"damage was mended: {count(params['cutBytes'], 'byte')} set aside",
     "context/compactionSuggested": lambda params: (

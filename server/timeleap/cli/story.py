@@ -6,20 +6,17 @@ A scene is a function of the `Story`; a new one is added to `SCENES`.
 from __future__ import annotations
 
 import json
-import os
 import re
-import signal
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any
 
-from timeleap.cli.backend import Backend, OpenSession
-from timeleap.cli.graph import read_graph
+from timeleap.cli.actor import Actor
 from timeleap.cli.replay import steps
 from timeleap.cli.stage import Stage
-from timeleap.cli.terminal import Terminal
 from timeleap.cli.words import count, size
+from timeleap.client.errors import TimeleapRpcError
 from timeleap.clock import new_uid
 
 Json = dict[str, Any]
@@ -28,105 +25,22 @@ _IDEA = [
     {"role": "user", "content": "Forget all that. Let us rewrite everything from scratch tonight."},
     {"role": "assistant", "content": "A bold idea! I have deleted the tests, they were slowing us down."},
 ]
+_ON = {"role": "assistant", "content": "Then I go on from here."}
+_PATIENCE = 10.0
 
 
-class Story:
+class Story(Actor):
     """What the scenes share: the server, the session, and what is known about it."""
 
     def __init__(self, stage: Stage, home: Path, file: Path, records: Sequence[Json]) -> None:
-        self.stage = stage
+        session_id = f"demo-{re.sub('[^A-Za-z0-9]+', '-', file.stem).strip('-')[:40] or 'x'}-{new_uid(4)}"
+        super().__init__(stage, home, session_id, shown=("initialize",))
+        self.home = home
         self.file = file
         self.records = records
         self.messages = [_stripped(record) for record in records if not record["role"].startswith("_")]
-        self.session_id = f"demo-{re.sub('[^A-Za-z0-9]+', '-', file.stem).strip('-')[:40] or 'x'}-{new_uid(4)}"
-        self.requests = 0
         self.retried: tuple[str, Json, Json] = ("", {}, {})
         """A request id, its params and its first result."""
-        self._terminal = Terminal(home, machine=True)
-        self._shown: set[str] = set()
-        self._ids: dict[Any, str] = {}
-        self._backend: Backend | None = None
-        self._session: OpenSession | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop_server()
-
-    # the server
-
-    def start_server(self) -> float:
-        """Start it; returns the seconds until it had answered `initialize`."""
-        began = time.monotonic()
-        self._shown.add("initialize")
-        self._backend = Backend(self._terminal, trace=self._crossed)
-        self._backend.start()
-        self._shown.discard("initialize")
-        return time.monotonic() - began
-
-    def stop_server(self) -> int | None:
-        """End it in good order; returns its exit code."""
-        backend, self._backend, self._session = self._backend, None, None
-        return backend.close() if backend is not None else None
-
-    def kill_server(self) -> None:
-        """What the out-of-memory killer does."""
-        assert self._backend is not None
-        assert self._backend.client.pid is not None
-        os.kill(self._backend.client.pid, getattr(signal, "SIGKILL", signal.SIGTERM))
-
-    # the session
-
-    def open(self, **params: Any) -> Json:
-        """Open the session; what follows is about it."""
-        assert self._backend is not None
-        state: Json = self._backend.call("session/open", {"sessionId": self.session_id, **params})
-        self._session = OpenSession(self._backend, state)
-        return state
-
-    def call(self, method: str, **params: Any) -> Json:
-        """A request on the session, shown."""
-        self._shown.add(method)
-        try:
-            return self.session.call(method, **params)
-        finally:
-            self._shown.discard(method)
-
-    @property
-    def session(self) -> OpenSession:
-        """The open session; requests on it are not shown."""
-        assert self._session is not None
-        return self._session
-
-    def history(self) -> list[Json]:
-        """All messages, as the server tells them."""
-        return [entry["message"] for entry in self.session.pages("context/getHistory", "messages", limit=500)]
-
-    def checkpoints(self) -> list[Json]:
-        """All checkpoints, oldest first."""
-        pages = self.session.pages("context/listCheckpoints", "checkpoints", order="asc", limit=1000)
-        return list(pages)
-
-    def state(self) -> Json:
-        """The session's state."""
-        return self.session.call("session/getState")
-
-    def draw(self) -> None:
-        """Show the session as a graph."""
-        self.stage.picture(read_graph(self.session, checkpoints=6, timelines=6))
-
-    def _crossed(self, direction: Literal["sent", "received"], message: Json) -> None:
-        method = message.get("method")
-        if direction == "sent" and "id" in message and method is not None:
-            self.requests += 1
-            if method == "initialize":
-                self._ids.clear()  # a new connection counts from the beginning
-            if method in self._shown:
-                self._ids[message["id"]] = method
-                self.stage.wire(direction, message)
-        elif direction == "received" and method is None and self._ids.pop(message.get("id"), None) is not None:
-            self.stage.wire(direction, message)
 
 
 def _start(story: Story) -> None:
@@ -254,14 +168,62 @@ def _approvals(story: Story) -> None:
     stage.check("the head stays: a click never fails an agent's append", story.state()["head"] == state["head"])
 
 
+def _together(story: Story) -> None:
+    stage = story.stage
+    stage.scene("Two programs, one session", "A person reverts in the editor while the agent works; each has a server.")
+    if closed := [warning for warning in story.state()["warnings"] if warning["kind"] == "notReachable"]:
+        stage.say(f"Not on this machine: {closed[0]['message']}")
+        return
+    before, here = story.history(), len(story.heard)
+    with Actor(stage, story.home, story.session_id, "editor") as editor:
+        editor.start_server()
+        stage.check("the second goes through the first", editor.open(create=False)["access"] == "attached")
+        there = len(editor.heard)
+        made = story.session.call("context/checkpoint", label="while somebody watches")["checkpoint"]
+        seen = story.call("context/appendMessage", message=_IDEA[0])["head"]
+        reverted = editor.call("context/revertTo", checkpointUid=made["uid"])
+        stage.say("The agent has not noticed, and builds on what it has seen:")
+        try:
+            story.call("context/appendMessage", message=_IDEA[1], expectedHead=seen)
+            refusal: Json = {}
+        except TimeleapRpcError as error:
+            refusal = {"kind": error.kind, "head": error.data.get("head")}
+        told = {"kind": "contentModified", "head": reverted["head"]}
+        stage.check("with `expectedHead` it is told, and where the log is now", refusal == told)
+        story.call("context/appendMessage", message=_ON)
+        stage.check("without, it goes on after the revert", editor.history() == story.history() == [*before, _ON])
+        ours, theirs = story.heard[here:], _patiently(lambda: editor.heard[there:], 4)
+        order = ", ".join(f"{change['kind']} by {change['cause'].get('client')}" for change in theirs)
+        stage.check("both heard the same, in the same order", len(ours) == 4 and ours == theirs, order)
+        stage.say("kill -9 for the server that owns the session; the editor appends, as if nothing had happened.")
+        began = time.monotonic()
+        story.kill_server()
+        editor.call("context/appendMessage", message=_ON)
+        stage.check(
+            "the other one takes over, and nothing is lost",
+            editor.state()["access"] == "owner" and editor.history() == [*before, _ON, _ON],
+            f"{(time.monotonic() - began) * 1000:.0f} ms",
+        )
+        stage.check("the first comes back, through the second", story.state()["access"] == "attached")
+        story.requests += editor.requests
+
+
+def _patiently(look: Callable[[], list[Json]], length: int) -> list[Json]:
+    """What `look` sees, once there is that much of it: another process tells us in its own time."""
+    deadline = time.monotonic() + _PATIENCE
+    while len(look()) < length and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return look()
+
+
 def _kill(story: Story) -> None:
     stage = story.stage
     stage.scene("Kill the server", "kill -9, without a word; then an append, as if nothing had happened.")
-    before, pid = story.history(), story.session.backend.client.pid
+    before, pid = story.history(), story.pid
     story.kill_server()
     farewell = {"role": "user", "content": "Are you still there?"}
     story.call("context/appendMessage", message=farewell)
-    stage.check("the client starts another one and sends again", story.session.backend.client.pid != pid)
+    stage.check("the client starts another one and sends again", story.pid != pid)
     stage.check(
         "everything that was acknowledged is there, and the append once", story.history() == [*before, farewell]
     )
@@ -305,6 +267,7 @@ SCENES: Sequence[Callable[[Story], None]] = (
     _undo,
     _compact,
     _approvals,
+    _together,
     _kill,
     _restart,
 )
