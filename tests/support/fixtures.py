@@ -107,10 +107,10 @@ def scene(home: Path) -> Iterator[Scene]:
 
 
 @pytest.fixture(scope="module")
-def servers(framing: Framing, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Server]]:
-    """Two processes on one store, `client-1` and `client-2`; tests keep apart by their sessions."""
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Server]]:
+    """Two processes on one store, `client-1` and `client-2`, one of each framing; tests keep apart by their sessions."""
     with scene_at(tmp_path_factory.mktemp("windows") / "home") as scene:
-        yield scene.servers(2, framing)
+        yield [*scene.servers(1, "lsp"), *scene.servers(1, "ndjson")]
 
 
 @pytest.fixture
