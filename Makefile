@@ -47,6 +47,7 @@ test: setup $(TYPESCRIPT)/dist/.built  ## Set up and run all tests but the long 
 
 .PHONY: test-vscode
 test-vscode: setup $(EXTENSION)/node_modules/.installed  ## The tests of the VS Code extension that need no editor, on the real server too
+	@test -d $(EXTENSION)/dist/wheels || $(RUN) -m hatchling build --target wheel --directory $(EXTENSION)/dist/wheels
 	cd $(EXTENSION) && $(WITH_NODE) npm run build
 	cd $(EXTENSION) && $(WITH_NODE) npm test
 	cd $(EXTENSION) && $(WITH_NODE) TIMELEAP_COMMAND="$(CURDIR)/$(BIN)/timeleap serve" npm run test:server

@@ -1,5 +1,6 @@
 /** The sessions open in this window, and the one that the views show. */
 
+import { dirname } from "node:path";
 import { pathToFileURL } from "node:url";
 import * as vscode from "vscode";
 import type { Methods, Reconnected, SessionOpenParams, SessionState } from "timeleap-client";
@@ -26,6 +27,10 @@ export class Sessions extends Disposables {
   private readonly listChanged = this.register(new vscode.EventEmitter<undefined>());
   /** The list of sessions may have changed. */
   readonly onDidChangeList = this.listChanged.event;
+
+  private readonly storeFound = this.register(new vscode.EventEmitter<string>());
+  /** Where the sessions of the store are, once one has been listed. */
+  readonly onDidFindStore = this.storeFound.event;
 
   private readonly open_ = new Map<string, Session>();
   private current: Session | undefined;
@@ -100,6 +105,8 @@ export class Sessions extends Disposables {
   show(session: Session | undefined): void {
     this.trouble = undefined;
     this.current = session;
+    // What a person chose stays, also where it is nothing.
+    this.first ??= Promise.resolve();
     void this.memory.update(REMEMBERED, session && again(session));
     this.shownChanged.fire(session);
   }
@@ -125,7 +132,7 @@ export class Sessions extends Disposables {
     }
   }
 
-  /** Opens what was shown last time, else the newest session of this workspace; once. */
+  /** Opens what was shown last time, else the newest session of this workspace; once, as soon as there is one. */
   openFirst(newest: boolean): Promise<void> {
     this.first ??= this.findFirst(newest);
     return this.first;
@@ -146,8 +153,13 @@ export class Sessions extends Disposables {
   }
 
   /** A page of the list. */
-  list(params: Methods["session/list"]["params"]): Promise<Methods["session/list"]["result"]> {
-    return this.sidecar.request("session/list", params);
+  async list(params: Methods["session/list"]["params"]): Promise<Methods["session/list"]["result"]> {
+    const page = await this.sidecar.request("session/list", params);
+    const [one] = page.sessions;
+    if (one) {
+      this.storeFound.fire(dirname(one.path));
+    }
+    return page;
   }
 
   /** A session has gone to the trash. */
@@ -198,6 +210,8 @@ export class Sessions extends Disposables {
     const [found] = sessions;
     if (found && !this.current) {
       await this.open({ sessionId: found.sessionId, create: false }).catch(() => undefined);
+    } else if (!found) {
+      this.first = undefined;
     }
   }
 

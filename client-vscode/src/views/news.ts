@@ -1,7 +1,6 @@
 /** What the server says on its own that a person should hear of. */
 
 import { existsSync } from "node:fs";
-import { dirname } from "node:path";
 import * as vscode from "vscode";
 import { Disposables } from "../lifecycle.js";
 import type { Session } from "../sessions/session.js";
@@ -45,7 +44,7 @@ export class News extends Disposables {
         }
       }),
     );
-    this.register(sessions.onDidChangeShown((session) => this.watch(session)));
+    this.register(sessions.onDidFindStore((folder) => this.watch(folder)));
   }
 
   override dispose(): void {
@@ -77,9 +76,8 @@ export class News extends Disposables {
   }
 
   /** Sessions that other programs make are not notified; that their folders appear is. */
-  private watch(session: Session | undefined): void {
-    const folder = session && dirname(session.state.path);
-    if (folder === undefined || folder === this.watched || !existsSync(folder)) {
+  private watch(folder: string): void {
+    if (folder === this.watched || !existsSync(folder)) {
       return;
     }
     this.watcher?.dispose();

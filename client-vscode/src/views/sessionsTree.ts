@@ -17,12 +17,12 @@ export class SessionsTree extends NodeTree {
 
   constructor(
     private readonly sessions: Sessions,
-    wire: Wire,
+    wire: Pick<Wire, "request">,
     private readonly ready: () => Promise<boolean>,
   ) {
     super();
     const list = (filter: SessionListParams) => async (cursor: string | undefined) =>
-      page(await wire.request("session/list", { limit: PAGE, includeArchived: true, ...filter, ...after(cursor) }));
+      page(await sessions.list({ limit: PAGE, includeArchived: true, ...filter, ...after(cursor) }));
     const workspace = workspaceUri();
     this.here = new Pages(list(workspace === undefined ? {} : { workspace }));
     this.all = new Pages(list({}));

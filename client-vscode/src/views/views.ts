@@ -46,7 +46,9 @@ export class Views extends Disposables {
       if (this.recovered && Date.now() - this.recovered.getTime() >= REDRAW) {
         this.recovered = undefined;
       }
-      this.redraw();
+      if (this.sessions.shown) {
+        this.redraw();
+      }
     }, REDRAW);
     this.register(new vscode.Disposable(() => clearInterval(redraw)));
     this.register(new vscode.Disposable(() => void this.following?.dispose()));
@@ -94,8 +96,36 @@ export class Views extends Disposables {
       }),
     );
     this.register(this.sessions.onDidChangeShown((session) => this.follow(session)));
-    this.register(this.sessions.onDidChangeList(() => this.trees.sessions.reload()));
+    this.register(
+      this.sessions.onDidChangeList(() => {
+        this.trees.sessions.reload();
+        if (!this.sessions.shown) {
+          this.trees.checkpoints.refresh(); // there may be one to show now
+        }
+      }),
+    );
+    this.register(
+      this.sessionList.onDidChangeVisibility(({ visible }) => {
+        if (visible) {
+          this.lookAgain();
+        }
+      }),
+    );
+    this.register(
+      vscode.window.onDidChangeWindowState(({ focused }) => {
+        if (focused && this.sessionList.visible) {
+          this.lookAgain();
+        }
+      }),
+    );
     this.register(vscode.workspace.onDidGrantWorkspaceTrust(() => this.describe()));
+  }
+
+  /** Sessions that are not open are not notified of; who comes back to the list is shown the present one. */
+  private lookAgain(): void {
+    if (this.sidecar.state.kind === "ready") {
+      this.sessions.listMayHaveChanged();
+    }
   }
 
   private follow(session: Session | undefined): void {

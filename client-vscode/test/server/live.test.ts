@@ -39,7 +39,7 @@ test("what an agent in another process writes appears, and what is reverted here
 
   press("Revert");
   await commands.executeCommand("timeleap.revertTo", row!.node);
-  expect(heard).toContain("reverted");
+  await vi.waitFor(() => expect(heard).toContain("reverted"), WAIT);
   expect((await other.request("context/listCheckpoints", { sessionId: "shared" })).checkpoints).not.toContainEqual(checkpoint);
 });
 
@@ -99,4 +99,16 @@ test("the newest session of the workspace is shown when nothing is remembered", 
   user.trees.clear();
   running = start(new Map(), running.home);
   expect(labels(await running.rows("checkpoints"))).toEqual(["mine"]);
+});
+
+test("with nothing to show, the first session of the workspace is shown as soon as it is there", async () => {
+  workspace.workspaceFolders = [{ uri: Uri.file("/project"), name: "project", index: 0 }];
+  expect(await running.rows("checkpoints")).toEqual([]);
+  other = await agent(running);
+  await other.request("session/open", { sessionId: "here", workspace: "file:///project" });
+  await other.request("context/checkpoint", { sessionId: "here", label: "mine" });
+  await commands.executeCommand("timeleap.refresh");
+  expect(labels(await running.rows("checkpoints"))).toEqual(["mine"]);
+  await commands.executeCommand("timeleap.closeSession");
+  expect(await running.rows("checkpoints")).toEqual([]);
 });
