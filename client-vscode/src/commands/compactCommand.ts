@@ -32,7 +32,7 @@ async function compact(bench: Workbench): Promise<void> {
   if (!plan.compacted || plan.summary === undefined) {
     throw new Refusal(vscode.l10n.t("Nothing was compacted: {0}", plan.reason ?? vscode.l10n.t("there is no summary")));
   }
-  if (await agreed(plan)) {
+  if (await agreed(bench, plan)) {
     const { head, summary } = plan;
     const done = await withProgress(vscode.l10n.t("Compacting…"), (_, signal) =>
       session.request("context/compact", { summary, expectedHead: head }, { signal, onProgress: () => undefined }),
@@ -67,7 +67,7 @@ async function byModel(bench: Workbench, session: Session, instruction: string, 
   }
 }
 
-async function agreed(plan: CompactResult): Promise<boolean> {
+async function agreed(bench: Workbench, plan: CompactResult): Promise<boolean> {
   const compactButton = vscode.l10n.t("Compact");
   const lookButton = vscode.l10n.t("Read the Summary First");
   const facts = [
@@ -80,8 +80,7 @@ async function agreed(plan: CompactResult): Promise<boolean> {
   if (chosen !== lookButton) {
     return chosen === compactButton;
   }
-  const document = await vscode.workspace.openTextDocument({ content: plan.summary ?? "", language: "markdown" });
-  await vscode.window.showTextDocument(document, { preview: true });
+  await bench.documents.showText(vscode.l10n.t("Summary"), plan.summary ?? "");
   return (await vscode.window.showInformationMessage(vscode.l10n.t("This summary would take the place of {0}.", messages(plan.removedMessages)), compactButton)) === compactButton;
 }
 

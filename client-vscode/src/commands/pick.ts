@@ -1,11 +1,13 @@
 /** Choosing from lists, for commands that come from the palette. */
 
 import * as vscode from "vscode";
-import type { Checkpoint, SessionInfo } from "timeleap-client";
+import type { Checkpoint, SessionInfo, Timeline, TrashedSession } from "timeleap-client";
+import type { Wire } from "../server/sidecar.js";
 import type { Session } from "../sessions/session.js";
 import { workspaceUri, type Sessions } from "../sessions/sessions.js";
 import { messages, relativeTime, tokens } from "../text/format.js";
 import { checkpointName } from "../views/checkpointNodes.js";
+import { timelineName } from "../views/timelinesTree.js";
 import { Refusal } from "./report.js";
 
 /** One of the loaded checkpoints. */
@@ -20,6 +22,26 @@ export async function pickCheckpoint(session: Session, title: string): Promise<C
     checkpoint,
   }));
   return (await vscode.window.showQuickPick(items, { title, matchOnDescription: true }))?.checkpoint;
+}
+
+/** One of the loaded timelines, newest first. */
+export async function pickTimeline(session: Session, title: string): Promise<Timeline | undefined> {
+  const timelines = await session.timelines.list();
+  if (timelines.length === 0) {
+    throw new Refusal(vscode.l10n.t("This session has no timelines: nothing has been set aside yet."));
+  }
+  const items = timelines.map((timeline) => ({ label: timelineName(timeline), description: messages(timeline.messageCount), timeline }));
+  return (await vscode.window.showQuickPick(items, { title }))?.timeline;
+}
+
+/** One of the sessions that were deleted last. */
+export async function pickTrashed(wire: Pick<Wire, "request">, title: string): Promise<TrashedSession | undefined> {
+  const { sessions } = await wire.request("session/listTrash", { limit: 100 });
+  if (sessions.length === 0) {
+    throw new Refusal(vscode.l10n.t("The trash is empty."));
+  }
+  const items = sessions.map((info) => ({ label: info.title ?? info.sessionId, description: vscode.l10n.t("deleted {0}", relativeTime(info.deletedAt)), info }));
+  return (await vscode.window.showQuickPick(items, { title }))?.info;
 }
 
 /** One of the sessions changed last, this workspace's first. */

@@ -5,9 +5,8 @@ import { CheckpointNode } from "../views/checkpointNodes.js";
 import { SessionNode, TrashedNode } from "../views/sessionsTree.js";
 import { TimelineNode } from "../views/timelinesTree.js";
 import { workspaceUri } from "../sessions/sessions.js";
-import { pickSession } from "./pick.js";
+import { pickSession, pickTrashed } from "./pick.js";
 import type { Handlers, Workbench } from "./register.js";
-import { Refusal } from "./report.js";
 import { requireTrust, shownSession, target } from "./targets.js";
 import { confirm } from "./timeTravel.js";
 
@@ -134,11 +133,12 @@ async function deleteSession(bench: Workbench, node: unknown): Promise<void> {
 
 async function undelete(bench: Workbench, node: unknown): Promise<void> {
   requireTrust();
-  if (!(node instanceof TrashedNode)) {
-    throw new Refusal(vscode.l10n.t("Select a session in the trash first."));
+  const given = node instanceof TrashedNode ? node.info : undefined;
+  const info = given ?? (await pickTrashed(bench.sidecar, vscode.l10n.t("Take which session out of the trash?")));
+  if (info) {
+    await bench.sidecar.request("session/undelete", { sessionId: info.sessionId });
+    bench.sessions.listMayHaveChanged();
   }
-  await bench.sidecar.request("session/undelete", { sessionId: node.info.sessionId });
-  bench.sessions.listMayHaveChanged();
 }
 
 async function copyId(node: unknown): Promise<void> {

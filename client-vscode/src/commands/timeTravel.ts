@@ -3,10 +3,10 @@
 import * as vscode from "vscode";
 import type { RewriteResult } from "timeleap-client";
 import type { Session } from "../sessions/session.js";
-import { checkpoints, messages, relativeTime, tokens } from "../text/format.js";
+import { checkpoints, messages, tokens } from "../text/format.js";
 import { CheckpointNode, checkpointName } from "../views/checkpointNodes.js";
-import { reasonName, TimelineNode } from "../views/timelinesTree.js";
-import { pickCheckpoint } from "./pick.js";
+import { timelineName, TimelineNode } from "../views/timelinesTree.js";
+import { pickCheckpoint, pickTimeline } from "./pick.js";
 import type { Handlers, Workbench } from "./register.js";
 import { Refusal, report } from "./report.js";
 import { target, writableSession } from "./targets.js";
@@ -81,11 +81,14 @@ async function undo(bench: Workbench): Promise<void> {
 
 async function restoreTimeline(bench: Workbench, node: unknown): Promise<void> {
   const session = writableSession(bench.sessions);
-  const row = target(TimelineNode, node, bench.views.timelines);
-  if (row?.session !== session) {
-    throw new Refusal(vscode.l10n.t("Select a timeline in the Timelines view first."));
+  const row = target(TimelineNode, node);
+  if (row && row.session !== session) {
+    throw new Refusal(vscode.l10n.t("This timeline is not of the session that is shown."));
   }
-  await restore(bench, session, row.timeline.timelineId, timelineName(row.timeline));
+  const timeline = row?.timeline ?? (await pickTimeline(session, vscode.l10n.t("Restore which timeline?")));
+  if (timeline) {
+    await restore(bench, session, timeline.timelineId, timelineName(timeline));
+  }
 }
 
 async function restore(bench: Workbench, session: Session, timelineId: string, name: string): Promise<void> {
@@ -143,9 +146,4 @@ function size({ context }: RewriteResult): string {
 
 function kept(): string {
   return vscode.l10n.t("What goes is kept as a timeline and can be restored at any time.");
-}
-
-function timelineName(timeline: TimelineNode["timeline"]): string {
-  const { reason, createdAt } = timeline;
-  return createdAt === undefined ? reasonName(reason) : `${reasonName(reason)}, ${relativeTime(createdAt)}`;
 }

@@ -20,6 +20,8 @@ const SETTLE = 500;
 export class Documents extends Disposables implements vscode.TextDocumentContentProvider {
   private readonly changed = this.register(new vscode.EventEmitter<vscode.Uri>());
   readonly onDidChange = this.changed.event;
+  /** Texts that are nowhere else, by URI; they last as long as the window. */
+  private readonly texts = new Map<string, string>();
   private following: vscode.Disposable | undefined;
   private settling: NodeJS.Timeout | undefined;
 
@@ -40,11 +42,18 @@ export class Documents extends Disposables implements vscode.TextDocumentContent
     await vscode.window.showTextDocument(document, { preview: true, preserveFocus: true });
   }
 
+  /** Shows a text that is nowhere else. */
+  async showText(title: string, text: string): Promise<void> {
+    const uri = vscode.Uri.from({ scheme: SCHEME, path: `/${title}.md`, query: String(this.texts.size) });
+    this.texts.set(uri.toString(), text);
+    await vscode.window.showTextDocument(await vscode.workspace.openTextDocument(uri), { preview: true });
+  }
+
   /** Never fails: what goes wrong is what the document says. */
   async provideTextDocumentContent(uri: vscode.Uri, token: vscode.CancellationToken): Promise<string> {
     const reference = referenceOf(uri);
     if (!reference) {
-      return vscode.l10n.t("This is not a document of Timeleap.");
+      return this.texts.get(uri.toString()) ?? vscode.l10n.t("This is not a document of Timeleap.");
     }
     try {
       const session = this.sessions.get(reference.session) ?? (await this.sessions.attach({ sessionId: reference.session, create: false }));

@@ -80,6 +80,11 @@ export class TimelineNode extends TreeNode {
   }
 }
 
+/** What a person calls it: what set it aside, and when. */
+export function timelineName({ reason, createdAt }: Timeline): string {
+  return createdAt === undefined ? reasonName(reason) : `${reasonName(reason)}, ${relativeTime(createdAt)}`;
+}
+
 /** What set a timeline aside. */
 export function reasonName(reason: Timeline["reason"]): string {
   switch (reason) {

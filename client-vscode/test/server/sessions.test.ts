@@ -39,6 +39,16 @@ test("a session is archived, deleted to the trash, and taken out again", async (
   expect(user.said.filter(({ kind }) => kind === "error")).toEqual([]);
 });
 
+test("from the palette the shown session is deleted, and chosen from the trash again", async () => {
+  const folder = seed(running.home, "chat", turns(1));
+  await open("chat");
+  press("Delete");
+  await commands.executeCommand("timeleap.delete");
+  expect(existsSync(folder)).toBe(false);
+  await commands.executeCommand("timeleap.undelete");
+  expect(existsSync(folder)).toBe(true);
+});
+
 test("deleting the shown session leaves none shown", async () => {
   seed(running.home, "chat", turns(1));
   await open("chat");

@@ -113,6 +113,25 @@ test("undo restores the newest timeline after asking", async () => {
   expect(log()).toBe(before);
 });
 
+test("from the palette a timeline is chosen from a list", async () => {
+  const before = log();
+  press("Clear", "Restore");
+  await commands.executeCommand("timeleap.clear");
+  user.pick = (items) => items.find((item) => (item as { label: string }).label.startsWith("Before clearing"));
+  await commands.executeCommand("timeleap.restoreTimeline");
+  expect(log()).toBe(before);
+});
+
+test("the summary can be read in full before the compaction is done", async () => {
+  user.input = () => "";
+  user.answer = ({ buttons, modal }) => (modal ? buttons[1] : buttons.find((button) => button === "Compact"));
+  await commands.executeCommand("timeleap.compact");
+  const [summary] = user.opened as { getText(): string }[];
+  expect(summary!.getText().length).toBeGreaterThan(10);
+  const [first] = summary!.getText().split("\n");
+  expect(log()).toContain(JSON.stringify(first).slice(1, -1));
+});
+
 test("undo without a timeline says that there is nothing to undo", async () => {
   await commands.executeCommand("timeleap.undo");
   expect(user.said).toMatchObject([{ kind: "warning", modal: false }]);
