@@ -11,6 +11,10 @@ RUN := $(BIN)/python
 PIP := $(RUN) -m pip install -qq --disable-pip-version-check --constraint constraints.txt
 TYPESCRIPT := protocol/typescript
 EXTENSION := client-vscode
+# The workbench that the extension is tested in. Its browser is not brought: the tests say how to get one.
+E2E := $(EXTENSION)/e2e
+WORKBENCH := .tools/workbench
+E2E_TOOLS := $(E2E)/node_modules/.installed $(WORKBENCH)/.installed
 
 # Node.js 24 for all that is built and tested around the extension; the system's (20 or newer) installs it.
 NODE24 := .tools/node
@@ -51,6 +55,11 @@ test-vscode: setup $(EXTENSION)/node_modules/.installed  ## The tests of the VS 
 	cd $(EXTENSION) && $(WITH_NODE) npm run build
 	cd $(EXTENSION) && $(WITH_NODE) npm test
 	cd $(EXTENSION) && $(WITH_NODE) TIMELEAP_COMMAND="$(CURDIR)/$(BIN)/timeleap serve" npm run test:server
+
+.PHONY: test-e2e
+test-e2e: package $(E2E_TOOLS)  ## The VS Code extension in the real workbench, with the real server (CASES=... for some of it)
+	cd $(E2E) && $(WITH_NODE) npm run --silent check
+	cd $(E2E) && $(WITH_NODE) npm run --silent test -- $(CASES)
 
 .PHONY: check
 check: setup  ## The quick part of the tests, under a minute
@@ -112,6 +121,10 @@ generate: $(VENV)/.developing  ## Write what comes from the method table: schema
 	$(RUN) -m timeleap_protocol.generate
 	$(RUN) docs/picture.py
 
+.PHONY: screenshots
+screenshots: package $(E2E_TOOLS)  ## Take the documentation's pictures of the VS Code extension anew
+	cd $(E2E) && $(WITH_NODE) TIMELEAP_SCREENSHOTS="$(CURDIR)/$(EXTENSION)/images" npm run --silent test
+
 .PHONY: format
 format: $(VENV)/.developing  ## Format, and mend what ruff can mend
 	$(BIN)/ruff check --fix .
@@ -132,7 +145,7 @@ clean: clean-coverage  ## Remove everything that set-up, tests and builds made
 help:  ## This list
 	@awk 'BEGIN { FS = ":.*## " } \
 	  /^##@/ { printf "\n%s\n", substr($$0, 5) } \
-	  /^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	  /^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # Set-up. Each step leaves a stamp beside what it made and runs again when what it depends on is newer.
 
@@ -171,4 +184,13 @@ $(TYPESCRIPT)/dist/.built: $(TYPESCRIPT)/node_modules/.installed $(shell find $(
 $(EXTENSION)/node_modules/.installed: $(EXTENSION)/package-lock.json $(NODE24)/.installed
 	@echo "Installing what the VS Code extension is built and tested with ..."
 	@cd $(EXTENSION) && $(WITH_NODE) npm ci --no-audit --no-fund --no-update-notifier --loglevel=error
+	@touch $@
+
+$(E2E)/node_modules/.installed: $(E2E)/package-lock.json $(NODE24)/.installed
+	@cd $(E2E) && $(WITH_NODE) npm ci --no-audit --no-fund --no-update-notifier --loglevel=error
+	@touch $@
+
+$(WORKBENCH)/.installed: $(E2E)/workbench/package-lock.json $(E2E)/install.mjs $(NODE24)/.installed
+	@echo "Installing code-server, the workbench of the tests ..."
+	@$(WITH_NODE) node $(E2E)/install.mjs $(WORKBENCH)
 	@touch $@

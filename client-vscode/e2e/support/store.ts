@@ -1,0 +1,161 @@
+/** A Timeleap store that tests fill and look into: with the program itself from outside, and file by file on disk. */
+import { type ChildProcess, spawn } from "node:child_process";
+import { existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { TIMELEAP } from "./places";
+import { run } from "./process";
+
+export type LogRecord = { role: string; content?: unknown; id?: number; token_count?: number } & Record<string, unknown>;
+
+interface Frame {
+    id?: number;
+    method?: string;
+    params?: Record<string, unknown>;
+    result?: unknown;
+    error?: unknown;
+}
+
+interface Owner {
+    pid: number;
+}
+
+export class Store {
+    constructor(
+        readonly home: string,
+        readonly variables: NodeJS.ProcessEnv,
+    ) {}
+
+    /** Ask one request of a server process of its own, as `timeleap call` does. */
+    async call<Result>(method: string, params: Record<string, unknown>): Promise<Result> {
+        return JSON.parse(await run(TIMELEAP, ["call", method, JSON.stringify(params)], this.variables)) as Result;
+    }
+
+    /** A session with the records of a log, put on disk as another program would. */
+    add(sessionId: string, log: string | Buffer, files: Record<string, string> = {}): void {
+        const folder = join(this.home, "sessions", sessionId);
+        mkdirSync(folder, { recursive: true, mode: 0o700 });
+        writeFileSync(join(folder, "context.jsonl"), log);
+        for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text);
+    }
+
+    /** A session with the records of a log, written through the server, so that it has uids, times and a workspace. */
+    async replay(sessionId: string, log: string, known: { title?: string; workspace?: string } = {}): Promise<void> {
+        const pipeline = this.pipeline();
+        await pipeline.call("initialize", { initializationOptions: { durability: "os" } });
+        await pipeline.replay(sessionId, log, known);
+        await pipeline.close();
+    }
+
+    file(sessionId: string, name: string): string {
+        return join(this.home, "sessions", sessionId, name);
+    }
+
+    /** The bytes of the live log, or of a timeline. */
+    log(sessionId: string, name = "context.jsonl"): string {
+        return readFileSync(this.file(sessionId, name), "utf8");
+    }
+
+    records(sessionId: string, name = "context.jsonl"): LogRecord[] {
+        const lines = this.log(sessionId, name).split("\n").filter((line) => line.trim() !== "");
+        return lines.map((line) => JSON.parse(line) as LogRecord);
+    }
+
+    messages(sessionId: string): LogRecord[] {
+        return this.records(sessionId).filter(({ role }) => !role.startsWith("_"));
+    }
+
+    checkpoints(sessionId: string): number[] {
+        return this.records(sessionId).flatMap(({ role, id }) => (role === "_checkpoint" && id !== undefined ? [id] : []));
+    }
+
+    /** Names of the logs that were set aside, oldest first. */
+    timelines(sessionId: string): string[] {
+        const number = (name: string): number => Number(/\d+/.exec(name)?.[0]);
+        return readdirSync(join(this.home, "sessions", sessionId))
+            .filter((name) => /^context_\d+\.jsonl$/.test(name))
+            .sort((one, other) => number(one) - number(other));
+    }
+
+    sessions(): string[] {
+        const folder = join(this.home, "sessions");
+        return existsSync(folder) ? readdirSync(folder) : [];
+    }
+
+    /** The process that holds the session's lock. */
+    owner(sessionId: string): number | undefined {
+        const lock = this.file(sessionId, ".context.jsonl.lock");
+        if (!existsSync(lock)) return undefined;
+        const text = readFileSync(lock, "utf8");
+        return text === "" ? undefined : (JSON.parse(text) as Owner).pid;
+    }
+
+    /** A shell pipeline on a session: requests go in line by line, and the session stays its own until it is closed. */
+    pipeline(): Pipeline {
+        return new Pipeline(spawn(TIMELEAP, ["serve"], { env: this.variables, stdio: ["pipe", "pipe", "inherit"] }));
+    }
+}
+
+/** Another program with a server of its own, in line-delimited JSON as a shell script would speak it. */
+export class Pipeline {
+    private said = "";
+    private number = 0;
+
+    constructor(private readonly server: ChildProcess) {
+        server.stdout?.on("data", (chunk: Buffer) => (this.said += chunk.toString()));
+    }
+
+    /** Send a request and wait for its result. */
+    async call<Result>(method: string, params: Record<string, unknown> = {}): Promise<Result> {
+        const id = (this.number += 1);
+        this.server.stdin?.write(`${JSON.stringify({ jsonrpc: "2.0", id, method, params })}\n`);
+        for (;;) {
+            const reply = this.frames().find((one) => one.id === id);
+            if (reply?.error) throw new Error(`${method}: ${JSON.stringify(reply.error)}`);
+            if (reply) return reply.result as Result;
+            if (this.server.exitCode !== null) throw new Error(`${method}: the server is gone`);
+            await new Promise((resolve) => setTimeout(resolve, 20));
+        }
+    }
+
+    /** The params of the notifications of that name that have come so far. */
+    heard(method: string): Record<string, unknown>[] {
+        return this.frames().flatMap((frame) => (frame.method === method && frame.params ? [frame.params] : []));
+    }
+
+    /** Open a session (a new one is created) and append what a log has. */
+    async replay(sessionId: string, log: string, known: Record<string, string> = {}): Promise<void> {
+        await this.call("session/open", { sessionId, ...known });
+        for (const line of log.split("\n").filter((one) => one !== "")) {
+            const record = JSON.parse(line) as LogRecord;
+            const [method, params] = asRequest(record);
+            await this.call(method, { sessionId, ...params });
+        }
+    }
+
+    /** End the input; the server finishes what it has and ends. */
+    async close(): Promise<void> {
+        if (this.server.exitCode !== null) return;
+        const gone = new Promise((resolve) => this.server.once("exit", resolve));
+        this.server.stdin?.end();
+        await gone;
+    }
+
+    private frames(): Frame[] {
+        const lines = this.said.slice(0, this.said.lastIndexOf("\n") + 1).split("\n");
+        return lines.filter((line) => line !== "").map((line) => JSON.parse(line) as Frame);
+    }
+}
+
+/** The request that writes such a record. */
+function asRequest(record: LogRecord): [string, Record<string, unknown>] {
+    switch (record.role) {
+        case "_system_prompt":
+            return ["context/setSystemPrompt", { systemPrompt: record.content }];
+        case "_checkpoint":
+            return ["context/checkpoint", {}];
+        case "_usage":
+            return ["context/updateTokenCount", { tokenCount: record.token_count }];
+        default:
+            return ["context/appendMessage", { message: record }];
+    }
+}

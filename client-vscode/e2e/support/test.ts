@@ -1,0 +1,72 @@
+/** What every test gets: a running workbench (one for all tests with the same set-up), its window, and its store. */
+import { test as base } from "@playwright/test";
+import { readFileSync } from "node:fs";
+import { Window } from "../window/window";
+import { EXTENSION, PYTHON, SAMPLE_SESSION } from "./places";
+import { Store } from "./store";
+import { Texts } from "./texts";
+import { Workbench, type WorkbenchOptions } from "./workbench";
+import { join } from "node:path";
+
+export { expect } from "@playwright/test";
+
+/** The packaged extension (`make package`), or another one to try. */
+export const VSIX = process.env["TIMELEAP_VSIX"] ?? join(EXTENSION, `timeleap-${version()}.vsix`);
+
+/** Settings with which the extension runs the server of this checkout. */
+export const OURS = { "timeleap.server.interpreter": PYTHON };
+
+interface Everything {
+    /** How the workbench is set up, beyond this checkout's server and the packaged extension. */
+    setup: Partial<WorkbenchOptions>;
+    workbench: Workbench;
+    window: Window;
+    store: Store;
+}
+
+export const test = base.extend<object, Everything>({
+    setup: [{}, { option: true, scope: "worker" }],
+    workbench: [
+        async ({ setup }, use) => {
+            const workbench = await Workbench.start({ extensions: [VSIX], settings: OURS, ...setup });
+            try {
+                await use(workbench);
+            } finally {
+                await workbench.stop();
+            }
+        },
+        { scope: "worker", timeout: 120_000 },
+    ],
+    window: [
+        async ({ workbench, setup }, use) => {
+            await use(new Window(workbench.page, new Texts(setup.locale)));
+        },
+        { scope: "worker" },
+    ],
+    store: [
+        async ({ workbench }, use) => {
+            await use(new Store(workbench.home, workbench.variables));
+        },
+        { scope: "worker" },
+    ],
+});
+
+/** The log of the sample session. */
+export function sample(): string {
+    return readFileSync(SAMPLE_SESSION, "utf8");
+}
+
+/** Write what the window shows to the documentation, when that is asked for (`make screenshots`). `hovering`: with the mouse where it is. */
+export async function picture(window: Window, name: string, { hovering = false } = {}): Promise<void> {
+    const folder = process.env["TIMELEAP_SCREENSHOTS"];
+    if (!folder) return;
+    if (!hovering) {
+        await window.page.mouse.move(1_000, 10);
+        await window.page.locator(".monaco-hover:visible").waitFor({ state: "detached" });
+    }
+    await window.page.screenshot({ animations: "disabled", caret: "hide", path: join(folder, `${name}.png`) });
+}
+
+function version(): string {
+    return (JSON.parse(readFileSync(join(EXTENSION, "package.json"), "utf8")) as { version: string }).version;
+}

@@ -1,0 +1,73 @@
+import { OURS, VSIX, expect, picture, sample, test } from "../support/test";
+import { pathToFileURL } from "node:url";
+
+// A window of its own: one in which nobody has opened anything yet.
+test.use({ setup: { extensions: [VSIX], settings: { ...OURS, "timeleap.openNewest": true } } });
+test.describe.configure({ mode: "serial" });
+
+test.beforeAll(async ({ workbench, store, window }) => {
+    const workspace = pathToFileURL(workbench.folder).href;
+    await store.replay("bill", sample(), { title: "Split the bill", workspace });
+    await workbench.open();
+    await window.show();
+});
+
+test("the newest session of the workspace is there without a click, its checkpoints newest first", async ({ window }) => {
+    await expect(window.checkpoints.row("I forgot the imports")).toBeVisible();
+    const shown = await window.checkpoints.texts();
+    expect(shown).toHaveLength(10);
+    expect(shown[1]).toContain("I forgot the imports at the top of the test file.");
+    expect(shown[1]).toContain("just now");
+    expect(shown[1]).toContain("+4 messages, +520 tokens");
+    await picture(window, "checkpoints");
+});
+
+test("a checkpoint opens to its messages, with tool calls and their results in pairs", async ({ window }) => {
+    const checkpoint = window.checkpoints.row("I forgot the imports", 1);
+    await window.checkpoints.expand(checkpoint);
+    await expect(window.checkpoints.row("I forgot the imports", 2)).toBeVisible();
+    const call = window.checkpoints.row(/^run\(.*sed -i/, 2);
+    await expect(call).toContainText("25 passed in 0.09s");
+    await expect(call).toHaveAccessibleName(/Tool call run .*result: .*25 passed/);
+    await picture(window, "conversation");
+});
+
+test("a message opens as a document to read, a checkpoint as a whole conversation", async ({ window }) => {
+    await window.checkpoints.row("I forgot the imports", 2).click();
+    await expect(window.editor).toContainText("I forgot the imports at the top of the test file.");
+    await window.checkpoints.command(window.checkpoints.row("I forgot the imports", 1), window.texts.command("openDocument"));
+    await expect(window.editor).toContainText("25 passed in 0.09s");
+    await picture(window, "document");
+    await window.checkpoints.command(window.checkpoints.row("I forgot the imports", 1), window.texts.command("openJson"));
+    await expect(window.editor).toContainText('"tool_calls"');
+    await window.closeEditors();
+});
+
+test("selection and expansion stay where they are while the session grows", async ({ window, store }) => {
+    const checkpoint = window.checkpoints.row("I forgot the imports", 1);
+    await checkpoint.locator(".monaco-icon-label").first().click();
+    await window.checkpoints.expand(checkpoint);
+    await expect(checkpoint).toHaveAttribute("aria-expanded", "true");
+    await window.run("createCheckpoint");
+    await window.quick.answer("A label for the checkpoint", "while reading");
+    await expect(window.checkpoints.row("while reading", 1)).toBeVisible();
+    await expect(checkpoint).toHaveAttribute("aria-expanded", "true");
+    await expect(checkpoint).toHaveAttribute("aria-selected", "true");
+    expect(store.checkpoints("bill")).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+});
+
+test("a checkpoint is compared with the present in the diff editor", async ({ window }) => {
+    await window.checkpoints.command(window.checkpoints.row("I forgot the imports", 1), window.texts.command("compare"));
+    await expect(window.diff.after).toContainText("25 passed");
+    await expect(window.diff.before).toContainText("NameError");
+    await expect(window.diff.before).not.toContainText("25 passed");
+    await picture(window, "compare");
+    await window.closeEditors();
+});
+
+test("every row has a name for screen readers", async ({ window }) => {
+    const names = await window.checkpoints.rows.evaluateAll((rows) => rows.map((row) => row.getAttribute("aria-label")));
+    expect(names.length).toBeGreaterThan(8);
+    for (const name of names) expect(name).toMatch(/\S/);
+    expect(names.filter((name) => /^Checkpoint \d+: /.test(name ?? "")).length).toBeGreaterThan(5);
+});

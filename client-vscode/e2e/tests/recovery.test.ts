@@ -1,0 +1,74 @@
+import { Middleman } from "../support/middleman";
+import { until } from "../support/process";
+import { VSIX, expect, picture, sample, test } from "../support/test";
+import { pathToFileURL } from "node:url";
+
+// The extension speaks to the real server through a middleman that lets things go wrong.
+const middleman = new Middleman();
+
+test.use({ setup: { extensions: [VSIX], settings: { "timeleap.server.command": middleman.command } } });
+
+test.beforeAll(async ({ workbench, store, window }) => {
+    const workspace = pathToFileURL(workbench.folder).href;
+    await store.replay("sturdy", sample(), { title: "Sturdy", workspace });
+    await workbench.open();
+    await window.show();
+    await expect(window.checkpoints.row("I forgot the imports", 1)).toBeVisible();
+});
+
+test.afterAll(() => {
+    middleman.remove();
+});
+
+test("a server that is killed is started again, and the session goes on", async ({ window, store }) => {
+    const killed = store.owner("sturdy") ?? 0;
+    process.kill(killed, "SIGKILL");
+    await expect(window.saying(/was started again at/)).toBeVisible();
+    await picture(window, "recovered");
+    await window.run("createCheckpoint");
+    await window.quick.answer("A label for the checkpoint", "after the crash");
+    await expect(window.checkpoints.row("after the crash", 1)).toBeVisible();
+    expect(store.owner("sturdy")).not.toBe(killed);
+    expect(store.checkpoints("sturdy")).toHaveLength(11);
+});
+
+for (const when of ["dieBefore", "dieAfter"] as const) {
+    const told = when === "dieBefore" ? "before it began" : "after it was done, unheard";
+    test(`a server that dies in the middle of a revert, ${told}: the revert takes effect once`, async ({ window, store }) => {
+        const timelines = store.timelines("sturdy").length;
+        const [, target] = store.checkpoints("sturdy").slice(-2);
+        middleman.plan({ [when]: "context/revertTo" });
+        const asked = Date.now();
+        await window.checkpoints.command(window.checkpoints.rows.first(), window.texts.command("revertTo"));
+        await window.dialog.press(/Revert/);
+        await until("the revert is on disk", () => store.timelines("sturdy").length === timelines + 1);
+        await expect(window.notifications.saying(/./).getByRole("button", { name: "Undo" }).first()).toBeVisible();
+        expect(store.checkpoints("sturdy")).not.toContain(target);
+        const requests = middleman.asked("context/revertTo", asked).filter(({ params }) => params?.["dryRun"] !== true);
+        expect(new Set(requests.map(({ params }) => params?.["requestId"])).size).toBe(1);
+        expect(store.timelines("sturdy")).toHaveLength(timelines + 1);
+        await window.clearNotifications();
+    });
+}
+
+test("a server that never answers is given up on, in words, with the next step as a button", async ({ window }) => {
+    middleman.plan({ silent: true });
+    await window.run("restartServer");
+    await expect(window.welcome(/does not answer/)).toBeVisible({ timeout: 40_000 });
+    await expect(window.page.locator(".part.sidebar .monaco-progress-container.active")).toHaveCount(0);
+    await picture(window, "silent");
+    middleman.plan({});
+    await window.welcome(/does not answer/).getByRole("button", { name: "Restart Server" }).click();
+    await expect(window.checkpoints.rows.first()).toBeVisible();
+});
+
+test("a server of another protocol version is named as that", async ({ window }) => {
+    middleman.plan({ speak: 2 });
+    await window.run("restartServer");
+    await expect(window.welcome(/another version of the protocol/)).toBeVisible();
+    await picture(window, "protocol");
+    middleman.plan({});
+    await window.run("restartServer");
+    await expect(window.checkpoints.rows.first()).toBeVisible();
+});
+

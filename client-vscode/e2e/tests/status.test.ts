@@ -1,0 +1,57 @@
+import { expect, picture, sample, test } from "../support/test";
+import { readFileSync } from "node:fs";
+import { pathToFileURL } from "node:url";
+
+test.beforeAll(async ({ workbench, store, window }) => {
+    const workspace = pathToFileURL(workbench.folder).href;
+    await store.replay("careful", sample(), { title: "Careful work", workspace });
+    await workbench.open();
+    await window.show();
+    await window.openSession("Careful work");
+});
+
+function state(store: { file(id: string, name: string): string }): { approval: { yolo: boolean; auto_approve_actions: string[] } } {
+    return JSON.parse(readFileSync(store.file("careful", "state.json"), "utf8")) as ReturnType<typeof state>;
+}
+
+test("the tokens used are shown, with a table of what they are made of", async ({ window }) => {
+    const tokens = window.status("7K");
+    await expect(tokens).toBeVisible();
+    await tokens.hover();
+    await expect(window.page.locator(".monaco-hover")).toContainText("6,950");
+    await picture(window, "tokens", { hovering: true });
+});
+
+test("yolo is asked about in a modal, and cannot be overlooked while it is on", async ({ window, store }) => {
+    await window.run("enableYolo");
+    await window.dialog.root.waitFor();
+    await picture(window, "yolo-question");
+    await window.page.keyboard.press("Escape");
+    await expect(window.status(/yolo/i)).toHaveCount(0);
+
+    await window.run("enableYolo");
+    await window.dialog.press("Approve Everything");
+    const status = window.status(/yolo/i);
+    await expect(status).toBeVisible();
+    await expect(status).toHaveClass(/error-kind|warning-kind/);
+    await expect.poll(() => state(store).approval.yolo).toBe(true);
+    await picture(window, "yolo");
+
+    await window.run("disableYolo");
+    await expect(window.status(/yolo/i)).toHaveCount(0);
+    await expect.poll(() => state(store).approval.yolo).toBe(false);
+});
+
+test("actions that are approved by themselves are listed and revoked", async ({ window, store }) => {
+    const agent = store.pipeline();
+    await agent.call("initialize");
+    await agent.call("session/open", { sessionId: "careful", create: false });
+    await agent.call("session/setAutoApprove", { sessionId: "careful", action: "write file", enabled: true });
+    await agent.call("session/setAutoApprove", { sessionId: "careful", action: "run tests", enabled: true });
+    await expect.poll(() => state(store).approval.auto_approve_actions).toEqual(["run tests", "write file"]);
+    await window.run("manageApprovals");
+    await window.quick.pick("write file");
+    await expect.poll(() => state(store).approval.auto_approve_actions).toEqual(["run tests"]);
+    await window.page.keyboard.press("Escape");
+    await agent.close();
+});

@@ -1,0 +1,110 @@
+import { expect, picture, sample, test } from "../support/test";
+import { pathToFileURL } from "node:url";
+
+let session = "";
+let last = "";
+const SECOND_BUG = "There is a second bug here";
+
+test.beforeAll(async ({ workbench }) => {
+    await workbench.open();
+});
+
+test.beforeEach(async ({ window, store, workbench }, { title }) => {
+    const workspace = pathToFileURL(workbench.folder).href;
+    session = title.replaceAll(/\W+/g, "-").slice(0, 40);
+    // Words of its own, so that no row of the session before is taken for one of this.
+    last = `I forgot (${session})`;
+    await store.replay(session, sample().replace("I forgot", last), { title, workspace });
+    await window.show();
+    await window.openSession(title);
+    await expect(window.checkpoints.row(last, 1)).toBeVisible();
+});
+
+test("revert says what goes, does it, and can be undone", async ({ window, store }) => {
+    const before = store.log(session);
+    await window.checkpoints.command(window.checkpoints.row(SECOND_BUG, 1), window.texts.command("revertTo"));
+    await expect(window.dialog.root).toContainText("14 messages");
+    await expect(window.dialog.root).toContainText("5 checkpoints");
+    await picture(window, "revert");
+    expect(store.log(session)).toBe(before); // a question changes nothing
+    await window.dialog.press(/Revert/);
+
+    await expect(window.checkpoints.row(SECOND_BUG, 1)).toHaveCount(0);
+    expect(store.checkpoints(session)).toEqual([0, 1, 2, 3, 4]);
+    expect(store.timelines(session)).toEqual(["context_1.jsonl"]);
+    expect(store.log(session, "context_1.jsonl")).toBe(before);
+    await picture(window, "undo");
+
+    await window.notifications.press(/./, "Undo");
+    await expect(window.checkpoints.row(last, 1)).toBeVisible();
+    await expect.poll(() => store.log(session)).toBe(before);
+    expect(store.timelines(session)).toEqual(["context_1.jsonl", "context_2.jsonl"]);
+});
+
+test("a revert that is not confirmed changes nothing", async ({ window, store }) => {
+    const before = store.log(session);
+    await window.checkpoints.command(window.checkpoints.row(SECOND_BUG, 1), window.texts.command("revertTo"));
+    await window.dialog.root.waitFor();
+    await window.page.keyboard.press("Escape");
+    await window.dialog.root.waitFor({ state: "detached" });
+    await expect(window.checkpoints.row(last, 1)).toBeVisible();
+    expect(store.log(session)).toBe(before);
+    expect(store.timelines(session)).toEqual([]);
+});
+
+test("a timeline is looked into and restored", async ({ window, store }) => {
+    const before = store.log(session);
+    await window.checkpoints.command(window.checkpoints.row(SECOND_BUG, 1), window.texts.command("revertTo"));
+    await window.dialog.press(/Revert/);
+    const timeline = window.timelines.row("Before a revert", 1);
+    await expect(timeline).toContainText("32 messages");
+    await window.timelines.expand(timeline);
+    await expect(window.timelines.row(last, 2)).toBeVisible();
+    await window.timelines.command(timeline, window.texts.command("compare"));
+    await expect(window.diff.before).toContainText("14.28 14.28 14.28");
+    await window.closeEditors();
+    await picture(window, "timelines");
+    await window.timelines.command(timeline, window.texts.command("restoreTimeline"));
+    await window.dialog.press(/Restore/);
+    await expect(window.checkpoints.row(last, 1)).toBeVisible();
+    await expect.poll(() => store.log(session)).toBe(before);
+});
+
+test("a fork takes the history up to a checkpoint into a session of its own", async ({ window, store }) => {
+    const before = store.log(session);
+    const sessions = store.sessions();
+    await window.checkpoints.command(window.checkpoints.row(SECOND_BUG, 1), window.texts.command("fork"));
+    await window.quick.answer("Title of the new session", "Another way");
+    await expect.poll(() => store.sessions().length).toBe(sessions.length + 1);
+    const fork = store.sessions().find((id) => !sessions.includes(id)) ?? "";
+    await expect.poll(() => store.checkpoints(fork)).toEqual([0, 1, 2, 3, 4, 5]);
+    expect(store.log(session)).toBe(before);
+    await expect(window.checkpoints.row(SECOND_BUG, 1)).toBeVisible();
+    await expect(window.checkpoints.row(last, 1)).toHaveCount(0);
+});
+
+test("compaction shows what it would do, takes a focus, and can be undone", async ({ window, store }) => {
+    const before = store.log(session);
+    await window.run("compact");
+    await window.quick.answer("What should the summary pay attention to", "the rounding of shares");
+    await window.dialog.root.waitFor();
+    await picture(window, "compact");
+    expect(store.log(session)).toBe(before);
+    await window.dialog.press(/Compact/);
+    await expect(window.checkpoints.row("compacted", 1)).toBeVisible();
+    expect(store.messages(session)[0]?.content).toMatchObject([{ text: expect.stringContaining("compacted") }, {}]);
+    expect(store.messages(session).length).toBeLessThan(32);
+    await window.notifications.press(/./, "Undo");
+    await expect(window.checkpoints.row(last, 1)).toBeVisible();
+    await expect.poll(() => store.log(session)).toBe(before);
+});
+
+test("clearing keeps the system prompt, and what was there", async ({ window, store }) => {
+    const before = store.log(session);
+    await window.run("clear");
+    await window.dialog.press(/Clear/);
+    await expect(window.checkpoints.row(last, 1)).toHaveCount(0);
+    await expect.poll(() => store.records(session).map(({ role }) => role)).toEqual(["_system_prompt"]);
+    expect(store.log(session, "context_1.jsonl")).toBe(before);
+    await expect(window.timelines.row("Before clearing", 1)).toBeVisible();
+});

@@ -1,0 +1,101 @@
+/** A window of the workbench with Timeleap in it, as a person finds their way around. */
+import { type Locator, type Page, expect } from "@playwright/test";
+import { Dialog } from "./dialog";
+import { Notifications } from "./notifications";
+import { Quick } from "./quick";
+import { Tree } from "./tree";
+import type { Texts } from "../support/texts";
+
+export class Window {
+    readonly dialog: Dialog;
+    readonly notifications: Notifications;
+    readonly quick: Quick;
+    readonly checkpoints: Tree;
+    readonly timelines: Tree;
+    readonly sessions: Tree;
+
+    constructor(
+        readonly page: Page,
+        readonly texts: Texts,
+    ) {
+        this.dialog = new Dialog(page);
+        this.notifications = new Notifications(page);
+        this.quick = new Quick(page);
+        this.checkpoints = new Tree(page, texts.of("view.checkpoints"));
+        this.timelines = new Tree(page, texts.of("view.timelines"));
+        this.sessions = new Tree(page, texts.of("view.sessions"));
+    }
+
+    /** Show Timeleap's views, wide enough to read what the rows say. */
+    async show(): Promise<void> {
+        const tab = this.page.locator(".part.activitybar").getByRole("tab", { name: "Timeleap" });
+        if ((await tab.getAttribute("aria-selected")) !== "true") await tab.click();
+        await expect(this.page.locator(".part.sidebar .pane-header")).not.toHaveCount(0);
+        await this.widen(640);
+    }
+
+    /** Drag the edge of the side bar to a place, in pixels from the left. */
+    private async widen(place: number): Promise<void> {
+        const box = await this.page.locator(".part.sidebar").boundingBox();
+        if (!box) throw new Error("there is no side bar");
+        const edge = box.x + box.width;
+        if (Math.abs(edge - place) < 20) return;
+        await this.page.mouse.move(edge + 1, 400);
+        await this.page.mouse.down();
+        await this.page.mouse.move(place, 400, { steps: 4 });
+        await this.page.mouse.up();
+        await this.page.mouse.move(place + 200, 400);
+    }
+
+    /** Run a command of the extension from the palette, by the name it has in the manifest. */
+    async run(command: string): Promise<void> {
+        await this.quick.command(`Timeleap: ${this.texts.command(command)}`);
+    }
+
+    /** Show a session, by the title or id it has in the list. */
+    async openSession(name: string): Promise<void> {
+        await this.run("openSession");
+        await this.quick.root.filter({ hasText: "Open which session?" }).waitFor();
+        await this.quick.pick(name);
+        await expect(this.page.locator(".part.sidebar .pane-header").first()).toContainText(name);
+    }
+
+    /** The entry of the status bar that says `text`. */
+    status(text: string | RegExp): Locator {
+        return this.page.locator(".part.statusbar .statusbar-item").filter({ hasText: text });
+    }
+
+    /** What is said in the first view instead of rows, with its buttons. */
+    welcome(text: string | RegExp): Locator {
+        return this.page.locator(".part.sidebar .welcome-view-content").filter({ hasText: text }).first();
+    }
+
+    /** What is said above the rows, where not all is as usual. */
+    saying(text: string | RegExp): Locator {
+        return this.page.locator(".part.sidebar .message").filter({ hasText: text }).first();
+    }
+
+    /** The text of the editor in front, as far as it is painted. */
+    get editor(): Locator {
+        return this.page.locator(".editor-instance .view-lines").last();
+    }
+
+    get tabs(): Locator {
+        return this.page.locator(".tabs-container").getByRole("tab");
+    }
+
+    /** Both sides of the diff editor in front. */
+    get diff(): { root: Locator; before: Locator; after: Locator } {
+        const root = this.page.locator(".monaco-diff-editor");
+        return { root, before: root.locator(".editor.original .view-lines"), after: root.locator(".editor.modified .view-lines") };
+    }
+
+    /** Put all notifications away: some stay until somebody does. */
+    async clearNotifications(): Promise<void> {
+        await this.quick.command("Notifications: Clear All Notifications");
+    }
+
+    async closeEditors(): Promise<void> {
+        await this.quick.command("View: Close All Editors");
+    }
+}
