@@ -8,6 +8,7 @@ back, opened anew and checked; if that cannot be done the log is not written to 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -114,8 +115,13 @@ def new_log(path: Path) -> StoredLog:
         OSError: It cannot be made.
     """
     durable.create_exclusive(path).close()
-    durable.sync_directory(path.parent)
-    file = OpenFile(path, writable=True, appending=True)
+    try:
+        durable.sync_directory(path.parent)
+        file = OpenFile(path, writable=True, appending=True)
+    except BaseException:
+        with suppress(OSError):  # else the next attempt would take it for another program's
+            durable.remove_file(path)
+        raise
     store = fresh_store(path)
     store.publish(header(file.identity.inode, parsed=True))
     return StoredLog(path, file, store, LogState())

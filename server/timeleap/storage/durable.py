@@ -41,11 +41,12 @@ class Identity(NamedTuple):
 
 
 class FileStatus(NamedTuple):
-    """Identity and size of a file."""
+    """Identity and size of a file, and how many names it has."""
 
     identity: Identity
     size: int
     modified_ns: int
+    names: int = 1
 
 
 class Readable(Protocol):
@@ -321,4 +322,5 @@ def atomic_write(path: Path, data: Buffer, *, durable: bool = True) -> None:
 
 
 def _status(result: os.stat_result) -> FileStatus:
-    return FileStatus(Identity(result.st_dev, result.st_ino), result.st_size, result.st_mtime_ns)
+    identity = Identity(result.st_dev, result.st_ino)
+    return FileStatus(identity, result.st_size, result.st_mtime_ns, result.st_nlink)

@@ -67,8 +67,9 @@ class Follower(ViewedEngine):
 
     async def refresh(self) -> bool:
         """Show what is on disk now; says whether anything changed. For logs we do not hold the lock of."""
-        found = await self._hop(opening.caught_up, self._log, self._seen)
-        if found is None:
+        log = self._log
+        found = await self._hop(opening.caught_up, log, self._seen)
+        if found is None or self._log is not log:  # or what was found is older than what is shown by now
             return False
         before, file, parsed = self.head, self._log.file, self._parsed
         self._show(found)

@@ -21,9 +21,11 @@ from __future__ import annotations
 import struct
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
+from io import RawIOBase
 from pathlib import Path
-from typing import BinaryIO, Final, NamedTuple
+from typing import Final, NamedTuple
 from zlib import crc32
 
 from timeleap.storage import durable
@@ -146,7 +148,7 @@ class EntryStore:
         self._based = count  # entries in the file
         self._rest = bytearray()  # those after them
         self._writable = writable and base is not None
-        self._spill: BinaryIO | None = None
+        self._spill: RawIOBase | None = None
         self._lock = threading.RLock()  # the writer's thread adds while others read
 
     @property
@@ -197,7 +199,8 @@ class EntryStore:
             self._rest = bytearray()
             self._based = count
             if self._writable and self._base is not None:
-                self._base.truncate(HEADER_SIZE + count * ENTRY_SIZE)
+                with suppress(OSError):  # the next entries are written over those that should be gone
+                    self._base.truncate(HEADER_SIZE + count * ENTRY_SIZE)
 
     def publish(self, head: bytes) -> None:
         """From now on the file is the index of the log: what was found is written to it, and its header says so.
@@ -275,18 +278,26 @@ class EntryStore:
         self._rest = bytearray()
 
     def _move_to_spill(self) -> None:
-        if self._spill is None:
-            import tempfile  # slow to import, and hardly ever needed
+        try:
+            if self._spill is None:
+                import tempfile  # slow to import, and hardly ever needed
 
-            spill = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the store
-            for start in range(0, self._based, _STEP):
-                spill.write(self.raw(start, min(start + _STEP, self._based)))
-            self._spill, self._base = spill, None
-        self._spill.seek(self._based * ENTRY_SIZE)
-        self._spill.write(self._rest)
-        self._spill.flush()
+                spill = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - lives as long as the store
+                for start in range(0, self._based, _STEP):
+                    _write_all(spill, self.raw(start, min(start + _STEP, self._based)))
+                self._spill, self._base = spill, None
+            self._spill.seek(self._based * ENTRY_SIZE)
+            _write_all(self._spill, self._rest)
+        except OSError:
+            return  # no room: the entries stay in memory
         self._based += len(self._rest) // ENTRY_SIZE
         self._rest = bytearray()
+
+
+def _write_all(file: RawIOBase, data: durable.Buffer) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[file.write(view) :]
 
 
 def index_path(log: Path) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -43,6 +44,7 @@ class JsonlEngine(Follower):
         self._writer = Writer(_Medium(self))
         self._modified = False
         self._refusal: UnwritableError | None = None
+        self._closing: asyncio.Task[None] | None = None
 
     @classmethod
     async def open(
@@ -121,8 +123,12 @@ class JsonlEngine(Follower):
 
     async def _keep_lock(self, progress: Progress | None) -> None:
         self.lock_mode = "hold"
-        self._lock.announce("hold")
-        await self._own(progress)
+        try:
+            self._lock.announce("hold")
+            await self._own(progress)
+        except BaseException:
+            self.lock_mode = "per-write"  # nobody has it held: it is released at the end of this turn
+            raise
 
     async def _free_lock(self) -> None:
         self.lock_mode = "per-write"
@@ -164,11 +170,14 @@ class JsonlEngine(Follower):
         return await self._writer.run(self._reload)
 
     async def aclose(self) -> None:
-        """Finish what was accepted, then release lock and descriptors. Idempotent."""
-        if self._closed:
-            return
-        self._closed = True
-        self._watch.close()
+        """Finish what was accepted, then release lock and descriptors. Idempotent; who cancels it only stops waiting."""
+        if self._closing is None:
+            self._closed = True
+            self._watch.close()
+            self._closing = asyncio.get_running_loop().create_task(self._let_all_go())
+        await asyncio.shield(self._closing)
+
+    async def _let_all_go(self) -> None:
         await self._writer.finished()
         self._lock.release()
         self._thread.end()

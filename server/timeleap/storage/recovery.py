@@ -6,6 +6,7 @@ Nothing is thrown away: what is cut from the log is first made durable in a quar
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -81,8 +82,14 @@ def _quarantine(log: Path, file: OpenFile, offset: int, size: int) -> str:
         attempt += 1
         name = f"{stem}{stamp}-{attempt}"
     kept = durable.create_exclusive(log.parent / name)
-    kept.pwrite(data, 0)
-    kept.sync()
+    try:
+        kept.pwrite(data, 0)
+        kept.sync()
+    except BaseException:
+        kept.close()
+        with suppress(OSError):
+            durable.remove_file(kept.path)
+        raise
     durable.sync_directory(log.parent)
     return name
 
@@ -91,8 +98,11 @@ def _holds(path: Path, data: bytes) -> bool:
     there = durable.status(path)
     if there is None or there.size != len(data) or not durable.is_regular(path):
         return False
-    kept = OpenFile(path)
-    same = kept.pread(0, len(data)) == data
-    if same:
+    try:
+        kept = OpenFile(path, writable=True)  # or Windows does not sync it
+        if kept.pread(0, len(data)) != data:
+            return False
         kept.sync()
-    return same
+    except OSError:
+        return False
+    return True

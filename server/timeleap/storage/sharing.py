@@ -43,6 +43,7 @@ class Lease:
         self._shared = shared
         self._lock = lock
         self._closed = False
+        self._closing: asyncio.Task[None] | None = None
 
     @property
     def engine(self) -> JsonlEngine:
@@ -50,10 +51,15 @@ class Lease:
         return self._shared.engine
 
     async def aclose(self) -> None:
-        """Give the engine back; the last one to do so closes it. Idempotent."""
-        if self._closed:
-            return
-        self._closed = True
+        """Give the engine back; the last one to do so closes it. Idempotent; who cancels it only stops waiting."""
+        if self._closing is None:
+            if self._closed:
+                return
+            self._closed = True
+            self._closing = asyncio.get_running_loop().create_task(self._give_back())
+        await asyncio.shield(self._closing)
+
+    async def _give_back(self) -> None:
         shared = self._shared
         async with _turn(self._key):
             shared.users -= 1

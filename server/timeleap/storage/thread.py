@@ -34,9 +34,10 @@ class LogThread:
     def begin(self, work: Callable[[*Ts], T], *args: *Ts) -> Outcome[T]:
         """Let the thread do `work`."""
         if self._jobs is None:
-            self._jobs = SimpleQueue()
+            jobs: _Jobs = SimpleQueue()
             # A daemon: a log that nobody closed must not keep the program from ending.
-            Thread(target=_serve, args=(self._jobs,), name=self._name, daemon=True).start()
+            Thread(target=_serve, args=(jobs,), name=self._name, daemon=True).start()
+            self._jobs = jobs
         outcome: Outcome[T] = Outcome(taken=True)
         self._jobs.put(lambda: _do(outcome, work, *args))
         return outcome

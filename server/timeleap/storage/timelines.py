@@ -65,7 +65,7 @@ def highest_number(log: Path, *, besides: Identity | None = None) -> int:
 def same_as_live(log: Path) -> list[Path]:
     """Timeline names that are the live log itself: a replacement came no further than to link it."""
     live = durable.status(log)
-    if live is None:
+    if live is None or live.names < 2:
         return []
     return [log.parent / n.file for n in names(log) if not n.foreign and _is(log.parent / n.file, live.identity)]
 
@@ -117,7 +117,7 @@ class Timelines:
         for name in names(self._log):
             path = self._log.parent / name.file
             there = durable.status(path)
-            if there is None or not durable.is_regular(path) or (live and there.identity == live.identity):
+            if there is None or not durable.is_regular(path) or (live and _is(path, live.identity)):
                 continue
             messages, checkpoints = self._counts(path, there)
             facts = self._notes.facts(name.timeline_id) or TimelineFacts()
@@ -184,5 +184,6 @@ class Timelines:
 
 
 def _is(path: Path, identity: Identity | None) -> bool:
+    """Whether that file has this name. Where a file system does not number its files, none is taken for another."""
     there = durable.status(path)
-    return there is not None and there.identity == identity
+    return there is not None and there.identity == identity and there.identity.inode != 0
