@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -26,25 +27,36 @@ class Server:
         self._id = 0
 
     @classmethod
-    def timeleap(cls, home: Path) -> Self:
+    def timeleap(cls, home: Path, *arguments: str) -> Self:
         """A server of ours that has been initialised."""
-        server = cls(TIMELEAP, "--home", str(home))
+        server = cls(TIMELEAP, "--home", str(home), *arguments)
         server.request("initialize", {"capabilities": {}})
         return server
 
     def request(self, method: str, params: dict[str, Any]) -> Any:
         """Send a request and wait for its result; notifications are passed over."""
-        self._id += 1
-        body = json.dumps({"jsonrpc": "2.0", "id": self._id, "method": method, "params": params}).encode()
+        return self.requests(method, [params])[0]
+
+    def requests(self, method: str, each: Sequence[dict[str, Any]]) -> list[Any]:
+        """Send several requests at once and wait for all results, which come in this order."""
+        first = self._id + 1
+        self._id += len(each)
+        frames = []
+        for number, params in enumerate(each, first):
+            body = json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params}).encode()
+            frames.append(b"Content-Length: %d\r\n\r\n" % len(body) + body)
         assert self._process.stdin is not None
-        self._process.stdin.write(b"Content-Length: %d\r\n\r\n" % len(body) + body)
+        self._process.stdin.write(b"".join(frames))
         self._process.stdin.flush()
-        while True:
-            reply = self._read()
-            if reply.get("id") == self._id:
-                if "error" in reply:
-                    raise RuntimeError(reply["error"])
-                return reply["result"]
+        return [self._result(number) for number in range(first, self._id + 1)]
+
+    def _result(self, number: int) -> Any:
+        while (reply := self._read()).get("id") != number:
+            if reply.get("method") is None:
+                raise RuntimeError(f"an answer out of turn: {reply}")
+        if "error" in reply:
+            raise RuntimeError(reply["error"])
+        return reply["result"]
 
     def kill(self) -> None:
         """End it at once."""

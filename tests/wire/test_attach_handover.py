@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.framing import Framing
 from tests.support.matching import HEAD
 from tests.support.scene import Scene, changes, marks, owner_of, settle, taken_over, until
 from tests.support.server import runtime_directory
@@ -47,8 +46,8 @@ WAYS = (*GENTLE, kill)
 
 
 @pytest.mark.parametrize("leave", WAYS)
-def test_one_takes_over_and_the_others_follow(scene: Scene, framing: Framing, leave: Any) -> None:
-    owner, *others = scene.crowd(4, framing)
+def test_one_takes_over_and_the_others_follow(scene: Scene, leave: Any) -> None:
+    owner, *others = [*scene.crowd(2, "lsp"), *scene.crowd(2, "ndjson")]
     prepare(owner)
     settle(scene.windows)
     state, history, before = owner.get_state(), owner.history(), marks(scene.windows)

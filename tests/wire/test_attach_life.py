@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.support.scene import Scene, Two, changes, owner_of, settle, until
-from tests.support.server import runtime_directory
+from tests.support.scene import Scene, Two, changes, owner_of, scene_at, settle, until
+from tests.support.server import Server, runtime_directory
 from tests.support.session import Session, user
 from tests.wire.operations import OPERATIONS, Operation, prepare
 
@@ -126,23 +127,30 @@ def test_a_client_that_leaves_disturbs_nobody(scene: Scene) -> None:
 # ids that differ, because the store is another
 
 
+@pytest.fixture(scope="module")
+def elsewhere(servers: list[Server], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A process on another store."""
+    with scene_at(tmp_path_factory.mktemp("elsewhere") / "home") as scene:
+        yield scene.servers(1)[0]
+
+
 @pytest.fixture
-def abroad(scene: Scene, tmp_path: Path) -> Two:
-    """The owner's session `s`, opened by path from another store, which has an `s` of its own."""
-    owner = scene.window()
-    [other] = scene.servers(1, at=tmp_path / "other home")
-    Session.open(other, "s").say("the other s")
-    return Two(owner, Session.open(other, path=str(owner.path), access="write"))
+def abroad(servers: list[Server], elsewhere: Server) -> Two:
+    """A session, opened by path from another store, which has one of the same id."""
+    owner = Session.open(servers[0])
+    Session.open(elsewhere, owner.id).say("the other one")
+    return Two(owner, Session.open(elsewhere, path=str(owner.path), access="write"))
 
 
 def test_a_session_opened_by_path_is_attached_under_an_id_of_its_own(abroad: Two) -> None:
     owner, attached = abroad.both
-    assert attached.state["access"] == "attached" and attached.id != "s"
+    assert attached.state["access"] == "attached" and attached.id != owner.id
     assert attached.get_state() == {**owner.get_state(), "access": "attached", "sessionId": attached.id}
     attached.say("x")
     assert owner.texts() == attached.texts() == ["x"]
-    assert Session(attached.server, {"sessionId": "s"}).texts() == ["the other s"]
-    assert owner.server.call("session/getState", sessionId="s")["context"]["messageCount"] == 1
+    assert Session(attached.server, owner.state).texts() == ["the other one"]
+    attached.append(user("y"), requestId="one request")
+    assert owner.append(user("y"), requestId="one request")["duplicate"] is True
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=str)
@@ -158,10 +166,8 @@ def test_each_window_is_told_under_the_id_it_knows(abroad: Two, operation: Opera
     here, there = (changes(window, mark) for window, mark in zip(abroad.both, marks, strict=True))
     assert [{**change, "sessionId": attached.id} for change in here] == there
     assert [change["kind"] for change in here] == [*operation.kinds, "messagesAppended"]
-    known = {window.server.process.pid: {"s", window.id} for window in abroad.both}
-    for window in abroad.both:
-        for message in window.server.notifications():
-            assert message["params"]["sessionId"] in known[window.server.process.pid]
+    for message in attached.server.notifications(marks[1]):
+        assert message["params"]["sessionId"] == attached.id
 
 
 def test_errors_about_a_session_opened_by_path_name_it_as_we_know_it(abroad: Two) -> None:
