@@ -19,7 +19,7 @@ def run(tmp_path: Path, *command: str) -> list[str]:
         "TIMELEAP_HOME": str(tmp_path / "store"),
     }
     done = subprocess.run(
-        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60, check=False
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=110, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stderr == ""
@@ -49,6 +49,19 @@ def test_the_shell_pipeline(tmp_path: Path) -> None:
     ]
     assert any(line.startswith("Reverted: 3 messages were set aside in timeline ") for line in lines)
     assert lines[-1] == "Restored: 5 messages again"
+
+
+def test_two_windows(tmp_path: Path) -> None:
+    assert run(tmp_path, "bash", str(EXAMPLES / "two_windows.sh")) == [
+        "What the watcher saw:",
+        "   checkpointCreated",
+        "   messagesAppended",
+        "   reverted: 1 message went to context_1",
+        "   messagesAppended",
+        "What is left:",
+        "   I count the files in src.",
+        "   There are 21 files in src.",
+    ]
 
 
 def test_the_client_in_node(tmp_path: Path) -> None:
