@@ -14,7 +14,6 @@ from timeleap_protocol.base import (
     MutationParams,
     Opt,
     PageParams,
-    Params,
     Positive,
     SessionParams,
     Shape,
@@ -148,26 +147,6 @@ class RestoreTimelineParams(_RewriteParams):
     timeline_id: str
 
 
-class CompactParams(_RewriteParams):
-    """`context/compact`."""
-
-    max_preserved_messages: Opt[Positive] = None
-    """User and assistant messages at the end that stay as they are. Default: the session's setting."""
-    custom_instruction: Opt[str] = None
-    """What the summary should pay attention to."""
-    summarizer: Opt[Literal["auto", "client", "server", "builtin"]] = None
-    """Default: `auto`."""
-    summary: Opt[str] = None
-    """A summary the caller has made; nobody else is asked then."""
-
-
-class PrepareCompactionParams(SessionParams):
-    """`context/prepareCompaction`."""
-
-    max_preserved_messages: Opt[Positive] = None
-    custom_instruction: Opt[str] = None
-
-
 class SendDMailParams(Choice, MutationParams):
     """`context/sendDMail`."""
 
@@ -187,17 +166,6 @@ class DeliverDMailParams(_RewriteParams):
 
 class CancelDMailParams(MutationParams):
     """`context/cancelDMail`."""
-
-
-class SummarizeParams(Params):
-    """`context/summarize`, sent to a client that declared it can."""
-
-    session_id: str
-    system_prompt: str
-    """What the model is told it is."""
-    prompt: MessageObject
-    """The one message to summarise."""
-    custom_instruction: Opt[str] = None
 
 
 class AppendMessageResult(Head):
@@ -283,49 +251,7 @@ class ListTimelinesResult(Shape):
     next_cursor: Opt[str] = None
 
 
-class CompactResult(Head):
-    """What a compaction did, or (dry run) would do."""
-
-    compacted: bool
-    reason: Opt[str] = None
-    """Why not, where `compacted` is false."""
-    timeline_id: Opt[str] = None
-    """The timeline the log before it became."""
-    summary: Opt[str] = None
-    removed_messages: Count
-    preserved_messages: Count
-    token_count_before: Count
-    """Pending tokens included."""
-    token_count_after: Count
-    context: ContextSummary
-    """After it."""
-
-
-class PrepareCompactionResult(Shape):
-    """What a summariser would be asked."""
-
-    system_prompt: str
-    prompt: MessageObject | None
-    """Null when there is nothing to compact."""
-    preserved_from: Count
-    """Index of the first message that would stay; 0 when there is nothing to compact."""
-
-
 class SendDMailResult(Head):
     """The D-Mail that now waits."""
 
     pending_dmail: PendingDMail = Field(alias="pendingDMail")
-
-
-class SummarizeUsage(Shape):
-    """What a summary cost, in tokens."""
-
-    input: Count
-    output: Count
-
-
-class SummarizeResult(Shape):
-    """A client's summary."""
-
-    summary: str
-    usage: Opt[SummarizeUsage] = None

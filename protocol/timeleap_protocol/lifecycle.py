@@ -77,6 +77,10 @@ class SummarizerOptions(WireModel):
     model: Opt[Name] = None
     api_key_file: Opt[Name] = None
     """A file, so that the key stands in no configuration and no process list."""
+    context_size: Opt[Positive] = None
+    """Tokens its model takes. A longer conversation is summarised in parts. Default: found out by asking."""
+    timeout: Opt[Positive] = None
+    """Seconds that a summariser, also the client's, may take for one answer. Default: 300."""
 
 
 class InitializationOptions(WireModel):

@@ -36,6 +36,9 @@ MAX_REMEMBERED_REQUESTS: Final = 1000
 MAX_SAFE_INTEGER: Final = 2**53 - 1
 """The largest integer every JSON implementation keeps exactly; larger ones are refused outside messages."""
 
+MAX_PINS: Final = 100
+MAX_PIN_CHARACTERS: Final = 2000
+
 PREVIEW_CHARACTERS: Final = 120
 SUMMARY_CHECKPOINTS: Final = 50
 """The checkpoints a `ContextSummary` lists."""
@@ -46,5 +49,6 @@ DEFAULT_PAGE_BYTES: Final = 4 * 1024 * 1024
 DEFAULT_RESERVED_CONTEXT: Final = 50_000
 DEFAULT_TRIGGER_RATIO: Final = 0.85
 DEFAULT_PRESERVED_MESSAGES: Final = 2
+DEFAULT_SUMMARIZER_TIMEOUT: Final = 300
 DEFAULT_MAX_TIMELINES: Final = 50
 DEFAULT_MAX_TIMELINE_BYTES: Final = 2 * 1024 * 1024 * 1024

@@ -59,8 +59,8 @@ _ROWS: Final = (
     Method(
         "context/summarize",
         "clientRequest",
-        "context.SummarizeParams",
-        "context.SummarizeResult",
+        "compaction.SummarizeParams",
+        "compaction.SummarizeResult",
         "Asks a client that owns a model for a summary.",
     ),
     notice("context/didChange", "notifications.ContextDidChange", "The log of an open session changed."),

@@ -174,6 +174,13 @@ class DMailChanged(_Change):
     pending_dmail: PendingDMail | None = Field(alias="pendingDMail")
 
 
+class PinsChanged(_Change):
+    """Other strings are pinned."""
+
+    kind: Literal["pinsChanged"]
+    pins: list[str]
+
+
 class AccessChanged(_Change):
     """What this process may do with the session changed."""
 
@@ -182,7 +189,15 @@ class AccessChanged(_Change):
 
 
 SessionChange = (
-    ApprovalChanged | SubagentsChanged | TitleChanged | Archived | Unarchived | Deleted | DMailChanged | AccessChanged
+    ApprovalChanged
+    | SubagentsChanged
+    | TitleChanged
+    | Archived
+    | Unarchived
+    | Deleted
+    | DMailChanged
+    | PinsChanged
+    | AccessChanged
 )
 
 

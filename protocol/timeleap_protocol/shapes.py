@@ -185,6 +185,8 @@ class SessionState(Head):
     approval: Approval
     dynamic_subagents: list[Subagent]
     pending_dmail: PendingDMail | None = Field(alias="pendingDMail")
+    pins: Opt[list[str]] = None
+    """What no compaction may lose; absent where nothing is pinned."""
     warnings: list[StateWarning]
 
 

@@ -9,6 +9,7 @@ from tests.support.matching import A_COUNT, A_STRING, HEAD, at_least, containing
 from tests.support.session import Session, assistant, user
 
 PREFACE = "<system>Previous context has been compacted. Here is the compaction output:</system>"
+KINDS = ("paths", "identifiers", "errors", "todos", "constraints")
 
 
 @pytest.fixture
@@ -38,6 +39,8 @@ def test_a_summary_handed_in_takes_the_place_of_the_older_messages(long: Session
         "tokenCountBefore": pending,
         "tokenCountAfter": context["tokenCount"],
         "context": context,
+        "summarizer": "caller",
+        "scorecard": {kind: {"found": 0, "kept": 0, "lost": []} for kind in KINDS},
     }
     assert (long.path / "context_1.jsonl").read_bytes() == before
     records = long.records()

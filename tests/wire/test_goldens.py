@@ -170,6 +170,7 @@ BEFORE: dict[str, Change] = {
     "context.restoreTimeline/damaged": _damage_timeline,
     "context.sendDMail/one-is-pending": _dmail,
     "session.close/not-open": _close,
+    "session.getState/pinned": _call("context/setPins", pins=["x"]),
     "session.isApproved/by-action": _call("session/setAutoApprove", action="run tests", enabled=True),
     "session.isApproved/by-yolo": _call("session/setYolo", yolo=True),
     "session.list/page": _more_sessions,

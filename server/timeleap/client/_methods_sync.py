@@ -8,17 +8,16 @@ from abc import ABC, abstractmethod
 from typing import Any, Literal, TypeVar
 
 from timeleap_protocol.base import JsonObject, WireModel, WireRoot, given
+from timeleap_protocol.compaction import CompactResult, PrepareCompactionResult, SetPinsResult
 from timeleap_protocol.context import (
     AppendMessageResult,
     CheckpointResult,
-    CompactResult,
     DeliverDMailResult,
     GetHistoryResult,
     GetRecordsResult,
     ListCheckpointsResult,
     ListTimelinesResult,
     ListUsageResult,
-    PrepareCompactionResult,
     RewriteResult,
     SendDMailResult,
     UpdateTokenCountResult,
@@ -906,6 +905,7 @@ class SyncMethods(ABC):
         custom_instruction: str | None = None,
         summarizer: Literal["auto", "client", "server", "builtin"] | None = None,
         summary: str | None = None,
+        pins: list[str] | None = None,
         work_done_token: str | int | None = None,
     ) -> CompactResult:
         """`context/compact`: puts a summary in the place of the older messages.
@@ -914,11 +914,12 @@ class SyncMethods(ABC):
             session_id: The session.
             expected_head: Refuse with `contentModified` unless this is the present head.
             request_id: Makes the request safe to retry: a repeat changes nothing and gets the stored result.
-            dry_run: Say what would happen, and change nothing. Default: false.
+            dry_run: Say what would happen, and change nothing; whoever summarises is asked all the same. Default: false.
             max_preserved_messages: User and assistant messages at the end that stay as they are. Default: the session's setting.
             custom_instruction: What the summary should pay attention to.
             summarizer: Default: `auto`.
             summary: A summary the caller has made; nobody else is asked then.
+            pins: Strings that the summary must have in it, beside the session's (`context/setPins`): what it lacks is added to it.
             work_done_token: Asks for `$/progress` under this token.
         """
         params = given(
@@ -931,10 +932,37 @@ class SyncMethods(ABC):
                 "customInstruction": custom_instruction,
                 "summarizer": summarizer,
                 "summary": summary,
+                "pins": pins,
                 "workDoneToken": work_done_token,
             }
         )
         return self.call("context/compact", params, CompactResult)
+
+    def context_set_pins(
+        self,
+        *,
+        session_id: str,
+        pins: list[str],
+        expected_head: str | None = None,
+        request_id: str | None = None,
+    ) -> SetPinsResult:
+        """`context/setPins`: says what no compaction of the session may lose.
+
+        Args:
+            session_id: The session.
+            pins: All of them; they take the place of those set before.
+            expected_head: Refuse with `contentModified` unless this is the present head.
+            request_id: Makes the request safe to retry: a repeat changes nothing and gets the stored result.
+        """
+        params = given(
+            {
+                "sessionId": session_id,
+                "pins": pins,
+                "expectedHead": expected_head,
+                "requestId": request_id,
+            }
+        )
+        return self.call("context/setPins", params, SetPinsResult)
 
     def context_prepare_compaction(
         self,

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from timeleap.client.errors import ClientClosedError
 from timeleap.client.notifications import Notification, Subscription
 from timeleap_protocol.base import WireModel, given
+from timeleap_protocol.compaction import CompactResult
 from timeleap_protocol.context import (
     AppendMessageResult,
     CheckpointResult,
-    CompactResult,
     DeliverDMailResult,
     GetHistoryResult,
     ListCheckpointsResult,

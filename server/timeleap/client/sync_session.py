@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Self
 from timeleap.client.loop import LoopThread
 from timeleap.client.notifications import Notification
 from timeleap.client.session import AsyncSession, Message, Params, Place
+from timeleap_protocol.compaction import CompactResult
 from timeleap_protocol.context import (
     AppendMessageResult,
-    CompactResult,
     DeliverDMailResult,
     RewriteResult,
     UpdateTokenCountResult,

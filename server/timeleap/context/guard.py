@@ -53,6 +53,11 @@ def answered(message: Record) -> set[str]:
     return {answer} if isinstance(answer, str) else set()
 
 
+def orphan_results(messages: Sequence[Record]) -> set[str]:
+    """The ids of the tool calls that `messages` answer and do not make."""
+    return _results_without_calls(messages, 0)
+
+
 def _results_without_calls(messages: Sequence[Record], start: int) -> set[str]:
     known: set[str] = set()
     missing: set[str] = set()

@@ -90,6 +90,8 @@ class Audience:
                 return SESSION, {"title": event.title}
             case events.DMailChanged():
                 return SESSION, {"pendingDMail": views.pending_dmail(event.pending_dmail)}
+            case events.PinsChanged():
+                return SESSION, {"pins": list(event.pins)}
             case events.AccessChanged():
                 return SESSION, {"access": event.access}
             case _:

@@ -1,4 +1,4 @@
-"""context/compact and prepareCompaction: who summarises, and what becomes of the summary."""
+"""context/compact, prepareCompaction and setPins: who summarises, and what becomes of the summary."""
 
 from __future__ import annotations
 
@@ -8,19 +8,24 @@ from typing import TYPE_CHECKING, Any
 
 from timeleap.context import prompts
 from timeleap.context.compaction import preserved_from, prompt_message, summary_message
-from timeleap.errors import CompactionFailedError, InvalidInputError
+from timeleap.context.guard import called
+from timeleap.errors import InvalidInputError
+from timeleap.service import endpoint, views
 from timeleap.service.guards import guard
 from timeleap.service.registry import handles
-from timeleap.sessions.outcomes import CompactionPlan
+from timeleap.service.summarizers import Answer, Builtin, Client, TooLongAnswerError, failed, summarised
+from timeleap.sessions.outcomes import CompactionPlan, Review
 from timeleap.storage.engine import RecordKind
 from timeleap.storage.jsontext import decode_json
 
 if TYPE_CHECKING:
     from timeleap.service.call import Call
     from timeleap.service.service import Service
+    from timeleap.service.summarizers import Summarizer
     from timeleap.service.views import Json
+    from timeleap.sessions.outcomes import Summarizer as Name
     from timeleap.sessions.session import Session
-    from timeleap_protocol.context import CompactParams, PrepareCompactionParams
+    from timeleap_protocol.compaction import CompactParams, PrepareCompactionParams, SetPinsParams
 
 _LINES_AT_ONCE = 1000
 
@@ -37,6 +42,11 @@ class History:
     def removed(self) -> list[dict[str, Any]]:
         """The messages a summary would stand for."""
         return self.messages[: self.preserved_from]
+
+    @property
+    def kept(self) -> list[dict[str, Any]]:
+        """The messages that stay."""
+        return self.messages[self.preserved_from :]
 
 
 async def read_history(session: Session, max_preserved_messages: int) -> History:
@@ -64,6 +74,13 @@ async def prepare_compaction(service: Service, params: PrepareCompactionParams, 
     }
 
 
+@handles("context/setPins")
+async def set_pins(service: Service, params: SetPinsParams, call: Call) -> Json:
+    """Say what no compaction of a session may lose."""
+    session = service.writable(call, params.session_id)
+    return await session.set_pins(params.pins, guard=guard(params, call, views.pins_changed))
+
+
 @handles("context/compact")
 async def compact(service: Service, params: CompactParams, call: Call) -> Json:
     """Put a summary in the place of all but the latest messages."""
@@ -76,27 +93,67 @@ async def compact(service: Service, params: CompactParams, call: Call) -> Json:
     if not history.removed:
         reason = "nothing to compact: all messages are among those that are kept"
         return service.views.compact(session.not_compacted(reason, expected_head=params.expected_head))
-    summary = await _summary(history, params, call)
-    plan = CompactionPlan(history.head, history.preserved_from, summary_message(summary), summary)
+    try:
+        name, answer = await _summary(service, history, params, call)
+    except TooLongAnswerError:
+        reason = "it would make the context longer: the summariser gave back more than it got"
+        return service.views.compact(session.not_compacted(reason, expected_head=params.expected_head))
+    call.say("comparing what is kept with what was there")
+    pins = tuple(dict.fromkeys([*session.pins, *(params.pins or ())]))
+    plan = await asyncio.to_thread(_plan, history, name, answer, pins)
     if dry:
         return service.views.compact(session.plan_compact(plan))
     call.say("writing the log anew")
     return await session.compact(plan, guard=made_under)
 
 
-async def _summary(history: History, params: Any, call: Call) -> str:
-    """The summary: handed in, or made by the summariser that was asked for."""
+async def _summary(service: Service, history: History, params: CompactParams, call: Call) -> tuple[Name, Answer]:
+    """The summary, and who made it: handed in, or made by the summariser that was asked for."""
     if params.summary is not None:
         if not params.summary.strip():
             problem = {"loc": ["summary"], "msg": "must not be empty", "type": "summary"}
             raise InvalidInputError("summary: must not be empty", errors=[problem])
-        return str(params.summary)
-    if params.summarizer in ("client", "server"):
-        raise CompactionFailedError(
-            f'no "{params.summarizer}" summariser is available: use "builtin", or hand in a summary. Nothing was changed.',
-            summarizer=params.summarizer,
-        )
-    from timeleap.context.summary import summarise
+        return "caller", Answer(params.summary)
+    summarizer = _chosen(service, params, call)
+    return summarizer.name, await summarised(summarizer, history.removed, params.custom_instruction or "", call)
 
-    call.say("summarising")
-    return await asyncio.to_thread(summarise, history.removed, params.custom_instruction or "")
+
+def _chosen(service: Service, params: CompactParams, call: Call) -> Summarizer | Builtin:
+    """The summariser that was asked for; unasked, the first there is of the client, the endpoint and the built-in one.
+
+    Raises:
+        CompactionFailedError: It is not to be had.
+    """
+    settings, wanted = service.config.summarizer, params.summarizer or "auto"
+    if wanted == "client" or (wanted == "auto" and call.client.can_summarize):
+        if not call.client.can_summarize:
+            raise failed(
+                "the client has not declared that it can summarise (capabilities.experimental.timeleap)", "client"
+            )
+        window = service.config.budget.max_context_size
+        return Client(call, params.session_id, params.custom_instruction, settings, window)
+    if wanted == "server" or (wanted == "auto" and endpoint.configured(settings)):
+        if not endpoint.configured(settings):
+            raise failed("no summarising endpoint is set: summarizer.baseUrl and summarizer.model say which", "server")
+        if endpoint.installed():
+            return endpoint.Endpoint(settings)
+        if wanted == "server":
+            raise failed("the summarising endpoint needs the library openai: install timeleap[openai]", "server")
+    return Builtin()
+
+
+def _plan(history: History, name: Name, answer: Answer, pins: tuple[str, ...]) -> CompactionPlan:
+    """What is to be done with a summary. Takes its time: every fact of the messages that go is looked for."""
+    from timeleap.context.pins import with_pins
+    from timeleap.context.scorecard import score
+
+    summary, added = with_pins(answer.text, pins)
+    return CompactionPlan(
+        history.head,
+        history.preserved_from,
+        summary_message(summary),
+        summary,
+        summary_tokens=None if added else answer.tokens,
+        review=Review(name, score(history.removed, summary, history.kept), pins, added),
+        calls=frozenset[str]().union(*(called(message) for message in history.removed)),
+    )

@@ -21,6 +21,8 @@ from timeleap_protocol.limits import DEFAULT_PRESERVED_MESSAGES, DEFAULT_RESERVE
 
 FILE_NAME = "config.toml"
 PREFIX = "TIMELEAP_"
+KEY_VARIABLE = "TIMELEAP_SUMMARIZER_API_KEY"
+"""The environment variable that holds the key of the summarising endpoint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,8 @@ class Config:
         home: Directory of the store.
         durability: `disk` = a reply means it survives power loss; `os` = it survives the end of the process.
         max_preserved_messages: User and assistant messages that a compaction keeps as they are.
-        summarizer: `baseUrl`, `model`, `apiKeyFile` of a summarising endpoint (no key is ever kept here).
+        summarizer: `baseUrl`, `model`, `apiKeyFile`, `contextSize` of a summarising endpoint (no key is ever kept here),
+            and `timeout`, the seconds any summariser may take for an answer.
         flags: Settings of the command line, to be merged again when a client's options arrive.
         warnings: What was odd about the settings, in words.
     """
@@ -84,7 +87,7 @@ class Config:
     budget: Budget = Budget()
     max_preserved_messages: int = DEFAULT_PRESERVED_MESSAGES
     retention: Retention = Retention()
-    summarizer: Mapping[str, str] = field(default_factory=dict)
+    summarizer: Mapping[str, Any] = field(default_factory=dict)
     flags: Mapping[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 
@@ -119,13 +122,17 @@ def load(
     options = dict(options or {})
     chosen = options.get("home") or home or environ.get("TIMELEAP_HOME") or default_home()
     root = Path(_string(chosen, "home")).expanduser().absolute()
-    from_file = _read_file(root / FILE_NAME)
+    stored = [_read_file(root / FILE_NAME), _from_environment(environ)]
+    if environ.get(
+        KEY_VARIABLE
+    ):  # the key itself goes before a file that holds one, unless a flag or an option names it
+        stored = [_without_key_file(values) for values in stored]
     flags = dict(flags or {})
     warnings: list[str] = []
     settings: dict[str, Any] = {}
     for source, values in (
-        (str(root / FILE_NAME), from_file),
-        ("environment", _from_environment(environ)),
+        (str(root / FILE_NAME), stored[0]),
+        ("environment", stored[1]),
         ("command line", flags),
         ("initializationOptions", options),
     ):
@@ -160,6 +167,13 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
     return found
 
 
+def _without_key_file(values: dict[str, Any]) -> dict[str, Any]:
+    group = values.get("summarizer")
+    if not isinstance(group, Mapping):
+        return values
+    return {**values, "summarizer": {key: value for key, value in group.items() if key != "apiKeyFile"}}
+
+
 def _merge(settings: dict[str, Any], values: Mapping[str, Any], source: str) -> list[str]:
     """Put `values` over `settings`, checked; returns warnings about keys nobody knows."""
     warnings = []
@@ -189,8 +203,8 @@ def _resolve(home: Path, settings: dict[str, Any], flags: Mapping[str, Any], war
     ):
         if name in settings:
             budget = replace(budget, **{attribute: settings[name]})
-    if odd := budget.warning():
-        warnings.append(odd)
+    summarizer = settings.get("summarizer", {})
+    warnings += [odd for odd in (budget.warning(), _insecure(summarizer.get("baseUrl", ""))) if odd]
     kept = settings.get("retention", {})
     default = Retention()
     return Config(
@@ -201,10 +215,22 @@ def _resolve(home: Path, settings: dict[str, Any], flags: Mapping[str, Any], war
         retention=Retention(
             kept.get("maxTimelines", default.max_timelines), kept.get("maxTimelineBytes", default.max_timeline_bytes)
         ),
-        summarizer=settings.get("summarizer", {}),
+        summarizer=summarizer,
         flags=flags,
         warnings=tuple(warnings),
     )
+
+
+def _insecure(url: str) -> str | None:
+    """What is to be said of an endpoint that a conversation would go to in the clear."""
+    if not url.startswith("http:"):
+        return None
+    from urllib.parse import urlsplit
+
+    host = urlsplit(url).hostname or ""
+    if host in ("localhost", "::1") or host.startswith("127."):
+        return None
+    return "summarizer.baseUrl begins with http: conversations and key would cross the network unencrypted"
 
 
 class _Unusable(Exception):
@@ -233,6 +259,12 @@ def _text(value: Any) -> str:
     if isinstance(value, str) and value:
         return value
     raise _Unusable("a non-empty string")
+
+
+def _url(value: Any) -> str:
+    if isinstance(value, str) and re.match(r"https?://[^/\s]", value):
+        return value
+    raise _Unusable("an address that begins with http:// or https://")
 
 
 def _durability(value: Any) -> Durability:
@@ -285,7 +317,13 @@ _CHECKS: dict[str, Any] = {
 }
 _GROUPS: dict[str, dict[str, Any]] = {
     "retention": {"maxTimelines": _whole(1), "maxTimelineBytes": _whole(0)},
-    "summarizer": {"baseUrl": _text, "model": _text, "apiKeyFile": _text},
+    "summarizer": {
+        "baseUrl": _url,
+        "model": _text,
+        "apiKeyFile": _text,
+        "contextSize": _whole(1),
+        "timeout": _whole(1),
+    },
 }
 
 

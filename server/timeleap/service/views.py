@@ -6,6 +6,7 @@ A member that is unset is left out; a `T | null` member is always there. Results
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
         DMailOutcome,
         HeadOutcome,
         PendingDMail,
+        PinsOutcome,
         Removed,
+        Review,
         RewriteOutcome,
         SessionInfo,
         Subagent,
@@ -92,6 +95,14 @@ def pending_dmail(one: PendingDMail | None) -> Json | None:
     return {"checkpointId": one.checkpoint_id, "checkpointUid": one.checkpoint_uid, "message": one.message}
 
 
+def review(one: Review) -> Json:
+    """What there is to say of a summary."""
+    kinds: Json = asdict(one.scorecard)
+    tallies = {kind: {**tally, "lost": list(tally["lost"])} for kind, tally in kinds.items()}
+    report = {"kept": len(one.pins) - len(one.pins_added), "added": list(one.pins_added)} if one.pins else None
+    return {"summarizer": one.summarizer, "scorecard": tallies, **set_members(pins=report)}
+
+
 def quarantined(one: Quarantined) -> Json:
     """Bytes that were cut at open."""
     return {"file": one.file, "offset": one.offset, "bytes": one.bytes, "reason": one.reason}
@@ -155,6 +166,7 @@ class Views:
             "approval": approval(session.approval),
             "dynamicSubagents": subagents(session.subagents),
             "pendingDMail": pending_dmail(session.pending_dmail),
+            **set_members(pins=list(session.pins) or None),
             "warnings": list(session.warnings),
         }
 
@@ -189,6 +201,7 @@ class Views:
             "tokenCountBefore": one.token_count_before,
             "tokenCountAfter": one.token_count_after,
             "context": self.summary(one.context),
+            **(review(one.review) if one.review is not None else {}),
         }
 
     def renderers(self) -> Mapping[str, Callable[[Any], Json]]:
@@ -203,6 +216,7 @@ class Views:
             "context/restoreTimeline": self.rewrite,
             "context/compact": self.compact,
             "context/deliverDMail": self.rewrite,
+            "context/setPins": pins_changed,
             "context/sendDMail": dmail,
             "context/cancelDMail": head,
             "session/setYolo": approved,
@@ -238,6 +252,11 @@ def approved(one: ApprovalOutcome) -> Json:
 def subagents_changed(one: SubagentsOutcome) -> Json:
     """Result of the methods that change sub-agents."""
     return {"head": one.head, "dynamicSubagents": subagents(one.subagents)}
+
+
+def pins_changed(one: PinsOutcome) -> Json:
+    """Result of `context/setPins`."""
+    return {"head": one.head, "pins": list(one.pins)}
 
 
 def dmail(one: DMailOutcome) -> Json:

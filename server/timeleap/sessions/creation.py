@@ -55,6 +55,7 @@ class Traits:
     system_prompt: str | None = None
     workspace: str | None = None
     auto_checkpoint: AutoCheckpoint | None = None
+    pins: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +103,7 @@ def taken(source: Session, log: StoredLog, at: tuple[int | None, str | None], ti
             title=title if title is not None else fork_title(source.title, source.session_id),
             workspace=source.workspace,
             auto_checkpoint=source.auto_checkpoint,
+            pins=source.pins,
         ),
         subagents=source.subagents,
         state=files.read_document(source.path / STATE_NAME).members,
@@ -160,6 +162,7 @@ def _members(traits: Traits) -> Json:
     return {
         "workspace": traits.workspace,
         "autoCheckpoint": None if traits.auto_checkpoint == "off" else traits.auto_checkpoint,
+        "pins": list(traits.pins) or None,
     }
 
 

@@ -36,6 +36,7 @@ from timeleap.sessions.outcomes import (
     DMailOutcome,
     HeadOutcome,
     PendingDMail,
+    PinsOutcome,
     Subagent,
     SubagentsOutcome,
 )
@@ -45,6 +46,8 @@ from timeleap.storage.durable import FileStatus, status
 from timeleap.storage.engine import LogEngine, Replacement, Timeline
 
 Json = dict[str, Any]
+
+Outcome = HeadOutcome | SubagentsOutcome | DMailOutcome | PinsOutcome
 
 POLL_SECONDS = 0.25
 
@@ -57,6 +60,7 @@ class Facts:
     archived: bool = False
     subagents: tuple[Subagent, ...] = ()
     pending_dmail: PendingDMail | None = None
+    pins: tuple[str, ...] = ()
     auto_checkpoint: AutoCheckpoint = "off"
     approval: Approval = field(default_factory=Approval)
 
@@ -81,7 +85,7 @@ class Step:
     """A change of state beside the log, and what to say of it."""
 
     change: Change
-    outcome: HeadOutcome | SubagentsOutcome | DMailOutcome
+    outcome: Outcome
     events: Sequence[events.Event]
 
 
@@ -119,6 +123,7 @@ class Desk:
             archived=values.archived,
             subagents=self._subagents(values),
             pending_dmail=pending,
+            pins=self._meta.pins,
             auto_checkpoint=self._meta.auto_checkpoint,
             approval=self._approvals.current,
         )
@@ -311,6 +316,11 @@ def with_subagents(facts: Facts, subagents: Iterable[Subagent]) -> Change:
     )
 
 
+def with_pins(facts: Facts, pins: tuple[str, ...]) -> Change:
+    """Other pins."""
+    return Change(replace(facts, pins=pins), meta={"pins": list(pins) or None})
+
+
 def with_auto_checkpoint(facts: Facts, setting: AutoCheckpoint) -> Change:
     """Checkpoints before turns, or not."""
     return Change(replace(facts, auto_checkpoint=setting), meta={"autoCheckpoint": setting})
@@ -351,6 +361,8 @@ def changes(before: Facts, after: Facts, head: str) -> list[events.Event]:
         found.append(events.Archived(head=head) if after.archived else events.Unarchived(head=head))
     if before.pending_dmail != after.pending_dmail:
         found.append(events.DMailChanged(head=head, pending_dmail=after.pending_dmail))
+    if before.pins != after.pins:
+        found.append(events.PinsChanged(head=head, pins=after.pins))
     return found
 
 

@@ -134,6 +134,14 @@ class DMailChanged(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PinsChanged(Event):
+    """Other strings are pinned."""
+
+    kind: str = "pinsChanged"
+    pins: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AccessChanged(Event):
     """The session is now owned, or only followed, by this process."""
 

@@ -1,7 +1,7 @@
 """`timeleap.json`: what is ours beside a log, in one file, so that one atomic write is one step.
 
 Members: `version`, `uid` (of the session, for ever), `createdAt`, `createdBy` (the request that made the session),
-`workspace`, `parent`, `autoCheckpoint`, `subagents`, `pendingDMail`, `seals`, `epoch` and `rotation` (parts of the
+`workspace`, `parent`, `autoCheckpoint`, `subagents`, `pendingDMail`, `pins`, `seals`, `epoch` and `rotation` (parts of the
 head), `timelines` (facts by timeline id) and `journal` (see `timeleap.sessions.requests`). All are optional; members
 nobody here knows are kept.
 
@@ -222,6 +222,12 @@ class Meta:
         if isinstance(checkpoint_id, int) and isinstance(uid, str) and isinstance(message, str):
             return PendingDMail(checkpoint_id, uid, message)
         return None
+
+    @property
+    def pins(self) -> tuple[str, ...]:
+        """What no compaction may lose."""
+        many = self.get("pins")
+        return tuple(one for one in many if files.is_text(one) and one) if isinstance(many, list) else ()
 
     @property
     def inherited_lines(self) -> int:

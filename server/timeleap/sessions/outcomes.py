@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from timeleap.context.scorecard import Scorecard
 
 AutoCheckpoint = Literal["off", "turn"]
 Access = Literal["owner", "readOnly"]
+Summarizer = Literal["caller", "client", "server", "builtin"]
+"""Who made a summary; `caller`: it was handed in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +204,23 @@ class Retention:
 
 
 @dataclass(frozen=True, slots=True)
+class Review:
+    """What there is to say of a summary.
+
+    Attributes:
+        summarizer: Who made it.
+        scorecard: What it keeps and what it loses.
+        pins: What it had to have in it.
+        pins_added: Those of them that were put behind it.
+    """
+
+    summarizer: Summarizer
+    scorecard: Scorecard
+    pins: tuple[str, ...] = ()
+    pins_added: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class CompactionPlan:
     """A compaction that was worked out on the log as it was at `head`.
 
@@ -208,6 +230,8 @@ class CompactionPlan:
         message: The summary as a user message in its JSON form, the contract's preface first.
         summary: The summary's text, as the result shows it.
         summary_tokens: Tokens of `message` as the summarising model counted them; None = estimate.
+        review: What there is to say of the summary.
+        calls: Ids of the tool calls that go; a result of theirs that has arrived since would be orphaned.
     """
 
     head: str
@@ -215,6 +239,8 @@ class CompactionPlan:
     message: dict[str, Any]
     summary: str
     summary_tokens: int | None = None
+    review: Review | None = None
+    calls: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,6 +299,7 @@ class CompactOutcome:
 
     Attributes:
         token_count_before: Pending tokens included.
+        review: Of the summary, where one was made.
     """
 
     head: str
@@ -285,6 +312,7 @@ class CompactOutcome:
     token_count_before: int
     token_count_after: int
     context: Summary
+    review: Review | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,6 +338,14 @@ class SubagentsOutcome:
 
     head: str
     subagents: tuple[Subagent, ...] = field(default=())
+
+
+@dataclass(frozen=True, slots=True)
+class PinsOutcome:
+    """Other strings are pinned."""
+
+    head: str
+    pins: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from typing import Any
 
 from timeleap import clock
 from timeleap.context.dmail import dmail_text
+from timeleap.context.guard import orphan_results
 from timeleap.errors import HeadConflictError, NoPendingDMailError
 from timeleap.sessions.checkpoints import find_line, new_checkpoint, preview_of, read_checkpoint
 from timeleap.sessions.events import RewriteKind, Rewritten
@@ -22,6 +23,7 @@ from timeleap.sessions.outcomes import (
     CompactOutcome,
     PendingDMail,
     Removed,
+    Review,
     RewriteOutcome,
     Summary,
 )
@@ -36,6 +38,7 @@ from timeleap.storage.engine import (
     TimelineFacts,
     TimelineReason,
 )
+from timeleap.storage.jsontext import decode_json
 from timeleap.storage.marks import strip_tl
 from timeleap.storage.record import classify, message_record, usage_record
 
@@ -95,6 +98,7 @@ class Compaction(Rewrite):
     preserved_messages: int = 0
     token_count_before: int = 0
     token_count_after: int = 0
+    review: Review | None = None
 
     def outcome(self, head: str, timeline_id: str | None, context: Summary) -> CompactOutcome:
         """The outcome, with what is known of it by now."""
@@ -109,6 +113,7 @@ class Compaction(Rewrite):
             token_count_before=self.token_count_before,
             token_count_after=self.token_count_after,
             context=context,
+            review=self.review,
         )
 
 
@@ -197,6 +202,8 @@ def plan_compact(engine: LogEngine, state: LogState, plan: CompactionPlan) -> Co
         refused = "there is nothing to compact"
     elif after > before:
         refused = f"it would make the context longer: {before} tokens before, {after} after"
+    elif plan.calls & orphan_results([decode_json(one.body) for one in preserved] if plan.calls else []):
+        refused = "a tool call that would go was answered while the summary was made: compact again"
     rewrite = _rewrite(engine, "compacted", "compact", LogState(), records=records, made=made)
     return Compaction(
         kind=rewrite.kind,
@@ -210,6 +217,7 @@ def plan_compact(engine: LogEngine, state: LogState, plan: CompactionPlan) -> Co
         preserved_messages=len(preserved),
         token_count_before=before,
         token_count_after=after,
+        review=plan.review,
     )
 
 

@@ -28,6 +28,7 @@ from timeleap.sessions.outcomes import (
     HeadOutcome,
     Parent,
     PendingDMail,
+    PinsOutcome,
     RepairOutcome,
     RewriteOutcome,
     Subagent,
@@ -92,6 +93,11 @@ class Session(Turns):
     def subagents(self) -> tuple[Subagent, ...]:
         """The sub-agents defined while it ran, in the order they were put."""
         return self._desk.facts.subagents
+
+    @property
+    def pins(self) -> tuple[str, ...]:
+        """What no compaction may lose."""
+        return self._desk.facts.pins
 
     @property
     def pending_dmail(self) -> PendingDMail | None:
@@ -267,6 +273,13 @@ class Session(Turns):
             guard, lambda: self._step(desk.titled(self._desk.facts, title), HeadOutcome(self.head))
         )
 
+    async def set_pins(self, pins: Iterable[str], guard: Guard = NOBODY) -> Json:
+        """Pin other strings in the place of those pinned before."""
+        many = tuple(dict.fromkeys(pins))
+        return await self._change(
+            guard, lambda: self._step(desk.with_pins(self._desk.facts, many), PinsOutcome(self.head, many))
+        )
+
     async def archive(self, guard: Guard = NOBODY) -> Json:
         """Put it away: it is not listed unless asked for."""
         return await self._change(
@@ -380,5 +393,5 @@ class Session(Turns):
         change = desk.with_subagents(self._desk.facts, many)
         return self._step(change, SubagentsOutcome(self.head, change.facts.subagents))
 
-    def _step(self, change: desk.Change, outcome: HeadOutcome | SubagentsOutcome | DMailOutcome) -> desk.Step:
+    def _step(self, change: desk.Change, outcome: desk.Outcome) -> desk.Step:
         return desk.Step(change, outcome, desk.changes(self._desk.facts, change.facts, self.head))

@@ -99,7 +99,7 @@ def _is_of(value: Any, kind: str, schema: dict[str, Any]) -> bool:
     python = {"string": str, "object": dict, "array": list}
     if kind not in python or "enum" in schema or schema.get("additionalProperties") is False:
         return False
-    if kind == "array":
+    if kind == "array" and resolved(schema["items"]).get("type") != "string":
         return False
     return isinstance(value, python[kind])
 

@@ -80,6 +80,8 @@ import type {
   SessionUndeleteParams,
   SessionVerifyParams,
   SessionWarning,
+  SetPinsParams,
+  SetPinsResult,
   SetSystemPromptParams,
   SetTraceParams,
   ShutdownParams,
@@ -181,6 +183,8 @@ export interface Methods {
   "context/restoreTimeline": { params: RestoreTimelineParams; result: RewriteResult };
   /** Puts a summary in the place of the older messages. */
   "context/compact": { params: CompactParams; result: CompactResult };
+  /** Says what no compaction of the session may lose. */
+  "context/setPins": { params: SetPinsParams; result: SetPinsResult };
   /** What a summariser would be asked. */
   "context/prepareCompaction": { params: PrepareCompactionParams; result: PrepareCompactionResult };
   /** Leaves a note to the self of a checkpoint. */
@@ -218,6 +222,7 @@ export const MUTATING: ReadonlySet<string> = new Set<keyof Methods>([
   "context/clear",
   "context/restoreTimeline",
   "context/compact",
+  "context/setPins",
   "context/sendDMail",
   "context/deliverDMail",
   "context/cancelDMail",

@@ -258,7 +258,7 @@ export interface CompactParams {
   expectedHead?: string;
   /** Makes the request safe to retry: a repeat changes nothing and gets the stored result. */
   requestId?: string;
-  /** Say what would happen, and change nothing. Default: false. */
+  /** Say what would happen, and change nothing; whoever summarises is asked all the same. Default: false. */
   dryRun?: boolean;
   /** User and assistant messages at the end that stay as they are. Default: the session's setting. */
   maxPreservedMessages?: number;
@@ -268,6 +268,8 @@ export interface CompactParams {
   summarizer?: "auto" | "client" | "server" | "builtin";
   /** A summary the caller has made; nobody else is asked then. */
   summary?: string;
+  /** Strings that the summary must have in it, beside the session's (`context/setPins`): what it lacks is added to it. */
+  pins?: string[];
 }
 
 /** What a compaction did, or (dry run) would do. */
@@ -289,6 +291,12 @@ export interface CompactResult {
   tokenCountAfter: number;
   /** After it. */
   context: ContextSummary;
+  /** Who made the summary. */
+  summarizer?: "caller" | "client" | "server" | "builtin";
+  /** Absent where no summary was made. */
+  scorecard?: Scorecard;
+  /** Absent where there are no pins. */
+  pins?: PinsReport;
 }
 
 /** A summary took the place of the older messages. */
@@ -497,6 +505,16 @@ export interface ExternalChange {
   kind: "external";
 }
 
+/** What became of the facts of one kind. */
+export interface FactTally {
+  /** In the messages that go. */
+  found: number;
+  /** Of these still there, in the summary or in the messages that stay. */
+  kept: number;
+  /** The first of the others. */
+  lost: string[];
+}
+
 /** One misfit of params. */
 export interface FieldError {
   /** The path of wire names and list positions; empty for the params as a whole. */
@@ -609,6 +627,8 @@ export interface ImportResult {
   approval: Approval;
   dynamicSubagents: Subagent[];
   pendingDMail: PendingDMail | null;
+  /** What no compaction may lose; absent where nothing is pinned. */
+  pins?: string[];
   warnings: StateWarning[];
   losses: Loss[];
 }
@@ -847,6 +867,24 @@ export interface PendingDMail {
   message: string;
 }
 
+/** Other strings are pinned. */
+export interface PinsChanged {
+  sessionId: string;
+  /** The same as in the reply to the request that caused it. */
+  head: string;
+  cause: Cause;
+  kind: "pinsChanged";
+  pins: string[];
+}
+
+/** What became of the pins. */
+export interface PinsReport {
+  /** How many the summary had in it by itself. */
+  kept: number;
+  /** Those that were put behind it, word for word. */
+  added: string[];
+}
+
 /** `context/prepareCompaction`. */
 export interface PrepareCompactionParams {
   /** Room for extensions; carries no meaning in this protocol. */
@@ -991,6 +1029,20 @@ export interface RewriteResult {
   context: ContextSummary;
 }
 
+/** What a compaction keeps and what it loses, as far as it can be told by looking for words. */
+export interface Scorecard {
+  /** Files. */
+  paths: FactTally;
+  /** Names in code. */
+  identifiers: FactTally;
+  /** Error messages. */
+  errors: FactTally;
+  /** What the agent said was left to do. */
+  todos: FactTally;
+  /** The user's demands. */
+  constraints: FactTally;
+}
+
 /** `context/search`. */
 export interface SearchParams {
   /** Room for extensions; carries no meaning in this protocol. */
@@ -1122,7 +1174,7 @@ export interface SessionDeleteParams {
 }
 
 /** `session/didChange`: something about a session other than its log changed. */
-export type SessionDidChange = ApprovalChanged | SubagentsChanged | TitleChanged | Archived | Unarchived | Deleted | DMailChanged | AccessChanged;
+export type SessionDidChange = ApprovalChanged | SubagentsChanged | TitleChanged | Archived | Unarchived | Deleted | DMailChanged | PinsChanged | AccessChanged;
 
 /** `session/didRecover`: opening a session found damage and mended it. */
 export interface SessionDidRecover {
@@ -1470,6 +1522,8 @@ export interface SessionState {
   approval: Approval;
   dynamicSubagents: Subagent[];
   pendingDMail: PendingDMail | null;
+  /** What no compaction may lose; absent where nothing is pinned. */
+  pins?: string[];
   warnings: StateWarning[];
 }
 
@@ -1522,6 +1576,33 @@ export interface SessionWarning {
   sessionId: string;
   kind: string;
   message: string;
+}
+
+/** `context/setPins`. */
+export interface SetPinsParams {
+  /** Room for extensions; carries no meaning in this protocol. */
+  _meta?: { [member: string]: unknown };
+  /** Asks for `$/progress` under this token. */
+  workDoneToken?: string | number;
+  /** Accepted for LSP's sake; results always come whole. */
+  partialResultToken?: string | number;
+  /** The session. */
+  sessionId: string;
+  /** Refuse with `contentModified` unless this is the present head. */
+  expectedHead?: string;
+  /** Makes the request safe to retry: a repeat changes nothing and gets the stored result. */
+  requestId?: string;
+  /** All of them; they take the place of those set before. */
+  pins: string[];
+}
+
+/** The pins now in force. */
+export interface SetPinsResult {
+  /** The log's head after the request. */
+  head: string;
+  /** Present when this answers a repeated `requestId`; then nothing was changed and `head` is the present one. */
+  duplicate?: true;
+  pins: string[];
 }
 
 /** `context/setSystemPrompt`. */
@@ -1616,6 +1697,10 @@ export interface SummarizerOptions {
   model?: string;
   /** A file, so that the key stands in no configuration and no process list. */
   apiKeyFile?: string;
+  /** Tokens its model takes. A longer conversation is summarised in parts. Default: found out by asking. */
+  contextSize?: number;
+  /** Seconds that a summariser, also the client's, may take for one answer. Default: 300. */
+  timeout?: number;
 }
 
 /** Another system prompt is in force. */
