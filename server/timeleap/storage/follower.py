@@ -67,10 +67,13 @@ class Follower(ViewedEngine):
 
     async def refresh(self) -> bool:
         """Show what is on disk now; says whether anything changed. For logs we do not hold the lock of."""
-        log = self._log
-        found = await self._hop(opening.caught_up, log, self._seen)
-        if found is None or self._log is not log:  # or what was found is older than what is shown by now
-            return False
+        while True:
+            log = self._log
+            found = await self._hop(opening.caught_up, log, self._seen)
+            if found is None:
+                return False
+            if self._log is log:
+                break  # else what was found is older than what is shown by now
         before, file, parsed = self.head, self._log.file, self._parsed
         self._show(found)
         if self._log.file is file:  # it was only added to
@@ -123,15 +126,20 @@ class Follower(ViewedEngine):
         return await self._writer.run(lambda: self._adopt(found))
 
     async def _adopt(self, found: Validation) -> list[Damage]:
-        if self._closed or self._log.file is not found.log.file:
-            found.discard()  # the log was closed or replaced meanwhile
-            return []
-        before, known = self._log.state, self._log.damage()
-        try:
-            self._log = await self._hop(validation.adopt, found, self._log)
-        except StorageFailureError:
-            found.discard()
-            raise
+        while True:
+            log = self._log
+            if self._closed or log.file is not found.log.file:
+                found.discard()  # the log was closed or replaced meanwhile
+                return []
+            before, known = log.state, log.damage()
+            try:
+                adopted = await self._hop(validation.adopt, found, log)
+            except StorageFailureError:
+                found.discard()
+                raise
+            if self._log is log:
+                break  # else more was written by others, and is shown already
+        self._log = adopted
         self._parsed = True
         if not validation.same_history(before, self._log.state):
             if self.access == "write":

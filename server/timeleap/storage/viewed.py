@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
+from functools import lru_cache
 from typing import TypeVar
 
 from timeleap.errors import ReadOnlyError
@@ -125,6 +126,7 @@ def head_text(epoch: int, generation: int, state: LogState) -> str:
     return f"{_base36(epoch)}.{generation}.{state.length}-{state.chain & 0xFFFFFFFF:08x}"
 
 
+@lru_cache(8)
 def _base36(number: int) -> str:
     digits = ""
     while True:

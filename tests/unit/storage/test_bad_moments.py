@@ -14,7 +14,7 @@ from tests.crash.storage.faults import faults
 from tests.unit.storage.logs import keep, names, restore, say, texts
 
 from timeleap.errors import StorageFailureError
-from timeleap.storage import appending, durable, index, opening, recovery
+from timeleap.storage import appending, durable, index, load, opening, recovery
 from timeleap.storage.durable import FileStatus, Identity, OpenFile
 from timeleap.storage.index import index_path
 from timeleap.storage.jsonl import JsonlEngine
@@ -32,6 +32,9 @@ def log(tmp_path: Path) -> Path:
 
 def line(text: str) -> bytes:
     return message_record({"role": "user", "content": text}).body + b"\n"
+
+
+USAGE = b'{"role":"_usage","token_count":3}\n'
 
 
 # File systems
@@ -187,8 +190,10 @@ async def test_what_a_look_found_does_not_hide_what_was_written_meanwhile(
     await say(engine, "a")
     log.write_bytes(log.read_bytes() + line("theirs"))
     real, looking, go_on = opening.caught_up, threading.Event(), threading.Event()
+    asked: list[object] = []
 
     def slow(shown: object, seen: int) -> Found | None:
+        asked.append(shown)
         found = real(shown, seen)  # type: ignore[arg-type]
         looking.set()
         assert go_on.wait(20)
@@ -200,12 +205,51 @@ async def test_what_a_look_found_does_not_hide_what_was_written_meanwhile(
     engine._log = engine._log.at(engine._log.state)  # as any write does
     shown = engine._log
     go_on.set()
-    assert not await look
-    assert engine._log is shown
+    assert await look
+    assert asked[1:] == [shown], "it looks again from what is shown by now"
     monkeypatch.undo()
     await say(engine, "b")
     assert texts(engine) == ["a", "theirs", "b"]
     await engine.aclose()
+
+
+async def test_what_a_check_found_does_not_hide_what_others_wrote_meanwhile(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log.write_bytes(line("a") + b'{"role":"user","content":"broken\xff"}\n' + line("b") + USAGE)
+    monkeypatch.setattr(load, "SMALL", 10)
+    engine = await JsonlEngine.open(log, access="read")
+    assert engine.damage() == []
+    with log.open("ab") as file:
+        file.write(line("theirs"))
+    real, looking, go_on = opening.caught_up, threading.Event(), threading.Event()
+
+    def slow(shown: object, seen: int) -> Found | None:
+        found = real(shown, seen)  # type: ignore[arg-type]
+        looking.set()
+        assert go_on.wait(20)
+        return found
+
+    monkeypatch.setattr(opening, "caught_up", slow)
+    look = asyncio.create_task(engine.refresh())
+    await asyncio.to_thread(looking.wait, 20)
+    check = asyncio.create_task(engine.validate())
+    await waiting(engine._thread)
+    go_on.set()
+    assert await look
+    assert [one.line for one in await check] == [1]
+    assert texts(engine) == ["a", "b", "theirs"]
+    assert engine.state.length == log.stat().st_size
+    await engine.aclose()
+
+
+async def waiting(thread: LogThread) -> None:
+    """Return when more work waits for a thread than it is doing."""
+    for _ in range(4000):
+        if thread._jobs is not None and thread._jobs.qsize() > 0:
+            return
+        await asyncio.sleep(0.005)
+    pytest.fail("nothing waits")
 
 
 async def test_closing_that_is_cancelled_is_finished_all_the_same(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
