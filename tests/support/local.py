@@ -9,7 +9,7 @@ import socket
 import subprocess
 import tempfile
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -243,3 +243,37 @@ def as_another_user(address: str, data: bytes) -> bytes:
     done = subprocess.run(command, user=NOBODY, cwd="/", input=data, capture_output=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr.decode()
     return done.stdout
+
+
+_TRAP = """
+import socket, sys
+listening = socket.socket(socket.AF_UNIX)
+listening.bind(sys.argv[1])
+listening.listen()
+print("listening", flush=True)
+connection, _ = listening.accept()
+received = b""
+while data := connection.recv(4096):
+    received += data
+print(received, flush=True)
+"""
+
+
+@contextlib.contextmanager
+def trap_of_another_user(place: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A process of another user that listens at `place`, and writes down what the first who connects says.
+
+    Its file and directory pass for ours: only the system can tell whose process it is. Needs root.
+    """
+    place.parent.mkdir(mode=0o700)
+    os.chown(place.parent, NOBODY, NOBODY)
+    command = ["/usr/bin/env", "python3", "-c", _TRAP, str(place)]
+    with subprocess.Popen(command, user=NOBODY, cwd="/", stdout=subprocess.PIPE) as trap:
+        try:
+            assert trap.stdout is not None
+            assert trap.stdout.readline() == b"listening\n"
+            for path in (place, place.parent):
+                os.chown(path, os.geteuid(), os.getegid())
+            yield trap
+        finally:
+            trap.kill()

@@ -248,6 +248,7 @@ def test_the_largest_first_message_gets_in_and_what_stands_behind_it_is_taken(ow
 def test_half_a_message_and_the_end(owner: Session, half: bytes) -> None:
     with Knock(address(owner)) as stranger:
         answer = stranger.say(half).end().answer()
+    assert b"nothing was said" not in answer, "it was not refused, but grown tired of"
     assert loads(answer.rpartition(b"\r\n\r\n")[2])["error"]["code"] == REFUSED
 
 

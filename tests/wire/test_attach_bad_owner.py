@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.local import NOBODY, Answers, Impostor, Knock, Lock, Wire, record_of
+from tests.support.local import NOBODY, Answers, Impostor, Knock, Lock, Wire, record_of, trap_of_another_user
 from tests.support.matching import A_STRING
 from tests.support.scene import Scene, settle, until
 from tests.support.server import Message, Pending, Server, runtime_directory
@@ -252,6 +252,27 @@ def test_who_attaches_says_nothing_to_another_users_socket(scene: Scene, apart: 
         assert "belongs to another user" in locked(opening(other).error(), owner.server.process.pid)
         os.chown(given_away, os.geteuid(), os.getegid())
     assert scene.enter(other).state["access"] == "attached"
+
+
+@as_root
+def test_a_record_that_leads_to_another_users_process_gives_it_nothing(scene: Scene, apart: Path) -> None:
+    path = Path(free_sessions(scene, ["s"])["s"]["path"])
+    place = apart / "1-01234567.sock"
+    above = [apart.parent, apart.parent.parent]
+    modes = [stat.S_IMODE(each.stat().st_mode) for each in above]
+    for each in above:
+        each.chmod(0o711)
+    try:
+        with trap_of_another_user(place) as trap, Lock(path, **record(address=str(place))):
+            other = scene.servers(1)[0]
+            assert "another user" in locked(opening(other).error(), os.getpid())
+            assert follows(other) == ["s"]
+            assert trap.stdout is not None
+            assert trap.stdout.readline() == b"b''\n"
+    finally:
+        for each, mode in zip(above, modes, strict=True):
+            each.chmod(mode)
+    unharmed(other, ["s"])
 
 
 # records
