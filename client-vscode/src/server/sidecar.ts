@@ -105,6 +105,10 @@ export class Sidecar extends Disposables implements Wire {
     if (this.current.kind === "failed") {
       throw this.current.failure;
     }
+    if (this.client) {
+      // Not by way of `starting`: who opens sessions again when told of the connection is before those who wait for it.
+      return this.client;
+    }
     this.starting ??= this.start();
     return this.starting;
   }

@@ -78,6 +78,30 @@ test("a server that is killed is replaced, the session goes on, and the view say
   expect(user.context.get("timeleap.problem")).toBe("");
 });
 
+test("a server that is started by hand has the sessions open again", async () => {
+  seed(running.home, "chat", turns(2));
+  await open("chat");
+  const session = running.api.shownSession!;
+  const restarting = commands.executeCommand("timeleap.restartServer");
+  const appending = session.append({ role: "user", content: "asked meanwhile" });
+  await restarting;
+  await session.append({ role: "user", content: "after the restart" });
+  expect(await appending).toBe(4);
+  expect(running.api.shownSession).toBe(session);
+  expect(labels(await running.rows("checkpoints"))).toEqual(["question 1", "question 0"]);
+});
+
+test("what another process did while there was no server is shown afterwards", async () => {
+  other = await agent(running);
+  await other.request("session/open", { sessionId: "shared", title: "Shared" });
+  await open("Shared");
+  expect(await running.rows("checkpoints")).toEqual([]);
+  const restarting = commands.executeCommand("timeleap.restartServer");
+  await other.request("context/checkpoint", { sessionId: "shared", label: "meanwhile" });
+  await restarting;
+  await vi.waitFor(async () => expect(labels(await running.rows("checkpoints"))).toEqual(["meanwhile"]), WAIT);
+});
+
 test("the session that was shown is shown again in the next window", async () => {
   seed(running.home, "chat", turns(2));
   await open("chat");
@@ -111,4 +135,14 @@ test("with nothing to show, the first session of the workspace is shown as soon 
   expect(labels(await running.rows("checkpoints"))).toEqual(["mine"]);
   await commands.executeCommand("timeleap.closeSession");
   expect(await running.rows("checkpoints")).toEqual([]);
+});
+
+test("what a person closed stays closed", async () => {
+  workspace.workspaceFolders = [{ uri: Uri.file("/project"), name: "project", index: 0 }];
+  expect(await running.rows("checkpoints")).toEqual([]);
+  user.input = () => "mine";
+  await commands.executeCommand("timeleap.newSession");
+  await commands.executeCommand("timeleap.closeSession");
+  await running.rows("checkpoints");
+  expect(running.api.shownSession).toBeUndefined();
 });

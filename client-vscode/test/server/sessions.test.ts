@@ -154,7 +154,7 @@ test("in Restricted Mode sessions are looked at only, until the workspace is tru
   for (const [name, node] of [["enableYolo"], ["createCheckpoint"], ["clear"], ["compact"], ["revertTo", row!.node], ["newSession"], ["installServer"], ["fork"]] as const) {
     user.said = [];
     await commands.executeCommand(`timeleap.${name}`, node);
-    expect(user.said, name).toMatchObject([{ kind: "warning", modal: false }]);
+    expect(user.said, name).toMatchObject([{ kind: "warning", modal: false, message: expect.stringContaining("Restricted Mode") as string }]);
   }
   workspace.grantTrust();
   await vi.waitFor(() => expect(running.api.shownSession!.state.access).toBe("owner"), { timeout: 10_000 });

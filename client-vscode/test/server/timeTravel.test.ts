@@ -1,9 +1,9 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { afterEach, beforeEach, expect, onTestFinished, test, vi } from "vitest";
 import { SAMPLE, seed, turns } from "../support/data.js";
 import { start, type Row, type Running } from "../support/extension.js";
-import { commands, user } from "../support/vscode.js";
+import { commands, user, window } from "../support/vscode.js";
 import { labels, open, press } from "./support.js";
 
 let running: Running;
@@ -62,6 +62,24 @@ test("the notification's Undo takes the revert back without asking again", async
   await commands.executeCommand("timeleap.revertTo", (await newest()).node);
   await vi.waitFor(() => expect(log()).toBe(before), { timeout: 10_000 });
   expect(user.said.filter(({ modal }) => modal)).toHaveLength(1);
+});
+
+test("Undo asks when something was written since, because that would go", async () => {
+  let undo = (): void => undefined;
+  const later = new Promise<void>((resolve) => (undo = resolve));
+  const { showInformationMessage } = window;
+  window.showInformationMessage = (async (message: string, button?: string) => {
+    await later;
+    return message.startsWith("Reverted") ? button : undefined;
+  }) as typeof showInformationMessage;
+  onTestFinished(() => void (window.showInformationMessage = showInformationMessage));
+  press("Revert");
+  await commands.executeCommand("timeleap.revertTo", (await newest()).node);
+  await running.api.shownSession!.append({ role: "user", content: "since then" });
+  user.said = [];
+  undo();
+  await vi.waitFor(() => expect(user.said).toMatchObject([{ modal: true, message: expect.stringContaining("Restore") as string }]), { timeout: 10_000 });
+  expect(log()).toContain("since then");
 });
 
 test("Escape in the question changes nothing", async () => {
