@@ -98,6 +98,8 @@ class RevertToParams(Choice, _RewriteParams):
     """The checkpoint that goes, with all after it; this or `checkpointUid`."""
     checkpoint_uid: Opt[str] = None
     """The same, by uid."""
+    heal: Opt[bool] = None
+    """Go back further where the log would end with tool calls that have no result: to before them. Default: false."""
 
 
 class ClearParams(_RewriteParams):
@@ -212,6 +214,17 @@ class ListCheckpointsResult(Shape):
     next_cursor: Opt[str] = None
 
 
+class ToolExchange(Shape):
+    """Tool calls without their results, at the end of what a revert kept: models refuse such a history."""
+
+    index: Count
+    """Of the message that makes the calls; where healed, of the first message that went for it."""
+    open_calls: list[str]
+    """Ids of the calls without a result."""
+    healed: bool
+    """Whether the log was cut back to before them."""
+
+
 class RewriteResult(Head):
     """What a change of the whole log did, or (dry run) would do."""
 
@@ -220,6 +233,8 @@ class RewriteResult(Head):
     removed: Removed
     context: ContextSummary
     """After it."""
+    tool_exchange: Opt[ToolExchange] = None
+    """Present when a revert went into the middle of a tool exchange."""
 
 
 class DeliverDMailResult(RewriteResult):

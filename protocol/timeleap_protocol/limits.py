@@ -30,6 +30,8 @@ SESSION_ID_PATTERN: Final = r"^[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9_-])?
 """1 to 64 characters; the last one is not a dot."""
 
 MAX_REQUEST_ID: Final = 64
+MAX_QUERY: Final = 1000
+"""Characters of what a search looks for."""
 MAX_REMEMBERED_REQUESTS: Final = 1000
 """Request ids a session remembers over a restart."""
 

@@ -22,7 +22,6 @@ from timeleap_protocol.shapes import (
     Approval,
     Head,
     Loss,
-    Range,
     SessionInfo,
     SessionState,
     StateWarning,
@@ -166,16 +165,6 @@ class SessionRepairParams(MutationParams):
     """Only say what would be left out. Default: false."""
 
 
-class SessionSearchParams(PageParams):
-    """`session/search`."""
-
-    query: Name
-    regex: Opt[bool] = None
-    """Whether `query` is a regular expression. Default: false."""
-    timelines: Opt[bool] = None
-    """Whether to search timelines too. Default: true."""
-
-
 class SessionExportParams(SessionParams):
     """`session/export`."""
 
@@ -269,24 +258,6 @@ class EmptyResult(Shape):
 
     duplicate: Opt[Literal[True]] = None
     """Present when this answers a repeated `requestId`; then nothing was changed."""
-
-
-class SessionMatch(Shape):
-    """A message that matches a search over the store."""
-
-    session_id: SessionId
-    index: Count
-    timeline_id: Opt[str] = None
-    """Absent for the live log."""
-    ranges: list[Range]
-    """Start and end of each match, in UTF-16 units of the message's text."""
-
-
-class SessionSearchResult(Shape):
-    """Matches over the store."""
-
-    matches: list[SessionMatch]
-    next_cursor: Opt[str] = None
 
 
 class ExportResult(Shape):

@@ -32,9 +32,6 @@ ELSEWHERE = {
     "rpc.discover/plain": "test_initialize",
 }
 OF_ISSUE_D = (
-    "context.diff",
-    "context.search",
-    "session.search",
     "session.export",
     "session.import",
     "context.summarize",
@@ -151,6 +148,13 @@ def _damage(server: Server, session: Session) -> None:
     session.log.write_bytes(session.log.read_bytes() + b'{"role":"us')
 
 
+def _amid_an_exchange(server: Server, session: Session) -> None:
+    session.call("context/revertTo", checkpointId=1)
+    call = {"type": "function", "id": "call_1", "function": {"name": "look", "arguments": "{}"}}
+    session.append({"role": "assistant", "content": "", "tool_calls": [call]})
+    session.checkpoint()
+
+
 BEFORE: dict[str, Change] = {
     "context.appendMessage/externally-modified": _append_foreign,
     "context.appendMessage/not-open": _close,
@@ -168,6 +172,8 @@ BEFORE: dict[str, Change] = {
     "context.listCheckpoints/newest-first": _many("context/checkpoint"),
     "context.prepareCompaction/nothing-to-compact": _clear_twice,
     "context.restoreTimeline/damaged": _damage_timeline,
+    "context.revertTo/heals-a-tool-exchange": _amid_an_exchange,
+    "context.search/damaged-timeline": _damage_timeline,
     "context.sendDMail/one-is-pending": _dmail,
     "session.close/not-open": _close,
     "session.getState/pinned": _call("context/setPins", pins=["x"]),
@@ -186,7 +192,9 @@ BEFORE: dict[str, Change] = {
     ),
     "session.removeSubagent/plain": _call("session/putSubagent", name="reviewer", systemPrompt="x"),
     "session.repair/one-damaged-line": _damage_middle,
+    "session.search/found": _damage_timeline,
     "session.setYolo/read-only": _reader,
+    "session.storage/store": _more_sessions,
     "session.unarchive/plain": _call("session/archive"),
     "session.undelete/plain": _trash,
     "session.undelete/id-taken": lambda server, session: (
@@ -218,6 +226,9 @@ def adapted(name: str, golden: Message, server: Server, session: Session, tmp_pa
         params["expectedHead"] = session.head
     if "checkpointUid" in params and golden.get("error", {}).get("code") != -32602:
         params["checkpointUid"] = session.get_state()["context"]["checkpoints"][1]["uid"]
+    for side in ("from", "to"):
+        if isinstance(params.get(side), dict) and "checkpointUid" in params[side] and "error" not in golden:
+            params[side] = {"checkpointUid": session.get_state()["context"]["checkpoints"][1]["uid"]}
     if "cursor" in params and "error" not in golden:
         del params["cursor"]
         if name.endswith("next-page"):

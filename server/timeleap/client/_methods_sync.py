@@ -23,7 +23,7 @@ from timeleap_protocol.context import (
     UpdateTokenCountResult,
 )
 from timeleap_protocol.lifecycle import DiscoverResult
-from timeleap_protocol.past import DiffPoint, DiffResult, SearchResult
+from timeleap_protocol.past import AtResult, DiffPoint, DiffResult, SearchResult, SessionSearchResult
 from timeleap_protocol.session import (
     ApprovalResult,
     EmptyResult,
@@ -33,12 +33,12 @@ from timeleap_protocol.session import (
     IsApprovedResult,
     RepairResult,
     SessionListResult,
-    SessionSearchResult,
     SubagentsResult,
     TrashListResult,
     VerifyResult,
 )
 from timeleap_protocol.shapes import SessionState
+from timeleap_protocol.space import SessionPruneResult, SessionStorageResult
 
 R = TypeVar("R", bound=WireModel | WireRoot[Any])
 
@@ -475,16 +475,23 @@ class SyncMethods(ABC):
         cursor: str | None = None,
         limit: int | None = None,
         regex: bool | None = None,
+        ignore_case: bool | None = None,
         timelines: bool | None = None,
+        distinct: bool | None = None,
+        excerpts: bool | None = None,
         work_done_token: str | int | None = None,
     ) -> SessionSearchResult:
         """`session/search`: finds messages in all sessions of the store.
 
         Args:
+            query: What is looked for; with `regex` a regular expression in RE2's syntax.
             cursor: `nextCursor` of the page before.
             limit: The most entries to return.
             regex: Whether `query` is a regular expression. Default: false.
+            ignore_case: Whether `a` is `A`. Default: false.
             timelines: Whether to search timelines too. Default: true.
+            distinct: Leave out of a timeline the messages that a log searched before begins with too. Default: false.
+            excerpts: Whether each match shows the text around its first range. Default: false.
             work_done_token: Asks for `$/progress` under this token.
         """
         params = given(
@@ -493,11 +500,78 @@ class SyncMethods(ABC):
                 "cursor": cursor,
                 "limit": limit,
                 "regex": regex,
+                "ignoreCase": ignore_case,
                 "timelines": timelines,
+                "distinct": distinct,
+                "excerpts": excerpts,
                 "workDoneToken": work_done_token,
             }
         )
         return self.call("session/search", params, SessionSearchResult)
+
+    def session_storage(
+        self,
+        *,
+        cursor: str | None = None,
+        limit: int | None = None,
+        session_id: str | None = None,
+    ) -> SessionStorageResult:
+        """`session/storage`: what takes space: the sessions of the store, or the files of one.
+
+        Args:
+            cursor: `nextCursor` of the page before.
+            limit: The most entries to return.
+            session_id: Only this session, with its files; without it all sessions of the store.
+        """
+        params = given(
+            {
+                "cursor": cursor,
+                "limit": limit,
+                "sessionId": session_id,
+            }
+        )
+        return self.call("session/storage", params, SessionStorageResult)
+
+    def session_prune(
+        self,
+        *,
+        session_id: str,
+        expected_head: str | None = None,
+        request_id: str | None = None,
+        dry_run: bool | None = None,
+        max_timelines: int | None = None,
+        max_timeline_bytes: int | None = None,
+        older_than: str | None = None,
+        timeline_ids: list[str] | None = None,
+        quarantine: bool | None = None,
+    ) -> SessionPruneResult:
+        """`session/prune`: removes timelines for good.
+
+        Args:
+            session_id: The session.
+            expected_head: Refuse with `contentModified` unless this is the present head.
+            request_id: Makes the request safe to retry: a repeat changes nothing and gets the stored result.
+            dry_run: Say what would go, and change nothing. Default: false.
+            max_timelines: Keep only so many, the newest.
+            max_timeline_bytes: Keep only so many bytes of timelines, but always the newest.
+            older_than: Remove those set aside before this time, but never the newest. ISO-8601 with its offset from UTC.
+            timeline_ids: Remove these, the newest or not.
+            quarantine: Also remove what recovery kept of torn records. Default: false.
+        """
+        params = given(
+            {
+                "sessionId": session_id,
+                "expectedHead": expected_head,
+                "requestId": request_id,
+                "dryRun": dry_run,
+                "maxTimelines": max_timelines,
+                "maxTimelineBytes": max_timeline_bytes,
+                "olderThan": older_than,
+                "timelineIds": timeline_ids,
+                "quarantine": quarantine,
+            }
+        )
+        return self.call("session/prune", params, SessionPruneResult)
 
     def session_export(
         self,
@@ -722,6 +796,7 @@ class SyncMethods(ABC):
         dry_run: bool | None = None,
         checkpoint_id: int | None = None,
         checkpoint_uid: str | None = None,
+        heal: bool | None = None,
         work_done_token: str | int | None = None,
     ) -> RewriteResult:
         """`context/revertTo`: removes a checkpoint and all after it; what it removes stays as a timeline.
@@ -733,6 +808,7 @@ class SyncMethods(ABC):
             dry_run: Say what would happen, and change nothing. Default: false.
             checkpoint_id: The checkpoint that goes, with all after it; this or `checkpointUid`.
             checkpoint_uid: The same, by uid.
+            heal: Go back further where the log would end with tool calls that have no result: to before them. Default: false.
             work_done_token: Asks for `$/progress` under this token.
         """
         params = given(
@@ -743,6 +819,7 @@ class SyncMethods(ABC):
                 "dryRun": dry_run,
                 "checkpointId": checkpoint_id,
                 "checkpointUid": checkpoint_uid,
+                "heal": heal,
                 "workDoneToken": work_done_token,
             }
         )
@@ -1074,17 +1151,24 @@ class SyncMethods(ABC):
         cursor: str | None = None,
         limit: int | None = None,
         regex: bool | None = None,
+        ignore_case: bool | None = None,
         timelines: bool | None = None,
+        distinct: bool | None = None,
+        excerpts: bool | None = None,
         work_done_token: str | int | None = None,
     ) -> SearchResult:
         """`context/search`: finds messages of one session.
 
         Args:
             session_id: The session.
+            query: What is looked for; with `regex` a regular expression in RE2's syntax.
             cursor: `nextCursor` of the page before.
             limit: The most entries to return.
             regex: Whether `query` is a regular expression. Default: false.
+            ignore_case: Whether `a` is `A`. Default: false.
             timelines: Whether to search timelines too. Default: true.
+            distinct: Leave out of a timeline the messages that a log searched before begins with too. Default: false.
+            excerpts: Whether each match shows the text around its first range. Default: false.
             work_done_token: Asks for `$/progress` under this token.
         """
         params = given(
@@ -1094,16 +1178,70 @@ class SyncMethods(ABC):
                 "cursor": cursor,
                 "limit": limit,
                 "regex": regex,
+                "ignoreCase": ignore_case,
                 "timelines": timelines,
+                "distinct": distinct,
+                "excerpts": excerpts,
                 "workDoneToken": work_done_token,
             }
         )
         return self.call("context/search", params, SearchResult)
 
-    def context_diff(self, *, session_id: str, from_: DiffPoint, to: DiffPoint) -> DiffResult:
+    def context_diff(
+        self,
+        *,
+        session_id: str,
+        from_: DiffPoint,
+        to: DiffPoint,
+        cursor: str | None = None,
+        limit: int | None = None,
+        max_bytes: int | None = None,
+        work_done_token: str | int | None = None,
+    ) -> DiffResult:
         """`context/diff`: what two states of the context have in common, and what not.
 
         Args:
             session_id: The session.
+            cursor: `nextCursor` of the page before.
+            limit: The most entries to return.
+            max_bytes: End the page before it is larger; at least one message comes. Default: 4 MiB.
+            work_done_token: Asks for `$/progress` under this token.
         """
-        return self.call("context/diff", given({"sessionId": session_id, "from": from_, "to": to}), DiffResult)
+        params = given(
+            {
+                "sessionId": session_id,
+                "from": from_,
+                "to": to,
+                "cursor": cursor,
+                "limit": limit,
+                "maxBytes": max_bytes,
+                "workDoneToken": work_done_token,
+            }
+        )
+        return self.call("context/diff", params, DiffResult)
+
+    def context_at(
+        self,
+        *,
+        session_id: str,
+        index: int | None = None,
+        time: str | None = None,
+        timeline_id: str | None = None,
+    ) -> AtResult:
+        """`context/at`: the checkpoint that led to a message or a time, and the state there.
+
+        Args:
+            session_id: The session.
+            index: The moment right after this message was added; this or `time`.
+            time: The moment a clock showed this time: ISO-8601 with its offset from UTC.
+            timeline_id: In this timeline. Default: for `index` the live log, for `time` the log that was the live one then.
+        """
+        params = given(
+            {
+                "sessionId": session_id,
+                "index": index,
+                "time": time,
+                "timelineId": timeline_id,
+            }
+        )
+        return self.call("context/at", params, AtResult)

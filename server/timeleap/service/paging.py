@@ -6,7 +6,7 @@ becomes a Python object (unless it carries our reserved key).
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -14,7 +14,8 @@ import msgspec
 
 from timeleap.errors import HeadConflictError
 from timeleap.service import cursors
-from timeleap.storage.engine import LogReader, RecordFlag, RecordKind, Row
+from timeleap.sessions.walking import begin_of, end_of, fitting, messages_among
+from timeleap.storage.engine import LogReader, RecordFlag, Row
 from timeleap.storage.marks import read_tl, strip_tl
 
 LISTING = "context/getHistory"
@@ -92,43 +93,20 @@ def page(reader: LogReader, span: Span, limit: int, max_bytes: int) -> tuple[lis
     return [message_of(row) for row in rows], left
 
 
-def fitting(reader: LogReader, start: int, stop: int, max_bytes: int) -> int:
-    """Where to stop reading the lines `[start, stop)` to read at most `max_bytes`, or one line. Reads only the index:
-    a page of large messages must not be read whole to be cut afterwards."""
-    begin = _offset(reader, start)
-    if _end(reader, stop - 1) - begin <= max_bytes:
-        return stop
-    lines = range(start, stop)
-    return start + max(1, bisect_right(lines, begin + max_bytes, key=lambda line: _end(reader, line)))
-
-
 def _first_messages(reader: LogReader, first: int, last: int, max_bytes: int) -> list[Row]:
     start = reader.line_of_message(first)
     stop = reader.line_of_message(last - 1) + 1
-    return _messages(reader, start, fitting(reader, start, stop, max_bytes))
+    return messages_among(reader.rows(start, fitting(reader, start, stop, max_bytes)))
 
 
 def _last_messages(reader: LogReader, first: int, last: int, max_bytes: int) -> list[Row]:
     start = reader.line_of_message(first)
     stop = reader.line_of_message(last - 1) + 1
-    end = _end(reader, stop - 1)
-    if end - _offset(reader, start) > max_bytes:
+    end = end_of(reader, stop - 1)
+    if end - begin_of(reader, start) > max_bytes:
         lines = range(start, stop - 1)
-        start += bisect_left(lines, end - max_bytes, key=lambda line: _offset(reader, line))
-    return _messages(reader, start, stop)
-
-
-def _messages(reader: LogReader, start: int, stop: int) -> list[Row]:
-    return [row for row in reader.rows(start, stop) if row.kind == RecordKind.MESSAGE]
-
-
-def _offset(reader: LogReader, line: int) -> int:
-    return reader.entries(line, line + 1)[0].offset
-
-
-def _end(reader: LogReader, line: int) -> int:
-    entry = reader.entries(line, line + 1)[0]
-    return entry.offset + entry.length
+        start += bisect_left(lines, end - max_bytes, key=lambda line: begin_of(reader, line))
+    return messages_among(reader.rows(start, stop))
 
 
 def _within(rows: list[Row], max_bytes: int) -> list[Row]:

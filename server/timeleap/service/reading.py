@@ -12,6 +12,7 @@ from timeleap.service.paging import Span
 from timeleap.service.registry import handles
 from timeleap.sessions.checkpoints import find_line
 from timeleap.sessions.checkpoints import list_checkpoints as list_checkpoints_of
+from timeleap.sessions.walking import fitting
 from timeleap.storage.engine import RecordKind
 from timeleap_protocol.limits import DEFAULT_PAGE, DEFAULT_PAGE_BYTES
 
@@ -94,7 +95,7 @@ async def get_records(service: Service, params: GetRecordsParams, call: Call) ->
         start = min(params.from_ or 0, lines)
         stop = min(start + (params.limit or DEFAULT_PAGE), lines)
         if start < stop:
-            stop = paging.fitting(reader, start, stop, DEFAULT_PAGE_BYTES)
+            stop = fitting(reader, start, stop, DEFAULT_PAGE_BYTES)
         records = [
             {"line": row.line, "record": msgspec.Raw(row.body)}
             for row in reader.rows(start, stop)

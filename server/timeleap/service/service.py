@@ -19,6 +19,7 @@ from timeleap.service.audience import Audience
 from timeleap.service.farewell import Farewells
 from timeleap.service.order import HOLDS_UP, Order
 from timeleap.service.registry import HANDLERS
+from timeleap.service.slices import Slices
 from timeleap.service.views import Views
 from timeleap.sessions.premises import move_in
 
@@ -44,10 +45,13 @@ WARM_UP = 0.005
 _DONE_HERE = frozenset({"session/open", "session/close", "session/fork", "session/undelete"})
 """Methods that are never passed on to the owner of a session."""
 
-_ATTACHES = frozenset({"session/archive", "session/unarchive", "session/delete", "session/repair"})
+_ATTACHES = frozenset({"session/archive", "session/unarchive", "session/delete", "session/repair", "session/prune"})
 """Methods that, on a session that is live elsewhere and not open here, attach for the time of the request."""
 
-_HANDLER_MODULES = ("opening", "catalog", "state", "writing", "reading", "timetravel", "compaction", "upkeep")
+_HANDLER_MODULES = (
+    *("opening", "catalog", "state", "writing", "reading", "timetravel", "compaction", "upkeep"),
+    *("searching", "comparing", "space"),
+)
 
 
 @dataclass(slots=True)
@@ -81,6 +85,7 @@ class Service:
             importlib.import_module(f"timeleap.service.{module}")
         self.config = config
         self.views = Views(config.budget)
+        self.slices = Slices()
         self._store: SessionStore | None = None
         self._connections: dict[int, _Connection] = {}
         self._audiences: dict[int, Audience] = {}
@@ -301,12 +306,8 @@ class Service:
 
     def has(self, session: Session) -> bool:
         """Whether a client of our own has the session open: while none has, it is being handed over."""
-        return any(
-            held.session is session
-            for connection in self._connections.values()
-            if not connection.client.is_peer
-            for held in connection.held.values()
-        )
+        ours = (connection for connection in self._connections.values() if not connection.client.is_peer)
+        return any(held.session is session for connection in ours for held in connection.held.values())
 
     @contextlib.asynccontextmanager
     async def borrowed(self, call: Call, session_id: str, access: Literal["write", "read"]) -> AsyncIterator[Session]:

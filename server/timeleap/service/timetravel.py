@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 @handles("context/revertTo")
 async def revert_to(service: Service, params: RevertToParams, call: Call) -> Json:
     """Remove a checkpoint and all after it."""
-    number, uid = params.checkpoint_id, params.checkpoint_uid
+    number, uid, heal = params.checkpoint_id, params.checkpoint_uid, bool(params.heal)
     if params.dry_run:
         session = service.session(call, params.session_id)
         return service.views.rewrite(
-            await session.at_turn(lambda: session.plan_revert(checkpoint_id=number, checkpoint_uid=uid))
+            await session.at_turn(lambda: session.plan_revert(checkpoint_id=number, checkpoint_uid=uid, heal=heal))
         )
     session = service.writable(call, params.session_id)
     call.say("writing the log anew")
     return await session.revert(
-        checkpoint_id=number, checkpoint_uid=uid, guard=guard(params, call, service.views.rewrite)
+        checkpoint_id=number, checkpoint_uid=uid, heal=heal, guard=guard(params, call, service.views.rewrite)
     )
 
 

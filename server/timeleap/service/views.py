@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         CheckpointOutcome,
         CompactOutcome,
         DMailOutcome,
+        Exchange,
         HeadOutcome,
         PendingDMail,
         PinsOutcome,
@@ -81,6 +82,11 @@ def approval(one: Approval) -> Json:
 def removed(one: Removed) -> Json:
     """What a rewrite took away."""
     return {"messages": one.messages, "checkpoints": one.checkpoints, "tokens": one.tokens}
+
+
+def exchange(one: Exchange) -> Json:
+    """The tool exchange a revert went into the middle of."""
+    return {"index": one.index, "openCalls": list(one.calls), "healed": one.healed}
 
 
 def subagents(many: tuple[Subagent, ...]) -> list[Json]:
@@ -188,6 +194,7 @@ class Views:
             "removed": removed(one.removed),
             "context": self.summary(one.context),
             **set_members(checkpoint=one.checkpoint and checkpoint(one.checkpoint)),
+            **set_members(toolExchange=one.exchange and exchange(one.exchange)),
         }
 
     def compact(self, one: CompactOutcome) -> Json:

@@ -44,13 +44,12 @@ def list_sessions(
     """
     _check_limit(limit)
     after = _decode("session", cursor)
-    seen = [one for one in _glances(home, elsewhere) if include_archived or not one.archived]
+    seen = [one for one in glances(home, elsewhere) if include_archived or not one.archived]
     if query:
         wanted = query.casefold()
         seen = [one for one in seen if wanted in f"{one.title or ''}\n{one.session_id}".casefold()]
     if workspace is not None:
         seen = [one for one in seen if one.workspace == workspace]
-    seen.sort(key=_position, reverse=True)
     if after is not None:
         seen = [one for one in seen if _position(one) < after]
     page = seen[:limit]
@@ -80,6 +79,11 @@ def fork_points(home: Home, session_id: str) -> set[str]:
     directories = [home.sessions / name for name in home.names()] + [path for _, _, path in home.trashed()]
     parents = (Meta(path, "readOnly").parent for path in directories)
     return {one.checkpoint_uid for one in parents if one and one.session_id == session_id and one.checkpoint_uid}
+
+
+def glances(home: Home, elsewhere: Mapping[str, Path]) -> list[Glance]:
+    """The sessions of the store and those elsewhere, newest change first. Blocking. Raises as `list_sessions`."""
+    return sorted(_glances(home, elsewhere), key=_position, reverse=True)
 
 
 def _glances(home: Home, elsewhere: Mapping[str, Path]) -> Iterable[Glance]:

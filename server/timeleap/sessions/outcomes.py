@@ -278,12 +278,28 @@ class CheckpointOutcome:
 
 
 @dataclass(frozen=True, slots=True)
+class Exchange:
+    """A tool exchange that the end of a log stands in the middle of: models refuse such a history.
+
+    Attributes:
+        index: The message that makes the calls; where it is healed, the first message that went for it.
+        calls: Ids of the calls without a result.
+        healed: The log was cut back to before it.
+    """
+
+    index: int
+    calls: tuple[str, ...]
+    healed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class RewriteOutcome:
     """Another log took the place of the present one (or would: then `timeline_id` is None).
 
     Attributes:
         context: The new log.
         checkpoint: The checkpoint a delivered D-Mail begins with.
+        exchange: The tool exchange a revert went into the middle of.
     """
 
     head: str
@@ -291,6 +307,7 @@ class RewriteOutcome:
     removed: Removed
     context: Summary
     checkpoint: Checkpoint | None = None
+    exchange: Exchange | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,6 +339,22 @@ class RepairOutcome:
     head: str
     timeline_id: str
     removed_lines: int
+
+
+@dataclass(frozen=True, slots=True)
+class PruneOutcome:
+    """Timelines were removed for good, or would be.
+
+    Attributes:
+        removed: Id and size in bytes of each.
+        kept: Id of each that was asked for and stays, and why.
+        quarantine: Names and sizes of the quarantine files that were removed.
+    """
+
+    head: str
+    removed: tuple[tuple[str, int], ...]
+    kept: tuple[tuple[str, str], ...]
+    quarantine: tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ Each function looks at a log through its reader, writes nothing, and costs the s
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from timeleap import clock
@@ -16,11 +16,13 @@ from timeleap.context.guard import orphan_results
 from timeleap.errors import HeadConflictError, NoPendingDMailError
 from timeleap.sessions.checkpoints import find_line, new_checkpoint, preview_of, read_checkpoint
 from timeleap.sessions.events import RewriteKind, Rewritten
+from timeleap.sessions.exchange import healed, open_exchange
 from timeleap.sessions.outcomes import (
     Cause,
     Checkpoint,
     CompactionPlan,
     CompactOutcome,
+    Exchange,
     PendingDMail,
     Removed,
     Review,
@@ -59,6 +61,7 @@ class Rewrite:
         target: The checkpoint a revert goes back to.
         made: The checkpoint it writes.
         refused: Why it is not to be carried out.
+        exchange: The tool exchange it would stop in the middle of.
     """
 
     kind: RewriteKind
@@ -68,11 +71,12 @@ class Rewrite:
     target: Checkpoint | None = None
     made: Checkpoint | None = None
     refused: str | None = None
+    exchange: Exchange | None = None
 
     def outcome(self, head: str, timeline_id: str | None, context: Summary) -> RewriteOutcome | CompactOutcome:
         """The outcome, with what is known of it by now."""
         made = self.made if self.kind == "dmailDelivered" else None
-        return RewriteOutcome(head, timeline_id, self.removed, context, made)
+        return RewriteOutcome(head, timeline_id, self.removed, context, made, self.exchange)
 
     def event(self, head: str, timeline_id: str, context: Summary, cause: Cause) -> Rewritten:
         """What listeners are told when it is done."""
@@ -117,15 +121,29 @@ class Compaction(Rewrite):
         )
 
 
-def plan_revert(engine: LogEngine, checkpoint_id: int | None, checkpoint_uid: str | None) -> Rewrite:
+def plan_revert(
+    engine: LogEngine, checkpoint_id: int | None, checkpoint_uid: str | None, heal: bool = False
+) -> Rewrite:
     """Remove a checkpoint and all after it.
+
+    Args:
+        engine: The log.
+        checkpoint_id: The checkpoint, by its number.
+        checkpoint_uid: The same, by uid.
+        heal: Go back further where the log would end in the middle of a tool exchange: to before its calls.
 
     Raises:
         CheckpointNotFoundError: There is no such checkpoint.
     """
     line = find_line(engine, checkpoint_id, checkpoint_uid)
+    target = read_checkpoint(engine, line)
+    exchange = open_exchange(engine, target.message_count)
+    if exchange is not None and heal:
+        exchange = healed(engine, exchange)
+        line = engine.line_of_message(exchange.index)
     kept = engine.state_before(line)
-    return _rewrite(engine, "reverted", "revert", kept, keep_lines=line, target=read_checkpoint(engine, line))
+    planned = _rewrite(engine, "reverted", "revert", kept, keep_lines=line, target=target)
+    return replace(planned, exchange=exchange)
 
 
 def plan_clear(engine: LogEngine, keep_system_prompt: bool) -> Rewrite:

@@ -30,13 +30,14 @@ from timeleap.sessions.outcomes import (
     PendingDMail,
     PinsOutcome,
     RepairOutcome,
-    RewriteOutcome,
     Subagent,
     SubagentsOutcome,
     Summary,
 )
+from timeleap.sessions.pruning import Pruning
+from timeleap.sessions.rehearsal import Rehearsal
 from timeleap.sessions.summary import summarize
-from timeleap.sessions.turns import NOBODY, Turns
+from timeleap.sessions.turns import NOBODY
 from timeleap.storage.engine import LogReader, LogState, Recovery, Replacement, TimelineFacts
 
 T = TypeVar("T")
@@ -45,7 +46,7 @@ Json = dict[str, Any]
 __all__ = ["Cause", "Guard", "Session"]
 
 
-class Session(Turns):
+class Session(Rehearsal, Pruning):
     """One open session. Opened and closed by its `SessionStore`.
 
     Attributes:
@@ -174,10 +175,15 @@ class Session(Turns):
     # What puts another log in the place of the present one
 
     async def revert(
-        self, *, checkpoint_id: int | None = None, checkpoint_uid: str | None = None, guard: Guard = NOBODY
+        self,
+        *,
+        checkpoint_id: int | None = None,
+        checkpoint_uid: str | None = None,
+        heal: bool = False,
+        guard: Guard = NOBODY,
     ) -> Json:
-        """Remove a checkpoint and all after it."""
-        return await self._rewrite(guard, lambda _: plan.plan_revert(self.engine, checkpoint_id, checkpoint_uid))
+        """Remove a checkpoint and all after it (see `plan.plan_revert`)."""
+        return await self._rewrite(guard, lambda _: plan.plan_revert(self.engine, checkpoint_id, checkpoint_uid, heal))
 
     async def clear(self, keep_system_prompt: bool = True, guard: Guard = NOBODY) -> Json:
         """Remove everything, but if asked for not the system prompt."""
@@ -198,32 +204,6 @@ class Session(Turns):
             HeadConflictError: The log was rewritten since the plan was made.
         """
         return await self._rewrite(guard, lambda state: plan.plan_compact(self.engine, state, compaction))
-
-    def plan_revert(self, *, checkpoint_id: int | None = None, checkpoint_uid: str | None = None) -> RewriteOutcome:
-        """What `revert` would do."""
-        return self._imagined(plan.plan_revert(self.engine, checkpoint_id, checkpoint_uid))
-
-    def plan_clear(self, keep_system_prompt: bool = True) -> RewriteOutcome:
-        """What `clear` would do."""
-        return self._imagined(plan.plan_clear(self.engine, keep_system_prompt))
-
-    def plan_restore(self, timeline_id: str) -> RewriteOutcome:
-        """What `restore_timeline` would do."""
-        return self._imagined(plan.plan_restore(self.engine, timeline_id))
-
-    def plan_deliver_dmail(self) -> RewriteOutcome:
-        """What `deliver_dmail` would do."""
-        return self._imagined(plan.plan_deliver(self.engine, self.pending_dmail))
-
-    def plan_compact(self, compaction: CompactionPlan) -> CompactOutcome:
-        """What `compact` would do."""
-        planned = plan.plan_compact(self.engine, self.engine.state, compaction)
-        return planned.outcome(self.head, None, planned.context)
-
-    def _imagined(self, planned: plan.Rewrite) -> RewriteOutcome:
-        outcome = planned.outcome(self.head, None, planned.context)
-        assert isinstance(outcome, RewriteOutcome)
-        return outcome
 
     # What stands beside the log
 

@@ -217,18 +217,21 @@ class SessionStore:
             workspace: Only those of this one.
             others: By id: directories outside of the store that are listed, too.
         """
-        elsewhere = {one.session_id: one.path for one in self._openings.sessions() if not self.contains(one.path)}
-        elsewhere.update(others or {})
         return await asyncio.to_thread(
             listing.list_sessions,
             self.home,
-            elsewhere,
+            self.elsewhere(others or {}),
             cursor=cursor,
             limit=limit,
             include_archived=include_archived,
             query=query,
             workspace=workspace,
         )
+
+    def elsewhere(self, others: Mapping[str, Path]) -> dict[str, Path]:
+        """By id: directories of sessions outside of the store, those of `others` and those that are open here."""
+        open_here = {one.session_id: one.path for one in self._openings.sessions() if not self.contains(one.path)}
+        return {**open_here, **others}
 
     async def list_trash(self, *, cursor: str | None = None, limit: int = 50) -> SessionPage:
         """A page of deleted sessions, last deleted first."""

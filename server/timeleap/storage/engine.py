@@ -299,6 +299,11 @@ class LogEngine(LogReader):
 
     @property
     @abstractmethod
+    def view(self) -> LogReader:
+        """The log as it is now: later changes do not show in it, and another thread may read it."""
+
+    @property
+    @abstractmethod
     def head(self) -> str:
         """Opaque; changes with every change of the log; never repeats in a session (G7)."""
 

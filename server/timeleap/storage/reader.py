@@ -41,9 +41,10 @@ class StoredLog(LogReader):
         file: The file, or None while there is none.
         store: Its entries; it may already hold more than this view shows.
         open_ended: The last line has no line feed yet.
+        lost: What of a timeline is not there any more.
     """
 
-    __slots__ = ("_state", "file", "open_ended", "path", "store")
+    __slots__ = ("_state", "file", "lost", "open_ended", "path", "store")
 
     def __init__(
         self, path: Path, file: OpenFile | None, store: EntryStore, state: LogState, *, open_ended: bool = False
@@ -52,6 +53,7 @@ class StoredLog(LogReader):
         self.file = file
         self.store = store
         self.open_ended = open_ended
+        self.lost: Damage | None = None
         self._state = state
 
     @property
@@ -105,9 +107,8 @@ class StoredLog(LogReader):
 
     def damage(self) -> list[Damage]:
         """Lines known not to be part of history, or not readable by the original; the first 100."""
-        if not self._state.troubled:
-            return []
-        return self._trusting(self._damage, DAMAGE_LIMIT, self._state.lines)
+        lost = [] if self.lost is None else [self.lost]
+        return lost + (self._trusting(self._damage, DAMAGE_LIMIT, self._state.lines) if self._state.troubled else [])
 
     def request_lines(self, limit: int) -> list[int]:
         """The last `limit` lines that carry a request id, newest first."""

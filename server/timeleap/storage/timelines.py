@@ -9,9 +9,9 @@ from pathlib import Path
 from timeleap.errors import StorageFailureError, TimelineNotFoundError
 from timeleap.storage import durable
 from timeleap.storage.durable import Identity
-from timeleap.storage.engine import LogState, Timeline, TimelineFacts
+from timeleap.storage.engine import Damage, LogState, Timeline, TimelineFacts
 from timeleap.storage.index import ENTRY_SIZE, HEADER_SIZE, EntryStore, IndexDamagedError, index_path, read_header, save
-from timeleap.storage.load import load
+from timeleap.storage.load import Loaded, load
 from timeleap.storage.notes import Notes
 from timeleap.storage.reader import StoredLog
 
@@ -142,10 +142,12 @@ class Timelines:
         raise TimelineNotFoundError(f"no timeline {timeline_id!r:.80}", timelineId=timeline_id)
 
     def reader(self, timeline_id: str) -> StoredLog:
-        """A reader of one timeline; never writes."""
+        """A reader of one timeline; never writes. Its `damage` says what is missing at its end, too."""
         path = self.path(timeline_id)
         try:
-            return load(path, writable=False).log
+            loaded = load(path, writable=False)
+            loaded.log.lost = loaded.lost or _cut_off(loaded)
+            return loaded.log
         except StorageFailureError:
             raise
         except OSError as error:
@@ -175,12 +177,20 @@ class Timelines:
     def _scanned(self, path: Path) -> LogState:
         loaded = load(path, writable=False)
         file, state = loaded.log.file, loaded.log.state
-        if self._keep_index and file is not None and not loaded.cut:
+        # An index that knows of more than there is stays: it is what tells that something is missing.
+        if self._keep_index and file is not None and not loaded.cut and loaded.lost is None:
             try:
                 save(loaded.log.store, path, file.identity.inode, parsed=loaded.parsed)
             except OSError:
                 return state  # it is only a convenience
         return state
+
+
+def _cut_off(loaded: Loaded) -> Damage | None:
+    if not loaded.cut:
+        return None
+    end = loaded.log.state
+    return Damage("damagedRecord", "its end is cut off", end.lines, end.length, loaded.cut)
 
 
 def _is(path: Path, identity: Identity | None) -> bool:

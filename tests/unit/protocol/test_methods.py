@@ -22,8 +22,8 @@ from timeleap_protocol.methods import (
     Method,
 )
 
-SESSION = "open close list getState setYolo setAutoApprove isApproved putSubagent removeSubagent setTitle fork archive unarchive delete undelete listTrash reload verify repair search export import"
-CONTEXT = "appendMessage updateTokenCount listUsage setSystemPrompt checkpoint listCheckpoints revertTo clear getHistory getRecords listTimelines restoreTimeline compact setPins prepareCompaction sendDMail deliverDMail cancelDMail search diff"
+SESSION = "open close list getState setYolo setAutoApprove isApproved putSubagent removeSubagent setTitle fork archive unarchive delete undelete listTrash reload verify repair search storage prune export import"
+CONTEXT = "appendMessage updateTokenCount listUsage setSystemPrompt checkpoint listCheckpoints revertTo clear getHistory getRecords listTimelines restoreTimeline compact setPins prepareCompaction sendDMail deliverDMail cancelDMail search diff at"
 
 OURS = [row for row in REQUESTS.values() if row.name.startswith(("session/", "context/"))]
 ours = pytest.mark.parametrize("row", OURS, ids=lambda row: row.name)
@@ -31,6 +31,7 @@ ours = pytest.mark.parametrize("row", OURS, ids=lambda row: row.name)
 UNOPENED = {
     "session/open", "session/list", "session/getState", "session/fork", "session/archive", "session/unarchive",
     "session/delete", "session/undelete", "session/listTrash", "session/search", "session/import", "session/verify", "session/repair",
+    "session/storage", "session/prune",
 }  # fmt: skip
 
 
@@ -110,6 +111,7 @@ def test_long_methods_report_progress():
         "context/revertTo",
         "context/compact",
         "context/search",
+        "context/diff",
         "session/verify",
         "session/repair",
     }

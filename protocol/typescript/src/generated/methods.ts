@@ -6,6 +6,8 @@ import type {
   AppendMessageParams,
   AppendMessageResult,
   ApprovalResult,
+  AtParams,
+  AtResult,
   CancelDMailParams,
   CancelParams,
   CheckpointParams,
@@ -66,6 +68,8 @@ import type {
   SessionListResult,
   SessionListTrashParams,
   SessionOpenParams,
+  SessionPruneParams,
+  SessionPruneResult,
   SessionPutSubagentParams,
   SessionReloadParams,
   SessionRemoveSubagentParams,
@@ -76,6 +80,8 @@ import type {
   SessionSetTitleParams,
   SessionSetYoloParams,
   SessionState,
+  SessionStorageParams,
+  SessionStorageResult,
   SessionUnarchiveParams,
   SessionUndeleteParams,
   SessionVerifyParams,
@@ -153,6 +159,10 @@ export interface Methods {
   "session/repair": { params: SessionRepairParams; result: RepairResult };
   /** Finds messages in all sessions of the store. */
   "session/search": { params: SessionSearchParams; result: SessionSearchResult };
+  /** What takes space: the sessions of the store, or the files of one. */
+  "session/storage": { params: SessionStorageParams; result: SessionStorageResult };
+  /** Removes timelines for good. */
+  "session/prune": { params: SessionPruneParams; result: SessionPruneResult };
   /** Writes a session to a file of another form. */
   "session/export": { params: SessionExportParams; result: ExportResult };
   /** Makes a new session from a file, and opens it. */
@@ -197,6 +207,8 @@ export interface Methods {
   "context/search": { params: SearchParams; result: SearchResult };
   /** What two states of the context have in common, and what not. */
   "context/diff": { params: DiffParams; result: DiffResult };
+  /** The checkpoint that led to a message or a time, and the state there. */
+  "context/at": { params: AtParams; result: AtResult };
 }
 
 /** Requests that change something: they take a `requestId`, and are safe to repeat under it. */
@@ -213,6 +225,7 @@ export const MUTATING: ReadonlySet<string> = new Set<keyof Methods>([
   "session/delete",
   "session/undelete",
   "session/repair",
+  "session/prune",
   "session/import",
   "context/appendMessage",
   "context/updateTokenCount",

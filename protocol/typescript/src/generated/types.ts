@@ -86,6 +86,36 @@ export interface Archived {
   kind: "archived";
 }
 
+/** `context/at`. */
+export interface AtParams {
+  /** Room for extensions; carries no meaning in this protocol. */
+  _meta?: { [member: string]: unknown };
+  /** Asks for `$/progress` under this token. */
+  workDoneToken?: string | number;
+  /** Accepted for LSP's sake; results always come whole. */
+  partialResultToken?: string | number;
+  /** The session. */
+  sessionId: string;
+  /** The moment right after this message was added; this or `time`. */
+  index?: number;
+  /** The moment a clock showed this time: ISO-8601 with its offset from UTC. */
+  time?: string;
+  /** In this timeline. Default: for `index` the live log, for `time` the log that was the live one then. */
+  timelineId?: string;
+}
+
+/** A moment of the past. */
+export interface AtResult {
+  /** The timeline that holds it; absent for the live log. */
+  timelineId?: string;
+  /** The last checkpoint before it. */
+  checkpoint: Checkpoint | null;
+  /** The first checkpoint after it. */
+  nextCheckpoint: Checkpoint | null;
+  /** With the message; or, for a `time`, at `checkpoint`: what came between it and `nextCheckpoint` bears no time. */
+  state: ContextState;
+}
+
 /** A sound. */
 export interface AudioPart {
   type: "audio_url";
@@ -325,6 +355,15 @@ export interface CompactionSuggested {
 /** `context/didChange`: the log of a session changed. */
 export type ContextDidChange = MessagesAppended | CheckpointCreated | Reverted | Cleared | Compacted | TimelineRestored | DMailDelivered | TokenCountUpdated | SystemPromptSet | ExternalChange;
 
+/** What a context amounted to at a moment of its past. */
+export interface ContextState {
+  messageCount: number;
+  /** Checkpoint records up to then. */
+  checkpointCount: number;
+  tokenCount: number;
+  systemPrompt: string | null;
+}
+
 /** What a log amounts to. */
 export interface ContextSummary {
   messageCount: number;
@@ -411,6 +450,8 @@ export interface DeliverDMailResult {
   removed: Removed;
   /** After it. */
   context: ContextSummary;
+  /** Present when a revert went into the middle of a tool exchange. */
+  toolExchange?: ToolExchange;
   /** The new checkpoint before the note; absent in a dry run. */
   checkpoint?: Checkpoint;
 }
@@ -425,13 +466,21 @@ export interface DiffParams {
   partialResultToken?: string | number;
   /** The session. */
   sessionId: string;
+  /** `nextCursor` of the page before. */
+  cursor?: string;
+  /** The most entries to return. */
+  limit?: number;
   from: DiffPoint;
   to: DiffPoint;
+  /** End the page before it is larger; at least one message comes. Default: 4 MiB. */
+  maxBytes?: number;
 }
 
 /** One side of a comparison: a checkpoint, a timeline, or (empty) the present. */
 export interface DiffPoint {
+  /** The state before this checkpoint; of the present log or, where that has none of the uid, of a timeline. */
   checkpointUid?: string;
+  /** The state at the end of this timeline. */
   timelineId?: string;
 }
 
@@ -439,9 +488,22 @@ export interface DiffPoint {
 export interface DiffResult {
   /** Messages that both begin with. */
   common: number;
+  /** Of `from`, after those. */
   removed: IndexedMessage[];
+  /** Of `to`, after those; they come when all of `removed` have come. */
   added: IndexedMessage[];
+  /** How many there are on all pages together. */
+  removedCount: number;
+  addedCount: number;
   tokens: DiffTokens;
+  state: DiffStates;
+  nextCursor?: string;
+}
+
+/** The states of the two sides of a comparison. */
+export interface DiffStates {
+  from: ContextState;
+  to: ContextState;
 }
 
 /** Token counts of the two sides of a comparison. */
@@ -483,6 +545,13 @@ export interface ErrorObject {
   code: number;
   message: string;
   data: ErrorData;
+}
+
+/** A piece of a message's text. */
+export interface Excerpt {
+  /** Its place in the text, in UTF-16 units. */
+  start: number;
+  text: string;
 }
 
 /** `exit`. */
@@ -687,6 +756,13 @@ export interface IsApprovedResult {
   reason: "yolo" | "autoApprove" | "notApproved";
 }
 
+/** A timeline that was asked for and stays. */
+export interface KeptTimeline {
+  timelineId: string;
+  /** `fork`: a fork refers to one of its checkpoints. */
+  reason: "fork";
+}
+
 /** What the server takes at most. */
 export interface Limits {
   maxFrameBytes: number;
@@ -792,6 +868,10 @@ export interface Match {
   timelineId?: string;
   /** Start and end of each match, in UTF-16 units of the message's text. */
   ranges: ([number, number])[];
+  /** Present where the message has more than the 1000 ranges that are listed. */
+  moreRanges?: boolean;
+  /** The text around the first range. */
+  excerpt?: Excerpt;
 }
 
 /** Where the data of a media part is: a URL, often a `data:` one. */
@@ -923,6 +1003,18 @@ export interface ProgressParams {
   value: WorkDoneBegin | WorkDoneReport | WorkDoneEnd;
 }
 
+/** A quarantine file that was removed, or would be. */
+export interface PrunedFile {
+  file: string;
+  bytes: number;
+}
+
+/** A timeline that was removed, or would be. */
+export interface PrunedTimeline {
+  timelineId: string;
+  bytes: number;
+}
+
 /** Bytes that were cut from a file, and why. */
 export interface Quarantined {
   /** Where they are kept, relative to the session's directory. */
@@ -998,6 +1090,8 @@ export interface RevertToParams {
   checkpointId?: number;
   /** The same, by uid. */
   checkpointUid?: string;
+  /** Go back further where the log would end with tool calls that have no result: to before them. Default: false. */
+  heal?: boolean;
 }
 
 /** The log went back to before a checkpoint. */
@@ -1027,6 +1121,8 @@ export interface RewriteResult {
   removed: Removed;
   /** After it. */
   context: ContextSummary;
+  /** Present when a revert went into the middle of a tool exchange. */
+  toolExchange?: ToolExchange;
 }
 
 /** What a compaction keeps and what it loses, as far as it can be told by looking for words. */
@@ -1057,17 +1153,26 @@ export interface SearchParams {
   cursor?: string;
   /** The most entries to return. */
   limit?: number;
+  /** What is looked for; with `regex` a regular expression in RE2's syntax. */
   query: string;
   /** Whether `query` is a regular expression. Default: false. */
   regex?: boolean;
+  /** Whether `a` is `A`. Default: false. */
+  ignoreCase?: boolean;
   /** Whether to search timelines too. Default: true. */
   timelines?: boolean;
+  /** Leave out of a timeline the messages that a log searched before begins with too. Default: false. */
+  distinct?: boolean;
+  /** Whether each match shows the text around its first range. Default: false. */
+  excerpts?: boolean;
 }
 
 /** Matches in one session. */
 export interface SearchResult {
   matches: Match[];
   nextCursor?: string;
+  /** What of this page's part was damaged or could not be read. */
+  unread?: Unread[];
 }
 
 /** `context/sendDMail`. */
@@ -1323,12 +1428,16 @@ export interface SessionListTrashParams {
 
 /** A message that matches a search over the store. */
 export interface SessionMatch {
-  sessionId: string;
   index: number;
   /** Absent for the live log. */
   timelineId?: string;
   /** Start and end of each match, in UTF-16 units of the message's text. */
   ranges: ([number, number])[];
+  /** Present where the message has more than the 1000 ranges that are listed. */
+  moreRanges?: boolean;
+  /** The text around the first range. */
+  excerpt?: Excerpt;
+  sessionId: string;
 }
 
 /** `session/open`. */
@@ -1359,6 +1468,46 @@ export interface SessionOpenParams {
   autoCheckpoint?: "off" | "turn";
   /** Makes the creation safe to retry. */
   requestId?: string;
+}
+
+/** `session/prune`. Without any wish: what is beyond the limits of the configuration. */
+export interface SessionPruneParams {
+  /** Room for extensions; carries no meaning in this protocol. */
+  _meta?: { [member: string]: unknown };
+  /** Asks for `$/progress` under this token. */
+  workDoneToken?: string | number;
+  /** Accepted for LSP's sake; results always come whole. */
+  partialResultToken?: string | number;
+  /** The session. */
+  sessionId: string;
+  /** Refuse with `contentModified` unless this is the present head. */
+  expectedHead?: string;
+  /** Makes the request safe to retry: a repeat changes nothing and gets the stored result. */
+  requestId?: string;
+  /** Say what would go, and change nothing. Default: false. */
+  dryRun?: boolean;
+  /** Keep only so many, the newest. */
+  maxTimelines?: number;
+  /** Keep only so many bytes of timelines, but always the newest. */
+  maxTimelineBytes?: number;
+  /** Remove those set aside before this time, but never the newest. ISO-8601 with its offset from UTC. */
+  olderThan?: string;
+  /** Remove these, the newest or not. */
+  timelineIds?: string[];
+  /** Also remove what recovery kept of torn records. Default: false. */
+  quarantine?: boolean;
+}
+
+/** What was removed for good, or (dry run) would be. */
+export interface SessionPruneResult {
+  /** The log's head after the request. */
+  head: string;
+  /** Present when this answers a repeated `requestId`; then nothing was changed and `head` is the present one. */
+  duplicate?: true;
+  removed: PrunedTimeline[];
+  kept: KeptTimeline[];
+  quarantine: PrunedFile[];
+  freedBytes: number;
 }
 
 /** `session/putSubagent`. */
@@ -1439,17 +1588,26 @@ export interface SessionSearchParams {
   cursor?: string;
   /** The most entries to return. */
   limit?: number;
+  /** What is looked for; with `regex` a regular expression in RE2's syntax. */
   query: string;
   /** Whether `query` is a regular expression. Default: false. */
   regex?: boolean;
+  /** Whether `a` is `A`. Default: false. */
+  ignoreCase?: boolean;
   /** Whether to search timelines too. Default: true. */
   timelines?: boolean;
+  /** Leave out of a timeline the messages that a log searched before begins with too. Default: false. */
+  distinct?: boolean;
+  /** Whether each match shows the text around its first range. Default: false. */
+  excerpts?: boolean;
 }
 
 /** Matches over the store. */
 export interface SessionSearchResult {
   matches: SessionMatch[];
   nextCursor?: string;
+  /** What of this page's part was damaged or could not be read. */
+  unread?: SessionUnread[];
 }
 
 /** `session/setAutoApprove`. */
@@ -1527,6 +1685,49 @@ export interface SessionState {
   warnings: StateWarning[];
 }
 
+/** What a session takes on disk. */
+export interface SessionStorage {
+  sessionId: string;
+  /** Present for sessions in the trash. */
+  deletedAt?: string;
+  /** All of it; the members below are parts. */
+  bytes: number;
+  logBytes: number;
+  timelineBytes: number;
+  timelineCount: number;
+  /** Derived: it can be made again. */
+  indexBytes: number;
+  quarantineBytes: number;
+  otherBytes: number;
+  /** The largest first, at most 1000; only where one session was asked for. */
+  files?: StoredFile[];
+}
+
+/** `session/storage`. */
+export interface SessionStorageParams {
+  /** Room for extensions; carries no meaning in this protocol. */
+  _meta?: { [member: string]: unknown };
+  /** Asks for `$/progress` under this token. */
+  workDoneToken?: string | number;
+  /** Accepted for LSP's sake; results always come whole. */
+  partialResultToken?: string | number;
+  /** `nextCursor` of the page before. */
+  cursor?: string;
+  /** The most entries to return. */
+  limit?: number;
+  /** Only this session, with its files; without it all sessions of the store. */
+  sessionId?: string;
+}
+
+/** What takes space, largest first. */
+export interface SessionStorageResult {
+  totalBytes: number;
+  /** Of that, sessions in the trash. */
+  trashBytes: number;
+  sessions: SessionStorage[];
+  nextCursor?: string;
+}
+
 /** `session/unarchive`. */
 export interface SessionUnarchiveParams {
   /** Room for extensions; carries no meaning in this protocol. */
@@ -1557,6 +1758,14 @@ export interface SessionUndeleteParams {
   expectedHead?: string;
   /** Makes the request safe to retry: a repeat changes nothing and gets the stored result. */
   requestId?: string;
+}
+
+/** What a search over the store could not look at, and why. */
+export interface SessionUnread {
+  /** Absent for the live log. */
+  timelineId?: string;
+  message: string;
+  sessionId: string;
 }
 
 /** `session/verify`. */
@@ -1636,6 +1845,14 @@ export interface StateWarning {
   kind: string;
   message: string;
   [member: string]: unknown;
+}
+
+/** A file of a session. */
+export interface StoredFile {
+  /** Relative to the session's directory. */
+  file: string;
+  kind: "log" | "timeline" | "index" | "quarantine" | "other";
+  bytes: number;
 }
 
 /** A sub-agent defined at run time. */
@@ -1781,6 +1998,16 @@ export interface ToolCall {
   function: FunctionCall;
 }
 
+/** Tool calls without their results, at the end of what a revert kept: models refuse such a history. */
+export interface ToolExchange {
+  /** Of the message that makes the calls; where healed, of the first message that went for it. */
+  index: number;
+  /** Ids of the calls without a result. */
+  openCalls: string[];
+  /** Whether the log was cut back to before them. */
+  healed: boolean;
+}
+
 /** Sessions in the trash, newest first. */
 export interface TrashListResult {
   sessions: TrashedSession[];
@@ -1813,6 +2040,13 @@ export interface Unarchived {
   head: string;
   cause: Cause;
   kind: "unarchived";
+}
+
+/** What a search could not look at, and why. */
+export interface Unread {
+  /** Absent for the live log. */
+  timelineId?: string;
+  message: string;
 }
 
 /** `context/updateTokenCount`. */

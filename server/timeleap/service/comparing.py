@@ -1,0 +1,128 @@
+"""context/diff and context/at: two states of a context side by side, and the state at a message or a time."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING
+
+from timeleap.service import cursors, paging, views
+from timeleap.service.registry import handles
+from timeleap.sessions.diff import common_messages
+from timeleap.sessions.logs import Logs, OpenLogs, Point, State, Stretch, stretch
+from timeleap.sessions.moment import Moment, at_message, at_time
+from timeleap_protocol.limits import DEFAULT_PAGE_BYTES, MAX_PAGE
+
+if TYPE_CHECKING:
+    from timeleap.service.call import Call
+    from timeleap.service.service import Service
+    from timeleap.service.slices import Work
+    from timeleap.service.views import Json
+    from timeleap_protocol.past import AtParams, DiffParams, DiffPoint
+
+LISTING = "context/diff"
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """Where a comparison goes on: which messages of either side were not shown yet."""
+
+    session_id: str
+    sides: tuple[Point, Point]
+    lines: tuple[int, int]
+    common: int
+    removed: int
+    added: int
+    era: str
+
+
+@handles("context/diff")
+async def diff(service: Service, params: DiffParams, call: Call) -> Json:
+    """What two states have in common, and what not."""
+    session = service.session(call, params.session_id)
+    head, logs = await session.at_turn(lambda: (session.head, OpenLogs(session.engine)))
+    sides = (_point(params.from_), _point(params.to))
+    left = None
+    if params.cursor is not None:
+        left = cursors.decode_as(params.cursor, LISTING, Left)
+        if (left.session_id, left.sides) != (session.session_id, sides):
+            raise cursors.unknown()
+        paging.check_era(left.era, head)
+    begin = Left(session.session_id, sides, (-1, -1), 0, 0, 0, paging.era_of(head))
+    limit, max_bytes = params.limit or MAX_PAGE, params.max_bytes or DEFAULT_PAGE_BYTES
+    return await service.slices.run(_compare(logs, left, begin, limit, max_bytes), call.byte_progress("comparing"))
+
+
+def _compare(logs: Logs, left: Left | None, begin: Left, limit: int, max_bytes: int) -> Work[Json]:
+    one, other = (stretch(logs, point) for point in begin.sides)
+    if left is None:
+        common = yield from common_messages(one, other)
+        left = replace(begin, lines=(one.lines, other.lines), common=common, removed=common, added=common)
+    else:
+        one, other = _as_long(one, left.lines[0]), _as_long(other, left.lines[1])
+    before, after = one.state, other.state
+    removed, left_of_one = _page(one, left.removed, left, limit, max_bytes)
+    room = max_bytes - sum(len(bytes(each["message"])) for each in removed)
+    more_room = left_of_one >= before.message_count and len(removed) < limit and room > 0
+    added, left_of_other = _page(other, left.added, left, limit - len(removed), room) if more_room else ([], left.added)
+    cursor = None
+    if left_of_one < before.message_count or left_of_other < after.message_count:
+        cursor = cursors.encode(LISTING, **asdict(replace(left, removed=left_of_one, added=left_of_other)))
+    return {
+        "common": left.common,
+        "removed": removed,
+        "added": added,
+        "removedCount": before.message_count - left.common,
+        "addedCount": after.message_count - left.common,
+        "tokens": {"from": before.token_count, "to": after.token_count},
+        "state": {"from": _state(before), "to": _state(after)},
+        **views.set_members(nextCursor=cursor),
+    }
+
+
+def _page(side: Stretch, start: int, left: Left, limit: int, max_bytes: int) -> tuple[list[Json], int]:
+    """The next messages of one side, and where the rest begins."""
+    stop = side.state.message_count
+    span = paging.Span(left.session_id, start, stop, False, side.timeline_id, left.era)
+    found, rest = paging.page(side.log, span, limit, max_bytes)
+    return [{"index": one["index"], "message": one["message"]} for one in found], rest.start
+
+
+def _as_long(side: Stretch, lines: int) -> Stretch:
+    """The side as it was when the first page was asked for: a log only grows until it is rewritten."""
+    if not 0 <= lines <= side.log.state.lines:
+        raise cursors.unknown()
+    return replace(side, lines=lines)
+
+
+@handles("context/at")
+async def at(service: Service, params: AtParams, call: Call) -> Json:
+    """The checkpoint that led to a message or a time, and the state there."""
+    session = service.session(call, params.session_id)
+    logs = await session.at_turn(lambda: OpenLogs(session.engine))
+
+    def look() -> Moment:
+        if params.index is not None:
+            return at_message(logs, params.index, params.timeline_id)
+        return at_time(logs, params.time or "", params.timeline_id)
+
+    found = await asyncio.to_thread(look)
+    return {
+        **views.set_members(timelineId=found.timeline_id),
+        "checkpoint": views.checkpoint(found.checkpoint) if found.checkpoint else None,
+        "nextCheckpoint": views.checkpoint(found.following) if found.following else None,
+        "state": _state(found.state),
+    }
+
+
+def _point(one: DiffPoint) -> Point:
+    return Point(one.checkpoint_uid, one.timeline_id)
+
+
+def _state(one: State) -> Json:
+    return {
+        "messageCount": one.message_count,
+        "checkpointCount": one.checkpoint_count,
+        "tokenCount": one.token_count,
+        "systemPrompt": one.system_prompt,
+    }

@@ -1,0 +1,96 @@
+"""session/storage and session/prune: what takes space, and freeing it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from timeleap.service import cursors, views
+from timeleap.service.guards import guard
+from timeleap.service.registry import handles
+from timeleap.sessions.moment import parse_time
+from timeleap.sessions.outcomes import PruneOutcome, Retention
+from timeleap.sessions.pruning import Wish
+from timeleap.sessions.space import Space, measure, measure_store
+from timeleap_protocol.limits import DEFAULT_SESSION_PAGE, MAX_PAGE
+
+if TYPE_CHECKING:
+    from timeleap.service.call import Call
+    from timeleap.service.service import Service
+    from timeleap.service.views import Json
+    from timeleap_protocol.space import SessionPruneParams, SessionStorageParams
+
+LISTING = "session/storage"
+
+
+@handles("session/storage")
+async def storage(service: Service, params: SessionStorageParams, _: Call) -> Json:
+    """What the store, or one session, takes on disk."""
+    if params.session_id is not None:
+        one = await asyncio.to_thread(measure, params.session_id, service.store.locate(params.session_id))
+        return {"totalBytes": one.bytes, "trashBytes": 0, "sessions": [_space(one, files=True)]}
+    every = await asyncio.to_thread(measure_store, service.store.home)
+    start = cursors.offset(params.cursor, LISTING)
+    stop = min(start + (params.limit or DEFAULT_SESSION_PAGE), len(every))
+    return {
+        "totalBytes": sum(one.bytes for one in every),
+        "trashBytes": sum(one.bytes for one in every if one.deleted_at is not None),
+        "sessions": [_space(one) for one in every[start:stop]],
+        **views.set_members(nextCursor=cursors.after(stop, len(every), LISTING)),
+    }
+
+
+def _space(one: Space, *, files: bool = False) -> Json:
+    listed = [{"file": each.name, "kind": each.kind, "bytes": each.bytes} for each in one.files[:MAX_PAGE]]
+    return {
+        "sessionId": one.session_id,
+        **views.set_members(deletedAt=one.deleted_at),
+        "bytes": one.bytes,
+        "logBytes": one.bytes_of("log"),
+        "timelineBytes": one.bytes_of("timeline"),
+        "timelineCount": one.number_of("timeline"),
+        "indexBytes": one.bytes_of("index"),
+        "quarantineBytes": one.bytes_of("quarantine"),
+        "otherBytes": one.bytes_of("other"),
+        **views.set_members(files=listed if files else None),
+    }
+
+
+@handles("session/prune")
+async def prune(service: Service, params: SessionPruneParams, call: Call) -> Json:
+    """Remove timelines for good."""
+    wish = _wish(service, params)
+    async with service.borrowed(call, params.session_id, "read" if params.dry_run else "write") as session:
+        if params.dry_run:
+            await session.at_turn(lambda: None)
+            return _pruned(await session.plan_prune(wish))
+        return await session.prune(wish, guard(params, call, _pruned))
+
+
+def _wish(service: Service, params: SessionPruneParams) -> Wish:
+    """What is to go; where nothing is said, what is beyond the limits of the configuration."""
+    usual = service.config.retention
+    count, size = params.max_timelines, params.max_timeline_bytes
+    named = count is not None or size is not None
+    unsaid = not (named or params.older_than or params.timeline_ids or params.quarantine)
+    limits = Retention(
+        usual.max_timelines if unsaid else 1 << 62 if count is None else count,
+        usual.max_timeline_bytes if unsaid else 1 << 62 if size is None else size,
+    )
+    return Wish(
+        limits=limits if named or unsaid else None,
+        older_than=parse_time(params.older_than, "olderThan") if params.older_than is not None else None,
+        timeline_ids=tuple(params.timeline_ids or ()),
+        quarantine=bool(params.quarantine),
+    )
+
+
+def _pruned(one: PruneOutcome) -> Json:
+    freed = sum(size for _, size in (*one.removed, *one.quarantine))
+    return {
+        "head": one.head,
+        "removed": [{"timelineId": name, "bytes": size} for name, size in one.removed],
+        "kept": [{"timelineId": name, "reason": reason} for name, reason in one.kept],
+        "quarantine": [{"file": name, "bytes": size} for name, size in one.quarantine],
+        "freedBytes": freed,
+    }

@@ -1,0 +1,70 @@
+"""What two states of a context have in common: the messages both begin with, found without reading what is equal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator, Iterator
+from itertools import count
+
+from timeleap.errors import CorruptedError
+from timeleap.sessions.logs import Stretch
+from timeleap.sessions.walking import line_of_message, pages, shared_lines, state_after_lines
+from timeleap.storage.engine import RecordFlag, Row
+from timeleap.storage.marks import strip_tl
+
+_PAUSE = 128  # messages
+
+
+def common_messages(one: Stretch, other: Stretch) -> Generator[tuple[int, int], None, int]:
+    """How many messages both begin with. Pauses now and then with the messages compared and those in all.
+
+    Where the bytes are the same, the indexes say so. From there on messages are compared one by one: other checkpoints,
+    token counts, marks of ours or spacing between them do not make them differ.
+
+    Raises:
+        CorruptedError: What would have to be compared is damaged.
+    """
+    lines = shared_lines(one.log, other.log, min(one.lines, other.lines))
+    same = state_after_lines(one.log, lines).messages
+    for side in (one, other):
+        _refuse_damage(side, lines)
+    total = min(one.state.message_count, other.state.message_count)
+    for number, left, right in zip(count(same), _messages(one, same), _messages(other, same), strict=False):
+        if not _equal(left, right):
+            return number
+        if number % _PAUSE == 0:
+            yield number, total
+    return total
+
+
+def _messages(side: Stretch, index: int) -> Iterator[Row]:
+    start = line_of_message(side.log, index, side.lines)
+    for page in pages(side.log, start, side.lines):
+        yield from page
+
+
+def _refuse_damage(side: Stretch, first: int) -> None:
+    """A timeline that is not what was set aside would be compared with a hole in it. The live log is what it is."""
+    if side.timeline_id is None:
+        return
+    for one in side.log.damage():
+        if one.kind != "notReadableByOriginal" and first <= one.line <= side.lines:
+            message = f"the timeline {side.timeline_id} is damaged at byte {one.offset}: {one.message}"
+            raise CorruptedError(message, timelineId=side.timeline_id, offset=one.offset)
+
+
+def _equal(one: Row, other: Row) -> bool:
+    left, right = _plain(one), _plain(other)
+    return left == right or _compact(left) == _compact(right)
+
+
+def _plain(row: Row) -> bytes:
+    return strip_tl(row.body) if row.flags & RecordFlag.HAS_TL else row.body
+
+
+def _compact(body: bytes) -> str | bytes:
+    """The record whatever its spacing, numbers exact; itself where it cannot be parsed."""
+    try:
+        return json.dumps(json.loads(body), separators=(",", ":"))
+    except (ValueError, RecursionError):
+        return body

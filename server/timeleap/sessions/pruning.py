@@ -1,0 +1,142 @@
+"""Freeing space on request: which timelines go for good, and which stay all the same."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from timeleap.errors import StorageFailureError, TimelineNotFoundError
+from timeleap.sessions import events, retention
+from timeleap.sessions.outcomes import Guard, PruneOutcome, Retention
+from timeleap.sessions.requests import journal_line
+from timeleap.sessions.space import quarantine_files
+from timeleap.sessions.turns import NOBODY, Turns
+from timeleap.storage.durable import remove_file
+from timeleap.storage.engine import LogState, Timeline
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What is to go.
+
+    Attributes:
+        limits: Timelines beyond these limits, but never the newest; None: no limits.
+        older_than: Timelines set aside before this time, but never the newest.
+        timeline_ids: These, the newest or not.
+        quarantine: What recovery kept of torn records, too.
+    """
+
+    limits: Retention | None = None
+    older_than: datetime | None = None
+    timeline_ids: tuple[str, ...] = ()
+    quarantine: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What goes, and what was asked for and stays."""
+
+    going: tuple[Timeline, ...]
+    kept: tuple[tuple[str, str], ...]
+    quarantine: tuple[tuple[str, int], ...] = ()
+
+
+def plan_prune(timelines: Sequence[Timeline], wish: Wish, referred_to: Collection[str]) -> Plan:
+    """Which timelines go.
+
+    Args:
+        timelines: All of them, newest first.
+        wish: What is asked for.
+        referred_to: Those that forks refer to: they stay.
+
+    Raises:
+        TimelineNotFoundError: One that was named does not exist.
+    """
+    known = {one.timeline_id for one in timelines}
+    for name in wish.timeline_ids:
+        if name not in known:
+            raise TimelineNotFoundError(f"no timeline {name!r:.80}", timelineId=name)
+    wanted = set(wish.timeline_ids)
+    if wish.limits is not None:
+        wanted |= {one.timeline_id for one in retention.excess(timelines, wish.limits, ())}
+    if wish.older_than is not None:
+        wanted |= {one.timeline_id for one in timelines[1:] if _older(one, wish.older_than)}
+    return Plan(
+        going=tuple(one for one in timelines if one.timeline_id in wanted and one.timeline_id not in referred_to),
+        kept=tuple((one.timeline_id, "fork") for one in timelines if one.timeline_id in wanted & set(referred_to)),
+    )
+
+
+def _older(one: Timeline, time: datetime) -> bool:
+    try:
+        created = datetime.fromisoformat(one.facts.created_at)
+    except ValueError:
+        return False  # nobody noted when
+    return (created if created.tzinfo is not None else created.replace(tzinfo=UTC)) < time
+
+
+class Pruning(Turns):
+    """The part of a session that frees space."""
+
+    async def prune(self, wish: Wish, guard: Guard = NOBODY) -> Json:
+        """Remove timelines for good.
+
+        Raises:
+            TimelineNotFoundError, ReadOnlyError, StorageFailureError: See `plan_prune`; after the last of them some may
+                be gone.
+        """
+        self._refuse_reader()
+
+        async def attempt(mine: Guard) -> Json:
+            async def on_turn(_: LogState) -> tuple[Json, Plan]:
+                self._requests.admit(mine, self.head)
+                plan = await asyncio.to_thread(self._plan_prune, wish)
+                self._requests.begin(mine)
+                result = mine.render(_outcome(self.head, plan))
+                line = journal_line(mine, result)
+                await asyncio.to_thread(self._remove, plan)
+                if line is not None:
+                    await asyncio.to_thread(self._desk.note, {}, [line])
+                self._requests.finish(mine, result)
+                return result, plan
+
+            result, plan = await self.engine.run(on_turn)
+            if plan.going:
+                names = ", ".join(one.timeline_id for one in plan.going[:10])
+                text = f"{len(plan.going)} timelines were removed on request: {names}"
+                self.emit(events.Warned(head=self.head, kind="timelinesPruned", message=text, cause=mine.cause))
+            return result
+
+        return await self._once(guard, attempt)
+
+    async def plan_prune(self, wish: Wish) -> PruneOutcome:
+        """What `prune` would do. Raises TimelineNotFoundError."""
+        return _outcome(self.head, await asyncio.to_thread(self._plan_prune, wish))
+
+    def _plan_prune(self, wish: Wish) -> Plan:
+        timelines = self.engine.timelines()
+        points = self._around.fork_points(self.session_id)
+        plan = plan_prune(timelines, wish, retention.referred_to(self.engine, timelines, points))
+        return Plan(plan.going, plan.kept, tuple(quarantine_files(self.path)) if wish.quarantine else ())
+
+    def _remove(self, plan: Plan) -> None:
+        self._desk.remove_timelines(plan.going)
+        for name, _ in plan.quarantine:
+            _remove(self.path / name)
+
+
+def _outcome(head: str, plan: Plan) -> PruneOutcome:
+    return PruneOutcome(head, tuple((one.timeline_id, one.bytes) for one in plan.going), plan.kept, plan.quarantine)
+
+
+def _remove(path: Path) -> None:
+    try:
+        remove_file(path)
+    except OSError as error:
+        raise StorageFailureError.of(error, "remove what recovery kept", path) from error

@@ -1,0 +1,39 @@
+"""What a rewrite of a session would do, without doing it: the dry runs of its methods."""
+
+from __future__ import annotations
+
+from timeleap.sessions import plan
+from timeleap.sessions.outcomes import CompactionPlan, CompactOutcome, RewriteOutcome
+from timeleap.sessions.turns import Turns
+
+
+class Rehearsal(Turns):
+    """The part of a session that foretells."""
+
+    def plan_revert(
+        self, *, checkpoint_id: int | None = None, checkpoint_uid: str | None = None, heal: bool = False
+    ) -> RewriteOutcome:
+        """What `revert` would do."""
+        return self._imagined(plan.plan_revert(self.engine, checkpoint_id, checkpoint_uid, heal))
+
+    def plan_clear(self, keep_system_prompt: bool = True) -> RewriteOutcome:
+        """What `clear` would do."""
+        return self._imagined(plan.plan_clear(self.engine, keep_system_prompt))
+
+    def plan_restore(self, timeline_id: str) -> RewriteOutcome:
+        """What `restore_timeline` would do."""
+        return self._imagined(plan.plan_restore(self.engine, timeline_id))
+
+    def plan_deliver_dmail(self) -> RewriteOutcome:
+        """What `deliver_dmail` would do."""
+        return self._imagined(plan.plan_deliver(self.engine, self._desk.facts.pending_dmail))
+
+    def plan_compact(self, compaction: CompactionPlan) -> CompactOutcome:
+        """What `compact` would do."""
+        planned = plan.plan_compact(self.engine, self.engine.state, compaction)
+        return planned.outcome(self.head, None, planned.context)
+
+    def _imagined(self, planned: plan.Rewrite) -> RewriteOutcome:
+        outcome = planned.outcome(self.head, None, planned.context)
+        assert isinstance(outcome, RewriteOutcome)
+        return outcome

@@ -1,0 +1,217 @@
+"""Looking for something in the logs of a session: the live one, then its timelines, newest first.
+
+The work is a generator that pauses after every few hundred messages, so that whoever runs it can do something else in
+between, or stop; it holds one page of a log at a time.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from timeleap.context.pattern import Pattern
+from timeleap.context.wording import Span, excerpt, text_of
+from timeleap.errors import CorruptedError, StorageFailureError, TimelineNotFoundError
+from timeleap.sessions.logs import Logs
+from timeleap.sessions.walking import line_of_message, shared_lines, sound_pages, state_after_lines
+from timeleap.storage.engine import LogReader, Row
+from timeleap.storage.jsontext import decode_json
+
+MAX_RANGES: Final = 1000  # of one message
+MAX_PAGE_RANGES: Final = 20_000  # of one page
+EXCERPT_UNITS: Final = 160
+_COMPARED: Final = 8  # logs that a timeline is compared with, where repeats are left out
+
+Pause = tuple[int, int]
+"""Bytes looked at, and bytes in all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What is looked for.
+
+    Attributes:
+        pattern: The words or the expression.
+        timelines: In timelines, too.
+        distinct: Leave out of a timeline the messages that a log looked at before begins with, too.
+        excerpts: Show the text around the first match of a message.
+        limit: Messages at most.
+    """
+
+    pattern: Pattern
+    timelines: bool = True
+    distinct: bool = False
+    excerpts: bool = False
+    limit: int = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """A piece of a message's text; `start` is its place there, in UTF-16 units."""
+
+    start: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A message in which it was found.
+
+    Attributes:
+        timeline_id: None in the live log.
+        ranges: Where, in UTF-16 units of the message's text.
+        more: There are more than are listed.
+    """
+
+    timeline_id: str | None
+    index: int
+    ranges: tuple[Span, ...]
+    more: bool = False
+    excerpt: Excerpt | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a search goes on."""
+
+    timeline_id: str | None
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """What could not be looked at, and why."""
+
+    timeline_id: str | None
+    message: str
+
+
+@dataclass(slots=True)
+class Found:
+    """A page of hits; `following` is None when there is nothing left to look at."""
+
+    hits: list[Hit] = field(default_factory=list)
+    unread: list[Unread] = field(default_factory=list)
+    following: Place | None = None
+    ranges: int = 0
+
+    def full(self, limit: int) -> bool:
+        """Whether the page has room for no more."""
+        return len(self.hits) >= limit or self.ranges >= MAX_PAGE_RANGES
+
+
+def search(logs: Logs, wish: Wish, begin: Place | None = None) -> Generator[Pause, None, Found]:
+    """Look for something, from `begin` on.
+
+    Raises:
+        TimelineNotFoundError: The timeline to begin in is gone.
+        StorageFailureError: The live log, or the directory, cannot be read.
+    """
+    found = Found()
+    everywhere = wish.timelines or (begin is not None and begin.timeline_id is not None)
+    sizes = {one.timeline_id: one.bytes for one in logs.timelines()} if everywhere else {}
+    names = [None, *sizes]
+    if begin is None:
+        begin = Place(None, 0)
+    if begin.timeline_id not in names:
+        message = "the timeline in which the search was to go on is gone: start it again"
+        raise TimelineNotFoundError(message, timelineId=begin.timeline_id)
+    live = logs.live()
+    done, total = 0, live.state.length + sum(sizes.values())
+    before: deque[LogReader] = deque(maxlen=_COMPARED)
+    begun = False
+    for number, name in enumerate(names):
+        begun = begun or name == begin.timeline_id
+        if begun or wish.distinct:
+            try:
+                log = live if name is None else logs.timeline(name)
+                if begun:
+                    index = begin.index if name == begin.timeline_id else 0
+                    if not index:
+                        found.unread += _damage(log, name)
+                    index = max(index, _known(log, before)) if wish.distinct else index
+                    for looked_at in _search_log(log, name, index, wish, found):
+                        yield done + looked_at, total
+                    if found.following is not None:
+                        found.following = _next(log, found.following, names[number + 1 :])
+                        return found
+                before.append(log)
+            except TimelineNotFoundError:
+                pass  # it was pruned just now
+            except (StorageFailureError, CorruptedError) as error:
+                found.unread.append(Unread(name, error.message))
+        done += live.state.length if name is None else sizes[name]
+        yield done, total
+    return found
+
+
+def _damage(log: LogReader, name: str | None) -> list[Unread]:
+    """What of a log is known not to be part of history, and so is not searched."""
+    damaged = [one for one in log.damage() if one.kind != "notReadableByOriginal"]
+    if not damaged:
+        return []
+    first = damaged[0]
+    others = f", and {len(damaged) - 1} more" if len(damaged) > 1 else ""
+    return [Unread(name, f"line {first.line} at byte {first.offset}: {first.message}{others}")]
+
+
+def _known(log: LogReader, before: deque[LogReader]) -> int:
+    """How many of a log's first messages a log that was looked at before begins with, too."""
+    shared = max((shared_lines(log, other, log.state.lines) for other in before), default=0)
+    return state_after_lines(log, shared).messages
+
+
+def _next(log: LogReader, place: Place, rest: Sequence[str | None]) -> Place | None:
+    """Where to go on from `place`: if nothing is left in its log, at the beginning of the next one."""
+    if place.index < log.state.messages:
+        return place
+    return Place(rest[0], 0) if rest else None
+
+
+def _search_log(log: LogReader, name: str | None, index: int, wish: Wish, found: Found) -> Generator[int, None, None]:
+    """Look for something in one log from the message `index` on; pauses with the bytes looked at."""
+    lines = log.state.lines
+    lost: list[CorruptedError] = []
+    looked_at = 0
+    for page in sound_pages(log, line_of_message(log, index, lines), lines, lost):
+        for row in page:
+            looked_at += len(row.body) + 1
+            if not wish.pattern.may_be_in(row.body):
+                continue
+            hit = yield from _look(row, name, wish, looked_at)
+            if hit is not None:
+                found.hits.append(hit)
+                found.ranges += len(hit.ranges)
+            if found.full(wish.limit):
+                found.following = Place(name, row.messages_before + 1)
+                break
+        found.unread += [Unread(name, error.message) for error in lost]
+        lost.clear()
+        if found.following is not None:
+            return
+        yield looked_at
+
+
+def _look(row: Row, name: str | None, wish: Wish, looked_at: int) -> Generator[int, None, Hit | None]:
+    """Look at one message."""
+    try:
+        record = decode_json(row.body)
+    except ValueError:
+        return None
+    text = text_of(record)
+    ranges: list[Span] = []
+    more = False
+    for span in wish.pattern.spans(text):
+        if span is None:
+            yield looked_at
+        elif len(ranges) == MAX_RANGES:
+            more = True
+            break
+        else:
+            ranges.append(span)
+    if not ranges:
+        return None
+    shown = Excerpt(*excerpt(text, ranges[0], EXCERPT_UNITS)) if wish.excerpts else None
+    return Hit(name, row.messages_before, tuple(ranges), more, shown)
