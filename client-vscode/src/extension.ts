@@ -89,9 +89,11 @@ async function restart(server: Sidecar): Promise<void> {
 
 /** A server may be found now that was not looked at before; sessions may be changed now. */
 async function trusted(server: Sidecar, sessions: Sessions): Promise<void> {
-  if (server.state.kind === "failed") {
-    await server.restart().catch(() => undefined);
+  if (server.state.kind === "idle") {
+    return;
   }
+  // The workspace's settings count from now on as well, and may be having the server restarted at this moment.
+  await (server.state.kind === "failed" ? server.restart() : server.started()).catch(() => undefined);
   if (server.state.kind === "ready") {
     await sessions.reopenForWriting().catch(() => undefined);
   }

@@ -145,6 +145,7 @@ function surroundings(scratch: string, extra: NodeJS.ProcessEnv): NodeJS.Process
         XDG_CACHE_HOME: join(scratch, "cache"),
         TIMELEAP_HOME: join(scratch, "store"),
         TIMELEAP_RUNTIME_DIR: join(scratch, "run"),
+        VSCODE_CLI: "1", // else the extension host gets the variables of a login shell
         PYTHONDONTWRITEBYTECODE: "1",
         EXTENSIONS_GALLERY: JSON.stringify({ serviceUrl: "" }),
         ...extra,

@@ -57,8 +57,12 @@ export class Session extends Disposables {
     return !this.writable && !this.restricted && this.how.access === undefined && this.how.path === undefined;
   }
 
+  private openedRestricted = !vscode.workspace.isTrusted;
+
   /** Whether it can be looked at only because of Restricted Mode. */
-  readonly restricted = !vscode.workspace.isTrusted;
+  get restricted(): boolean {
+    return this.openedRestricted;
+  }
 
   /** What a person calls it. */
   get name(): string {
@@ -117,6 +121,7 @@ export class Session extends Disposables {
   /** Opens the session on another server. */
   async reopen(): Promise<void> {
     const { path, access, attach } = this.how;
+    this.openedRestricted = !vscode.workspace.isTrusted; // which may have changed since
     const asked = this.restricted ? ("readOnly" as const) : access;
     const state = await this.wire.request("session/open", {
       ...(path === undefined ? { sessionId: this.id, create: false } : { path }),

@@ -138,18 +138,18 @@ export class Sessions extends Disposables {
     return this.first;
   }
 
-  /** Opens what was only looked at in Restricted Mode again, as it was asked for. */
+  /**
+   * Opens what was only looked at in Restricted Mode again, as it was asked for. Trust may change settings as well, and they the
+   * server: then it is another one that the session is opened on.
+   */
   async reopenForWriting(): Promise<void> {
-    const shown = this.current;
     for (const session of [...this.open_.values()]) {
       if (session.restricted) {
-        await this.close(session.id);
-        const again = await this.attach(session.how);
-        if (session === shown) {
-          this.show(again);
-        }
+        await this.sidecar.request("session/close", { sessionId: session.id }).catch(() => undefined);
+        await session.reopen();
       }
     }
+    this.listChanged.fire(undefined);
   }
 
   /** A page of the list. */

@@ -1,0 +1,39 @@
+import { OURS, VSIX, expect, picture, sample, test } from "../support/test";
+import { mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+
+test.use({ setup: { extensions: [VSIX], settings: OURS, trust: "ask" } });
+
+test("in Restricted Mode a session is looked at and not changed; with trust it is", async ({ workbench, window, store }) => {
+    const workspace = pathToFileURL(workbench.folder).href;
+    await store.replay("guarded", sample(), { title: "Guarded", workspace });
+    // What a hostile folder would bring: a program of its own in the place of ours.
+    mkdirSync(join(workbench.folder, ".vscode"));
+    const hostile = { "timeleap.server.command": ["/bin/false"], "timeleap.server.interpreter": "/bin/false" };
+    writeFileSync(join(workbench.folder, ".vscode/settings.json"), JSON.stringify(hostile));
+    const before = store.log("guarded");
+
+    await workbench.open();
+    await window.dialog.press(/No, I don't trust/);
+    await window.show();
+    await window.openSession("Guarded");
+    const row = window.checkpoints.row("There is a second bug", 1);
+    await expect(row).toBeVisible();
+    const revert = await window.checkpoints.openMenu(row, window.texts.command("revertTo"));
+    await expect(revert).toBeDisabled();
+    await picture(window, "restricted", { hovering: true });
+    await window.page.keyboard.press("Escape");
+    expect(store.log("guarded")).toBe(before);
+    expect(await window.quick.offers("Timeleap: Turn On Yolo")).not.toContain(window.texts.command("enableYolo"));
+
+    rmSync(join(workbench.folder, ".vscode/settings.json")); // trusting it would mean running its interpreter
+    await window.quick.command("Workspaces: Manage Workspace Trust");
+    await window.page.locator(".workspace-trust-editor").getByRole("button", { name: /^Trust/ }).first().click();
+    await window.closeEditors();
+    await expect(window.saying(/Restricted Mode/)).toHaveCount(0);
+    await window.checkpoints.command(window.checkpoints.row("There is a second bug", 1), window.texts.command("revertTo"));
+    await window.dialog.press(/Revert/);
+    await expect(window.checkpoints.row("There is a second bug", 1)).toHaveCount(0);
+    expect(store.checkpoints("guarded")).toEqual([0, 1, 2, 3, 4]);
+});
