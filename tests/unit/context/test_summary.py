@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from timeleap.context import findings, tokens
 from timeleap.context.compaction import summary_message
-from timeleap.context.summary import MIN_TOKENS, SECTIONS, SHARE, summarise
+from timeleap.context.sections import SECTIONS
+from timeleap.context.summary import MIN_TOKENS, SHARE, summarise
 
 Record = dict[str, Any]
 
