@@ -115,9 +115,18 @@ def planted_directory(path: Path, spy: Path) -> None:
 def nothing(path: Path, spy: Path) -> None: ...
 
 
-@pytest.mark.parametrize("plant", [planted_file, planted_link, planted_fifo, planted_directory, nothing])
+@pytest.mark.parametrize(
+    ("plant", "why"),
+    [
+        (planted_file, "is no socket"),
+        (planted_link, "is a link"),
+        (planted_fifo, "is no socket"),
+        (planted_directory, "is no socket"),
+        (nothing, "cannot be reached"),
+    ],
+)
 def test_what_lies_where_the_socket_should_be_gets_not_a_byte(
-    scene: Scene, apart: Path, plant: Callable[[Path, Path], None]
+    scene: Scene, apart: Path, plant: Callable[[Path, Path], None], why: str
 ) -> None:
     owner = scene.window(env={**DEBUG, "TIMELEAP_RUNTIME_DIR": str(apart)})
     owner.say("before")
@@ -132,7 +141,7 @@ def test_what_lies_where_the_socket_should_be_gets_not_a_byte(
         plant(place, spy)
         other = scene.servers(1, env=DEBUG)[0]
         words = locked(opening(other).error(), owner.server.process.pid)
-        assert str(place) not in words
+        assert why in words and str(place) not in words
         assert follows(other) == ["before"]
         with pytest.raises(BlockingIOError):
             listening.accept()
