@@ -65,6 +65,22 @@ test("a listener that asks at the restart does not overtake what waits", async (
   });
 });
 
+test("a request that paused when the server went away keeps its place before later ones", async () => {
+  const locked = [1, 2, 3].map((nth) => [APPEND, nth, "locked"] as const);
+  const fake = new Fake([...locked, ["session/list", 1, "die"]], ["", "die", ""]);
+  await fake.run(
+    async (client) => {
+      const first = append(client, "1");
+      await until(() => fake.told(APPEND).length === 3); // it pauses for 200 ms now, and wakes while there is no server
+      const listed = client.request("session/list");
+      await until(() => client.state === "restarting");
+      await Promise.all([first, listed, append(client, "2")]);
+      assert.deepEqual(fake.appended, ["1", "2"]);
+    },
+    { restarts: { ...QUICK, delay: 500, longest: 500 } },
+  );
+});
+
 test("open sessions are opened again as they were, and their heads are told", async () => {
   const fake = new Fake([["session/list", 1, "die"]]);
   await fake.run(async (client) => {
@@ -301,6 +317,8 @@ test("an owner that never answers is an error, when the patience, the time or th
   await fake.run(
     async (client) => {
       await assert.rejects(append(client, "patience"), { kind: "sessionLocked" });
+      const asked = fake.told(APPEND).length;
+      assert.ok(asked > 1 && asked < 5, `asked ${asked} times in 200 ms`); // after 0, 50 and 150 ms
       const abort = new AbortController();
       const given = append(client, "wish", { signal: abort.signal });
       await until(() => fake.told(APPEND).some(({ params }) => (params["message"] as { content: string }).content === "wish"));
