@@ -1,7 +1,7 @@
 /** Compaction: an instruction, a dry run that is shown, and only then the real one, with the very summary that was shown. */
 
 import * as vscode from "vscode";
-import type { CompactResult } from "timeleap-client";
+import type { CompactResult, RequestOptions } from "timeleap-client";
 import type { Session } from "../sessions/session.js";
 import { summaryByModel } from "../sessions/summaries.js";
 import { readSettings } from "../settings.js";
@@ -28,30 +28,24 @@ async function compact(bench: Workbench): Promise<void> {
   if (instruction === undefined) {
     return;
   }
-  const plan = await withProgress(vscode.l10n.t("Summarising…"), (token, signal) => dryRun(bench, session, instruction.trim(), token, signal));
+  const plan = await withProgress(vscode.l10n.t("Summarising…"), (work) => dryRun(bench, session, instruction.trim(), work));
   if (!plan.compacted || plan.summary === undefined) {
     throw new Refusal(vscode.l10n.t("Nothing was compacted: {0}", plan.reason ?? vscode.l10n.t("there is no summary")));
   }
   if (await agreed(bench, plan)) {
     const { head, summary } = plan;
-    const done = await withProgress(vscode.l10n.t("Compacting…"), (_, signal) =>
-      session.request("context/compact", { summary, expectedHead: head }, { signal, onProgress: () => undefined }),
+    const done = await withProgress(vscode.l10n.t("Compacting…"), ({ options }) =>
+      session.request("context/compact", { summary, expectedHead: head }, options),
     );
     const message = vscode.l10n.t("Compacted: {0} became a summary; {1} now.", messages(done.removedMessages), tokens(done.tokenCountAfter));
     offerUndo(bench, session, done, message);
   }
 }
 
-async function dryRun(
-  bench: Workbench,
-  session: Session,
-  instruction: string,
-  token: vscode.CancellationToken,
-  signal: AbortSignal,
-): Promise<CompactResult> {
+async function dryRun(bench: Workbench, session: Session, instruction: string, { token, options }: Work): Promise<CompactResult> {
   const summary = readSettings().useLanguageModel ? await byModel(bench, session, instruction, token) : undefined;
   const how = summary === undefined ? (instruction === "" ? {} : { customInstruction: instruction }) : { summary };
-  return session.request("context/compact", { ...how, dryRun: true }, { signal, onProgress: () => undefined });
+  return session.request("context/compact", { ...how, dryRun: true }, options);
 }
 
 /** A model that is not to be had is no reason not to compact. */
@@ -84,14 +78,25 @@ async function agreed(bench: Workbench, plan: CompactResult): Promise<boolean> {
   return (await vscode.window.showInformationMessage(vscode.l10n.t("This summary would take the place of {0}.", messages(plan.removedMessages)), compactButton)) === compactButton;
 }
 
-/** A notification with progress, whose Cancel reaches the server. */
-function withProgress<T>(title: string, work: (token: vscode.CancellationToken, signal: AbortSignal) => Promise<T>): Promise<T> {
-  const options = { location: vscode.ProgressLocation.Notification, title, cancellable: true };
+/** A step of the work, under a notification. */
+interface Work {
+  readonly token: vscode.CancellationToken;
+  /** Of its requests: Cancel reaches the server, and what the server says of its progress the notification. */
+  readonly options: RequestOptions;
+}
+
+function withProgress<T>(title: string, work: (work: Work) => Promise<T>): Promise<T> {
+  const notification = { location: vscode.ProgressLocation.Notification, title, cancellable: true };
   return Promise.resolve(
-    vscode.window.withProgress(options, (_, token) => {
+    vscode.window.withProgress(notification, (progress, token) => {
       const abort = new AbortController();
       const cancelling = token.onCancellationRequested(() => abort.abort());
-      return work(token, abort.signal).finally(() => void cancelling.dispose());
+      const onProgress: RequestOptions["onProgress"] = ({ message }) => {
+        if (message !== undefined) {
+          progress.report({ message });
+        }
+      };
+      return work({ token, options: { signal: abort.signal, onProgress } }).finally(() => void cancelling.dispose());
     }),
   );
 }

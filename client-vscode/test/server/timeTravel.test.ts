@@ -140,6 +140,16 @@ test("from the palette a timeline is chosen from a list", async () => {
   expect(log()).toBe(before);
 });
 
+test("a compaction that is cancelled changes nothing and says nothing", async () => {
+  const before = log();
+  user.input = () => "";
+  user.cancels = true;
+  press("Compact");
+  await commands.executeCommand("timeleap.compact");
+  expect(log()).toBe(before);
+  expect(user.said).toEqual([]);
+});
+
 test("the summary can be read in full before the compaction is done", async () => {
   user.input = () => "";
   user.answer = ({ buttons, modal }) => (modal ? buttons[1] : buttons.find((button) => button === "Compact"));

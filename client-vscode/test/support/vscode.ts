@@ -158,6 +158,8 @@ export const user = {
   input: (() => undefined) as (options: { readonly value?: string; readonly title?: string }) => string | undefined,
   /** Chooses from a list. */
   pick: (items: readonly unknown[]): unknown => items[0],
+  /** Cancels whatever shows progress, at once. */
+  cancels: false,
   /** Chooses a folder or a file. */
   path: undefined as string | undefined,
   settings: new Map<string, unknown>(),
@@ -173,6 +175,7 @@ export const user = {
     this.answer = () => undefined;
     this.input = () => undefined;
     this.pick = (items) => items[0];
+    this.cancels = false;
     this.path = undefined;
     this.settings.clear();
     this.context.clear();
@@ -245,8 +248,14 @@ export const window = {
     return Promise.resolve({ document });
   },
   setStatusBarMessage: () => new Disposable(() => undefined),
-  withProgress: (_options: unknown, task: (progress: { report(): void }, token: CancellationTokenSource["token"]) => Promise<unknown>) =>
-    task({ report: () => undefined }, new CancellationTokenSource().token),
+  withProgress(_options: unknown, task: (progress: { report(): void }, token: CancellationTokenSource["token"]) => Promise<unknown>): Promise<unknown> {
+    const source = new CancellationTokenSource();
+    const done = task({ report: () => undefined }, source.token);
+    if (user.cancels) {
+      source.cancel();
+    }
+    return done;
+  },
   createOutputChannel: (name: string) => log(name),
   createStatusBarItem(id: string): StatusBarItem {
     const item: StatusBarItem = {
