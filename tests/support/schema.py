@@ -93,7 +93,8 @@ def check_content(message: Message, method: str | None) -> None:
     """
     row = METHODS.get(message.get("method") or method or "")
     if "method" in message:
-        assert row is not None and row.kind in ("serverNotification", "clientRequest"), message
+        both_ways = message["method"] == "$/cancelRequest"  # as in LSP: a question of the server's is taken back
+        assert row is not None and (both_ways or row.kind in ("serverNotification", "clientRequest")), message
         _check_value(row.params_model, message.get("params", {}), message)
     elif "result" in message and row is not None:
         if row.result_model is None:

@@ -113,6 +113,14 @@ OPERATIONS = (
     Operation("deliver D-Mail", "context/deliverDMail", {}, {}, _pending, kinds=("dmailDelivered", "dmailChanged")),
     Operation("cancel D-Mail", "context/cancelDMail", {}, {}, _pending, kinds=("dmailChanged",), changes_log=False),
     Operation(
+        "set pins",
+        "context/setPins",
+        {"pins": ["a", "b"]},
+        {"pins": ["c"]},
+        kinds=("pinsChanged",),
+        changes_log=False,
+    ),
+    Operation(
         "set yolo", "session/setYolo", {"yolo": True}, {"yolo": False}, kinds=("approvalChanged",), changes_log=False
     ),
     Operation(

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from timeleap.service.call import Call, Client
+from timeleap.service.order import SHIELDS_ITSELF
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -86,4 +87,5 @@ def _endpoint(row: Method, service: ServicePort) -> Endpoint:
     def run(params: Any, call: Call) -> Awaitable[Any]:
         return service.handle(name, params, call)
 
-    return Endpoint(name, accept, run, shielded=row.mutates or name in NEVER_HALF_DONE, reports_progress=row.progress)
+    shielded = (row.mutates and name not in SHIELDS_ITSELF) or name in NEVER_HALF_DONE
+    return Endpoint(name, accept, run, shielded=shielded, reports_progress=row.progress)

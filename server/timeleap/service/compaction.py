@@ -12,6 +12,7 @@ from timeleap.context.guard import called
 from timeleap.errors import InvalidInputError
 from timeleap.service import endpoint, views
 from timeleap.service.guards import guard
+from timeleap.service.order import to_its_end
 from timeleap.service.registry import handles
 from timeleap.service.summarizers import Answer, Builtin, Client, TooLongAnswerError, failed, summarised
 from timeleap.sessions.outcomes import CompactionPlan, Review
@@ -104,7 +105,7 @@ async def compact(service: Service, params: CompactParams, call: Call) -> Json:
     if dry:
         return service.views.compact(session.plan_compact(plan))
     call.say("writing the log anew")
-    return await session.compact(plan, guard=made_under)
+    return await to_its_end(session.compact(plan, guard=made_under))
 
 
 async def _summary(service: Service, history: History, params: CompactParams, call: Call) -> tuple[Name, Answer]:

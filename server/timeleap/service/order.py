@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Coroutine, Iterable
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 HOLDS_UP = frozenset(
     {
@@ -26,6 +29,19 @@ HOLDS_UP = frozenset(
     }
 )
 """Methods that what arrives later on the same session waits for."""
+
+
+SHIELDS_ITSELF = frozenset({"context/compact"})
+"""Changes that can be cancelled after they have begun, as long as nothing is written: they wait for others first."""
+
+
+async def to_its_end(work: Coroutine[Any, Any, T]) -> T:
+    """The outcome of `work`, which is not cancelled with its caller: what has begun is finished, and answered with its result."""
+    task = asyncio.ensure_future(work)
+    while not task.done():
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.shield(task)
+    return task.result()
 
 
 class Order:

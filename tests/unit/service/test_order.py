@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from timeleap.service.order import Order
+import pytest
+
+from timeleap.service.order import Order, to_its_end
 
 
 async def test_what_comes_behind_waits_and_keeps_its_order():
@@ -99,3 +101,28 @@ async def test_a_failure_lets_the_next_one_in():
         pass
     assert not order.held_up("a")
     assert not order.held_up("b")
+
+
+async def test_what_has_begun_is_done_to_its_end_whoever_is_cancelled():
+    going, done = asyncio.Event(), asyncio.Event()
+
+    async def work() -> str:
+        going.set()
+        await done.wait()
+        return "written"
+
+    asking = asyncio.create_task(to_its_end(work()))
+    await going.wait()
+    for _ in range(3):
+        asking.cancel()
+        await asyncio.sleep(0)
+    done.set()
+    assert await asking == "written"
+
+
+async def test_what_fails_at_its_end_fails():
+    async def work() -> None:
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        await to_its_end(work())
