@@ -92,3 +92,37 @@ def test_a_reserve_that_does_not_count_is_said(tmp_path: Path):
     loaded = config.load(tmp_path, environ={}, options={"maxContextSize": 1000})
     assert "only triggerRatio decides" in loaded.warnings[0]
     assert config.load(tmp_path, environ={}, options={"maxContextSize": 200_000}).warnings == ()
+
+
+def test_the_key_itself_goes_before_a_file_unless_an_option_names_one(tmp_path: Path):
+    (tmp_path / "config.toml").write_text('[summarizer]\napiKeyFile = "/a"\n')
+    environ = {"TIMELEAP_SUMMARIZER_API_KEY": "canary", "TIMELEAP_SUMMARIZER_API_KEY_FILE": "/b"}
+    assert config.load(tmp_path, environ={}).summarizer == {"apiKeyFile": "/a"}
+    assert config.load(tmp_path, environ=environ).summarizer == {}
+    options = {"summarizer": {"apiKeyFile": "/c"}}
+    loaded = config.load(tmp_path, environ=environ, options=options)
+    assert loaded.summarizer == {"apiKeyFile": "/c"}
+    assert "canary" not in repr(loaded)
+
+
+@pytest.mark.parametrize(
+    ("url", "odd"),
+    [
+        ("https://models.example.com/v1", False),
+        ("http://localhost:11434/v1", False),
+        ("http://127.0.0.1:1/v1", False),
+        ("http://[::1]:1/v1", False),
+        ("http://models.example.com/v1", True),
+    ],
+)
+def test_an_endpoint_in_the_clear_is_warned_of(tmp_path: Path, url: str, odd: bool):
+    loaded = config.load(tmp_path, environ={}, options={"summarizer": {"baseUrl": url}})
+    assert any("unencrypted" in warning for warning in loaded.warnings) is odd
+
+
+@pytest.mark.parametrize(
+    "settings", [{"baseUrl": "models.example.com"}, {"baseUrl": "file:///x"}, {"contextSize": 0}, {"timeout": "soon"}]
+)
+def test_an_unusable_endpoint_is_refused(tmp_path: Path, settings: dict[str, object]):
+    with pytest.raises(InvalidInputError, match="summarizer"):
+        config.load(tmp_path, environ={}, options={"summarizer": settings})
