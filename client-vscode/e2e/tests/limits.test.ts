@@ -1,0 +1,61 @@
+import { Middleman } from "../support/middleman";
+import type { Window } from "../window/window";
+import type { Locator } from "@playwright/test";
+import { VSIX, expect, picture, test } from "../support/test";
+
+// The middleman counts what the extension asks for.
+const middleman = new Middleman();
+const PAGE = 100;
+const MANY = 10_000;
+
+test.use({ setup: { extensions: [VSIX], settings: { "timeleap.server.command": middleman.command } } });
+
+test.beforeAll(async ({ workbench, window }) => {
+    await workbench.open();
+    await window.show();
+});
+
+test.afterAll(() => {
+    middleman.remove();
+});
+
+test("ten thousand checkpoints are asked for page by page, as somebody looks at them", async ({ window, store }) => {
+    const log: string[] = [];
+    for (let number = 0; number < MANY; number += 1) {
+        log.push(JSON.stringify({ role: "_checkpoint", id: number }));
+        log.push(JSON.stringify({ role: "user", content: `Step ${String(number)}: ${"look at the next file, ".repeat(8)}` }));
+        log.push(JSON.stringify({ role: "_usage", token_count: 40 * (number + 1) }));
+    }
+    store.add("long", `${log.join("\n")}\n`, { "state.json": JSON.stringify({ version: 1, custom_title: "A long session" }) });
+    await window.openSession("A long session");
+    await expect(window.checkpoints.row("Step 9999", 1)).toBeVisible();
+    await window.checkpoints.expand(window.checkpoints.row("Step 9999", 1));
+    await expect(window.checkpoints.row("Step 9999", 2)).toBeVisible();
+    await window.checkpoints.collapse(window.checkpoints.row("Step 9999", 1));
+
+    const more = window.checkpoints.row("Show older checkpoints");
+    for (let page = 1; page <= 3; page += 1) {
+        await toTheEnd(window, more);
+        await more.locator(".monaco-icon-label").click();
+        await toTheEnd(window, window.checkpoints.row(`Step ${String(MANY - PAGE * (page + 1))}:`));
+    }
+    await picture(window, "long-session");
+
+    const asked = ["context/listCheckpoints", "context/getHistory", "session/list"].flatMap((method) => middleman.asked(method));
+    for (const { params } of asked) expect(params?.["limit"]).toBeLessThanOrEqual(PAGE);
+    const pages = middleman.asked("context/listCheckpoints").filter(({ params }) => params?.["sessionId"] === "long");
+    const replies = middleman.passed().filter(({ from, kind }) => from === "server" && kind === "reply");
+    const largest = Math.max(...replies.map(({ bytes }) => bytes));
+    console.log(`  10 000 checkpoints: ${String(pages.length)} pages asked for, largest reply ${(largest / 1024).toFixed(0)} KiB`);
+    expect(pages.length).toBeLessThanOrEqual(8);
+    expect(largest).toBeLessThan(256 * 1024);
+});
+
+/** Press End, as often as it takes until the last row is that one. */
+async function toTheEnd(window: Window, row: Locator): Promise<void> {
+    await expect(async () => {
+        await window.checkpoints.root.focus();
+        await window.page.keyboard.press("End");
+        await expect(row).toBeVisible({ timeout: 2_000 });
+    }).toPass({ timeout: 20_000 });
+}
