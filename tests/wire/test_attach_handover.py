@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.support.matching import HEAD
-from tests.support.scene import Scene, changes, marks, owner_of, settle, taken_over, until
+from tests.support.scene import Scene, access_told, changes, marks, owner_of, settle, taken_over, until
 from tests.support.server import runtime_directory
 from tests.support.session import Session, user
 from tests.wire.operations import OPERATIONS, prepare
@@ -327,6 +327,24 @@ def test_who_leaves_in_good_order_answers_what_it_accepted(scene: Scene, leave: 
         assert "result" in pending.reply(), pending
     assert sorted(attached.texts(), key=int) == [str(n) for n in range(10) for _ in range(2)]
     until(lambda: attached.get_state()["access"] == "owner", saying="the attached one takes over")
+
+
+def test_while_one_leaves_all_hear_everything_and_nobody_comes_in(scene: Scene) -> None:
+    owner = scene.window(env={"TIMELEAP_FAILPOINTS": "append.after_write=sleep:1.5"})
+    asking, idle = scene.window(), scene.window()
+    [late] = scene.servers(1)
+    settle(scene.windows)
+    before = marks(scene.windows)
+    asked = asking.start("context/appendMessage", message=user("x"))
+    until(lambda: owner.log.stat().st_size > 0, saying="it is being written")
+    closed = owner.start("session/close")
+    opened = late.start("session/open", sessionId="s")
+    assert (closed.result(), asked.result()["messageCount"]) == ({}, 1)
+    for window in (asking, idle):
+        access_told(window, before[id(window)])
+        assert [change["kind"] for change in changes(window, before)] == ["messagesAppended", "accessChanged"]
+    rest = [asking, idle, Session(late, opened.result())]
+    assert sorted(window.get_state()["access"] for window in rest) == ["attached", "attached", "owner"]
 
 
 def test_requests_during_the_change_wait_for_it(scene: Scene) -> None:
