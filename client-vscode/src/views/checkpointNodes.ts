@@ -8,7 +8,7 @@ import { messageRows, type Place, type Shown } from "./messageNodes.js";
 import { MoreNode, TreeNode, treeItem } from "./node.js";
 
 /** Characters of a name. */
-const NAME = 60;
+const NAME = 50;
 
 /** What rows need besides their data. */
 export interface Setting {

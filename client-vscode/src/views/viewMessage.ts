@@ -12,22 +12,29 @@ export interface Situation {
   readonly sessions: Pick<Sessions, "shown" | "problem">;
 }
 
-/** Undefined: there is nothing to say. */
+/** About the server and the shown session. Undefined: there is nothing to say. */
 export function viewMessage({ server, recovered, sessions }: Situation): string | undefined {
+  const aboutServer = serverMessage({ server, recovered });
+  if (server.kind === "failed" || server.kind === "restarting") {
+    return aboutServer;
+  }
+  if (sessions.problem) {
+    return sessions.problem.message;
+  }
+  const lines = [...(aboutServer === undefined ? [] : [aboutServer]), ...aboutSession(sessions)];
+  return lines.length === 0 ? undefined : lines.join("\n");
+}
+
+/** About the server alone, for the view that is not about one session. */
+export function serverMessage({ server, recovered }: Pick<Situation, "server" | "recovered">): string | undefined {
   if (server.kind === "failed") {
     return server.failure.message;
   }
   if (server.kind === "restarting") {
     return vscode.l10n.t("The server has stopped; it is being started again.");
   }
-  if (sessions.problem) {
-    return sessions.problem.message;
-  }
-  const lines = [
-    ...(recovered ? [vscode.l10n.t("The server had stopped and was started again at {0}; nothing was lost.", recovered.toLocaleTimeString(vscode.env.language))] : []),
-    ...aboutSession(sessions),
-  ];
-  return lines.length === 0 ? undefined : lines.join("\n");
+  const when = recovered?.toLocaleTimeString(vscode.env.language);
+  return when === undefined ? undefined : vscode.l10n.t("The server had stopped and was started again at {0}; nothing was lost.", when);
 }
 
 function whyReadOnly(session: Session): string {

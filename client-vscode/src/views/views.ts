@@ -11,10 +11,16 @@ import { ContextKeys, contextKeys } from "./context.js";
 import type { NodeTree, TreeNode } from "./node.js";
 import { SessionsTree } from "./sessionsTree.js";
 import { TimelinesTree } from "./timelinesTree.js";
-import { viewMessage } from "./viewMessage.js";
+import { serverMessage, viewMessage } from "./viewMessage.js";
 
 /** Ages on rows ("3 min. ago") are drawn again this often, while somebody looks; milliseconds. Nothing is asked for. */
 const REDRAW = 60_000;
+
+/** What stands above the rows. VS Code's types do not say that it may be taken away by `undefined`. */
+interface Headed {
+  message?: string | undefined;
+  description?: string | undefined;
+}
 
 export class Views extends Disposables {
   readonly checkpoints: vscode.TreeView<TreeNode>;
@@ -144,14 +150,15 @@ export class Views extends Disposables {
   private describe(): void {
     const { shown } = this.sessions;
     this.keys.update(contextKeys(this.sidecar.state, this.sessions, vscode.workspace.isTrusted));
-    const said = viewMessage({ server: this.sidecar.state, recovered: this.recovered, sessions: this.sessions });
+    const situation = { server: this.sidecar.state, recovered: this.recovered, sessions: this.sessions };
+    const said = viewMessage(situation);
     // Where there is a message VS Code shows no welcome view, which has the next steps as buttons.
-    const welcomed = this.sidecar.state.kind === "failed" || this.sessions.problem !== undefined;
-    const message = welcomed ? undefined : said;
-    for (const view of [this.checkpoints, this.timelines, this.sessionList]) {
-      // VS Code shows no message for an empty string, but an empty line.
-      (view as { message: string | undefined }).message = view === this.timelines ? undefined : message;
-    }
-    (this.checkpoints as { description: string | undefined }).description = welcomed ? said : shown?.name;
+    const failed = this.sidecar.state.kind === "failed";
+    const welcomed = failed || this.sessions.problem !== undefined;
+    const checkpoints: Headed = this.checkpoints;
+    checkpoints.message = welcomed ? undefined : said;
+    checkpoints.description = welcomed ? said : shown?.name;
+    const list: Headed = this.sessionList;
+    list.message = failed ? undefined : serverMessage(situation);
   }
 }

@@ -8,7 +8,7 @@ import type { Sessions } from "../../src/sessions/sessions.js";
 import { oneLine, relativeTime, short, tokens } from "../../src/text/format.js";
 import { MoreNode, NodeTree, TreeNode, TroubleNode, treeItem } from "../../src/views/node.js";
 import { tokensShown } from "../../src/views/statusBar.js";
-import { viewMessage } from "../../src/views/viewMessage.js";
+import { serverMessage, viewMessage } from "../../src/views/viewMessage.js";
 import { CancellationError, env, log, Uri, user } from "../support/vscode.js";
 
 beforeEach(() => {
@@ -168,5 +168,6 @@ test("the line above the rows says what is not as usual, and nothing else", () =
   expect(say(READY, session({ writable: false, followed: true }))).toContain("does not answer");
   expect(say(READY, session({ writable: false, restricted: true }))).toContain("Restricted Mode");
   expect(say(READY, session({ state: { archived: true, warnings: [{ kind: "x", message: "line 3 is damaged" }] } }))).toContain("line 3 is damaged");
+  expect(serverMessage({ server: READY, recovered: undefined })).toBeUndefined();
   expect(say(READY, { shown: undefined, problem: { kind: "gone", message: "no such session", how: {} } })).toBe("no such session");
 });
