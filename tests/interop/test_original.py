@@ -11,6 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.interop.agreement import assert_agree
 from tests.interop.original import Json, Original, OriginalError, Step
+from tests.support.server import Launch, Server
+from tests.support.session import Session
 
 from timeleap import (
     Context,
@@ -252,6 +254,28 @@ async def test_what_the_original_cannot_open_opens_here(original: Original, tmp_
         original.restore(log)
     async with await Context.load(log) as context:
         assert [message.extract_text() for message in context.history] == ["", "b"]
+
+
+async def test_real_sessions_compacted_and_back(original: Original, tmp_path: Path, session_file: Path) -> None:
+    before = session_file.read_bytes()
+    log = tmp_path / "context.jsonl"
+    log.write_bytes(before)
+    server = Server(Launch(tmp_path / "home", "ndjson"))
+    try:
+        server.initialize()
+        session = Session.open(server, path=str(tmp_path), access="write")
+        pins = ["a pin", "另一个"]
+        result = session.call("context/compact", summarizer="builtin", pins=pins)
+        assert result["compacted"] is True
+        compacted = await assert_agree(original, log)
+        assert len(compacted.history) == result["preservedMessages"] + 1
+        assert compacted.token_count == result["tokenCountAfter"]
+        session.call("context/restoreTimeline", timelineId=result["timelineId"])
+        assert log.read_bytes() == before
+        await assert_agree(original, log)
+        await assert_agree(original, tmp_path / "context_2.jsonl")
+    finally:
+        server.dispose()
 
 
 async def test_real_sessions(original: Original, tmp_path: Path, session_file: Path) -> None:
