@@ -106,3 +106,10 @@ test("the README has every setting and its default, and no other", () => {
   const named = [...readme.matchAll(/^\| `(timeleap\.[\w.]+)` \|/gm)].map(([, name]) => name);
   expect(named.sort()).toEqual(Object.keys(contributes.configuration.properties).sort());
 });
+
+test("the pictures of the README are there, and go into the package", () => {
+  const pictures = [...readFileSync(join(ROOT, "README.md"), "utf8").matchAll(/!\[[^\]]+\]\(([^)]+)\)/g)].map(([, file]) => file!);
+  const packed = readFileSync(join(ROOT, ".vscodeignore"), "utf8").split("\n");
+  expect(pictures.length).toBeGreaterThan(2);
+  expect(pictures.filter((file) => !existsSync(join(ROOT, file)) || !packed.includes(`!${file}`))).toEqual([]);
+});
