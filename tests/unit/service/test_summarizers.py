@@ -86,6 +86,12 @@ async def test_the_endpoint_is_asked_in_the_api_s_words(server: ChatEndpoint):
     assert "The form in login.py does nothing." in user["content"] and "read(" in user["content"]
 
 
+async def test_the_library_logs_nothing(server: ChatEndpoint):
+    await ask(server)  # older releases of it log whole requests
+    for name in ("openai", "httpx", "httpcore", "httpx2", "httpcore2"):
+        assert not logging.getLogger(f"{name}.x").isEnabledFor(logging.ERROR)
+
+
 async def test_nothing_meant_for_another_endpoint_is_sent(server: ChatEndpoint, monkeypatch: pytest.MonkeyPatch):
     for name in ("OPENAI_API_KEY", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_ADMIN_KEY"):
         monkeypatch.setenv(name, "elsewhere")
