@@ -242,6 +242,8 @@ def test_a_request_in_flight_takes_effect_once(scene: Scene, moment: str, reques
     own = {} if request_id is None else {"requestId": request_id}
     result = attached.call("context/appendMessage", message=user("second"), **own)
     assert (result["firstIndex"], result["messageCount"]) == (1, 2)
+    if request_id is None:
+        assert "duplicate" not in result, "the client has asked once"
     assert attached.texts() == ["first", "second"]
     assert result["head"] == attached.head
     assert attached.get_state()["access"] == "owner"
