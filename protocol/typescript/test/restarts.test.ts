@@ -106,6 +106,16 @@ test("open sessions are opened again as they were, and their heads are told", as
   });
 });
 
+test("they are opened again at every restart", async () => {
+  const fake = new Fake([["session/list", 1, "die"], ["session/list", 3, "die"]]);
+  await fake.run(async (client) => {
+    await client.request("session/open", { sessionId: "a" });
+    await client.request("session/list");
+    await client.request("session/list");
+    assert.deepEqual([fake.count, fake.told("session/open").length], [3, 3]);
+  });
+});
+
 test("a session that another process still holds is tried again, and opened no more often than before", async () => {
   const fake = new Fake([["session/open", 4, "locked"], ["session/open", 5, "locked"], [APPEND, 1, "die"]]);
   await fake.run(async (client) => {
@@ -279,7 +289,7 @@ test("a request that is given up before there is a server again is not sent", as
 
 test("dispose during a recovery ends who waits, and leaves no process", async () => {
   const fake = new Fake([[APPEND, 1, "die"]], ["", "hang"]);
-  const client = fake.create();
+  const client = fake.create({ initializeTimeout: 60_000 });
   await client.start();
   const pending = append(client, "1");
   await until(() => fake.count === 2);
