@@ -1,6 +1,7 @@
 import { expect, picture, sample, test } from "../support/test";
 import { pathToFileURL } from "node:url";
 
+let number = 0;
 let session = "";
 let last = "";
 const SECOND_BUG = "There is a second bug here";
@@ -9,12 +10,14 @@ test.beforeAll(async ({ workbench }) => {
     await workbench.open();
 });
 
-test.beforeEach(async ({ window, store, workbench }, { title }) => {
+test.beforeEach(async ({ window, store, workbench }) => {
     const workspace = pathToFileURL(workbench.folder).href;
-    session = title.replaceAll(/\W+/g, "-").slice(0, 40);
-    // Words of its own, so that no row of the session before is taken for one of this.
-    last = `I forgot (${session})`;
-    await store.replay(session, sample().replace("I forgot", last), { title, workspace });
+    number += 1;
+    session = `bill-${String(number)}`;
+    const title = `Split the bill (${String(number)})`;
+    // A number of its own, so that no row of the session before is taken for one of this.
+    last = `I forgot the imports (${String(number)})`;
+    await store.replay(session, sample().replace("I forgot the imports", last), { title, workspace });
     await window.show();
     await window.openSession(title);
     await expect(window.checkpoints.row(last, 1)).toBeVisible();
