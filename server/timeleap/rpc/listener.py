@@ -36,6 +36,9 @@ log = logging.getLogger(__name__)
 MAX_CONNECTIONS = 512
 """Connections of other processes at a time."""
 
+MAX_AT_THE_DOOR = 128
+"""Connections that have not shown a token yet; beyond, the one that has been silent longest is turned away."""
+
 FIRST_FRAME_BYTES = 64 * 1024
 FIRST_FRAME_SECONDS = 5.0
 LINGER = 30.0
@@ -66,6 +69,7 @@ class LocalNetwork:
         self._listening: local.Listening | None = None
         self._token = ""
         self._visits: set[asyncio.Task[None]] = set()
+        self._at_the_door: dict[Doorkeeper, None] = {}
         self._turn = asyncio.Lock()
 
     async def listen(self) -> None:
@@ -114,7 +118,14 @@ class LocalNetwork:
         return peer
 
     def _doorkeeper(self) -> asyncio.Protocol:
-        return Doorkeeper(self._token, self._admit, full=len(self._visits) >= MAX_CONNECTIONS)
+        while len(self._at_the_door) >= MAX_AT_THE_DOOR:
+            next(iter(self._at_the_door)).turn_away("too many connections")
+        keeper = Doorkeeper(self._token, self._admit, self._leave, full=len(self._visits) >= MAX_CONNECTIONS)
+        self._at_the_door[keeper] = None
+        return keeper
+
+    def _leave(self, keeper: Doorkeeper) -> None:
+        self._at_the_door.pop(keeper, None)
 
     def _admit(self, transport: asyncio.Transport) -> Connection:
         transport.set_write_buffer_limits(high=HIGH_WATER, low=LOW_WATER)
@@ -167,12 +178,21 @@ class Doorkeeper(asyncio.Protocol):
     Args:
         token: What is to be shown.
         admit: Makes the connection that takes over.
+        left: Told when nobody stands at this door any more.
         full: Turn away everybody.
     """
 
-    def __init__(self, token: str, admit: Callable[[asyncio.Transport], Connection], *, full: bool = False) -> None:
+    def __init__(
+        self,
+        token: str,
+        admit: Callable[[asyncio.Transport], Connection],
+        left: Callable[[Doorkeeper], None],
+        *,
+        full: bool = False,
+    ) -> None:
         self._token = token
         self._admit = admit
+        self._left = left
         self._full = full
         self._frames = FrameReader(FIRST_FRAME_BYTES)
         self._received = bytearray()
@@ -216,7 +236,13 @@ class Doorkeeper(asyncio.Protocol):
         del exc
         self._leave()
 
+    def turn_away(self, why: str) -> None:
+        """Have done with whoever it is."""
+        self._refuse(None, why)
+        self._leave()
+
     def _leave(self) -> None:
+        self._left(self)
         self._transport = None
         if self._timer is not None:
             self._timer.cancel()
