@@ -232,6 +232,14 @@ def test_an_expression_that_explodes_elsewhere_does_not_here(session: Session, e
     assert pending.result(60)["matches"] == []
 
 
+def test_a_message_too_long_for_a_very_large_expression_is_left_out_and_named(session: Session) -> None:
+    session.append(user("ab" * 100_000), user("ab7"))
+    large = "|".join(f"[ab]{{1,{1000 - number}}}{number}" for number in range(8))
+    page = session.start("context/search", query=large, regex=True).result(60)
+    assert page["matches"] == [{"index": 1, "ranges": [[0, 3]]}]
+    assert page["unread"] == [{"message": "message 0 is too long for so large an expression"}]
+
+
 def test_the_read_only_and_the_attached_search_like_the_owner(start: StartServer) -> None:
     owner = Session.open(start())
     owner.append(user("needle"))

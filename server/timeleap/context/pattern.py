@@ -15,6 +15,8 @@ from timeleap.errors import InvalidInputError
 from timeleap.storage.jsontext import encode_json
 
 MAX_MEMORY: Final = 8 << 20  # bytes of one compiled expression, its caches included
+SMALL_PROGRAM: Final = 100  # instructions of an expression that is matched with texts of any length
+MAX_STEPS: Final = 500_000_000  # instructions times characters: seconds, where RE2 has to try all of them
 _PATIENCE: Final = 512  # empty matches in a row
 _HIDING: Final = (b"\\u", b"\\/", b'"tool_calls"')
 """What a record has in which words may stand that its bytes do not show: escapes we do not write, several texts."""
@@ -29,6 +31,11 @@ class Pattern(ABC):
 
         None comes now and then where finding the next one takes long: a moment to do something else.
         """
+
+    def too_dear(self, text: str) -> bool:
+        """Whether looking for it in so long a text could take minutes."""
+        del text
+        return False
 
     def may_be_in(self, line: bytes) -> bool:
         """Whether a record could contain it: saves parsing most of those that do not."""
@@ -94,6 +101,11 @@ class Expression(Pattern):
             self._compiled: Any = re2.compile(expression.encode(), options)
         except re2.error as error:
             raise _refused(_explained(error, expression), "regex") from None
+
+    def too_dear(self, text: str) -> bool:
+        """Whether so large an expression could take minutes for so long a text: linear time is steps times characters."""
+        steps: int = self._compiled.programsize
+        return steps > SMALL_PROGRAM and steps * len(text) > MAX_STEPS
 
     def spans(self, text: str) -> Iterator[Span | None]:
         """Every place from left to right; a place where the expression matches nothing is none."""

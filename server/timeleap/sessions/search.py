@@ -180,7 +180,7 @@ def _search_log(log: LogReader, name: str | None, index: int, wish: Wish, found:
             looked_at += len(row.body) + 1
             if not wish.pattern.may_be_in(row.body):
                 continue
-            hit = yield from _look(row, name, wish, looked_at)
+            hit = yield from _look(row, name, wish, found, looked_at)
             if hit is not None:
                 found.hits.append(hit)
                 found.ranges += len(hit.ranges)
@@ -194,13 +194,16 @@ def _search_log(log: LogReader, name: str | None, index: int, wish: Wish, found:
         yield looked_at
 
 
-def _look(row: Row, name: str | None, wish: Wish, looked_at: int) -> Generator[int, None, Hit | None]:
+def _look(row: Row, name: str | None, wish: Wish, found: Found, looked_at: int) -> Generator[int, None, Hit | None]:
     """Look at one message."""
     try:
         record = decode_json(row.body)
     except ValueError:
         return None
     text = text_of(record)
+    if wish.pattern.too_dear(text):
+        found.unread.append(Unread(name, f"message {row.messages_before} is too long for so large an expression"))
+        return None
     ranges: list[Span] = []
     more = False
     for span in wish.pattern.spans(text):

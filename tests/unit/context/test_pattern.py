@@ -135,3 +135,10 @@ def test_nothing_explodes(query: str) -> None:
 def test_a_long_text_without_a_match_leaves_moments_for_others() -> None:
     moments = list(islice(pattern("x*", regex=True).spans("a" * 100_000), 20))
     assert moments == [None] * 20
+
+
+def test_a_large_expression_is_too_dear_for_a_long_text_only() -> None:
+    large = pattern("|".join(f"[ab]{{1,{1000 - number}}}{number}" for number in range(8)), regex=True)
+    assert large.too_dear("a" * 1_000_000) and not large.too_dear("a" * 10_000)
+    for small in (pattern("a", regex=True), pattern(r"(\w+)\s*=\s*(\w+)", regex=True), pattern("a")):
+        assert not small.too_dear("a" * 32_000_000)
