@@ -167,7 +167,8 @@ def test_one_that_is_stopped_for_long_is_dropped_and_comes_back(scene: Scene) ->
     assert stopped.get_state() == {**owner.get_state(), "access": "attached"}
     told = changes(stopped, before)
     back = next(i for i, change in enumerate(told) if change["kind"] == "accessChanged")
-    assert (told[back]["access"], told[back - 1]["kind"]) == ("attached", "external")
+    assert [change["kind"] for change in told[back - 2 : back + 1]] == ["external", "titleChanged", "accessChanged"]
+    assert (told[back - 1]["title"], told[back]["access"]) == ("short", "attached")
     mark = marks(scene.windows)
     owner.say("heard again")
     settle(scene.windows)
