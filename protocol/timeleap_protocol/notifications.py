@@ -105,7 +105,7 @@ class SystemPromptSet(_Change):
 
 
 class ExternalChange(_Change):
-    """A followed log was changed by a program that is not attached."""
+    """The log was changed by a program that is not attached, while nobody could tell, or by `session/reload`: compare `head`."""
 
     kind: Literal["external"]
 

@@ -565,7 +565,7 @@ export interface ExportResult {
   losses: Loss[];
 }
 
-/** A followed log was changed by a program that is not attached. */
+/** The log was changed by a program that is not attached, while nobody could tell, or by `session/reload`: compare `head`. */
 export interface ExternalChange {
   sessionId: string;
   /** The same as in the reply to the request that caused it. */
