@@ -31,6 +31,7 @@ test("a new session is made, written to disk and shown", async ({ window, store 
     const made = store.sessions().filter((id) => !before.includes(id));
     expect(made).toHaveLength(1);
     expect(existing(store.file(made[0] ?? "", "state.json"))).toContain("Fix the build");
+    await expect(window.sessions.row("Fix the build")).toContainText("shown");
 });
 
 test("a session is renamed, archived, deleted and taken out of the trash", async ({ window, store }) => {
