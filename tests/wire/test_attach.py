@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.support.framing import dumps
+from tests.support.framing import dumps, frame
 from tests.support.matching import A_STRING, HEAD, at_least
 from tests.support.scene import Scene, Two, changes, owner_of, settle, told_first, until
-from tests.support.server import Server
+from tests.support.server import Pending, Server
 from tests.support.session import Session, user
 from tests.wire.operations import OPERATIONS, Operation, prepare
 
-SLOW = {"TIMELEAP_FAILPOINTS": "append.after_write=sleep:0.6"}
+SLOW = {"TIMELEAP_FAILPOINTS": "append.after_write@1=sleep:3"}
 
 
 # opening
@@ -428,17 +428,38 @@ def test_of_many_with_one_head_one_wins(two: Two) -> None:
     assert two.attached.texts() == [str(number) for number in range(20)]
 
 
-def test_a_request_that_waits_its_turn_at_the_owner_is_cancelled(scene: Scene) -> None:
+def cancelled_at_once(window: Session, method: str, id: int | str, **params: Any) -> Pending:
+    """A request and its cancellation in one piece: it has not begun when it is cancelled."""
+    pending = window.server.expect(method, id)
+    request = {"jsonrpc": "2.0", "id": id, "method": method, "params": {"sessionId": window.id, **params}}
+    cancel = {"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": id}}
+    window.server.send_bytes(b"".join(frame(dumps(each), window.server.framing) for each in (request, cancel)))
+    return pending
+
+
+def test_a_request_that_is_cancelled_at_once_did_nothing(scene: Scene) -> None:
     owner, attached = scene.window(env=SLOW), scene.window()
     before = len(owner.server.received)
     first = attached.start("context/appendMessage", message=user("first"))
     until(lambda: owner.log.stat().st_size > 0, saying="the first is being written")
-    waiting = attached.start("context/clear")
-    attached.server.notify("$/cancelRequest", id=waiting.id)
+    waiting = cancelled_at_once(attached, "context/clear", "clear")
     assert waiting.error() == {"code": -32800, "message": A_STRING, "data": at_least({"kind": "cancelled"})}
     assert first.result()["messageCount"] == 1
     assert owner.texts() == ["first"] and owner.timelines() == []
     assert [change["kind"] for change in changes(owner, before)] == ["messagesAppended"]
+
+
+def test_a_request_that_has_begun_is_done_or_not_as_its_reply_says(scene: Scene) -> None:
+    owner, attached = scene.window(env=SLOW), scene.window()
+    attached.start("context/appendMessage", message=user("first"))
+    expected = ["first"]
+    for number in range(12):
+        pending = attached.start("context/appendMessage", message=user(str(number)))
+        attached.server.notify("$/cancelRequest", id=pending.id)
+        reply = pending.reply()
+        assert "result" in reply or reply["error"]["code"] == -32800
+        expected += [str(number)] if "result" in reply else []
+    assert owner.texts() == attached.texts() == expected
 
 
 def test_cancelling_concerns_only_the_client_that_cancels(scene: Scene) -> None:
@@ -447,8 +468,7 @@ def test_cancelling_concerns_only_the_client_that_cancels(scene: Scene) -> None:
     until(lambda: owner.log.stat().st_size > 0, saying="the first is being written")
     kept = [w.server.start_with("context/appendMessage", {"sessionId": "s", "message": user("kept")}, id="same")
             for w in (owner, one)]  # fmt: skip
-    cancelled = other.server.start_with("context/appendMessage", {"sessionId": "s", "message": user("no")}, id="same")
-    other.server.notify("$/cancelRequest", id="same")
+    cancelled = cancelled_at_once(other, "context/appendMessage", "same", message=user("no"))
     assert cancelled.error()["code"] == -32800
     assert [pending.result()["firstIndex"] for pending in kept] in ([1, 2], [2, 1])
     assert other.texts() == ["slow", "kept", "kept"]
