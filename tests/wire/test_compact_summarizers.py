@@ -166,6 +166,25 @@ def test_a_client_that_leaves_while_it_is_asked_changes_nothing(start_at: StartS
     assert Session.open(server.again(), session.id).timelines() == []
 
 
+def test_an_attached_client_can_take_its_compaction_back(start_at: StartServer, home: Path) -> None:
+    owner, other = start_at(home), start_at(home)
+    owner.initialize()
+    other.initialize(capabilities=CAN)
+    session = fill(Session.open(owner))
+    attached = session.reopen(other)
+    before = session.log.read_bytes()
+    since = len(other.received)
+    pending = attached.start("context/compact")
+    request = asked(other, since)
+    other.notify("$/cancelRequest", id=pending.id)
+    assert pending.error()["code"] == -32800
+    cancelled = [m["params"]["id"] for m in other.notifications(since) if m["method"] == "$/cancelRequest"]
+    assert cancelled == [request["id"]]
+    assert session.log.read_bytes() == before
+    attached.say("next")
+    assert session.texts()[-1] == "next"
+
+
 def test_the_client_of_an_attached_process_is_asked(start_at: StartServer, home: Path) -> None:
     owner, other = start_at(home), start_at(home)
     owner.initialize()

@@ -145,10 +145,20 @@ class PeerConnection(asyncio.Protocol):
 
     def forget(self, answer: asyncio.Future[Any]) -> None:
         """The answer is not wanted any more."""
-        for number, waiting in list(self._waiting.items()):
-            if waiting.answer is answer:
-                self._settle(number)
-                self._write({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": number}})
+        for number in self._numbers_of(answer):
+            self._settle(number)
+            self._cancel(number)
+
+    def take_back(self, answer: asyncio.Future[Any]) -> None:
+        """The request is not wanted any more; its answer says whether it took effect all the same."""
+        for number in self._numbers_of(answer):
+            self._cancel(number)
+
+    def _numbers_of(self, answer: asyncio.Future[Any]) -> list[int]:
+        return [number for number, waiting in self._waiting.items() if waiting.answer is answer]
+
+    def _cancel(self, number: int) -> None:
+        self._write({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": number}})
 
     def pause(self) -> None:
         """Take in nothing more for now."""

@@ -26,6 +26,7 @@ from timeleap.service.hearsay import Hearsay
 from timeleap.service.network import Ears, OwnersRefusalError, PeerLostError
 from timeleap.service.ownership import endpoint_of, unreachable
 from timeleap.sessions.info import holder_of
+from timeleap_protocol.methods import REQUESTS
 
 if TYPE_CHECKING:
     from timeleap.service.call import Call, Client
@@ -201,14 +202,26 @@ class Attachment:
             else:
                 self._look_for_owner()
                 asyncio.get_running_loop().call_later(PATIENCE, self._give_up, [one], None)
-            result = await one.answer
-        except asyncio.CancelledError:
-            if self._peer is not None:
-                self._peer.forget(one.answer)
-            raise
+            result = await self._answer(one)
         finally:
             del self._unanswered[number]
         return self._result(one, result)
+
+    async def _answer(self, one: Forwarded) -> Any:
+        """What becomes of a request, also if it is cancelled: a change may have begun, which only the owner knows."""
+        while True:
+            try:
+                return await asyncio.shield(one.answer)
+            except asyncio.CancelledError:
+                if one.answer.cancelled():
+                    raise
+                if not REQUESTS[one.method].mutates:
+                    if self._peer is not None:
+                        self._peer.forget(one.answer)
+                    one.answer.cancel()
+                    raise
+                if self._peer is not None:
+                    self._peer.take_back(one.answer)
 
     async def settle(self) -> None:
         """Return when everything asked for before has taken effect."""

@@ -80,6 +80,10 @@ class Peer(Protocol):
         """The answer is not wanted any more."""
         ...
 
+    def take_back(self, answer: asyncio.Future[Any]) -> None:
+        """The request is not wanted any more; its answer says whether it took effect all the same."""
+        ...
+
     def pause(self) -> None:
         """Take in nothing more for now."""
         ...

@@ -17,7 +17,7 @@ from timeleap.errors import ReadOnlyError, SessionLockedError, SessionNotOpenErr
 from timeleap.service import config as settings
 from timeleap.service.audience import Audience
 from timeleap.service.farewell import Farewells
-from timeleap.service.order import HOLDS_UP, SHIELDS_ITSELF, Order, to_its_end
+from timeleap.service.order import HOLDS_UP, Order
 from timeleap.service.registry import HANDLERS
 from timeleap.service.slices import Slices
 from timeleap.service.views import Views
@@ -171,8 +171,7 @@ class Service:
         if attached and method not in _DONE_HERE:
             attachment = attached.get(getattr(params, "session_id", ""))
             if attachment is not None:
-                asked = attachment.request(method, params, call)
-                return await (to_its_end(asked) if method in SHIELDS_ITSELF else asked)  # the owner may be writing
+                return await attachment.request(method, params, call)
         try:
             return await HANDLERS[method](self, params, call)
         except SessionLockedError:
