@@ -22,7 +22,7 @@ WITH_NODE := PATH="$(CURDIR)/$(NODE24)/node_modules/node/bin:$$PATH"
 
 # The original program, for the interop tests: an environment of its own, because it needs a newer Python and pins much.
 ORIGINAL := .tools/original
-PRESENT = not torture and not bench$$(test -e $(ORIGINAL)/.installed || echo ' and not interop')
+PRESENT = not long and not torture and not bench$$(test -e $(ORIGINAL)/.installed || echo ' and not interop')
 
 # pyright's node package comes inside its wheel and runs on the system's Node.js.
 export PYRIGHT_PYTHON_GLOBAL_NODE := 1
@@ -49,6 +49,10 @@ test: setup $(TYPESCRIPT)/dist/.built  ## Set up and run all tests but the long 
 	cd $(TYPESCRIPT) && TIMELEAP_COMMAND="../../$(BIN)/timeleap serve" npm run test:server
 	@$(MAKE) --no-print-directory test-vscode
 
+.PHONY: test-long
+test-long: setup  ## The tests of minutes: crowds of processes on one session, owners that die or hang
+	$(PYTEST) -m "long and not torture" $(TESTS)
+
 .PHONY: test-vscode
 test-vscode: setup $(EXTENSION)/node_modules/.installed  ## The tests of the VS Code extension that need no editor, on the real server too
 	@test -d $(EXTENSION)/dist/wheels || $(RUN) -m hatchling build --target wheel --directory $(EXTENSION)/dist/wheels
@@ -63,7 +67,7 @@ test-e2e: package $(E2E_TOOLS)  ## The VS Code extension in the real workbench, 
 
 .PHONY: check
 check: setup  ## The quick part of the tests, under a minute
-	$(PYTEST) -m "not (slow or crash or interop or torture or bench)" tests/unit tests/architecture
+	$(PYTEST) -m "not (slow or long or crash or interop or torture or bench)" tests/unit tests/architecture
 
 .PHONY: lint
 lint: setup $(TYPESCRIPT)/node_modules/.installed $(EXTENSION)/node_modules/.installed  ## ruff, mypy, pyright, layers, TypeScript, generated files

@@ -22,7 +22,10 @@ from tests.support.scene import Scene, settle, until
 from tests.support.server import Message, Pending, Server, runtime_directory
 from tests.support.session import Session, user
 
-pytestmark = pytest.mark.skipif(not hasattr(socket, "AF_UNIX"), reason="a pipe is no file, and says nothing of users")
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(not hasattr(socket, "AF_UNIX"), reason="a pipe is no file, and says nothing of users"),
+]
 as_root = pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can be another user")
 
 SOON = 25.0

@@ -19,7 +19,7 @@ from tests.support.server import PATIENCE, Message, Server
 from tests.support.session import Session, user
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.long,
     pytest.mark.timeout(240),
     pytest.mark.skipif(sys.platform == "win32", reason="SIGSTOP"),
 ]

@@ -14,7 +14,7 @@ from tests.support.server import runtime_directory
 from tests.support.session import Session, user
 from tests.wire.operations import OPERATIONS, prepare
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals")
+pytestmark = [pytest.mark.long, pytest.mark.skipif(sys.platform == "win32", reason="signals")]
 
 
 def close(owner: Session) -> None:

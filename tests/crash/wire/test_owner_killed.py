@@ -22,7 +22,7 @@ from tests.wire.operations import OPERATIONS, Operation, prepare
 
 pytestmark = [
     pytest.mark.crash,
-    pytest.mark.slow,
+    pytest.mark.long,
     pytest.mark.timeout(400),
     pytest.mark.skipif(sys.platform == "win32", reason="kill -9"),
 ]

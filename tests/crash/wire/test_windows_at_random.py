@@ -25,7 +25,7 @@ from tests.support.session import Session, user
 
 pytestmark = [
     pytest.mark.crash,
-    pytest.mark.slow,
+    pytest.mark.long,
     pytest.mark.timeout(600),
     pytest.mark.skipif(sys.platform == "win32", reason="kill -9"),
 ]
