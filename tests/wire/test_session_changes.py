@@ -179,14 +179,16 @@ def test_the_trash_is_listed_by_pages(start: StartServer) -> None:
     assert found == ["s4", "s3", "s2", "s1", "s0"]
 
 
-def test_a_session_open_elsewhere_is_not_deleted(start: StartServer) -> None:
+def test_a_session_open_elsewhere_is_deleted_by_its_owner(start: StartServer) -> None:
     first, second = start(), start()
     session = Session.open(first, "s")
     session.say("x")
-    error = second.refuse("session/delete", sessionId="s")
-    assert error["code"] == 4003 and error["data"]["owner"]["pid"] == first.process.pid
-    session.say("y")
-    assert session.texts() == ["x", "y"]
+    before = len(first.received)
+    assert second.call("session/delete", sessionId="s") == {}
+    assert first.heard("session/didChange", since=before, kind="deleted")["sessionId"] == "s"
+    assert first.refuse("session/getState", sessionId="s")["code"] == 4001
+    second.call("session/undelete", sessionId="s")
+    assert Session.open(first, "s").texts() == ["x"]
 
 
 # titles and sub-agents

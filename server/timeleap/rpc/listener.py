@@ -68,7 +68,8 @@ class LocalNetwork:
         self._service = service
         self._listening: local.Listening | None = None
         self._token = ""
-        self._visits: set[asyncio.Task[None]] = set()
+        self._visits: dict[asyncio.Task[None], Visitor] = {}
+        self._closed = False
         self._at_the_door: dict[Doorkeeper, None] = {}
         self._turn = asyncio.Lock()
 
@@ -95,6 +96,17 @@ class LocalNetwork:
         if listening is not None:
             listening.close()
 
+    async def aclose(self) -> None:
+        """Be reachable no more, and have done with everybody who came."""
+        self._closed = True
+        self.rest()
+        for keeper in list(self._at_the_door):
+            keeper.turn_away("the process ends")
+        for visitor in self._visits.values():
+            visitor.close_input()
+        if self._visits:
+            await asyncio.wait(set(self._visits))
+
     async def connect(self, endpoint: Endpoint, client: Client, ears: Ears) -> PeerConnection:
         """Connect to another process on behalf of `client` (see `timeleap.service.network.Network`)."""
         address, token, version = (endpoint.get(name) for name in ("address", "token", "protocolVersion"))
@@ -120,7 +132,9 @@ class LocalNetwork:
     def _doorkeeper(self) -> asyncio.Protocol:
         while len(self._at_the_door) >= MAX_AT_THE_DOOR:
             next(iter(self._at_the_door)).turn_away("too many connections")
-        keeper = Doorkeeper(self._token, self._admit, self._leave, full=len(self._visits) >= MAX_CONNECTIONS)
+        keeper = Doorkeeper(
+            self._token, self._admit, self._leave, full=self._closed or len(self._visits) >= MAX_CONNECTIONS
+        )
         self._at_the_door[keeper] = None
         return keeper
 
@@ -132,8 +146,10 @@ class LocalNetwork:
         # What a client may just send to its own process has to fit when it is passed on, with the ids that we add.
         visitor = Visitor(self._service, max_frame_bytes=MAX_FRAME_BYTES + FIRST_FRAME_BYTES)
         visit = asyncio.get_running_loop().create_task(self._attend(self._service, visitor, transport))
-        self._visits.add(visit)
-        visit.add_done_callback(self._visits.discard)
+        self._visits[visit] = visitor
+        visit.add_done_callback(self._visits.pop)
+        if self._closed:
+            visitor.close_input()
         return visitor
 
     async def _attend(self, service: ServicePort, visitor: Visitor, transport: asyncio.Transport) -> None:

@@ -164,6 +164,8 @@ class Attachment:
         while waiting := [one.answer for one in self._unanswered.values() if not one.answer.done()]:
             await asyncio.wait(waiting)
         self.leave()
+        if self._search is not None:  # it may just have got the session: then it has let go of it when this returns
+            await asyncio.wait([self._search])
 
     def leave(self) -> None:
         """End it at once; what is not answered yet never took place as far as the client is told."""

@@ -113,6 +113,10 @@ class Network(Protocol):
         """Be reachable no more; connections stay."""
         ...
 
+    async def aclose(self) -> None:
+        """Be reachable no more, and end the connections of those who came."""
+        ...
+
     async def connect(self, endpoint: Endpoint, client: Client, ears: Ears) -> Peer:
         """Connect to another process on behalf of `client`.
 

@@ -208,7 +208,7 @@ class Service:
         if self._store is not None:
             await self._store.aclose()
         if self._network is not None:
-            self._network.rest()
+            await self._network.aclose()
 
     # What the methods need
 
