@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from tests.support.framing import Framing
-from tests.support.scene import Scene, marks, scene_at, taken_over
+from tests.support.scene import Scene, marks, scene_at, taken_over, until
 from tests.support.server import Pending, Server
 from tests.support.session import Session, user
 from tests.support.trace import Tracer
@@ -140,6 +140,7 @@ def test_kill_9_of_the_owner_under_load(tmp_path: Path, capsys: pytest.CaptureFi
         for kill in range(KILLS):
             before_kill = sum(len(worker.acknowledged) for worker in every)
             time.sleep(0.05 + 0.01 * (kill % 7))
+            until(lambda: sum(len(worker.acknowledged) for worker in every) > before_kill, saying="somebody works")  # noqa: B023
             rest = [window for window in windows if window is not owner]
             before = marks(rest)
             workers[id(owner)].doomed = True
