@@ -16,6 +16,7 @@ _MEMBERS = {
     "approvalChanged": "approval",
     "subagentsChanged": "dynamicSubagents",
     "dmailChanged": "pendingDMail",
+    "pinsChanged": "pins",
 }
 """By kind of notification: the member of it, and of the session's state, that tells what is so now."""
 
@@ -37,6 +38,7 @@ class Hearsay:
 
     def missed(self, state: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
         """What is to be told so that the client knows the session's state: kinds, and their members. It counts as told."""
+        state = {"pins": [], **state}  # left out of a state while there are none
         before, self._known = self._known, {name: state.get(name) for name in ("archived", *_MEMBERS.values())}
         if not before:
             return
