@@ -24,7 +24,7 @@ from timeleap.rpc.peer import PATIENCE, PeerConnection
 from timeleap.rpc.runtime import UnsafeError
 from timeleap.rpc.writer import HIGH_WATER, LOW_WATER
 from timeleap.service.network import Ears, OwnersRefusalError, PeerLostError
-from timeleap_protocol.errors import ErrorKind
+from timeleap_protocol.errors import ERRORS, ErrorKind
 from timeleap_protocol.limits import MAX_FRAME_BYTES, PROTOCOL_VERSION
 
 if TYPE_CHECKING:
@@ -145,17 +145,17 @@ class LocalNetwork:
         transport.set_write_buffer_limits(high=HIGH_WATER, low=LOW_WATER)
         # What a client may just send to its own process has to fit when it is passed on, with the ids that we add.
         visitor = Visitor(self._service, max_frame_bytes=MAX_FRAME_BYTES + FIRST_FRAME_BYTES)
-        visit = asyncio.get_running_loop().create_task(self._attend(self._service, visitor, transport))
+        visit = asyncio.get_running_loop().create_task(self._attend(visitor, transport))
         self._visits[visit] = visitor
         visit.add_done_callback(self._visits.pop)
         if self._closed:
             visitor.close_input()
         return visitor
 
-    async def _attend(self, service: ServicePort, visitor: Visitor, transport: asyncio.Transport) -> None:
+    async def _attend(self, visitor: Visitor, transport: asyncio.Transport) -> None:
         try:
             await visitor.finished
-            await service.disconnect(visitor)
+            await self._service.disconnect(visitor)
         finally:
             visitor.ended.set_result(None)
             transport.close()
@@ -174,7 +174,7 @@ async def _introduce(peer: PeerConnection, client: Client, token: str) -> None:
     try:
         await peer.introduce(params)
     except OwnersRefusalError as refusal:
-        if refusal.wire.get("code") == _other_version(None).wire["code"]:
+        if refusal.wire.get("code") == ERRORS[ErrorKind.PROTOCOL_VERSION].code:
             raise
         raise PeerLostError("it turned us away") from None
 

@@ -20,12 +20,13 @@ import msgspec
 from timeleap.clock import new_uid
 from timeleap.errors import SessionLockedError, SessionNotOpenError, TimeleapError
 from timeleap.service.audience import CONTEXT, SESSION
-from timeleap.service.forwarded import Forwarded, forwarded, plain
+from timeleap.service.forwarded import Forwarded, as_here, forwarded, plain, read_change
 from timeleap.service.guards import MADE_HERE
 from timeleap.service.hearsay import Hearsay
 from timeleap.service.network import Ears, OwnersRefusalError, PeerLostError
 from timeleap.service.ownership import endpoint_of, unreachable
 from timeleap.sessions.info import holder_of
+from timeleap_protocol.errors import ERRORS, ErrorKind
 from timeleap_protocol.methods import REQUESTS
 
 if TYPE_CHECKING:
@@ -46,20 +47,9 @@ _FIRST_PAUSE = 0.005
 _LONGEST_PAUSE = 0.25
 _SUMMARY_SECONDS = 600.0
 _WITH_STATE = frozenset({"session/open", "session/getState", "session/reload"})
-_NOT_OPEN = 4013
+_NOT_OPEN = ERRORS[ErrorKind.SESSION_NOT_OPEN].code
 
 Access = Literal["attached", "readOnly"]
-
-
-class _Change(msgspec.Struct, rename="camel"):
-    """What counts here of a notification."""
-
-    session_id: str = ""
-    head: str = ""
-    kind: str = ""
-
-
-_read_change = msgspec.json.Decoder(_Change).decode
 
 
 class Attachment:
@@ -171,14 +161,11 @@ class Attachment:
         """End it at once; what is not answered yet never took place as far as the client is told."""
         if self._closed:
             return
-        self._closed = (
-            True  # a search ends by itself: cancelled in the midst of opening, it could leave the lock behind
-        )
+        # A search ends by itself: cancelled in the midst of opening, it could leave the lock behind.
+        self._closed = True
         self._stop_watching()
         self._drop_peer()
-        for one in self._unanswered.values():
-            if not one.answer.done():
-                one.answer.set_exception(SessionNotOpenError(f"session {self.place.session_id} was closed"))
+        self._fail(SessionNotOpenError(f"session {self.place.session_id} was closed"))
 
     # Requests
 
@@ -248,6 +235,12 @@ class Attachment:
     def _as_here(self, state: Json) -> Json:
         return {**state, "sessionId": self.place.session_id, "access": self.access}
 
+    def _fail(self, error: Exception) -> None:
+        """Answer all that is not answered with `error`."""
+        for one in self._unanswered.values():
+            if not one.answer.done():
+                one.answer.set_exception(error)
+
     def _give_up(self, ones: list[Forwarded], lost: PeerLostError | None) -> None:
         """Refuse what waits for an owner for too long."""
         if self._peer is not None or self._closed:
@@ -274,10 +267,7 @@ class Attachment:
             self._pass_on(method, params)
 
     def _pass_on(self, method: str, params: bytes) -> None:
-        try:
-            change = _read_change(params)
-        except msgspec.MsgspecError:
-            change = _Change()
+        change = read_change(params)
         if change.session_id != self._owners_id:
             return
         if change.head:
@@ -286,11 +276,8 @@ class Attachment:
             self._hearsay.note(change.kind, params)
         if self._quiet:
             return
-        if change.session_id == self.place.session_id:
-            self._client.notify(method, msgspec.Raw(params))
-        else:
-            self._client.notify(method, {**msgspec.json.decode(params), "sessionId": self.place.session_id})
-        if method == SESSION and change.kind == "deleted" and not self._quiet:
+        self._client.notify(method, as_here(params, self._owners_id, self.place.session_id))
+        if method == SESSION and change.kind == "deleted":
             self._service.forget(self._client, self)
             self._leaving = asyncio.get_running_loop().create_task(self.close())
 
@@ -335,9 +322,7 @@ class Attachment:
                     await asyncio.sleep(_LONGEST_PAUSE)
         except (TimeleapError, OSError) as error:
             # Nothing that waiting helps against: those who wait hear of it, the next request tries again.
-            for one in self._unanswered.values():
-                if not one.answer.done():
-                    one.answer.set_exception(error)
+            self._fail(error)
         finally:
             self._search = None
 

@@ -1,4 +1,4 @@
-"""A request on its way to the owner of a session."""
+"""What goes to the owner of a session, and what comes from it: a request on its way, the change a notification tells of."""
 
 from __future__ import annotations
 
@@ -60,6 +60,38 @@ def forwarded(method: str, model: Any, call: Call, request_ids: Iterator[str]) -
         one.own_id = True
         one.model = model.model_copy(update={"request_id": params["requestId"]})
     return one
+
+
+class Change(msgspec.Struct, rename="camel"):
+    """What counts here of a notification of an owner's; empty where it does not say."""
+
+    session_id: str = ""
+    head: str = ""
+    kind: str = ""
+
+
+_decode_change = msgspec.json.Decoder(Change).decode
+
+
+def read_change(params: bytes) -> Change:
+    """What the params of a notification tell of."""
+    try:
+        return _decode_change(params)
+    except msgspec.MsgspecError:
+        return Change()
+
+
+def as_here(params: bytes, theirs: str, ours: str) -> Any:
+    """The params of an owner's notification, with the session called as it is here.
+
+    Args:
+        params: JSON text, spliced as it is where nothing has to be changed.
+        theirs: The session's id in the owner's process.
+        ours: Its id here.
+    """
+    if theirs == ours:
+        return msgspec.Raw(params)
+    return {**msgspec.json.decode(params), "sessionId": ours}
 
 
 def plain(result: Any) -> Any:

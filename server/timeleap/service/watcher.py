@@ -11,8 +11,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
+from timeleap.service.forwarded import as_here, read_change
 from timeleap.service.network import Ears, OwnersRefusalError, PeerLostError
 from timeleap.service.ownership import endpoint_of
 
@@ -125,13 +124,7 @@ class Watcher:
             heard, self._waiting = self._waiting, []
             await self._session.catch_up()
             for method, params in heard:
-                self._client.notify(method, self._as_here(params))
-
-    def _as_here(self, params: bytes) -> Any:
-        members = msgspec.json.decode(params)
-        if members.get("sessionId") == self._session.session_id:
-            return msgspec.Raw(params)
-        return {**members, "sessionId": self._session.session_id}
+                self._client.notify(method, as_here(params, read_change(params).session_id, self._session.session_id))
 
     async def _refuse(self, method: str, _: dict[str, Any]) -> Any:
         raise PeerLostError(f"a reader serves no {method}")

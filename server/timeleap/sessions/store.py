@@ -150,8 +150,9 @@ class SessionStore:
         """Where a session lies and what it is called here (see `timeleap.sessions.place`)."""
         if path is not None:
             return place_at(self.home, self._openings, path, session_id)
-        directory = self.locate(session_id or "")
-        return Place(directory.name, directory, None if self.contains(directory) else directory)
+        session_id = session_id or ""
+        directory = self.locate(session_id)
+        return Place(session_id, directory, None if self.contains(directory) else directory)
 
     def locate(self, session_id: str) -> Path:
         """The directory of a session of this store, or of one that is open by path.
