@@ -1,0 +1,1 @@
+"""Sessions on their way: to files of other forms and back."""

@@ -1,0 +1,81 @@
+/** Making elements. Text becomes text, never markup: nothing in this page is ever parsed as HTML. */
+
+/**
+ * @template {keyof HTMLElementTagNameMap} Name
+ * @param {Name} name @param {Record<string, unknown>} [properties] @param {...(Node | string | null)} children
+ * @returns {HTMLElementTagNameMap[Name]}
+ */
+function make(name, properties = {}, ...children) {
+  const element = Object.assign(document.createElement(name), properties);
+  element.append(...children.filter((child) => child !== null));
+  return element;
+}
+
+/** An element of a drawing. @param {string} name @param {Record<string, string | number>} attributes @param {...Node} children */
+function draw(name, attributes, ...children) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [key, value] of Object.entries(attributes)) {
+    element.setAttribute(key, String(value));
+  }
+  element.append(...children);
+  return element;
+}
+
+/** An element of the page's own skeleton. @param {string} id @returns {any} */
+function the(id) {
+  return document.getElementById(id);
+}
+
+/** Text with its fenced code set apart. @param {string} text */
+function prose(text) {
+  const box = make("div", { className: "text" });
+  let fence = "";
+  /** @type {string[]} */
+  let lines = [];
+  const flush = (/** @type {boolean} */ code) => {
+    if (lines.length > 0) {
+      box.append(code ? make("pre", { tabIndex: 0 }, lines.join("\n")) : make("p", {}, ...inline(lines.join("\n").replace(/^\n+|\n+$/g, ""))));
+    }
+    lines = [];
+  };
+  for (const line of text.split("\n")) {
+    const mark = /^\s*(`{3,}|~{3,})/.exec(line)?.[1] ?? "";
+    if (fence === "" && mark !== "") {
+      flush(false);
+      fence = mark;
+    } else if (fence !== "" && mark.startsWith(fence) && line.trim() === mark) {
+      flush(true);
+      fence = "";
+    } else {
+      lines.push(line);
+    }
+  }
+  flush(fence !== "");
+  return box;
+}
+
+/** @param {string} text @returns {(Node | string)[]} */
+function inline(text) {
+  return text.split(/(`[^`\n]+`)/).map((piece, index) => (index % 2 === 1 ? make("code", {}, piece.slice(1, -1)) : piece));
+}
+
+const LINES_SHOWN = 32;
+const CHARACTERS_SHOWN = 6_000;
+
+/** A long text shows its beginning until all of it is asked for. @param {string} text @param {(text: string) => HTMLElement} render */
+function clamped(text, render) {
+  const lines = text.split("\n");
+  const short = lines.slice(0, LINES_SHOWN).join("\n").slice(0, CHARACTERS_SHOWN);
+  if (lines.length <= LINES_SHOWN * 1.5 && text.length <= CHARACTERS_SHOWN * 1.5) {
+    return render(text);
+  }
+  const more = make("button", { type: "button", className: "more" }, WORDS.whole(lines.length));
+  const box = make("div", { className: "clamped" }, render(short), more);
+  more.addEventListener("click", () => box.replaceWith(render(text)));
+  return box;
+}
+
+/** @param {string} text */
+function verbatim(text) {
+  return make("pre", { tabIndex: 0 }, text);
+}
