@@ -30,7 +30,8 @@ export async function locateServer(settings: Settings, around: Surroundings): Pr
     return { command, args, source: "setting" };
   }
   if (settings.interpreter !== "") {
-    return chosenInterpreter(settings.interpreter, around.run);
+    const { interpreter } = settings;
+    return { ...launchModule(interpreter, "setting"), blame: () => whatIsWrongWith(interpreter, around.run) };
   }
   const selected = around.trusted ? await timeout(around.selectedPython(), SELECTED_TIMEOUT) : undefined;
   if (selected !== undefined && hasServer(await probe(selected, around.run))) {
@@ -69,18 +70,18 @@ function hasServer(found: Awaited<ReturnType<typeof probe>>): boolean {
   return found !== undefined && found.timeleap && isNewEnough(found.version);
 }
 
-async function chosenInterpreter(interpreter: string, run: Run): Promise<Launch> {
+async function whatIsWrongWith(interpreter: string, run: Run): Promise<ServerFailure | undefined> {
   const found = await probe(interpreter, run);
   if (!found) {
-    throw new ServerFailure("noPython", vscode.l10n.t("The interpreter in the settings, {0}, does not run.", interpreter));
+    return new ServerFailure("noPython", vscode.l10n.t("The interpreter in the settings, {0}, does not run.", interpreter));
   }
   if (!isNewEnough(found.version)) {
-    throw oldPython(found.version.join("."));
+    return oldPython(found.version.join("."));
   }
   if (!found.timeleap) {
-    throw new ServerFailure("noServer", vscode.l10n.t("The interpreter in the settings, {0}, does not have Timeleap.", interpreter));
+    return new ServerFailure("noServer", vscode.l10n.t("The interpreter in the settings, {0}, does not have Timeleap.", interpreter));
   }
-  return launchModule(interpreter, "setting");
+  return undefined;
 }
 
 async function nothingFound(selected: string | undefined, around: Surroundings): Promise<ServerFailure> {

@@ -140,11 +140,10 @@ export class Sidecar extends Disposables implements Wire {
     this.turn += 1;
     const { turn } = this;
     this.enter({ kind: "starting" });
-    let name = "timeleap";
+    let launch: Launch | undefined;
     try {
       const settings = this.options.settings();
-      const launch = await this.options.locate(settings);
-      name = launch.command;
+      launch = await this.options.locate(settings);
       this.options.log.info(`starting ${[launch.command, ...launch.args].join(" ")} (${launch.source})`);
       const client = await this.connect(launch, settings);
       if (turn !== this.turn || this.disposed) {
@@ -156,10 +155,10 @@ export class Sidecar extends Disposables implements Wire {
       this.connected.fire(undefined);
       return client;
     } catch (error) {
+      const failure = await whyNot(error, launch);
       if (turn !== this.turn) {
         return this.started();
       }
-      const failure = startFailure(error, name);
       this.fail(failure);
       throw failure;
     }
@@ -219,6 +218,12 @@ export class Sidecar extends Disposables implements Wire {
       this.stateChanged.fire(state);
     }
   }
+}
+
+/** A server that answered, or did not in time, was started; where none was, the program may be the wrong one. */
+async function whyNot(error: unknown, launch: Launch | undefined): Promise<ServerFailure> {
+  const failure = startFailure(error, launch?.command ?? "timeleap");
+  return failure.kind === "startFailed" ? ((await launch?.blame?.()) ?? failure) : failure;
 }
 
 async function end(client: TimeleapClient | undefined): Promise<void> {

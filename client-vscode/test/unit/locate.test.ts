@@ -67,15 +67,21 @@ test("the command of the settings is taken as it is, before everything else", as
 });
 
 test("then the interpreter of the settings", async () => {
-  expect(await locateServer({ ...SETTINGS, interpreter: "/env/python" }, around())).toEqual({ command: "/env/python", args: MODULE, source: "setting" });
+  const run = vi.fn(around().run);
+  const launch = await locateServer({ ...SETTINGS, interpreter: "/env/python" }, around({ run }));
+  expect(launch).toMatchObject({ command: "/env/python", args: MODULE, source: "setting" });
+  expect(run).not.toHaveBeenCalled(); // it is started at once
+  expect(await launch.blame?.()).toBe(undefined);
 });
 
 test.each([
   ["/missing/python", "noPython"],
   ["/old/with", "oldPython"],
   ["/bare/python", "noServer"],
-])("an interpreter of the settings that cannot serve is complained about, not passed over: %s", async (interpreter, kind) => {
-  await expect(locateServer({ ...SETTINGS, interpreter }, around(everywhere()))).rejects.toMatchObject({ name: "ServerFailure", kind });
+])("an interpreter of the settings that cannot serve is not passed over, but blamed: %s", async (interpreter, kind) => {
+  const launch = await locateServer({ ...SETTINGS, interpreter }, around(everywhere()));
+  expect(launch.command).toBe(interpreter);
+  expect(await launch.blame?.()).toMatchObject({ name: "ServerFailure", kind });
 });
 
 test("then the Python selected in the editor, if it has Timeleap", async () => {

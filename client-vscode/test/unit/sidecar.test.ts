@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { LogOutputChannel } from "vscode";
 import { ServerFailure } from "../../src/server/failure.js";
 import type { Launch } from "../../src/server/launch.js";
@@ -87,6 +87,16 @@ test("a program that is missing, and one that ends at once, are named with the r
   sidecar.dispose();
   make({ command: process.execPath, args: ["-e", "console.error('ModuleNotFoundError: no timeleap'); process.exit(1)"], source: "setting" });
   await expect(sidecar.started()).rejects.toThrow("ModuleNotFoundError: no timeleap");
+});
+
+test("a program that does not start is asked what is wrong with it; one that answers is not", async () => {
+  const blame = vi.fn(() => Promise.resolve(new ServerFailure("oldPython", "too old")));
+  make({ ...server("process.exit(2)"), blame });
+  await expect(sidecar.started()).rejects.toEqual(failure("oldPython"));
+  sidecar.dispose();
+  make({ ...server(`hello.capabilities.experimental.timeleap.protocolVersion = 2; answer(id, hello);`), blame });
+  await expect(sidecar.started()).rejects.toEqual(failure("protocol"));
+  expect(blame).toHaveBeenCalledOnce();
 });
 
 test("after a failure nothing is tried again until it is asked for", async () => {
