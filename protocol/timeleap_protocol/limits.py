@@ -32,6 +32,9 @@ SESSION_ID_PATTERN: Final = r"^[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9_-])?
 MAX_REQUEST_ID: Final = 64
 MAX_QUERY: Final = 1000
 """Characters of what a search looks for."""
+MAX_REDACTED_CHARACTERS: Final = 16_384
+"""Of a value that is to be taken out: a private key is a few thousand."""
+MAX_REPLACEMENT: Final = 200
 MAX_REMEMBERED_REQUESTS: Final = 1000
 """Request ids a session remembers over a restart."""
 

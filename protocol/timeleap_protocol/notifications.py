@@ -91,6 +91,18 @@ class DMailDelivered(_Rewrite):
     """The new checkpoint before the note."""
 
 
+class Redacted(_Change):
+    """A secret was taken out of the log or its timelines. Messages keep their indexes; what was read of them before is
+    not what they say now."""
+
+    kind: Literal["redacted"]
+    records: Count
+    """Changed in all files together."""
+    occurrences: Count
+    context: ContextSummary
+    """After it."""
+
+
 class TokenCountUpdated(_Change):
     """The model reported its usage."""
 
@@ -118,6 +130,7 @@ ContextChange = (
     | Compacted
     | TimelineRestored
     | DMailDelivered
+    | Redacted
     | TokenCountUpdated
     | SystemPromptSet
     | ExternalChange

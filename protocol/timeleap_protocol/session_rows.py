@@ -171,6 +171,16 @@ SESSION_ROWS: Final[tuple[Method, ...]] = (
         _E.TIMELINE_NOT_FOUND,
         scope="any",
     ),
+    change(
+        "session/redact",
+        "redaction.SessionRedactParams",
+        "redaction.SessionRedactResult",
+        "Takes a secret out of the log, every timeline and all else a session keeps, for good.",
+        _E.SESSION_LOCKED,
+        scope="any",
+        progress=True,
+        planned=True,
+    ),
     read(
         "session/export",
         "session.SessionExportParams",

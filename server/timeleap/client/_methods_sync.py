@@ -24,6 +24,7 @@ from timeleap_protocol.context import (
 )
 from timeleap_protocol.lifecycle import DiscoverResult
 from timeleap_protocol.past import AtResult, DiffPoint, DiffResult, SearchResult, SessionSearchResult
+from timeleap_protocol.redaction import SessionRedactResult
 from timeleap_protocol.session import (
     ApprovalResult,
     EmptyResult,
@@ -573,6 +574,50 @@ class SyncMethods(ABC):
         )
         return self.call("session/prune", params, SessionPruneResult)
 
+    def session_redact(
+        self,
+        *,
+        session_id: str,
+        expected_head: str | None = None,
+        request_id: str | None = None,
+        value: str | None = None,
+        pattern: str | None = None,
+        secrets: bool | None = None,
+        replacement: str | None = None,
+        dry_run: bool | None = None,
+        store: bool | None = None,
+        work_done_token: str | int | None = None,
+    ) -> SessionRedactResult:
+        """`session/redact`: takes a secret out of the log, every timeline and all else a session keeps, for good.
+
+        Args:
+            session_id: The session.
+            expected_head: Refuse with `contentModified` unless this is the present head.
+            request_id: Makes the request safe to retry: a repeat changes nothing and gets the stored result.
+            value: Take out this text, however JSON spells it, JSON within strings included.
+            pattern: Take out what this regular expression, in RE2's syntax, matches.
+            secrets: If true: take out what looks like a key, a token or a password, wherever it stands. Needs the extra `timeleap[redact]`.
+            replacement: What stands in its place. Default: `[redacted]`.
+            dry_run: Say where it stands, and change nothing. Default: false.
+            store: Also look (only look) into all other sessions of the store: `alsoIn`. Default: false.
+            work_done_token: Asks for `$/progress` under this token.
+        """
+        params = given(
+            {
+                "sessionId": session_id,
+                "expectedHead": expected_head,
+                "requestId": request_id,
+                "value": value,
+                "pattern": pattern,
+                "secrets": secrets,
+                "replacement": replacement,
+                "dryRun": dry_run,
+                "store": store,
+                "workDoneToken": work_done_token,
+            }
+        )
+        return self.call("session/redact", params, SessionRedactResult)
+
     def session_export(
         self,
         *,
@@ -866,8 +911,9 @@ class SyncMethods(ABC):
         order: Literal["asc", "desc"] | None = None,
         max_bytes: int | None = None,
         timeline_id: str | None = None,
+        format: Literal["openai", "anthropic"] | None = None,
     ) -> GetHistoryResult:
-        """`context/getHistory`: a page of messages.
+        """`context/getHistory`: a page of messages; or all of them as the body of a request to a model's provider.
 
         Args:
             session_id: The session.
@@ -877,8 +923,9 @@ class SyncMethods(ABC):
             to: The index after the last. Default: the end.
             checkpoint_uid: The messages between this checkpoint and the next.
             order: Default: `asc`, oldest first.
-            max_bytes: End the page before it is larger; at least one message comes. Default: 4 MiB.
+            max_bytes: End the page before it is larger; at least one message comes. Default: 4 MiB. With `format` the most bytes the body may have as compact JSON; default and most: 32 MiB.
             timeline_id: Of this timeline instead of the live log.
+            format: Answer with `body`: the messages as OpenAI's Chat Completions or Anthropic's Messages API takes them.
         """
         params = given(
             {
@@ -891,6 +938,7 @@ class SyncMethods(ABC):
                 "order": order,
                 "maxBytes": max_bytes,
                 "timelineId": timeline_id,
+                "format": format,
             }
         )
         return self.call("context/getHistory", params, GetHistoryResult)
@@ -1071,16 +1119,22 @@ class SyncMethods(ABC):
         request_id: str | None = None,
         checkpoint_id: int | None = None,
         checkpoint_uid: str | None = None,
+        to_session_id: str | None = None,
+        to_path: str | None = None,
+        from_session_id: str | None = None,
     ) -> SendDMailResult:
-        """`context/sendDMail`: leaves a note to the self of a checkpoint.
+        """`context/sendDMail`: leaves a note to the self of a checkpoint, of this session or of another one.
 
         Args:
             session_id: The session.
             message: The note.
             expected_head: Refuse with `contentModified` unless this is the present head.
             request_id: Makes the request safe to retry: a repeat changes nothing and gets the stored result.
-            checkpoint_id: The checkpoint whose self gets the note; this or `checkpointUid`.
+            checkpoint_id: The checkpoint whose self gets the note; this or `checkpointUid`, or neither for a note to another session.
             checkpoint_uid: The same, by uid.
+            to_session_id: The session that gets it, open or not; a checkpoint is one of that session then. Default: the session itself.
+            to_path: The same by its directory; this or `toSessionId`.
+            from_session_id: Where the note comes from, if not from the session itself: `sessionId` gets it as from that session.
         """
         params = given(
             {
@@ -1090,6 +1144,9 @@ class SyncMethods(ABC):
                 "requestId": request_id,
                 "checkpointId": checkpoint_id,
                 "checkpointUid": checkpoint_uid,
+                "toSessionId": to_session_id,
+                "toPath": to_path,
+                "fromSessionId": from_session_id,
             }
         )
         return self.call("context/sendDMail", params, SendDMailResult)
@@ -1101,6 +1158,7 @@ class SyncMethods(ABC):
         expected_head: str | None = None,
         request_id: str | None = None,
         dry_run: bool | None = None,
+        heal: bool | None = None,
     ) -> DeliverDMailResult:
         """`context/deliverDMail`: reverts to the checkpoint of the pending D-Mail and puts the note there, as one step.
 
@@ -1109,6 +1167,7 @@ class SyncMethods(ABC):
             expected_head: Refuse with `contentModified` unless this is the present head.
             request_id: Makes the request safe to retry: a repeat changes nothing and gets the stored result.
             dry_run: Say what would happen, and change nothing. Default: false.
+            heal: As in `context/revertTo`.
         """
         params = given(
             {
@@ -1116,6 +1175,7 @@ class SyncMethods(ABC):
                 "expectedHead": expected_head,
                 "requestId": request_id,
                 "dryRun": dry_run,
+                "heal": heal,
             }
         )
         return self.call("context/deliverDMail", params, DeliverDMailResult)

@@ -71,6 +71,8 @@ import type {
   SessionPruneParams,
   SessionPruneResult,
   SessionPutSubagentParams,
+  SessionRedactParams,
+  SessionRedactResult,
   SessionReloadParams,
   SessionRemoveSubagentParams,
   SessionRepairParams,
@@ -163,6 +165,8 @@ export interface Methods {
   "session/storage": { params: SessionStorageParams; result: SessionStorageResult };
   /** Removes timelines for good. */
   "session/prune": { params: SessionPruneParams; result: SessionPruneResult };
+  /** Takes a secret out of the log, every timeline and all else a session keeps, for good. */
+  "session/redact": { params: SessionRedactParams; result: SessionRedactResult };
   /** Writes a session to a file of another form. */
   "session/export": { params: SessionExportParams; result: ExportResult };
   /** Makes a new session from a file, and opens it. */
@@ -183,7 +187,7 @@ export interface Methods {
   "context/revertTo": { params: RevertToParams; result: RewriteResult };
   /** Empties the log; what it removes stays as a timeline. */
   "context/clear": { params: ClearParams; result: RewriteResult };
-  /** A page of messages. */
+  /** A page of messages; or all of them as the body of a request to a model's provider. */
   "context/getHistory": { params: GetHistoryParams; result: GetHistoryResult };
   /** A page of the whole log, control records included. */
   "context/getRecords": { params: GetRecordsParams; result: GetRecordsResult };
@@ -197,7 +201,7 @@ export interface Methods {
   "context/setPins": { params: SetPinsParams; result: SetPinsResult };
   /** What a summariser would be asked. */
   "context/prepareCompaction": { params: PrepareCompactionParams; result: PrepareCompactionResult };
-  /** Leaves a note to the self of a checkpoint. */
+  /** Leaves a note to the self of a checkpoint, of this session or of another one. */
   "context/sendDMail": { params: SendDMailParams; result: SendDMailResult };
   /** Reverts to the checkpoint of the pending D-Mail and puts the note there, as one step. */
   "context/deliverDMail": { params: DeliverDMailParams; result: DeliverDMailResult };
@@ -226,6 +230,7 @@ export const MUTATING: ReadonlySet<string> = new Set<keyof Methods>([
   "session/undelete",
   "session/repair",
   "session/prune",
+  "session/redact",
   "session/import",
   "context/appendMessage",
   "context/updateTokenCount",

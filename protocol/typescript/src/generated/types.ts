@@ -122,6 +122,14 @@ export interface AudioPart {
   audio_url: MediaUrl;
 }
 
+/** What a body does not say as the history does. Of `kind` and `message` the first is one of these words. Left out: `think`, `image`, `audio`, `video`, `part` (unknown), `name`, `toolCall` (no call of a function), `empty`. Said in another way: `toolName`, `arguments`, `role`, `system`. `openCall`: a call got a result of ours; `orphanResult`: a result without a call is a user's text; `order`: moved to where the provider wants it; `userAdded`: a message of ours, as the provider wants one there. */
+export interface BodyLoss {
+  kind: string;
+  message: string;
+  /** Of the message; absent where it is about the body as a whole. */
+  index?: number;
+}
+
 /** When the context counts as full. */
 export interface Budget {
   /** Tokens; null: no trigger. */
@@ -353,7 +361,7 @@ export interface CompactionSuggested {
 }
 
 /** `context/didChange`: the log of a session changed. */
-export type ContextDidChange = MessagesAppended | CheckpointCreated | Reverted | Cleared | Compacted | TimelineRestored | DMailDelivered | TokenCountUpdated | SystemPromptSet | ExternalChange;
+export type ContextDidChange = MessagesAppended | CheckpointCreated | Reverted | Cleared | Compacted | TimelineRestored | DMailDelivered | Redacted | TokenCountUpdated | SystemPromptSet | ExternalChange;
 
 /** What a context amounted to at a moment of its past. */
 export interface ContextState {
@@ -381,6 +389,16 @@ export interface ContextSummary {
   logBytes: number;
   timelines: number;
   shouldCompact: boolean;
+}
+
+/** Where a D-Mail to another session arrived. */
+export interface DMailArrival {
+  /** What the session is called where it is owned. */
+  sessionId: string;
+  /** Its head then. */
+  head: string;
+  /** Of the note's message in its history; absent for a D-Mail that waits there. */
+  index?: number;
 }
 
 /** A D-Mail is pending, or none is any more. */
@@ -437,6 +455,8 @@ export interface DeliverDMailParams {
   requestId?: string;
   /** Say what would happen, and change nothing. Default: false. */
   dryRun?: boolean;
+  /** As in `context/revertTo`. */
+  heal?: boolean;
 }
 
 /** What the delivery of a D-Mail did, or (dry run) would do. */
@@ -599,7 +619,7 @@ export interface FunctionCall {
   arguments?: string | null;
 }
 
-/** `context/getHistory`. A range, a checkpoint or a cursor; without any, the whole history. */
+/** `context/getHistory`. A range, a checkpoint or a cursor; without any, the whole history. With `format` the answer is no page but the body of a request to a model's provider, which is whole or refused: `cursor`, `limit` and `order` do not go with it, and what is larger than `maxBytes` is `tooLarge`. */
 export interface GetHistoryParams {
   /** Room for extensions; carries no meaning in this protocol. */
   _meta?: { [member: string]: unknown };
@@ -621,16 +641,26 @@ export interface GetHistoryParams {
   checkpointUid?: string;
   /** Default: `asc`, oldest first. */
   order?: "asc" | "desc";
-  /** End the page before it is larger; at least one message comes. Default: 4 MiB. */
+  /** End the page before it is larger; at least one message comes. Default: 4 MiB. With `format` the most bytes the body may have as compact JSON; default and most: 32 MiB. */
   maxBytes?: number;
   /** Of this timeline instead of the live log. */
   timelineId?: string;
+  /** Answer with `body`: the messages as OpenAI's Chat Completions or Anthropic's Messages API takes them. */
+  format?: "openai" | "anthropic";
 }
 
-/** A page of the history. */
+/** A page of the history; or, with `format`, the body of a request. */
 export interface GetHistoryResult {
+  /** Empty with `format`. */
   messages: HistoryMessage[];
   nextCursor?: string;
+  format?: "openai" | "anthropic";
+  /** `messages`, for Anthropic also `system`; model, tools and limits are the caller's to add. */
+  body?: { [member: string]: unknown };
+  /** At most 1,000, by message. */
+  losses?: BodyLoss[];
+  /** How many there are. */
+  lossCount?: number;
 }
 
 /** `context/getRecords`. */
@@ -902,6 +932,8 @@ export interface MessageMeta {
   requestId?: string;
   /** The same for all messages that were appended as one step. */
   batchId?: string;
+  /** The session that left this note, with `context/sendDMail`. */
+  fromSessionId?: string;
 }
 
 /** Messages came. */
@@ -945,6 +977,8 @@ export interface PendingDMail {
   checkpointId: number;
   checkpointUid: string;
   message: string;
+  /** The session it came from, if not from this one. */
+  fromSessionId?: string;
 }
 
 /** Other strings are pinned. */
@@ -1022,6 +1056,45 @@ export interface Quarantined {
   offset: number;
   bytes: number;
   reason: string;
+}
+
+/** A secret was taken out of the log or its timelines. Messages keep their indexes; what was read of them before is not what they say now. */
+export interface Redacted {
+  sessionId: string;
+  /** The same as in the reply to the request that caused it. */
+  head: string;
+  cause: Cause;
+  kind: "redacted";
+  /** Changed in all files together. */
+  records: number;
+  occurrences: number;
+  /** After it. */
+  context: ContextSummary;
+}
+
+/** A file that held what was looked for. */
+export interface RedactedFile {
+  /** Relative to the session's directory. */
+  file: string;
+  /** The directory in the store's trash, where the file is one of an earlier session of this id. */
+  trash?: string;
+  kind: "log" | "timeline" | "quarantine" | "other";
+  /** Lines it stood in; of a file that is one JSON document: 1. */
+  records: number;
+  occurrences: number;
+  /** In a dry run: the first 100. */
+  places?: RedactedPlace[];
+  /** Present where the file has another name besides, out of the session's reach: what has that name keeps the old bytes. */
+  linked?: boolean;
+}
+
+/** A record that holds what is to be taken out. */
+export interface RedactedPlace {
+  /** Of the file, from 0. */
+  line: number;
+  /** Of the message, where the record is one of history. */
+  index?: number;
+  occurrences: number;
 }
 
 /** How much a change of the log took away; negative where it brought something back. */
@@ -1175,7 +1248,14 @@ export interface SearchResult {
   unread?: Unread[];
 }
 
-/** `context/sendDMail`. */
+/** A rule by which secrets were found. */
+export interface SecretRule {
+  rule: string;
+  /** Different ones. */
+  values: number;
+}
+
+/** `context/sendDMail`. To a checkpoint of the session itself, or to another session: there to a checkpoint, where it waits to be delivered, or without one as a note at the end of the log, which the other session reads next. */
 export interface SendDMailParams {
   /** Room for extensions; carries no meaning in this protocol. */
   _meta?: { [member: string]: unknown };
@@ -1189,21 +1269,30 @@ export interface SendDMailParams {
   expectedHead?: string;
   /** Makes the request safe to retry: a repeat changes nothing and gets the stored result. */
   requestId?: string;
-  /** The checkpoint whose self gets the note; this or `checkpointUid`. */
+  /** The checkpoint whose self gets the note; this or `checkpointUid`, or neither for a note to another session. */
   checkpointId?: number;
   /** The same, by uid. */
   checkpointUid?: string;
   /** The note. */
   message: string;
+  /** The session that gets it, open or not; a checkpoint is one of that session then. Default: the session itself. */
+  toSessionId?: string;
+  /** The same by its directory; this or `toSessionId`. */
+  toPath?: string;
+  /** Where the note comes from, if not from the session itself: `sessionId` gets it as from that session. */
+  fromSessionId?: string;
 }
 
-/** The D-Mail that now waits. */
+/** The D-Mail that now waits, in the session it was sent to. */
 export interface SendDMailResult {
   /** The log's head after the request. */
   head: string;
   /** Present when this answers a repeated `requestId`; then nothing was changed and `head` is the present one. */
   duplicate?: true;
-  pendingDMail: PendingDMail;
+  /** Null where it arrived as a note. */
+  pendingDMail: PendingDMail | null;
+  /** Present where it went to another session; `head` is the sender's. */
+  to?: DMailArrival;
 }
 
 /** LSP's server capabilities; ours stand under `experimental`. */
@@ -1527,6 +1616,58 @@ export interface SessionPutSubagentParams {
   /** A sub-agent of this name is replaced. */
   name: string;
   systemPrompt: string;
+}
+
+/** `session/redact`. What is taken out is gone for good: no timeline keeps it, and nothing brings it back. */
+export interface SessionRedactParams {
+  /** Room for extensions; carries no meaning in this protocol. */
+  _meta?: { [member: string]: unknown };
+  /** Asks for `$/progress` under this token. */
+  workDoneToken?: string | number;
+  /** Accepted for LSP's sake; results always come whole. */
+  partialResultToken?: string | number;
+  /** The session. */
+  sessionId: string;
+  /** Refuse with `contentModified` unless this is the present head. */
+  expectedHead?: string;
+  /** Makes the request safe to retry: a repeat changes nothing and gets the stored result. */
+  requestId?: string;
+  /** Take out this text, however JSON spells it, JSON within strings included. */
+  value?: string;
+  /** Take out what this regular expression, in RE2's syntax, matches. */
+  pattern?: string;
+  /** If true: take out what looks like a key, a token or a password, wherever it stands. Needs the extra `timeleap[redact]`. */
+  secrets?: boolean;
+  /** What stands in its place. Default: `[redacted]`. */
+  replacement?: string;
+  /** Say where it stands, and change nothing. Default: false. */
+  dryRun?: boolean;
+  /** Also look (only look) into all other sessions of the store: `alsoIn`. Default: false. */
+  store?: boolean;
+}
+
+/** What was taken out, or (dry run) would be; never what it was. */
+export interface SessionRedactResult {
+  /** The log's head after the request. */
+  head: string;
+  /** Present when this answers a repeated `requestId`; then nothing was changed and `head` is the present one. */
+  duplicate?: true;
+  /** Whether anything was taken out, or would be. */
+  redacted: boolean;
+  /** Of all files together. */
+  records: number;
+  occurrences: number;
+  /** Places where it stands and stays, since they give a record its form: roles, names of members, numbers of ours. */
+  kept: number;
+  /** Messages whose text, its parts put together, still holds it: it is split over parts, none of which holds it whole. */
+  split: number;
+  /** At most 1000, the live log first. */
+  files: RedactedFile[];
+  /** With `secrets`: what kinds of them there are. */
+  rules?: SecretRule[];
+  /** With `store`: the ids of other sessions that hold it, those in the trash included. */
+  alsoIn?: string[];
+  context: ContextSummary;
 }
 
 /** `session/reload`. */
