@@ -114,6 +114,7 @@ def test_long_methods_report_progress():
         "context/diff",
         "session/verify",
         "session/repair",
+        "session/redact",
     }
 
 
