@@ -37,13 +37,13 @@ export function registerCommands(bench: Workbench, handlers: Handlers): vscode.D
 /**
  * The row a command was called on; undefined: on none.
  *
- * A row's menu passes the row and what is selected besides. The editor loses the row if the view was drawn anew in between; then
- * the command must not fall back to the selected row, which may be another one.
+ * A row's menu passes the row and what is selected besides. The editor passes nothing for a row that was taken away while its menu
+ * was open; then the command must not fall back to the selected row, which is another one.
  */
 function rowOf(given: readonly unknown[]): unknown {
   const [row] = given;
   if (given.length > 1 && (row === undefined || row === null)) {
-    throw new Refusal(vscode.l10n.t("The view has just changed, so nothing was done. Choose again."));
+    throw new Refusal(vscode.l10n.t("What this was about is no longer there, so nothing was done. The view is up to date now."));
   }
   return row;
 }

@@ -77,21 +77,26 @@ export class Log {
     return this.pages.more();
   }
 
-  /** The first messages of a range, at least `count` of them if there are as many; asks for one page at most. */
-  async messages(start: number, end: number, count = PAGE): Promise<HistoryMessage[]> {
-    const known = this.history.get(start) ?? [];
-    const wanted = Math.min(count, end - start);
-    if (known.length >= wanted) {
-      return known.slice(0, wanted);
+  /**
+   * The first messages of a range, `count` of them if there are as many; without a count what one page has. What is not known
+   * yet is asked for page by page.
+   */
+  async messages(start: number, end: number, count?: number): Promise<HistoryMessage[]> {
+    const wanted = Math.min(count ?? PAGE, end - start);
+    let known = this.history.get(start) ?? [];
+    while (known.length < wanted) {
+      const { epoch } = this;
+      const from = start + known.length;
+      const { messages } = await this.options.read("context/getHistory", { from, to: end, limit: Math.min(PAGE, end - from), ...this.of });
+      known = [...known, ...messages];
+      if (epoch === this.epoch) {
+        this.history.set(start, known);
+      }
+      if (count === undefined || messages.length === 0) {
+        return known;
+      }
     }
-    const { epoch } = this;
-    const from = start + known.length;
-    const { messages } = await this.options.read("context/getHistory", { from, to: end, limit: Math.min(PAGE, end - from), ...this.of });
-    const all = [...known, ...messages];
-    if (epoch === this.epoch) {
-      this.history.set(start, all);
-    }
-    return all;
+    return known.slice(0, wanted);
   }
 
   /** A checkpoint was written at the end. */

@@ -7,6 +7,9 @@ export interface Page<T> {
 
 export class Pages<T> {
   private loaded: T[] = [];
+  private count = 0;
+  /** How many pages have been asked for; after a reset they are asked for again. */
+  private wanted = 1;
   private cursor: string | undefined;
   private complete = false;
   private loading: Promise<void> | undefined;
@@ -19,17 +22,31 @@ export class Pages<T> {
     return !this.complete;
   }
 
-  /** What is loaded; the first page is loaded if nothing is. */
+  /** What is loaded; the first page is loaded if nothing is, and after a reset as many pages as before. */
   async list(): Promise<readonly T[]> {
     // A reset while a page was on its way leaves nothing loaded; then it is asked for again.
-    while (this.loaded.length === 0 && !this.complete) {
-      await this.more();
+    while ((this.count < this.wanted || this.loaded.length === 0) && !this.complete) {
+      await this.next();
     }
     return this.loaded;
   }
 
   /** Loads one more page. Calls that come meanwhile share it. */
-  async more(): Promise<void> {
+  more(): Promise<void> {
+    this.wanted = Math.max(this.wanted, this.count + 1);
+    return this.next();
+  }
+
+  reset(): void {
+    this.epoch += 1;
+    this.loaded = [];
+    this.count = 0;
+    this.cursor = undefined;
+    this.complete = false;
+    this.loading = undefined;
+  }
+
+  private async next(): Promise<void> {
     const loading = (this.loading ??= this.load());
     try {
       await loading;
@@ -40,14 +57,6 @@ export class Pages<T> {
     }
   }
 
-  reset(): void {
-    this.epoch += 1;
-    this.loaded = [];
-    this.cursor = undefined;
-    this.complete = false;
-    this.loading = undefined;
-  }
-
   private async load(): Promise<void> {
     if (this.complete) {
       return;
@@ -56,6 +65,7 @@ export class Pages<T> {
     const page = await this.ask(this.cursor);
     if (epoch === this.epoch) {
       this.loaded.push(...page.entries);
+      this.count += 1;
       this.cursor = page.nextCursor;
       this.complete = page.nextCursor === undefined;
     }

@@ -2,7 +2,8 @@
 
 import type { Sessions } from "../sessions/sessions.js";
 import { checkpointRows, type Setting } from "./checkpointNodes.js";
-import { NodeTree, type TreeNode } from "./node.js";
+import type { TreeNode } from "./node.js";
+import { NodeTree } from "./tree.js";
 
 export class CheckpointsTree extends NodeTree {
   private readonly setting: Setting = { shown: new Map(), refresh: () => this.refresh() };

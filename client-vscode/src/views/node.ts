@@ -1,7 +1,6 @@
-/** Rows of the trees, and the provider that shows them. */
+/** Rows of the trees. */
 
 import * as vscode from "vscode";
-import { Disposables } from "../lifecycle.js";
 import { messageOf } from "../server/errors.js";
 
 /** One row. Its id is the same after every refresh, so that selection and expansion survive. */
@@ -107,48 +106,5 @@ export class TroubleNode extends TreeNode {
       context: "trouble",
       command: { command: "timeleap.refresh", title: vscode.l10n.t("Try Again") },
     });
-  }
-}
-
-/** Milliseconds in which changes are shown together. */
-const GATHER = 80;
-
-/** A tree of nodes. Rows are made anew on each refresh, from what is in memory. */
-export abstract class NodeTree extends Disposables implements vscode.TreeDataProvider<TreeNode> {
-  private readonly treeChanged = this.register(new vscode.EventEmitter<undefined>());
-  readonly onDidChangeTreeData = this.treeChanged.event;
-  private gathering: NodeJS.Timeout | undefined;
-
-  /** The rows at the top. */
-  protected abstract roots(): Promise<TreeNode[]>;
-
-  getTreeItem(node: TreeNode): vscode.TreeItem {
-    return node.item();
-  }
-
-  getParent(node: TreeNode): TreeNode | undefined {
-    return node.parent;
-  }
-
-  /** Never fails: what goes wrong is a row. */
-  async getChildren(node?: TreeNode): Promise<TreeNode[]> {
-    try {
-      return await (node ? node.children() : this.roots());
-    } catch (error) {
-      return [new TroubleNode(node, error)];
-    }
-  }
-
-  /** Shows changes soon; those that come together, together. */
-  refresh(): void {
-    this.gathering ??= setTimeout(() => {
-      this.gathering = undefined;
-      this.treeChanged.fire(undefined);
-    }, GATHER);
-  }
-
-  override dispose(): void {
-    clearTimeout(this.gathering);
-    super.dispose();
   }
 }

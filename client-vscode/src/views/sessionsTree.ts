@@ -6,7 +6,8 @@ import { workspaceUri, type Sessions } from "../sessions/sessions.js";
 import type { Wire } from "../server/sidecar.js";
 import { Pages, type Page } from "../sessions/pages.js";
 import { exact, fullTime, messages, relativeTime, tokens } from "../text/format.js";
-import { MoreNode, NodeTree, TreeNode, treeItem } from "./node.js";
+import { MoreNode, TreeNode, treeItem } from "./node.js";
+import { NodeTree } from "./tree.js";
 
 const PAGE = 50;
 

@@ -8,9 +8,10 @@ import type { Sidecar } from "../server/sidecar.js";
 import { readSettings } from "../settings.js";
 import { CheckpointsTree } from "./checkpointsTree.js";
 import { ContextKeys, contextKeys } from "./context.js";
-import type { NodeTree, TreeNode } from "./node.js";
+import type { TreeNode } from "./node.js";
 import { SessionsTree } from "./sessionsTree.js";
 import { TimelinesTree } from "./timelinesTree.js";
+import type { NodeTree } from "./tree.js";
 import { serverMessage, viewMessage } from "./viewMessage.js";
 
 /** Ages on rows ("3 min. ago") are drawn again this often, while somebody looks; milliseconds. Nothing is asked for. */
@@ -29,6 +30,7 @@ export class Views extends Disposables {
   private readonly trees: { checkpoints: CheckpointsTree; timelines: TimelinesTree; sessions: SessionsTree };
   private readonly keys = new ContextKeys();
   private following: vscode.Disposable | undefined;
+  private followed: Session | undefined;
   /** When the server was last started again; that is news for a while. */
   private recovered: Date | undefined;
 
@@ -69,7 +71,9 @@ export class Views extends Disposables {
   }
 
   private view(id: string, tree: NodeTree): vscode.TreeView<TreeNode> {
-    return this.register(vscode.window.createTreeView(id, { treeDataProvider: tree, showCollapseAll: true }));
+    const view = this.register(vscode.window.createTreeView(id, { treeDataProvider: tree, showCollapseAll: true }));
+    tree.follow(view);
+    return view;
   }
 
   /** While the server is started again the rows stay as they are. */
@@ -137,7 +141,14 @@ export class Views extends Disposables {
   private follow(session: Session | undefined): void {
     this.following?.dispose();
     this.following = session?.onDidChange(() => this.redraw());
-    this.redraw();
+    if (session === this.followed) {
+      this.redraw();
+    } else {
+      this.followed = session;
+      this.trees.checkpoints.restart();
+      this.trees.timelines.restart();
+      this.describe();
+    }
     this.trees.sessions.refresh();
   }
 

@@ -6,7 +6,8 @@ import { join } from "node:path";
 import type * as vscode from "vscode";
 import { activate, deactivate } from "../../src/extension.js";
 import type { TimeleapApi } from "../../src/apiTypes.js";
-import type { NodeTree, TreeNode } from "../../src/views/node.js";
+import type { TreeNode } from "../../src/views/node.js";
+import type { NodeTree } from "../../src/views/tree.js";
 import { user, Uri } from "./vscode.js";
 
 /** The command that starts a server, as the Makefile gives it. */

@@ -270,7 +270,20 @@ export const window = {
     return item;
   },
   createTreeView(id: string, options: { treeDataProvider: unknown }) {
-    const view = { options, selection: [], visible: true, onDidChangeVisibility: () => new Disposable(() => undefined), reveal: () => Promise.resolve(), dispose: () => undefined };
+    const expanded = new EventEmitter<{ element: unknown }>();
+    const collapsed = new EventEmitter<{ element: unknown }>();
+    const view = {
+      options,
+      selection: [],
+      visible: true,
+      expanded,
+      collapsed,
+      onDidExpandElement: expanded.event,
+      onDidCollapseElement: collapsed.event,
+      onDidChangeVisibility: () => new Disposable(() => undefined),
+      reveal: () => Promise.resolve(),
+      dispose: () => undefined,
+    };
     user.trees.set(id, view);
     return view;
   },

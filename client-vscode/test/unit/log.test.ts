@@ -99,6 +99,19 @@ test("a reset while a page is on its way does not let the old page in", async ()
   expect((await looking).map(({ checkpoint: { id } }) => id)).toEqual([1, 0]);
 });
 
+test("after a reset as many pages are there as before, and as many messages as are shown", async () => {
+  const server = new Server(10_000);
+  const log = logOf(server);
+  await log.spans();
+  await log.more();
+  await log.more();
+  expect(await ids(log)).toHaveLength(3 * PAGE);
+  log.reset();
+  expect(await ids(log)).toHaveLength(3 * PAGE);
+  expect(await log.messages(0, 1_000, 3 * PAGE)).toHaveLength(3 * PAGE);
+  expect(server.asked.every(({ params }) => (params["limit"] as number) <= PAGE)).toBe(true);
+});
+
 test("a reset while messages are on their way does not keep them", async () => {
   const server = new Server(5);
   const log = logOf(server);

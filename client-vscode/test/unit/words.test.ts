@@ -6,7 +6,7 @@ import { ServerFailure } from "../../src/server/failure.js";
 import type { SidecarState } from "../../src/server/sidecar.js";
 import type { Sessions } from "../../src/sessions/sessions.js";
 import { oneLine, relativeTime, short, tokens } from "../../src/text/format.js";
-import { MoreNode, NodeTree, TreeNode, TroubleNode, treeItem } from "../../src/views/node.js";
+import { MoreNode, treeItem } from "../../src/views/node.js";
 import { tokensShown } from "../../src/views/statusBar.js";
 import { serverMessage, viewMessage } from "../../src/views/viewMessage.js";
 import { CancellationError, env, log, Uri, user } from "../support/vscode.js";
@@ -103,39 +103,6 @@ test("a row's text is one line, cut between characters", () => {
 });
 
 // Rows
-
-class Failing extends NodeTree {
-  fails = true;
-
-  protected roots(): Promise<TreeNode[]> {
-    return this.fails ? Promise.reject(new Error("the disk is on fire")) : Promise.resolve([]);
-  }
-}
-
-test("a tree whose rows cannot be had shows why, with the way to try again, and never fails itself", async () => {
-  const tree = new Failing();
-  const [row] = await tree.getChildren();
-  expect(row).toBeInstanceOf(TroubleNode);
-  expect(tree.getTreeItem(row!)).toMatchObject({ label: "the disk is on fire", command: { command: "timeleap.refresh" } });
-  tree.fails = false;
-  expect(await tree.getChildren()).toEqual([]);
-});
-
-test("changes that come together are drawn together", () => {
-  vi.useFakeTimers();
-  const tree = new Failing();
-  const drawn = vi.fn();
-  tree.onDidChangeTreeData(drawn);
-  for (let change = 0; change < 100; change += 1) {
-    tree.refresh();
-  }
-  vi.advanceTimersByTime(1_000);
-  expect(drawn).toHaveBeenCalledTimes(1);
-  tree.refresh();
-  tree.dispose();
-  vi.advanceTimersByTime(1_000);
-  expect(drawn).toHaveBeenCalledTimes(1);
-});
 
 test("every row has words for a screen reader", () => {
   expect(treeItem("id", { label: "a", description: "b" }).accessibilityInformation!.label).toBe("a, b");

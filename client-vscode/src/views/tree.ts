@@ -1,0 +1,141 @@
+/** Shows rows as a tree. What the editor is told to draw anew is in memory by then, so no row is ever without its node for long. */
+
+import * as vscode from "vscode";
+import { Disposables } from "../lifecycle.js";
+import { TreeNode, TroubleNode } from "./node.js";
+
+/** Milliseconds in which changes are shown together. */
+const GATHER = 80;
+
+/** Under which the rows at the top are kept. */
+const TOP = "";
+
+/** Rows by the id of the row that they are under. */
+type Rows = Map<string, readonly TreeNode[]>;
+
+export abstract class NodeTree extends Disposables implements vscode.TreeDataProvider<TreeNode> {
+  private readonly treeChanged = this.register(new vscode.EventEmitter<undefined>());
+  readonly onDidChangeTreeData = this.treeChanged.event;
+  /** What the editor has been given, or is about to ask for. */
+  private given: Rows = new Map();
+  /** Whose children the editor shows. */
+  private readonly open = new Set<string>();
+  private readonly items = new WeakMap<TreeNode, vscode.TreeItem>();
+  private isVisible = (): boolean => true;
+  /** Counts changes, and which of them `given` has. */
+  private changes = 0;
+  private seen = 0;
+  /** Changes when what is being read is no longer wanted. */
+  private epoch = 0;
+  private gathering: NodeJS.Timeout | undefined;
+  private reading = Promise.resolve();
+
+  /** The rows at the top. */
+  protected abstract roots(): Promise<TreeNode[]>;
+
+  /** Says which view shows this tree: what nobody sees is not read ahead. */
+  follow(view: vscode.TreeView<TreeNode>): void {
+    this.isVisible = () => view.visible;
+    this.register(view.onDidExpandElement(({ element }) => this.open.add(element.id)));
+    this.register(view.onDidCollapseElement(({ element }) => this.open.delete(element.id)));
+  }
+
+  getTreeItem(node: TreeNode): vscode.TreeItem {
+    const item = this.items.get(node) ?? node.item();
+    this.items.set(node, item);
+    return item;
+  }
+
+  getParent(node: TreeNode): TreeNode | undefined {
+    return node.parent;
+  }
+
+  /** Never fails: what goes wrong is a row. */
+  async getChildren(node?: TreeNode): Promise<TreeNode[]> {
+    const key = node?.id ?? TOP;
+    this.open.add(key);
+    const known = this.changes === this.seen ? this.given.get(key) : undefined;
+    if (known) {
+      return [...known];
+    }
+    const { epoch } = this;
+    const rows = await this.rowsUnder(node);
+    if (epoch === this.epoch) {
+      this.given.set(key, rows);
+    }
+    return rows;
+  }
+
+  /** Shows changes soon, those that come together together: reads what is open anew, then has it drawn if it looks different. */
+  refresh(): void {
+    this.changes += 1;
+    this.gathering ??= setTimeout(() => {
+      this.reading = this.reading.then(() => {
+        this.gathering = undefined;
+        return this.readAhead();
+      });
+    }, GATHER);
+  }
+
+  /** Shows something else: what is shown now is taken away at once. */
+  restart(): void {
+    this.epoch += 1;
+    this.seen = this.changes;
+    this.given = new Map();
+    this.open.clear();
+    clearTimeout(this.gathering);
+    this.gathering = undefined;
+    this.reading = Promise.resolve();
+    this.treeChanged.fire(undefined);
+  }
+
+  override dispose(): void {
+    clearTimeout(this.gathering);
+    super.dispose();
+  }
+
+  private async readAhead(): Promise<void> {
+    const { changes, epoch } = this;
+    const next: Rows = new Map();
+    const wanted = this.given.has(TOP) && this.isVisible();
+    if (wanted) {
+      await this.read(undefined, next);
+    }
+    if (epoch !== this.epoch || this.disposed) {
+      return;
+    }
+    this.seen = changes;
+    if (!wanted || this.differs(next)) {
+      this.epoch += 1;
+      this.given = next;
+      this.treeChanged.fire(undefined);
+    }
+  }
+
+  private async read(node: TreeNode | undefined, into: Rows): Promise<void> {
+    const rows = await this.rowsUnder(node);
+    into.set(node?.id ?? TOP, rows);
+    await Promise.all(rows.filter(({ id }) => this.open.has(id)).map((row) => this.read(row, into)));
+  }
+
+  private async rowsUnder(node: TreeNode | undefined): Promise<TreeNode[]> {
+    try {
+      return await (node ? node.children() : this.roots());
+    } catch (error) {
+      return [new TroubleNode(node, error)];
+    }
+  }
+
+  private differs(next: Rows): boolean {
+    return [...next].some(([key, rows]) => {
+      const before = this.given.get(key);
+      return before?.length !== rows.length || rows.some((row, index) => this.looks(row) !== this.looks(before[index] ?? row));
+    });
+  }
+
+  /** Everything of a row that can be seen or heard. */
+  private looks(node: TreeNode): string {
+    const { label, description, tooltip, iconPath, contextValue, collapsibleState, accessibilityInformation } = this.getTreeItem(node);
+    return JSON.stringify([node.id, label, description, tooltip, iconPath, contextValue, collapsibleState, accessibilityInformation]);
+  }
+}
