@@ -31,6 +31,9 @@ from timeleap.storage.sharing import Lease, share
 Asked = Literal["write", "read", "readOnly"]
 """How a session is to be opened; `readOnly` is the contract's word for `read`."""
 
+_CHECK_AFTER_SECONDS = 0.5
+"""What a client asks for first, the view of the session, goes before the check of bytes it has not asked for."""
+
 
 @dataclass(slots=True)
 class _Entry:
@@ -40,6 +43,7 @@ class _Entry:
     lease: Lease
     key: Identity
     times: int = 1
+    check_later: asyncio.TimerHandle | None = None
     check: asyncio.Task[None] | None = None
 
 
@@ -155,6 +159,8 @@ class Openings:
         entry = self._entries.pop(session_id)
         try:
             await entry.session.shut()
+            if entry.check_later is not None:
+                entry.check_later.cancel()
             if entry.check is not None:
                 await asyncio.wait([entry.check])
             await entry.lease.aclose()
@@ -183,7 +189,7 @@ class Openings:
         if session.access == "owner":
             session.unreachable = self._problem()
         entry = _Entry(session, lease, key)
-        entry.check = asyncio.get_running_loop().create_task(session.check_in_background(lease.engine))
+        entry.check_later = asyncio.get_running_loop().call_later(_CHECK_AFTER_SECONDS, _check, entry)
         return entry
 
     async def _files(
@@ -220,6 +226,10 @@ class Openings:
             entry.times -= 1
             if entry.times == 0:
                 await self.shut(session.session_id)
+
+
+def _check(entry: _Entry) -> None:
+    entry.check = asyncio.get_running_loop().create_task(entry.session.check_in_background(entry.lease.engine))
 
 
 def _identity(path: Path) -> Identity:

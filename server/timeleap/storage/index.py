@@ -39,9 +39,15 @@ ENTRY: Final = struct.Struct("<QIIBHBqIIIqqqiQI")
 _HEADER: Final = struct.Struct("<8sIIQI32x")
 _MAGIC: Final = b"TLINDEX\x00"
 _VERSION: Final = 1
+
+# What `count_after` can tell: where in an entry the count (u32) stands.
+MESSAGES: Final = 28
+CHECKPOINTS: Final = 32
+USAGES: Final = 36
 _PARSED: Final = 1
 _MEMORY_LIMIT: Final = 1 << 20
 _STEP: Final = 4096
+_NEIGHBOURHOOD: Final = 4
 
 _IRREGULAR: Final = int(RecordFlag.IRREGULAR)
 _TROUBLED: Final = int(RecordFlag.TROUBLED)
@@ -149,6 +155,7 @@ class EntryStore:
         self._rest = bytearray()  # those after them
         self._writable = writable and base is not None
         self._spill: RawIOBase | None = None
+        self._near = 0  # where the last search ended
         self._lock = threading.RLock()  # the writer's thread adds while others read
 
     @property
@@ -176,6 +183,49 @@ class EntryStore:
     def entry(self, line: int) -> Entry:
         """The entry of one line; it must exist."""
         return unpack_entry(self.raw(line, line + 1), line)
+
+    def count_after(self, line: int, count: int) -> int:
+        """How many messages, checkpoints or usages (`MESSAGES` ...) there are up to and with a line; it must exist.
+
+        What `entry(line).state` says, without making the objects: searches ask it many times.
+        """
+        raw = self.raw(line, line + 1)
+        if crc32(raw[:-4]) != CRC.unpack_from(raw, len(raw) - 4)[0]:
+            raise IndexDamagedError(f"entry of line {line}")
+        number: int = CRC.unpack_from(raw, count)[0]
+        return number
+
+    def first_line(self, wanted: int, count: int, low: int, high: int) -> int:
+        """The first line of `[low, high]` after which a count is `wanted`; it is at the last one.
+
+        Lookups come in sequence (a list of checkpoints, the message after each): so the search starts where the last
+        one ended, and leaps from there in growing steps until the line is between two of them.
+        """
+        near, leap = min(max(self._near, low), high), _NEIGHBOURHOOD
+        if self.count_after(near, count) >= wanted:
+            high = near
+            while low < high:
+                probe = max(low, high - leap)
+                if self.count_after(probe, count) < wanted:
+                    low = probe + 1
+                    break
+                high, leap = probe, 4 * leap
+        else:
+            low = min(near + 1, high)
+            while low < high:
+                probe = min(high, low + leap)
+                if self.count_after(probe, count) >= wanted:
+                    high = probe
+                    break
+                low, leap = probe + 1, 4 * leap
+        while low < high:
+            middle = (low + high) // 2
+            if self.count_after(middle, count) >= wanted:
+                high = middle
+            else:
+                low = middle + 1
+        self._near = low
+        return low
 
     def state(self, lines: int) -> LogState:
         """The state after the first `lines` lines."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 from zlib import crc32
@@ -16,7 +17,17 @@ from timeleap.errors import CorruptedError, StorageFailureError
 from timeleap.storage import compare, scan
 from timeleap.storage.durable import OpenFile
 from timeleap.storage.engine import Damage, Entry, LogReader, LogState, Progress, RecordFlag, RecordKind, Row
-from timeleap.storage.index import ENTRY, ENTRY_SIZE, EntryStore, IndexDamagedError, own_flags, unpack_entry
+from timeleap.storage.index import (
+    CHECKPOINTS,
+    ENTRY,
+    ENTRY_SIZE,
+    MESSAGES,
+    USAGES,
+    EntryStore,
+    IndexDamagedError,
+    own_flags,
+    unpack_entry,
+)
 from timeleap.storage.jsontext import decode_json, strict_json
 from timeleap.storage.marks import read_tl
 from timeleap.storage.record import classify
@@ -79,15 +90,15 @@ class StoredLog(LogReader):
 
     def line_of_message(self, index: int) -> int:
         """The line of the message `index`."""
-        return self._nth(index, self._state.messages, lambda state: state.messages)
+        return self._nth(index, self._state.messages, MESSAGES)
 
     def line_of_checkpoint(self, ordinal: int) -> int:
         """The line of the checkpoint record `ordinal`."""
-        return self._nth(ordinal, self._state.checkpoints, lambda state: state.checkpoints)
+        return self._nth(ordinal, self._state.checkpoints, CHECKPOINTS)
 
     def line_of_usage(self, ordinal: int) -> int:
         """The line of the usage record `ordinal`."""
-        return self._nth(ordinal, self._state.usages, lambda state: state.usages)
+        return self._nth(ordinal, self._state.usages, USAGES)
 
     def find_checkpoint(self, checkpoint_id: int) -> int | None:
         """The line of the first checkpoint record with that id, or None."""
@@ -190,20 +201,10 @@ class StoredLog(LogReader):
     def _clip(self, start: int, stop: int) -> tuple[int, int]:
         return max(0, start), min(stop, self._state.lines)
 
-    def _nth(self, ordinal: int, total: int, count: Callable[[LogState], int]) -> int:
+    def _nth(self, ordinal: int, total: int, count: int) -> int:
         if not 0 <= ordinal < total:
             raise IndexError(f"{ordinal} is not in 0..{total - 1}")
-        return self._trusting(lambda low, high: self._search(low, high, ordinal + 1, count), 0, self._state.lines - 1)
-
-    def _search(self, low: int, high: int, wanted: int, count: Callable[[LogState], int]) -> int:
-        """The first line after which the count is `wanted`."""
-        while low < high:
-            middle = (low + high) // 2
-            if count(self.store.entry(middle).state) >= wanted:
-                high = middle
-            else:
-                low = middle + 1
-        return low
+        return self._trusting(partial(self.store.first_line, ordinal + 1, count), 0, self._state.lines - 1)
 
     def _first_checkpoint(self, checkpoint_id: int, lines: int) -> int | None:
         for start in range(0, lines, _STEP):
