@@ -1,4 +1,5 @@
 import { defineConfig } from "@playwright/test";
+import { PATIENCE } from "./window/patience";
 
 // One workbench at a time: each is a server, an extension host and a browser. Nothing is retried: a flaky test is a bug.
 export default defineConfig({
@@ -8,8 +9,8 @@ export default defineConfig({
     fullyParallel: false,
     retries: 0,
     forbidOnly: !!process.env["CI"],
-    timeout: 120_000,
-    expect: { timeout: 20_000 },
+    timeout: 300_000,
+    expect: { timeout: PATIENCE },
     reporter: [["list"]],
-    use: { actionTimeout: 20_000, screenshot: "only-on-failure", trace: "off" },
+    use: { actionTimeout: PATIENCE, navigationTimeout: PATIENCE, screenshot: "only-on-failure", trace: "off" },
 });

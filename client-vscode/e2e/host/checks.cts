@@ -1,46 +1,30 @@
-// Runs inside the extension host, beside the installed extension, with VS Code's own API: see `tests/host.test.ts`.
+// What can only be seen with VS Code's own API, beside the installed extension.
 // Node.js strips the types by itself; what is imported must be asked for with `require`.
 import type * as Vscode from "vscode";
-import type { TimeleapApi, TimeleapChange } from "../../src/apiTypes";
+import type { TimeleapChange } from "../../src/apiTypes";
+import type { Check, Running } from "./running.cts";
 
 const assert: typeof import("node:assert/strict") = require("node:assert/strict");
 const fs = require("node:fs") as typeof import("node:fs");
 const path = require("node:path") as typeof import("node:path");
 const vscode = require("vscode") as typeof Vscode;
+const { home, installed, running } = require("./running.cts") as Running;
 
-interface Outcome {
-    name: string;
-    error?: string;
-    facts?: Record<string, number>;
-}
-
-type Check = () => Promise<Record<string, number> | undefined>;
-
-const home = process.env["TIMELEAP_HOME"] ?? "";
 const checks = new Map<string, Check>();
-
-function installed(): Vscode.Extension<TimeleapApi> {
-    const found = vscode.extensions.getExtension<TimeleapApi>("timeleap.timeleap");
-    assert(found, "the extension is not installed");
-    return found;
-}
 
 function records(sessionId: string): { role: string; content?: unknown }[] {
     const text = fs.readFileSync(path.join(home, "sessions", sessionId, "context.jsonl"), "utf8");
     return text.split("\n").filter((line) => line !== "").map((line) => JSON.parse(line) as { role: string });
 }
 
-checks.set("activation costs little and starts nothing", async () => {
-    assert.equal(installed().isActive, false, "something has activated the extension already");
-    const started = performance.now();
-    const before = process.cpuUsage();
-    await installed().activate();
-    const used = process.cpuUsage(before);
-    assert.equal(fs.existsSync(home), false, "a server was started before anybody asked for one");
-    return { milliseconds: performance.now() - started, cpuMilliseconds: (used.user + used.system) / 1000 };
+checks.set("the bundle is small", async () => {
+    const { size } = fs.statSync(path.join(installed().extensionPath, "dist/extension.js"));
+    assert(size < 500 * 1024, `the bundle has ${String(size)} bytes`);
+    return { kilobytes: Math.ceil(size / 1024) };
 });
 
 checks.set("every declared command is registered, every registered one declared", async () => {
+    await installed().activate();
     const manifest = installed().packageJSON as { contributes: { commands: { command: string }[]; views: { timeleap: { id: string }[] } } };
     const declared = manifest.contributes.commands.map(({ command }) => command).sort();
     const ofViews = manifest.contributes.views.timeleap.map(({ id }) => `${id}.`);
@@ -83,17 +67,4 @@ checks.set("errors carry the kind the protocol gives them", async () => {
     return undefined;
 });
 
-async function run(): Promise<void> {
-    const outcomes: Outcome[] = [];
-    for (const [name, check] of checks) {
-        try {
-            const facts = await check();
-            outcomes.push({ name, ...(facts ? { facts } : {}) });
-        } catch (error) {
-            outcomes.push({ name, error: error instanceof Error ? (error.stack ?? error.message) : String(error) });
-        }
-    }
-    fs.writeFileSync(process.env["TIMELEAP_HOST_REPORT"] ?? "", JSON.stringify(outcomes));
-}
-
-module.exports = { run };
+module.exports = { run: running(checks) };

@@ -22,7 +22,7 @@ export function lives(pid: number): boolean {
 }
 
 /** Ask until `condition` holds; an error that names `what` after `patience` milliseconds. */
-export async function until(what: string, condition: () => boolean | Promise<boolean>, patience = 15_000): Promise<void> {
+export async function until(what: string, condition: () => boolean | Promise<boolean>, patience = 60_000): Promise<void> {
     const end = Date.now() + patience;
     while (!(await condition())) {
         if (Date.now() > end) throw new Error(`waited ${String(patience)} ms in vain: ${what}`);

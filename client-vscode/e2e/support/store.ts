@@ -1,7 +1,9 @@
 /** A Timeleap store that tests fill and look into: with the program itself from outside, and file by file on disk. */
-import { type ChildProcess, spawn } from "node:child_process";
+import { type ChildProcessByStdio, spawn } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { createInterface } from "node:readline";
+import type { Readable, Writable } from "node:stream";
 import { TIMELEAP } from "./places";
 import { run } from "./process";
 
@@ -13,6 +15,12 @@ interface Frame {
     params?: Record<string, unknown>;
     result?: unknown;
     error?: unknown;
+}
+
+interface Waiting {
+    method: string;
+    resolve: (result: unknown) => void;
+    reject: (error: Error) => void;
 }
 
 interface Owner {
@@ -97,52 +105,61 @@ export class Store {
 
 /** Another program with a server of its own, in line-delimited JSON as a shell script would speak it. */
 export class Pipeline {
-    private said = "";
+    private readonly notified: Frame[] = [];
+    private readonly waiting = new Map<number, Waiting>();
+    private readonly gone: Promise<unknown>;
     private number = 0;
 
-    constructor(private readonly server: ChildProcess) {
-        server.stdout?.on("data", (chunk: Buffer) => (this.said += chunk.toString()));
+    constructor(private readonly server: ChildProcessByStdio<Writable, Readable, null>) {
+        createInterface({ input: server.stdout }).on("line", (line) => {
+            this.take(JSON.parse(line) as Frame);
+        });
+        this.gone = new Promise((resolve) => server.once("exit", resolve));
+        void this.gone.then(() => {
+            for (const { method, reject } of this.waiting.values()) reject(new Error(`${method}: the server is gone`));
+        });
     }
 
     /** Send a request and wait for its result. */
-    async call<Result>(method: string, params: Record<string, unknown> = {}): Promise<Result> {
+    call<Result>(method: string, params: Record<string, unknown> = {}): Promise<Result> {
         const id = (this.number += 1);
-        this.server.stdin?.write(`${JSON.stringify({ jsonrpc: "2.0", id, method, params })}\n`);
-        for (;;) {
-            const reply = this.frames().find((one) => one.id === id);
-            if (reply?.error) throw new Error(`${method}: ${JSON.stringify(reply.error)}`);
-            if (reply) return reply.result as Result;
-            if (this.server.exitCode !== null) throw new Error(`${method}: the server is gone`);
-            await new Promise((resolve) => setTimeout(resolve, 20));
-        }
+        this.server.stdin.write(`${JSON.stringify({ jsonrpc: "2.0", id, method, params })}\n`);
+        return new Promise((resolve, reject) => {
+            this.waiting.set(id, { method, resolve: resolve as Waiting["resolve"], reject });
+        });
     }
 
     /** The params of the notifications of that name that have come so far. */
     heard(method: string): Record<string, unknown>[] {
-        return this.frames().flatMap((frame) => (frame.method === method && frame.params ? [frame.params] : []));
+        return this.notified.flatMap((frame) => (frame.method === method && frame.params ? [frame.params] : []));
     }
 
     /** Open a session (a new one is created) and append what a log has. */
     async replay(sessionId: string, log: string, known: Record<string, string> = {}): Promise<void> {
-        await this.call("session/open", { sessionId, ...known });
-        for (const line of log.split("\n").filter((one) => one !== "")) {
-            const record = JSON.parse(line) as LogRecord;
-            const [method, params] = asRequest(record);
-            await this.call(method, { sessionId, ...params });
-        }
+        const opened = this.call("session/open", { sessionId, ...known });
+        const records = log.split("\n").filter((line) => line !== "");
+        const written = records.map((line) => {
+            const [method, params] = asRequest(JSON.parse(line) as LogRecord);
+            return this.call(method, { sessionId, ...params });
+        });
+        await Promise.all([opened, ...written]);
     }
 
     /** End the input; the server finishes what it has and ends. */
     async close(): Promise<void> {
-        if (this.server.exitCode !== null) return;
-        const gone = new Promise((resolve) => this.server.once("exit", resolve));
-        this.server.stdin?.end();
-        await gone;
+        this.server.stdin.end();
+        await this.gone;
     }
 
-    private frames(): Frame[] {
-        const lines = this.said.slice(0, this.said.lastIndexOf("\n") + 1).split("\n");
-        return lines.filter((line) => line !== "").map((line) => JSON.parse(line) as Frame);
+    private take(frame: Frame): void {
+        const asked = frame.id === undefined ? undefined : this.waiting.get(frame.id);
+        if (!asked || frame.id === undefined) {
+            this.notified.push(frame);
+            return;
+        }
+        this.waiting.delete(frame.id);
+        if (frame.error === undefined) asked.resolve(frame.result);
+        else asked.reject(new Error(`${asked.method}: ${JSON.stringify(frame.error)}`));
     }
 }
 

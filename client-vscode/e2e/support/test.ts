@@ -35,7 +35,7 @@ export const test = base.extend<object, Everything>({
                 await workbench.stop();
             }
         },
-        { scope: "worker", timeout: 120_000 },
+        { scope: "worker", timeout: 300_000 },
     ],
     window: [
         async ({ workbench, setup }, use) => {

@@ -3,12 +3,12 @@ import { chromium as playwright, type BrowserContext, type Page } from "@playwri
 import { type ChildProcess, spawn } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { NODE, WORKBENCH, chromium } from "./places";
+import { basename, join } from "node:path";
+import { NODE, WORKBENCH, chromium, tool } from "./places";
 import { end, run } from "./process";
 
 export interface WorkbenchOptions {
-    /** Packaged extensions (.vsix) to install. */
+    /** Extensions to install: packaged ones (.vsix), and folders of ones that need no building. */
     extensions: string[];
     /** `ask`: Restricted Mode until somebody says otherwise in the trust prompt. */
     trust: "granted" | "ask";
@@ -16,8 +16,8 @@ export interface WorkbenchOptions {
     locale: "en-US" | "zh-CN";
     /** Settings of this machine (the user's own may not name programs: the extension host is remote to the browser). */
     settings: Record<string, unknown>;
-    /** Variables of the extension host, and so of the Timeleap server; undefined takes one away. */
-    environment: NodeJS.ProcessEnv;
+    /** Variables of the extension host, and so of the Timeleap server; `scratch` is a folder that goes away with the workbench. */
+    environment: (scratch: string) => NodeJS.ProcessEnv;
     /** Further arguments of code-server. */
     serverArguments: string[];
     viewport: { width: number; height: number };
@@ -28,7 +28,7 @@ export const DEFAULTS: WorkbenchOptions = {
     trust: "granted",
     locale: "en-US",
     settings: {},
-    environment: {},
+    environment: () => ({}),
     serverArguments: [],
     viewport: { width: 1440, height: 900 },
 };
@@ -102,12 +102,9 @@ export class Workbench {
     static async start(wanted: Partial<WorkbenchOptions>): Promise<Workbench> {
         const options = { ...DEFAULTS, ...wanted };
         const scratch = mkdtempSync(join(tmpdir(), "tl-e2e-"));
-        const environment = surroundings(scratch, options.environment);
+        const environment = surroundings(scratch, options.environment(scratch));
         const base = prepare(scratch, options);
-        for (const extension of options.extensions) {
-            const said = await run(NODE, [...base, "--install-extension", extension], environment);
-            if (!said.includes("successfully installed")) throw new Error(`${extension} was not installed: ${said}`);
-        }
+        await install(options.extensions, base, scratch, environment);
         const { server, address } = await serve([...base, ...chosen(options)], environment);
         const context = await playwright.launchPersistentContext(join(scratch, "browser"), {
             executablePath: chromium(),
@@ -165,6 +162,20 @@ function prepare(scratch: string, options: WorkbenchOptions): string[] {
     const config = join(scratch, "config.yaml"); // without one code-server writes one into the home folder
     writeFileSync(config, "{}\n");
     return [WORKBENCH, "--config", config, "--user-data-dir", join(scratch, "user"), "--extensions-dir", join(scratch, "extensions")];
+}
+
+async function install(extensions: string[], base: string[], scratch: string, env: NodeJS.ProcessEnv): Promise<void> {
+    const packages = await Promise.all(extensions.map((extension) => packaged(extension, scratch)));
+    const said = await run(NODE, [...base, ...packages.flatMap((file) => ["--install-extension", file])], env);
+    if (said.split("successfully installed").length - 1 !== packages.length) throw new Error(`not all extensions were installed: ${said}`);
+}
+
+async function packaged(extension: string, scratch: string): Promise<string> {
+    if (extension.endsWith(".vsix")) return extension;
+    const file = join(scratch, `${basename(extension)}.vsix`);
+    const quietly = ["--no-dependencies", "--allow-missing-repository", "--skip-license", "--out", file];
+    await run(NODE, [tool("@vscode/vsce/vsce"), "package", ...quietly], process.env, extension);
+    return file;
 }
 
 function chosen(options: WorkbenchOptions): string[] {

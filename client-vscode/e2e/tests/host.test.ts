@@ -1,24 +1,19 @@
 import { ROOT } from "../support/places";
 import { until } from "../support/process";
 import { OURS, VSIX, expect, test } from "../support/test";
-import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import type { Workbench } from "../support/workbench";
+import { readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 
-const folder = mkdtempSync(join(tmpdir(), "tl-host-"));
-const report = join(folder, "report.json");
+const REPORT = "report.json";
 
 test.use({
     setup: {
         extensions: [VSIX],
         settings: OURS,
-        environment: { TIMELEAP_HOST_REPORT: report },
+        environment: (scratch) => ({ TIMELEAP_HOST_REPORT: join(scratch, REPORT) }),
         serverArguments: ["--vscode-option", "enable-smoke-test-driver"],
     },
-});
-
-test.afterAll(() => {
-    rmSync(folder, { recursive: true, force: true });
 });
 
 interface Outcome {
@@ -27,26 +22,45 @@ interface Outcome {
     facts?: Record<string, number>;
 }
 
-test("what runs inside the extension host holds", async ({ workbench }) => {
-    const here = (path: string): string => `vscode-remote://${new URL(workbench.address).host}${join(ROOT, "client-vscode/e2e", path)}`;
-    let code: number | undefined;
+let ended: number | undefined;
+
+test.beforeAll(async ({ workbench }) => {
     await workbench.page.exposeFunction("codeAutomationLog", () => undefined);
-    await workbench.page.exposeFunction("codeAutomationExit", (given: number) => (code = given));
+    await workbench.page.exposeFunction("codeAutomationExit", (code: number) => (ended = code));
+});
+
+/** Run a file of checks in the extension host of a fresh window, and return what became of them. */
+async function checked(workbench: Workbench, file: string): Promise<Outcome[]> {
+    const here = (path: string): string => `vscode-remote://${new URL(workbench.address).host}${join(ROOT, "client-vscode/e2e", path)}`;
     const payload = [
         ["extensionDevelopmentPath", here("fixtures/python")], // there must be one; ours is installed
-        ["extensionTestsPath", here("host/checks.cts")],
+        ["extensionTestsPath", here(file)],
         ["skipWelcome", "true"],
     ];
+    const report = join(workbench.scratch, REPORT);
+    rmSync(report, { force: true });
+    ended = undefined;
     await workbench.open({ payload: JSON.stringify(payload) });
-    await until("the checks in the extension host end", () => code !== undefined, 60_000);
-    expect(existsSync(report)).toBe(true);
+    await until(`the checks of ${file} end`, () => ended !== undefined, 120_000);
+    expect(ended).toBe(0);
     const outcomes = JSON.parse(readFileSync(report, "utf8")) as Outcome[];
-    expect(outcomes.length).toBeGreaterThan(3);
     for (const { name, error, facts } of outcomes) {
         console.log(`  in the host: ${name}${facts ? ` ${JSON.stringify(facts)}` : ""}`);
         expect.soft(error, name).toBe(undefined);
     }
-    // 50 is the aim; this counts what the other threads of the host did meanwhile as well.
-    expect(outcomes[0]?.facts?.["cpuMilliseconds"]).toBeLessThan(100);
-    expect(code).toBe(0);
+    return outcomes;
+}
+
+test("activation takes less than 50 ms of the extension host's thread, and starts nothing", async ({ workbench }) => {
+    // The least of a few windows: on a busy machine the same work takes longer, by the processor's clock as well.
+    const taken: number[] = [];
+    while (taken.length < 4 && Math.min(...taken) >= 50) {
+        const [activation] = await checked(workbench, "host/activation.cts");
+        taken.push(activation?.facts?.["cpuMilliseconds"] ?? Infinity);
+    }
+    expect(Math.min(...taken)).toBeLessThan(50);
+});
+
+test("what can only be seen with the editor's own API holds", async ({ workbench }) => {
+    expect((await checked(workbench, "host/checks.cts")).length).toBeGreaterThan(3);
 });

@@ -38,14 +38,14 @@ test("checkpoints appear while another process appends", async ({ window, store 
 test("reverting the live session goes through its owner, which hears of it", async ({ window, store }) => {
     const before = store.log("live");
     const heard = agent.heard("context/didChange").length;
-    await window.checkpoints.command(window.checkpoints.row("There is a second bug", 1), window.texts.command("revertTo"));
+    await window.checkpoints.command(window.checkpoints.row("There is a second bug", 1), window.texts.command("revertTo"), window.dialog.root);
     await window.dialog.press(/Revert/);
     await expect(window.checkpoints.row("There is a second bug", 1)).toHaveCount(0);
     expect(store.checkpoints("live")).toEqual([0, 1, 2, 3, 4]);
     const news = agent.heard("context/didChange").slice(heard);
     expect(news).toMatchObject([{ sessionId: "live", kind: "reverted", cause: { client: "timeleap-vscode" } }]);
 
-    await window.notifications.press(/./, "Undo");
+    await window.notifications.press(/Reverted to /, "Undo");
     await expect(window.checkpoints.row("step by step", 1)).toBeVisible();
     await expect.poll(() => store.log("live")).toBe(before);
     // The agent goes on as if nothing had been.
@@ -54,20 +54,18 @@ test("reverting the live session goes through its owner, which hears of it", asy
 });
 
 test("a checkpoint that the agent has taken back meanwhile cannot be reverted to, and the tree says so", async ({ window, store }) => {
-    await window.checkpoints.command(window.checkpoints.row("step by step", 1), window.texts.command("revertTo"));
-    await window.dialog.root.waitFor();
+    await window.checkpoints.command(window.checkpoints.row("step by step", 1), window.texts.command("revertTo"), window.dialog.root);
     await agent.call("context/revertTo", { sessionId: "live", checkpointId: 9 });
     const now = store.log("live");
     await window.dialog.press(/Revert/);
-    await expect(window.notifications.saying(/changed|no longer/i)).toBeVisible();
+    await window.notifications.look(/changed meanwhile|no longer exists/);
     await expect(window.checkpoints.row("step by step", 1)).toHaveCount(0);
     expect(store.log("live")).toBe(now);
 });
 
 test("when the agent ends, the window takes the session over", async ({ window, store }) => {
     await agent.close();
-    await window.run("createCheckpoint");
-    await window.quick.answer("A label for the checkpoint", "on my own now");
+    await window.ask("createCheckpoint", "A label for the checkpoint", "on my own now");
     await expect(window.checkpoints.row("on my own now", 1)).toBeVisible();
     expect(store.records("live").at(-1)).toMatchObject({ role: "_checkpoint" });
 });

@@ -10,7 +10,7 @@ const machine = mkdtempSync(join(tmpdir(), "tl-bare-"));
 const programs = join(machine, "bin");
 mkdirSync(programs, { recursive: true });
 
-test.use({ setup: { extensions: [VSIX], settings: {}, environment: { PATH: programs } } });
+test.use({ setup: { extensions: [VSIX], settings: {}, environment: () => ({ PATH: programs }) } });
 
 test.afterAll(() => {
     rmSync(machine, { recursive: true, force: true });

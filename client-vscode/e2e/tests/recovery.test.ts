@@ -25,8 +25,7 @@ test("a server that is killed is started again, and the session goes on", async 
     process.kill(killed, "SIGKILL");
     await expect(window.saying(/was started again at/)).toBeVisible();
     await picture(window, "recovered");
-    await window.run("createCheckpoint");
-    await window.quick.answer("A label for the checkpoint", "after the crash");
+    await window.ask("createCheckpoint", "A label for the checkpoint", "after the crash");
     await expect(window.checkpoints.row("after the crash", 1)).toBeVisible();
     expect(store.owner("sturdy")).not.toBe(killed);
     expect(store.checkpoints("sturdy")).toHaveLength(11);
@@ -39,10 +38,11 @@ for (const when of ["dieBefore", "dieAfter"] as const) {
         const [, target] = store.checkpoints("sturdy").slice(-2);
         middleman.plan({ [when]: "context/revertTo" });
         const asked = Date.now();
-        await window.checkpoints.command(window.checkpoints.rows.first(), window.texts.command("revertTo"));
+        await window.checkpoints.command(window.checkpoints.rows.first(), window.texts.command("revertTo"), window.dialog.root);
         await window.dialog.press(/Revert/);
         await until("the revert is on disk", () => store.timelines("sturdy").length === timelines + 1);
-        await expect(window.notifications.saying(/./).getByRole("button", { name: "Undo" }).first()).toBeVisible();
+        const undo = (await window.notifications.look(/Reverted to /)).getByRole("button", { name: "Undo" });
+        await expect(undo).toBeVisible();
         expect(store.checkpoints("sturdy")).not.toContain(target);
         const requests = middleman.asked("context/revertTo", asked).filter(({ params }) => params?.["dryRun"] !== true);
         expect(new Set(requests.map(({ params }) => params?.["requestId"])).size).toBe(1);

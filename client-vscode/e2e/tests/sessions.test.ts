@@ -25,8 +25,7 @@ test("sessions of this workspace come first, with title, age and tokens", async 
 
 test("a new session is made, written to disk and shown", async ({ window, store }) => {
     const before = store.sessions();
-    await window.run("newSession");
-    await window.quick.answer("What is the session about", "Fix the build");
+    await window.ask("newSession", "What is the session about", "Fix the build");
     await expect(window.page.locator(".part.sidebar .pane-header").first()).toContainText("Fix the build");
     const made = store.sessions().filter((id) => !before.includes(id));
     expect(made).toHaveLength(1);
@@ -35,24 +34,25 @@ test("a new session is made, written to disk and shown", async ({ window, store 
 });
 
 test("a session is renamed, archived, deleted and taken out of the trash", async ({ window, store }) => {
-    await window.sessions.command(window.sessions.row("In another folder"), window.texts.command("setTitle"));
+    await window.sessions.command(window.sessions.row("In another folder"), window.texts.command("setTitle"), window.quick.saying("Title of the session"));
     await window.quick.answer("Title of the session", "Somewhere else");
     await expect(window.sessions.row("Somewhere else")).toBeVisible();
     expect(existing(store.file("elsewhere", "state.json"))).toContain("Somewhere else");
 
-    await window.sessions.command(window.sessions.row("Somewhere else"), window.texts.command("archive"));
-    await expect(window.sessions.row("Somewhere else")).toContainText("archived");
-    await window.sessions.command(window.sessions.row("Somewhere else"), window.texts.command("unarchive"));
-    await expect(window.sessions.row("Somewhere else")).not.toContainText("archived");
+    const archived = window.sessions.row(/Somewhere else.*archived/);
+    await window.sessions.command(window.sessions.row("Somewhere else"), window.texts.command("archive"), archived);
+    const unarchived = window.sessions.row(/Somewhere else/).filter({ hasNotText: "archived" });
+    await window.sessions.command(archived, window.texts.command("unarchive"), unarchived);
 
     const log = store.log("elsewhere");
-    await window.sessions.command(window.sessions.row("Somewhere else"), window.texts.command("delete"));
+    await window.sessions.command(window.sessions.row("Somewhere else"), window.texts.command("delete"), window.dialog.root);
     await window.dialog.press(/Delete|Trash/);
     await expect.poll(() => store.sessions()).not.toContain("elsewhere");
     expect(readdirSync(join(store.home, "trash"))).toHaveLength(1);
     await window.sessions.expand(window.sessions.row("Trash", 1));
-    await window.sessions.command(window.sessions.row(/Somewhere else.*deleted/, 2), window.texts.command("undelete"));
-    await expect.poll(() => store.sessions()).toContain("elsewhere");
+    const back = window.sessions.row(/Somewhere else/, 2).filter({ hasNotText: "deleted" });
+    await window.sessions.command(window.sessions.row(/Somewhere else.*deleted/, 2), window.texts.command("undelete"), back);
+    expect(store.sessions()).toContain("elsewhere");
     expect(store.log("elsewhere")).toBe(log);
 });
 

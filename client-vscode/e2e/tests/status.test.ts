@@ -26,7 +26,7 @@ test("yolo is asked about in a modal, and cannot be overlooked while it is on", 
     await window.run("enableYolo");
     await window.dialog.root.waitFor();
     await picture(window, "yolo-question");
-    await window.page.keyboard.press("Escape");
+    await window.dialog.dismiss();
     await expect(window.status(/yolo/i)).toHaveCount(0);
 
     await window.run("enableYolo");
@@ -50,8 +50,7 @@ test("actions that are approved by themselves are listed and revoked", async ({ 
     await agent.call("session/setAutoApprove", { sessionId: "careful", action: "run tests", enabled: true });
     await expect.poll(() => state(store).approval.auto_approve_actions).toEqual(["run tests", "write file"]);
     await window.run("manageApprovals");
-    await window.quick.pick("write file");
+    await window.quick.choose("Approvals of", "write file");
     await expect.poll(() => state(store).approval.auto_approve_actions).toEqual(["run tests"]);
-    await window.page.keyboard.press("Escape");
     await agent.close();
 });

@@ -25,7 +25,7 @@ test.beforeEach(async ({ window, store, workbench }) => {
 
 test("revert says what goes, does it, and can be undone", async ({ window, store }) => {
     const before = store.log(session);
-    await window.checkpoints.command(window.checkpoints.row(SECOND_BUG, 1), window.texts.command("revertTo"));
+    await window.checkpoints.command(window.checkpoints.row(SECOND_BUG, 1), window.texts.command("revertTo"), window.dialog.root);
     await expect(window.dialog.root).toContainText("14 messages");
     await expect(window.dialog.root).toContainText("5 checkpoints");
     await picture(window, "revert");
@@ -38,7 +38,7 @@ test("revert says what goes, does it, and can be undone", async ({ window, store
     expect(store.log(session, "context_1.jsonl")).toBe(before);
     await picture(window, "undo");
 
-    await window.notifications.press(/./, "Undo");
+    await window.notifications.press(/Reverted to /, "Undo");
     await expect(window.checkpoints.row(last, 1)).toBeVisible();
     await expect.poll(() => store.log(session)).toBe(before);
     expect(store.timelines(session)).toEqual(["context_1.jsonl", "context_2.jsonl"]);
@@ -46,10 +46,8 @@ test("revert says what goes, does it, and can be undone", async ({ window, store
 
 test("a revert that is not confirmed changes nothing", async ({ window, store }) => {
     const before = store.log(session);
-    await window.checkpoints.command(window.checkpoints.row(SECOND_BUG, 1), window.texts.command("revertTo"));
-    await window.dialog.root.waitFor();
-    await window.page.keyboard.press("Escape");
-    await window.dialog.root.waitFor({ state: "detached" });
+    await window.checkpoints.command(window.checkpoints.row(SECOND_BUG, 1), window.texts.command("revertTo"), window.dialog.root);
+    await window.dialog.dismiss();
     await expect(window.checkpoints.row(last, 1)).toBeVisible();
     expect(store.log(session)).toBe(before);
     expect(store.timelines(session)).toEqual([]);
@@ -57,17 +55,17 @@ test("a revert that is not confirmed changes nothing", async ({ window, store })
 
 test("a timeline is looked into and restored", async ({ window, store }) => {
     const before = store.log(session);
-    await window.checkpoints.command(window.checkpoints.row(SECOND_BUG, 1), window.texts.command("revertTo"));
+    await window.checkpoints.command(window.checkpoints.row(SECOND_BUG, 1), window.texts.command("revertTo"), window.dialog.root);
     await window.dialog.press(/Revert/);
     const timeline = window.timelines.row("Before a revert", 1);
     await expect(timeline).toContainText("32 messages");
     await window.timelines.expand(timeline);
     await expect(window.timelines.row(last, 2)).toBeVisible();
-    await window.timelines.command(timeline, window.texts.command("compare"));
+    await window.timelines.command(timeline, window.texts.command("compare"), window.diff.root);
     await expect(window.diff.before).toContainText("14.28 14.28 14.28");
     await window.closeEditors();
     await picture(window, "timelines");
-    await window.timelines.command(timeline, window.texts.command("restoreTimeline"));
+    await window.timelines.command(timeline, window.texts.command("restoreTimeline"), window.dialog.root);
     await window.dialog.press(/Restore/);
     await expect(window.checkpoints.row(last, 1)).toBeVisible();
     await expect.poll(() => store.log(session)).toBe(before);
@@ -76,7 +74,7 @@ test("a timeline is looked into and restored", async ({ window, store }) => {
 test("a fork takes the history up to a checkpoint into a session of its own", async ({ window, store }) => {
     const before = store.log(session);
     const sessions = store.sessions();
-    await window.checkpoints.command(window.checkpoints.row(SECOND_BUG, 1), window.texts.command("fork"));
+    await window.checkpoints.command(window.checkpoints.row(SECOND_BUG, 1), window.texts.command("fork"), window.quick.saying("Title of the new session"));
     await window.quick.answer("Title of the new session", "Another way");
     await expect.poll(() => store.sessions().length).toBe(sessions.length + 1);
     const fork = store.sessions().find((id) => !sessions.includes(id)) ?? "";
@@ -88,8 +86,7 @@ test("a fork takes the history up to a checkpoint into a session of its own", as
 
 test("compaction shows what it would do, takes a focus, and can be undone", async ({ window, store }) => {
     const before = store.log(session);
-    await window.run("compact");
-    await window.quick.answer("What should the summary pay attention to", "the rounding of shares");
+    await window.ask("compact", "What should the summary pay attention to", "the rounding of shares");
     await window.dialog.root.waitFor();
     await picture(window, "compact");
     expect(store.log(session)).toBe(before);
@@ -97,7 +94,7 @@ test("compaction shows what it would do, takes a focus, and can be undone", asyn
     await expect(window.checkpoints.row("compacted", 1)).toBeVisible();
     expect(store.messages(session)[0]?.content).toMatchObject([{ text: expect.stringContaining("compacted") }, {}]);
     expect(store.messages(session).length).toBeLessThan(32);
-    await window.notifications.press(/./, "Undo");
+    await window.notifications.press(/Compacted: /, "Undo");
     await expect(window.checkpoints.row(last, 1)).toBeVisible();
     await expect.poll(() => store.log(session)).toBe(before);
 });

@@ -23,7 +23,7 @@ test("in Restricted Mode a session is looked at and not changed; with trust it i
     const revert = await window.checkpoints.openMenu(row, window.texts.command("revertTo"));
     await expect(revert).toBeDisabled();
     await picture(window, "restricted", { hovering: true });
-    await window.page.keyboard.press("Escape");
+    await window.checkpoints.closeMenu();
     expect(store.log("guarded")).toBe(before);
     expect(await window.quick.offers("Timeleap: Turn On Yolo")).not.toContain(window.texts.command("enableYolo"));
 
@@ -32,7 +32,7 @@ test("in Restricted Mode a session is looked at and not changed; with trust it i
     await window.page.locator(".workspace-trust-editor").getByRole("button", { name: /^Trust/ }).first().click();
     await window.closeEditors();
     await expect(window.saying(/Restricted Mode/)).toHaveCount(0);
-    await window.checkpoints.command(window.checkpoints.row("There is a second bug", 1), window.texts.command("revertTo"));
+    await window.checkpoints.command(window.checkpoints.row("There is a second bug", 1), window.texts.command("revertTo"), window.dialog.root);
     await window.dialog.press(/Revert/);
     await expect(window.checkpoints.row("There is a second bug", 1)).toHaveCount(0);
     expect(store.checkpoints("guarded")).toEqual([0, 1, 2, 3, 4]);

@@ -1,5 +1,6 @@
 /** The modal dialog: what it says, and its buttons. */
 import type { Locator, Page } from "@playwright/test";
+import { MOMENT, patiently } from "./patience";
 
 export class Dialog {
     readonly root: Locator;
@@ -12,10 +13,24 @@ export class Dialog {
         this.detail = this.root.locator(".dialog-message-detail");
     }
 
-    /** Press a button, and wait until the dialog is gone. */
+    /** Press a button once there is a dialog, and wait until the dialog is gone. */
     async press(button: string | RegExp): Promise<void> {
         const named = typeof button === "string" ? { name: button, exact: true } : { name: button };
-        await this.root.getByRole("button", named).click();
-        await this.root.waitFor({ state: "detached" });
+        await this.root.waitFor();
+        await patiently(async () => {
+            if ((await this.root.count()) === 0) return;
+            await this.root.getByRole("button", named).click({ timeout: MOMENT });
+            await this.root.waitFor({ state: "detached", timeout: MOMENT });
+        });
+    }
+
+    /** Put it away without an answer. */
+    async dismiss(): Promise<void> {
+        await this.root.waitFor();
+        await patiently(async () => {
+            if ((await this.root.count()) === 0) return;
+            await this.root.press("Escape", { timeout: MOMENT });
+            await this.root.waitFor({ state: "detached", timeout: MOMENT });
+        });
     }
 }

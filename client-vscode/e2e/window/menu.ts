@@ -1,21 +1,28 @@
 /** Menus of the workbench. */
 import type { Locator, Page } from "@playwright/test";
+import { MOMENT } from "./patience";
 
-/** The entry of that title; beside it may stand a key. */
-export function entry(page: Page, name: string): Locator {
-    const title = page.locator(".action-label").getByText(name, { exact: true });
-    return page.locator(".monaco-menu").getByRole("menuitem").filter({ has: title });
+/** The menu that is open. */
+export function menu(page: Page): Locator {
+    return page.locator(".monaco-menu").first();
 }
 
-/** Choose an entry of the menu that is open. The workbench drops mouse-up events for a moment after a menu is drawn. */
-export async function choose(page: Page, name: string): Promise<void> {
-    const item = entry(page, name);
-    await item.waitFor();
-    for (let attempt = 0; attempt < 20; attempt += 1) {
-        await page.waitForTimeout(150);
-        await item.click({ timeout: 2_000 }).catch(() => undefined);
-        const closed = item.waitFor({ state: "detached", timeout: 500 });
-        if (await closed.then(() => true, () => false)) return;
+/** The entry of that title; beside it may stand a key. */
+export function entry(page: Page, title: string): Locator {
+    const label = page.locator(".action-label").getByText(title, { exact: true });
+    return menu(page).getByRole("menuitem").filter({ has: label });
+}
+
+/**
+ * Press an entry of the open menu. The workbench drops mouse-up events for a moment after a menu is drawn, so the entry is
+ * pressed until the menu closes. An error: the menu went away by itself, as it does when what is below it is drawn anew.
+ */
+export async function press(item: Locator): Promise<void> {
+    for (let pressed = false; !pressed; ) {
+        await item.click({ timeout: MOMENT });
+        pressed = await item.waitFor({ state: "detached", timeout: 300 }).then(
+            () => true,
+            () => false,
+        );
     }
-    throw new Error(`the menu stayed open over "${name}"`);
 }

@@ -1,56 +1,92 @@
 /** The command palette, quick picks and input boxes: one widget for all three. */
 import { type Locator, type Page, expect } from "@playwright/test";
+import { MOMENT, WHILE, patiently } from "./patience";
 
 export class Quick {
     readonly root: Locator;
     readonly input: Locator;
     readonly options: Locator;
+    /** The input of the palette, when it is that. */
+    private readonly commands: Locator;
 
     constructor(private readonly page: Page) {
         this.root = page.locator(".quick-input-widget");
         this.input = this.root.locator(".quick-input-box input");
         this.options = this.root.getByRole("option");
+        this.commands = this.root.getByPlaceholder("Type the name of a command to run.");
     }
 
     /** Run a command from the palette by its full title, as in `Timeleap: New Session`. */
     async command(title: string): Promise<void> {
-        await this.palette(title);
-        await this.options.filter({ hasText: title }).first().click();
+        await patiently(async () => {
+            await this.palette(title);
+            await this.options.filter({ hasText: title }).first().click({ timeout: MOMENT });
+            await this.commands.waitFor({ state: "hidden", timeout: MOMENT });
+        });
     }
 
     /** What the palette offers for `words`. */
     async offers(words: string): Promise<string[]> {
-        await this.palette(words);
-        await expect(this.options.first()).toBeVisible();
+        await patiently(async () => {
+            await this.palette(words);
+            await expect(this.options.first()).toBeVisible({ timeout: MOMENT });
+        });
         const found = await this.options.allInnerTexts();
-        await this.page.keyboard.press("Escape");
+        await this.close();
         return found;
+    }
+
+    /** Wait for a box that says `prompt` (the palette before it looks the same), type, confirm. */
+    async answer(prompt: string | RegExp, text: string): Promise<void> {
+        const box = this.saying(prompt);
+        await box.waitFor();
+        await patiently(async () => {
+            if (!(await box.isVisible())) return;
+            await this.input.fill(text, { timeout: MOMENT });
+            await this.input.press("Enter", { timeout: MOMENT });
+            await box.waitFor({ state: "hidden", timeout: MOMENT });
+        });
+    }
+
+    /** Choose from a list that says `title`. */
+    async choose(title: string | RegExp, option: string | RegExp): Promise<void> {
+        const list = this.saying(title);
+        await list.waitFor({ timeout: WHILE });
+        await patiently(async () => {
+            if (!(await list.isVisible())) return;
+            await this.options.filter({ hasText: option }).first().click({ timeout: MOMENT });
+            await list.waitFor({ state: "hidden", timeout: MOMENT });
+        });
+    }
+
+    /** Press OK in the workbench's own file dialog, which proposes a file, or a folder in which `file` is to be named. */
+    async confirm(title: string, file: string): Promise<void> {
+        const dialog = this.saying(title);
+        await dialog.waitFor();
+        await patiently(async () => {
+            if (!(await dialog.isVisible())) return;
+            await this.input.fill(file, { timeout: MOMENT });
+            await expect(this.input).toHaveValue(file, { timeout: MOMENT });
+            await dialog.getByRole("button", { name: "OK" }).click({ timeout: MOMENT });
+            await dialog.waitFor({ state: "hidden", timeout: MOMENT });
+        });
+    }
+
+    async close(): Promise<void> {
+        await patiently(async () => {
+            if (await this.root.isVisible()) await this.input.press("Escape", { timeout: MOMENT });
+            await this.root.waitFor({ state: "hidden", timeout: MOMENT });
+        });
+    }
+
+    /** The widget, when it says `text`. */
+    saying(text: string | RegExp): Locator {
+        return this.root.filter({ hasText: text });
     }
 
     // A key that is pressed while a dialog or menu is still closing goes nowhere.
     private async palette(words: string): Promise<void> {
-        await expect(async () => {
-            await this.page.keyboard.press("F1");
-            await this.input.fill(`>${words}`, { timeout: 1_000 });
-        }).toPass({ timeout: 20_000 });
-    }
-
-    /** Wait for an input box that says `prompt` (the palette before it looks the same), type, confirm. */
-    async answer(prompt: string | RegExp, text: string): Promise<void> {
-        await this.root.filter({ hasText: prompt }).waitFor();
-        await this.input.fill(text);
-        await this.page.keyboard.press("Enter");
-    }
-
-    /** Press OK in the workbench's own file dialog once it proposes `file`. */
-    async confirm(title: string, file: string): Promise<void> {
-        const dialog = this.root.filter({ hasText: title });
-        await dialog.waitFor();
-        await expect(this.input).toHaveValue(file);
-        await dialog.getByRole("button", { name: "OK" }).click();
-    }
-
-    async pick(option: string | RegExp): Promise<void> {
-        await this.options.filter({ hasText: option }).first().click();
+        await this.page.keyboard.press("F1");
+        await this.commands.fill(`>${words}`, { timeout: MOMENT });
     }
 }

@@ -1,6 +1,7 @@
 /** A tree of the side bar: its rows as a person sees them, expanded and collapsed by clicks, used by their menus. */
 import { type Locator, type Page, expect } from "@playwright/test";
-import { choose, entry } from "./menu";
+import { entry, menu, press } from "./menu";
+import { MOMENT, WHILE, patiently } from "./patience";
 
 export class Tree {
     readonly root: Locator;
@@ -41,43 +42,45 @@ export class Tree {
         await this.turn(row, "false");
     }
 
-    /** Choose an entry of the row's context menu. */
-    async command(row: Locator, title: string): Promise<void> {
-        await this.openMenu(row, title);
-        await choose(this.page, title);
+    /**
+     * Choose an entry of the row's context menu; `effect` is what shows that it was heard. A command that lost its row, because
+     * the view was drawn anew in that moment, does nothing and says so: then it is chosen again.
+     */
+    async command(row: Locator, title: string, effect: Locator): Promise<void> {
+        await patiently(async () => {
+            if (await effect.isVisible()) return;
+            await press(await this.openMenu(row, title));
+            await effect.waitFor({ timeout: WHILE });
+        });
     }
 
     /** Open the row's context menu and return an entry of it. A refresh closes a menu that has just opened. */
     async openMenu(row: Locator, title: string): Promise<Locator> {
         const found = entry(this.page, title);
-        await expect(async () => {
-            await row.click({ button: "right", timeout: 5_000 });
-            await found.waitFor({ timeout: 2_000 });
-        }).toPass({ timeout: 20_000 });
+        await patiently(async () => {
+            if (await found.isVisible()) return;
+            if (await menu(this.page).isVisible()) await this.page.keyboard.press("Escape");
+            await row.click({ button: "right", timeout: MOMENT });
+            await found.waitFor({ timeout: MOMENT });
+        });
         return found;
     }
 
-    /** Press a button of the view's own title bar. */
-    async action(title: string): Promise<void> {
-        const tree = this.page.getByRole("tree", { name: this.name, exact: true });
-        const pane = this.page.locator(".part.sidebar .pane").filter({ has: tree });
-        await pane.locator(".pane-header").hover();
-        await pane.locator(".pane-header").getByRole("button", { name: title, exact: true }).click();
-    }
-
-    /** Open or close the view in its container, by its header. */
-    async unfold(open = true): Promise<void> {
-        const header = this.page.locator(".part.sidebar .pane-header").filter({ hasText: this.name });
-        if ((await header.getAttribute("aria-expanded")) !== String(open)) await header.click();
+    /** Put the open menu away. */
+    async closeMenu(): Promise<void> {
+        await patiently(async () => {
+            if (await menu(this.page).isVisible()) await this.page.keyboard.press("Escape");
+            await menu(this.page).waitFor({ state: "detached", timeout: MOMENT });
+        });
     }
 
     // A refresh may draw the row anew between the look and the click.
     private async turn(row: Locator, expanded: "true" | "false"): Promise<void> {
-        await expect(async () => {
-            if ((await row.getAttribute("aria-expanded", { timeout: 2_000 })) !== expanded) {
-                await row.locator(".monaco-tl-twistie.collapsible").click({ timeout: 2_000 });
+        await patiently(async () => {
+            if ((await row.getAttribute("aria-expanded", { timeout: MOMENT })) !== expanded) {
+                await row.locator(".monaco-tl-twistie.collapsible").click({ timeout: MOMENT });
             }
-            await expect(row).toHaveAttribute("aria-expanded", expanded, { timeout: 1_000 });
-        }).toPass({ timeout: 20_000 });
+            await expect(row).toHaveAttribute("aria-expanded", expanded, { timeout: MOMENT });
+        });
     }
 }

@@ -2,6 +2,7 @@
 import { type Locator, type Page, expect } from "@playwright/test";
 import { Dialog } from "./dialog";
 import { Notifications } from "./notifications";
+import { MOMENT, WHILE, patiently } from "./patience";
 import { Quick } from "./quick";
 import { Tree } from "./tree";
 import type { Texts } from "../support/texts";
@@ -26,25 +27,40 @@ export class Window {
         this.sessions = new Tree(page, texts.of("view.sessions"));
     }
 
+    /** The icon in the activity bar. */
+    get icon(): Locator {
+        return this.page.locator(".part.activitybar").getByRole("tab", { name: "Timeleap" });
+    }
+
     /** Show Timeleap's views, wide enough to read what the rows say. */
     async show(): Promise<void> {
-        const tab = this.page.locator(".part.activitybar").getByRole("tab", { name: "Timeleap" });
-        if ((await tab.getAttribute("aria-selected")) !== "true") await tab.click();
-        await expect(this.page.locator(".part.sidebar .pane-header")).not.toHaveCount(0);
+        await patiently(async () => {
+            if ((await this.icon.getAttribute("aria-selected", { timeout: WHILE })) !== "true") await this.icon.click({ timeout: MOMENT });
+            await expect(this.header).toBeVisible({ timeout: MOMENT });
+        });
         await this.widen(640);
+    }
+
+    /** The header of the first view; behind its name stands which session is shown. */
+    get header(): Locator {
+        return this.page.locator(".part.sidebar .pane-header").first();
     }
 
     /** Drag the edge of the side bar to a place, in pixels from the left. */
     private async widen(place: number): Promise<void> {
-        const box = await this.page.locator(".part.sidebar").boundingBox();
-        if (!box) throw new Error("there is no side bar");
-        const edge = box.x + box.width;
-        if (Math.abs(edge - place) < 20) return;
-        await this.page.mouse.move(edge + 1, 400);
-        await this.page.mouse.down();
-        await this.page.mouse.move(place, 400, { steps: 4 });
-        await this.page.mouse.up();
-        await this.page.mouse.move(place + 200, 400);
+        const sideBar = this.page.locator(".part.sidebar");
+        await patiently(async () => {
+            const box = await sideBar.boundingBox({ timeout: MOMENT });
+            if (!box) throw new Error("there is no side bar");
+            const edge = box.x + box.width;
+            if (Math.abs(edge - place) < 20) return;
+            await this.page.mouse.move(edge + 1, 400);
+            await this.page.mouse.down();
+            await this.page.mouse.move(place, 400, { steps: 4 });
+            await this.page.mouse.up();
+            await this.page.mouse.move(place + 200, 400);
+            throw new Error("the side bar has just been made wider; look again");
+        });
     }
 
     /** Run a command of the extension from the palette, by the name it has in the manifest. */
@@ -52,12 +68,20 @@ export class Window {
         await this.quick.command(`Timeleap: ${this.texts.command(command)}`);
     }
 
+    /** Run a command that asks something in a box, and answer it. */
+    async ask(command: string, prompt: string | RegExp, answer: string): Promise<void> {
+        await this.run(command);
+        await this.quick.answer(prompt, answer);
+    }
+
     /** Show a session, by the title or id it has in the list. */
     async openSession(name: string): Promise<void> {
-        await this.run("openSession");
-        await this.quick.root.filter({ hasText: "Open which session?" }).waitFor();
-        await this.quick.pick(name);
-        await expect(this.page.locator(".part.sidebar .pane-header").first()).toContainText(name);
+        await patiently(async () => {
+            if ((await this.header.textContent({ timeout: MOMENT }))?.includes(name)) return;
+            await this.run("openSession");
+            await this.quick.choose("Open which session?", name);
+            await expect(this.header).toContainText(name, { timeout: WHILE });
+        });
     }
 
     /** The entry of the status bar that says `text`. */
