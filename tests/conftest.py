@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+import tempfile
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -35,6 +37,9 @@ def _private_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[N
                 patch.delenv(name)
         for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"):
             patch.setenv(name, str(home / name.lower()))
+        if sys.dont_write_bytecode:  # the processes that tests start would compile all of us, each time anew
+            patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+            patch.setenv("PYTHONPYCACHEPREFIX", str(Path(tempfile.gettempdir(), "timeleap-tests-bytecode")))
         yield
 
 

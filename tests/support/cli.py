@@ -1,17 +1,28 @@
-"""`timeleap COMMAND` as a child process, as a user or a script runs it."""
+"""`timeleap COMMAND`, in this process or as one of its own.
+
+A command takes a second of the processor when it has to load Python, itself and a server first. Most tests ask what it
+says and does, not how it is started: those run it here, from `main` on, with its server in a thread. What depends on
+processes (signals, pipes, terminals, the way from the shell) is started as one.
+"""
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
+from tests.support.inside import servers_inside
 from tests.support.server import runtime_directory
+
+from timeleap.__main__ import main
 
 PATIENCE = 60.0
 """Seconds after which a command that has not ended is a failure."""
@@ -32,6 +43,12 @@ class Ran:
     def lines(self) -> list[Any]:
         """The JSON lines it printed."""
         return [json.loads(line) for line in self.out.splitlines()]
+
+
+class Typed(str):
+    """Input that somebody types at a terminal."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True)
@@ -72,16 +89,50 @@ class Cli:
         return [sys.executable, "-m", "timeleap", *args]
 
     def run(self, *args: str, input: str | None = None, code: int = 0) -> Ran:
-        """Run a command to its end; fails if its exit code is another than `code`, or if it shows a traceback."""
+        """Run a command in this process; fails if its exit code is another than `code`, or if it shows a traceback."""
+        stdin, stdout, stderr = (_Stream(text, isinstance(input, Typed)) for text in (input or "", "", ""))
+        with ExitStack() as stack:
+            stack.enter_context(mock.patch.dict(os.environ, self.environment(), clear=True))
+            for name, value in (
+                ("argv", ["timeleap", *args]),
+                ("stdin", stdin),
+                ("stdout", stdout),
+                ("stderr", stderr),
+            ):
+                stack.enter_context(mock.patch.object(sys, name, value))
+            stack.enter_context(servers_inside())
+            ended = main()
+        return _judged(Ran(ended, stdout.written, stderr.written), code)
+
+    def execute(self, *args: str, input: str | None = None, code: int = 0) -> Ran:
+        """The same as a process, from the shell's point of view."""
         process = self.start(*args, stdin=subprocess.PIPE if input is not None else subprocess.DEVNULL)
         try:
             out, err = process.communicate(input, PATIENCE)
         finally:
             process.kill()
-        assert process.returncode == code, f"exit code {process.returncode}\n{out}\n{err}"
-        assert "Traceback" not in err, err
-        return Ran(process.returncode, out, err)
+        return _judged(Ran(process.returncode, out, err), code)
 
     def json(self, *args: str, input: str | None = None, code: int = 0) -> Any:
         """The document a command prints with `--json`."""
         return self.run(*args, "--json", input=input, code=code).json()
+
+
+class _Stream(io.TextIOWrapper):
+    def __init__(self, text: str, is_terminal: bool) -> None:
+        self._bytes = io.BytesIO(text.encode())
+        self._is_terminal = is_terminal
+        super().__init__(self._bytes, encoding="utf-8", newline="", write_through=True)
+
+    def isatty(self) -> bool:
+        return self._is_terminal
+
+    @property
+    def written(self) -> str:
+        return self._bytes.getvalue().decode()
+
+
+def _judged(ran: Ran, code: int) -> Ran:
+    assert ran.code == code, f"exit code {ran.code}\n{ran.out}\n{ran.err}"
+    assert "Traceback" not in ran.err, ran.err
+    return ran
