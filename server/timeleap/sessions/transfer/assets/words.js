@@ -14,6 +14,7 @@ const ENGLISH = {
     import: "imported",
     unknown: "set aside",
   },
+  short: { revert: "revert", clear: "clear", compact: "compaction", restore: "restore", dmail: "D-Mail", import: "import", unknown: "set aside" },
   messages: (n) => `${exact(n)} ${n === 1 ? "message" : "messages"}`,
   checkpoints: (n) => `${exact(n)} ${n === 1 ? "checkpoint" : "checkpoints"}`,
   timelines: (n) => `${exact(n)} ${n === 1 ? "timeline" : "timelines"}`,
@@ -35,7 +36,6 @@ const ENGLISH = {
     apart: "It has no beginning in common with the others.",
     holds: (messages, checkpoints, tokens) => `${messages}, ${checkpoints}, ${tokens}.`,
   },
-  leavesAt: (messages) => `from message ${exact(messages)}`,
   updated: (when) => `last changed ${when}`,
   forked: (id) => `forked from ${id}`,
   prompt: "System prompt",
@@ -54,13 +54,14 @@ const ENGLISH = {
   later: (n) => `${ENGLISH.messages(n)} after this`,
   compare: "Compare with",
   nothing: "nothing",
-  pin: "Compare with this point",
+  pin: "Compare from here",
   from: "From",
   to: "To",
   common: (n) => `${ENGLISH.messages(n)} in common`,
   removed: (n) => `${exact(n)} removed`,
   added: (n) => `${exact(n)} added`,
   same: "Both are the same.",
+  choose: "Move the slider or choose a timeline, and what differs from here appears.",
   comparison: "What is different",
   pointEnd: (log) => (log === ENGLISH.present ? log : `the end of ${log}`),
   pointAt: (checkpoint, log) => (log === ENGLISH.present ? checkpoint : `${checkpoint} of ${log}`),
@@ -94,6 +95,7 @@ const CHINESE = {
     import: "导入的",
     unknown: "被搁置的",
   },
+  short: { revert: "回退", clear: "清空", compact: "压缩", restore: "恢复", dmail: "D-Mail", import: "导入", unknown: "搁置" },
   messages: (n) => `${exact(n)} 条消息`,
   checkpoints: (n) => `${exact(n)} 个检查点`,
   timelines: (n) => `${exact(n)} 条时间线`,
@@ -115,7 +117,6 @@ const CHINESE = {
     apart: "它与其他的没有共同的开头。",
     holds: (messages, checkpoints, tokens) => `${messages}，${checkpoints}，${tokens}。`,
   },
-  leavesAt: (messages) => `自第 ${exact(messages)} 条`,
   updated: (when) => `最后更改于 ${when}`,
   forked: (id) => `分叉自 ${id}`,
   prompt: "系统提示词",
@@ -141,6 +142,7 @@ const CHINESE = {
   removed: (n) => `移除 ${exact(n)} 条`,
   added: (n) => `新增 ${exact(n)} 条`,
   same: "两者相同。",
+  choose: "移动滑块或选择一条时间线，即可看到与此处的差异。",
   comparison: "差异",
   pointEnd: (log) => (log === CHINESE.present ? log : `${log}的末尾`),
   pointAt: (checkpoint, log) => (log === CHINESE.present ? checkpoint : `${log}的${checkpoint}`),
@@ -169,10 +171,18 @@ function exact(number) {
   return NUMBERS.format(number);
 }
 
+const SHORT_TIMES = new Intl.DateTimeFormat(WORDS.tag, { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+
 /** A point in time as the reader's clock shows it; what is none stays what it is. @param {string | null | undefined} iso */
 function when(iso) {
   const time = Date.parse(iso ?? "");
   return Number.isNaN(time) ? (iso ?? "") : TIMES.format(time);
+}
+
+/** The same in few characters. @param {string} iso */
+function shortly(iso) {
+  const time = Date.parse(iso);
+  return Number.isNaN(time) ? iso : SHORT_TIMES.format(time);
 }
 
 /** @param {string} text */

@@ -34,7 +34,7 @@ function prose(text) {
   let lines = [];
   const flush = (/** @type {boolean} */ code) => {
     if (lines.length > 0) {
-      box.append(code ? make("pre", { tabIndex: 0 }, lines.join("\n")) : make("p", {}, ...inline(lines.join("\n").replace(/^\n+|\n+$/g, ""))));
+      box.append(code ? make("pre", {}, lines.join("\n")) : make("p", {}, ...inline(lines.join("\n").replace(/^\n+|\n+$/g, ""))));
     }
     lines = [];
   };
@@ -77,5 +77,5 @@ function clamped(text, render) {
 
 /** @param {string} text */
 function verbatim(text) {
-  return make("pre", { tabIndex: 0 }, text);
+  return make("pre", {}, text);
 }
