@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from timeleap.errors import (
     TimelineNotFoundError,
 )
 from timeleap.failpoints import failpoint
-from timeleap.sessions import events
+from timeleap.sessions import events, removal
 from timeleap.sessions import meta as metafile
 from timeleap.sessions.approvals import Approvals, Wanted
 from timeleap.sessions.checkpoints import has_uid
@@ -249,6 +249,8 @@ class Desk:
             changes["pendingDMail"] = None
         if changes:
             self._meta.write(changes)
+        with contextlib.suppress(StorageFailureError):  # it stays noted, and the next opening tries again
+            removal.finish(self._meta, self._log)
         self._approvals.settle()
         self.facts = replace(self.facts, approval=self._approvals.current)
 
@@ -277,6 +279,13 @@ class Desk:
         if lines:
             self._file.append(lines)
             failpoint("requests.after_append")
+
+    def rewrite_requests(self, change: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> None:
+        """Write anew what is stored of requests, each as `change` gives it."""
+        self._empty_journal()
+        if self._meta.get("journal") is not None:
+            self._meta.write({"journal": None})
+        self._file.rewrite(change)
 
     def _subagents(self, values: StateValues) -> tuple[Subagent, ...]:
         """Those in `state.json`, which older releases of the original change; newer ones drop them from it."""

@@ -2,8 +2,8 @@
 
 Members: `version`, `uid` (of the session, for ever), `createdAt`, `createdBy` (the request that made the session),
 `workspace`, `parent`, `autoCheckpoint`, `subagents`, `pendingDMail`, `pins`, `seals`, `epoch` and `rotation` (parts of the
-head), `timelines` (facts by timeline id) and `journal` (see `timeleap.sessions.requests`). All are optional; members
-nobody here knows are kept.
+head), `timelines` (facts by timeline id), `journal` (see `timeleap.sessions.requests`) and `removing` (see
+`timeleap.sessions.removal`). All are optional; members nobody here knows are kept.
 
 The file belongs to the holder of the session's lock; a follower reads it again when the owner has written.
 """
@@ -180,6 +180,10 @@ class Meta:
     def get(self, name: str) -> Any:
         """A member as it stands in the file, or None."""
         return self._members.get(name)
+
+    def names(self) -> list[str]:
+        """The members of the file."""
+        return list(self._members)
 
     @property
     def uid(self) -> str:

@@ -29,7 +29,7 @@ from timeleap.sessions.outcomes import (
     RewriteOutcome,
     Summary,
 )
-from timeleap.sessions.summary import state_after, summarize_prefix
+from timeleap.sessions.summary import state_after, summarize, summarize_prefix
 from timeleap.storage.engine import (
     LogEngine,
     LogReader,
@@ -227,7 +227,7 @@ def plan_compact(engine: LogEngine, state: LogState, plan: CompactionPlan) -> Co
         kind=rewrite.kind,
         replacement=rewrite.replacement,
         removed=rewrite.removed,
-        context=rewrite.context,
+        context=rewrite.context if refused is None else summarize(engine, len(engine.timelines())),
         made=made,
         refused=refused,
         summary=plan.summary,

@@ -6,16 +6,15 @@ import asyncio
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
-from timeleap.errors import StorageFailureError, TimelineNotFoundError
-from timeleap.sessions import events, retention
+from timeleap.errors import TimelineNotFoundError
+from timeleap.failpoints import failpoint
+from timeleap.sessions import events, removal, retention
 from timeleap.sessions.outcomes import Guard, PruneOutcome, Retention
 from timeleap.sessions.requests import journal_line
 from timeleap.sessions.space import quarantine_files
 from timeleap.sessions.turns import NOBODY, Turns
-from timeleap.storage.durable import remove_file
 from timeleap.storage.engine import LogState, Timeline
 
 Json = dict[str, Any]
@@ -95,14 +94,12 @@ class Pruning(Turns):
 
         async def attempt(mine: Guard) -> Json:
             async def on_turn(_: LogState) -> tuple[Json, Plan]:
+                await asyncio.to_thread(removal.finish, self.meta, self.engine)  # what an earlier request left undone
                 self._requests.admit(mine, self.head)
                 plan = await asyncio.to_thread(self._plan_prune, wish)
                 self._requests.begin(mine)
                 result = mine.render(_outcome(self.head, plan))
-                line = journal_line(mine, result)
-                await asyncio.to_thread(self._remove, plan)
-                if line is not None:
-                    await asyncio.to_thread(self._desk.note, {}, [line])
+                await asyncio.to_thread(self._remove, plan, journal_line(mine, result))
                 self._requests.finish(mine, result)
                 return result, plan
 
@@ -125,18 +122,16 @@ class Pruning(Turns):
         plan = plan_prune(timelines, wish, retention.referred_to(self.engine, timelines, points))
         return Plan(plan.going, plan.kept, tuple(quarantine_files(self.path)) if wish.quarantine else ())
 
-    def _remove(self, plan: Plan) -> None:
-        self._desk.remove_timelines(plan.going)
-        for name, _ in plan.quarantine:
-            _remove(self.path / name)
+    def _remove(self, plan: Plan, request: Json | None) -> None:
+        going = removal.members((one.timeline_id for one in plan.going), (name for name, _ in plan.quarantine))
+        self._desk.note(going, [request] if request is not None else [])
+        try:
+            failpoint("prune.noted")
+            removal.finish(self.meta, self.engine)
+        except BaseException:
+            self._requests.forget()  # from now on the request is known: a repeat finishes it, and gets its answer
+            raise
 
 
 def _outcome(head: str, plan: Plan) -> PruneOutcome:
     return PruneOutcome(head, tuple((one.timeline_id, one.bytes) for one in plan.going), plan.kept, plan.quarantine)
-
-
-def _remove(path: Path) -> None:
-    try:
-        remove_file(path)
-    except OSError as error:
-        raise StorageFailureError.of(error, "remove what recovery kept", path) from error

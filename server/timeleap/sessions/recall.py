@@ -75,7 +75,9 @@ class Recall:
         entry = engine.entries(line, line + 1)[0]
         head = engine.head
         if entry.kind is RecordKind.CHECKPOINT and method == "checkpoint":
-            return CheckpointOutcome(head, read_checkpoint(engine, line))
+            # Its preview is what was written with it; what follows by now was not there when it was answered.
+            messages = engine.state_before(self._end_of_batch(line) + 1).messages
+            return CheckpointOutcome(head, read_checkpoint(engine, line, messages))
         if entry.kind is RecordKind.USAGE:
             return UsageOutcome(head, entry.value)
         if entry.kind is RecordKind.SYSTEM_PROMPT:

@@ -155,8 +155,9 @@ class Session(Rehearsal, Pruning):
 
     async def append(self, messages: Sequence[Json], guard: Guard = NOBODY) -> Json:
         """Append messages as one step; with `auto_checkpoint` a checkpoint before each that starts a turn."""
-        auto = self.auto_checkpoint == "turn"
-        return await self._append(guard, lambda state, marks: additions.messages(state, messages, marks, auto))
+        return await self._append(
+            guard, lambda state, marks: additions.messages(state, messages, marks, self.auto_checkpoint == "turn")
+        )
 
     async def update_token_count(self, token_count: int, guard: Guard = NOBODY) -> Json:
         """Note the model's reported input usage."""

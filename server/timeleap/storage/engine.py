@@ -3,7 +3,8 @@
 An engine owns ONE session's log and its timelines. It is an actor: `append`, `replace` and `run` are queued and take
 effect in the order of their calls; consecutive appends share one write and one sync (group commit). Each takes a
 *plan*: a pure function that is called with the log's state as it will be at its turn and says what to write; what it
-raises goes to its caller and changes nothing. A cancelled call either did nothing or is finished and kept.
+raises goes to its caller and changes nothing. A cancelled call either did nothing or is finished and kept. Who waits for
+a `replace` or a `run` goes on before the next step begins: what it reads without waiting is the log it made.
 
 Reading (`LogReader`) is synchronous and works on ranges of lines; a line that is not asked for is never parsed.
 A timeline is read through the same interface.

@@ -50,7 +50,7 @@ class Follower(ViewedEngine):
 
     def head_at(self, state: LogState) -> str:
         """The head the present log has at `state`."""
-        return head_text(self._notes.epoch, self._generation, state)
+        return head_text(self._notes.epoch, self._generation, self._ended(state))
 
     @property
     def recovery(self) -> Recovery:

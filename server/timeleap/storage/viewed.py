@@ -111,6 +111,12 @@ class ViewedEngine(LogEngine):
     async def _replace(self, plan: Callable[[LogState], Replacement]) -> Replaced:
         """Replace the log; the turn has come."""
 
+    def _ended(self, state: LogState) -> LogState:
+        """The state a head is made of: a line feed that only ends the last line, which the next write brings along, makes
+        no head of its own. Else no change could be made on the head of a log that lacks it."""
+        log = self._log
+        return log.state if log.open_ended and state.lines == log.state.lines else state
+
     def _check_writable(self) -> None:
         if self.access == "read":
             raise ReadOnlyError("the session is open to be read only")

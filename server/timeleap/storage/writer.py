@@ -239,6 +239,8 @@ class Writer:
                 if not job.done():
                     job.taken = True
                     job.set_result(await job.work())
+                    # Who waits for it goes on with the log as the job left it, before the next step changes that.
+                    await asyncio.sleep(0)
             finally:
                 await self._medium.leave()
         except BaseException as error:

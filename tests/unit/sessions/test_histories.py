@@ -1,0 +1,108 @@
+"""Histories that once came out wrong; a machine found them (`tests/property/test_session_model.py`)."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from tests.unit.sessions.worlds import ANSWER, USER, World, asked, heard, kinds, records
+
+from timeleap import failpoints
+from timeleap.context.compaction import summary_message
+from timeleap.errors import StorageFailureError
+from timeleap.sessions.approvals import Approvals
+from timeleap.sessions.meta import Meta
+from timeleap.sessions.outcomes import CompactionPlan, Retention
+from timeleap.sessions.pruning import Wish
+from timeleap.sessions.seal import KeyRing
+from timeleap.sessions.session import Session
+from timeleap.sessions.statefile import StateFile
+from timeleap.sessions.turns import Files, Surroundings, Turns
+from timeleap.storage.memory import MemoryEngine
+
+
+async def test_a_rewrite_answers_with_its_own_log_though_the_next_one_waits_already(tmp_path: Path) -> None:
+    (tmp_path / "s").mkdir()
+    meta = Meta(tmp_path / "s", "owner")
+    approvals = Approvals("s", meta, StateFile(tmp_path / "s"), KeyRing(tmp_path / "key"), trusted=True)
+
+    async def release(_: Turns) -> None:
+        return
+
+    around = Surroundings({}, Retention(), lambda _: set(), release)
+    session = Session("s", tmp_path / "s", Files(MemoryEngine(), meta, approvals), around)
+    told = heard(session)
+    await session.set_system_prompt("be brief")
+    first, second = await asyncio.gather(session.clear(True), session.clear(False))
+    assert first["context"]["system_prompt"] == "be brief"
+    assert (first["context"]["timelines"], second["context"]["timelines"]) == (1, 2)
+    assert second["context"]["system_prompt"] is None
+    assert kinds(told) == ["systemPromptSet", "cleared", "cleared"]
+
+
+async def test_checkpoints_before_turns_begin_with_the_first_message_after_the_setting(world: World) -> None:
+    session = await world.session()
+    await asyncio.gather(session.set_auto_checkpoint("turn"), session.append([USER]))
+    assert [one["role"] for one in records(session)] == ["_checkpoint", "user"]
+
+
+async def test_a_compaction_that_is_not_worth_it_answers_with_the_context_as_it_is(world: World) -> None:
+    session = await world.session()
+    await session.append([USER, ANSWER, USER])
+    plan = CompactionPlan(session.head, 2, summary_message("longer than what it stands for " * 9), "longer")
+    rehearsed = session.plan_compact(plan)
+    result = await session.compact(plan)
+    assert not result["compacted"]
+    assert result["context"]["message_count"] == rehearsed.context.message_count == 3
+    assert result["context"]["timelines"] == 0
+
+
+async def test_a_repeated_checkpoint_is_answered_as_it_was_though_a_message_followed(world: World) -> None:
+    session = await world.session()
+    first = await session.checkpoint("c", False, asked("r", "context/checkpoint"))
+    await session.append([USER])
+    session = await world.reopened()
+    again = await session.checkpoint("c", False, asked("r", "context/checkpoint"))
+    assert again["duplicate"] is True
+    assert again["checkpoint"] == first["checkpoint"]
+    assert again["checkpoint"]["preview"] is None
+
+
+async def test_a_log_without_its_last_line_feed_can_be_changed_on_its_head(world: World) -> None:
+    await world.session()
+    await world.close()
+    (world.path() / "context.jsonl").write_bytes(b'{"role":"user","content":"no line feed"}')
+    session = await world.reopened()
+    head = session.head
+    one, two = await asyncio.gather(
+        session.append([ANSWER], asked("r", expected_head=head)),
+        session.append([ANSWER], asked("q", expected_head=head)),
+        return_exceptions=True,
+    )
+    assert isinstance(one, dict)
+    assert one["head"] != head
+    assert getattr(two, "kind", "done") == "contentModified"
+
+
+@pytest.mark.parametrize("crashed", [True, False], ids=["opened anew", "asked again"])
+async def test_pruning_that_was_cut_short_is_finished(world: World, crashed: bool) -> None:
+    session = await world.session()
+    for _ in range(3):
+        await session.clear()
+    wish, guard = Wish(timeline_ids=("context_1", "context_2")), asked("r", "session/prune")
+    failpoints.arm("prune.noted=raise:EIO")
+    try:
+        with pytest.raises((StorageFailureError, OSError)):
+            await session.prune(wish, guard)
+    finally:
+        failpoints.disarm()
+    assert len(session.engine.timelines()) == 3
+    if crashed:
+        session = await world.reopened()
+        assert [one.timeline_id for one in session.engine.timelines()] == ["context_3"]
+    again = await session.prune(wish, guard)
+    assert again["duplicate"] is True
+    assert sorted(name for name, _ in again["removed"]) == ["context_1", "context_2"]
+    assert [one.timeline_id for one in session.engine.timelines()] == ["context_3"]
+    assert "removing" not in world.json("timeleap.json")
