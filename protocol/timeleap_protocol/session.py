@@ -166,20 +166,25 @@ class SessionRepairParams(MutationParams):
 
 
 class SessionExportParams(SessionParams):
-    """`session/export`."""
+    """`session/export`. The session need not be open, and may be live elsewhere: it is only read."""
 
     format: Name
+    """`native`: a ZIP archive with the log, all timelines and their checksums, for `session/import`. For people: `markdown`,
+    the conversation; `html`, a page with the timelines in it."""
     path: Name
-    """Absolute path of the file to write."""
+    """Absolute path of the file to write, outside of the store; readable by the user only, and there whole or not at all."""
+    overwrite: Opt[bool] = None
+    """Replace a file that is there. Default: false, and such a `path` is refused."""
 
 
 class SessionImportParams(Params):
-    """`session/import`."""
+    """`session/import`. The new session has a uid of its own, and its approvals are off."""
 
     path: Name
-    """Absolute path of the file to read."""
+    """Absolute path of the file to read; of a session's directory with `kimi`."""
     format: Opt[Name] = None
-    """Recognised from the content if absent."""
+    """`native`: what `session/export` wrote; `kimi`: a log or a directory of the original program; `claude-code`, `codex`:
+    session files of those programs. Recognised from the content if absent."""
     session_id: Opt[SessionId] = None
     """Generated if absent."""
     request_id: Opt[RequestId] = None
@@ -272,3 +277,4 @@ class ImportResult(SessionState):
     """The new session, open."""
 
     losses: list[Loss]
+    """What was not carried over; a repeated request gets the same."""

@@ -31,11 +31,7 @@ ELSEWHERE = {
     "shutdown/plain": "test_lifecycle",
     "rpc.discover/plain": "test_initialize",
 }
-OF_ISSUE_D = (
-    "session.export",
-    "session.import",
-    "context.summarize",
-)
+OF_ISSUE_D = ("context.summarize",)
 
 ID = "fix-login"
 Change = Callable[[Server, Session], Any]
@@ -243,7 +239,7 @@ def adapted(name: str, golden: Message, server: Server, session: Session, tmp_pa
         directory = tmp_path / "9f27"
         directory.mkdir()
         (directory / "context.jsonl").write_text('{"role": "user", "content": "x"}\n')
-        params["path"] = str(directory)
+        params["path"] = str(tmp_path / "all.md" if name.startswith("session.export") else directory)
     if name.endswith("repeated-request-id") and not name.startswith("session.open"):
         server.call(golden["method"], **params)
     return params

@@ -624,13 +624,16 @@ class SyncMethods(ABC):
         session_id: str,
         format: str,
         path: str,
+        overwrite: bool | None = None,
         work_done_token: str | int | None = None,
     ) -> ExportResult:
         """`session/export`: writes a session to a file of another form.
 
         Args:
             session_id: The session.
-            path: Absolute path of the file to write.
+            format: `native`: a ZIP archive with the log, all timelines and their checksums, for `session/import`. For people: `markdown`, the conversation; `html`, a page with the timelines in it.
+            path: Absolute path of the file to write, outside of the store; readable by the user only, and there whole or not at all.
+            overwrite: Replace a file that is there. Default: false, and such a `path` is refused.
             work_done_token: Asks for `$/progress` under this token.
         """
         params = given(
@@ -638,6 +641,7 @@ class SyncMethods(ABC):
                 "sessionId": session_id,
                 "format": format,
                 "path": path,
+                "overwrite": overwrite,
                 "workDoneToken": work_done_token,
             }
         )
@@ -655,8 +659,8 @@ class SyncMethods(ABC):
         """`session/import`: makes a new session from a file, and opens it.
 
         Args:
-            path: Absolute path of the file to read.
-            format: Recognised from the content if absent.
+            path: Absolute path of the file to read; of a session's directory with `kimi`.
+            format: `native`: what `session/export` wrote; `kimi`: a log or a directory of the original program; `claude-code`, `codex`: session files of those programs. Recognised from the content if absent.
             session_id: Generated if absent.
             request_id: Makes the request safe to retry.
             work_done_token: Asks for `$/progress` under this token.
@@ -1119,22 +1123,16 @@ class SyncMethods(ABC):
         request_id: str | None = None,
         checkpoint_id: int | None = None,
         checkpoint_uid: str | None = None,
-        to_session_id: str | None = None,
-        to_path: str | None = None,
-        from_session_id: str | None = None,
     ) -> SendDMailResult:
-        """`context/sendDMail`: leaves a note to the self of a checkpoint, of this session or of another one.
+        """`context/sendDMail`: leaves a note to the self of a checkpoint.
 
         Args:
             session_id: The session.
             message: The note.
             expected_head: Refuse with `contentModified` unless this is the present head.
             request_id: Makes the request safe to retry: a repeat changes nothing and gets the stored result.
-            checkpoint_id: The checkpoint whose self gets the note; this or `checkpointUid`, or neither for a note to another session.
+            checkpoint_id: The checkpoint whose self gets the note; this or `checkpointUid`.
             checkpoint_uid: The same, by uid.
-            to_session_id: The session that gets it, open or not; a checkpoint is one of that session then. Default: the session itself.
-            to_path: The same by its directory; this or `toSessionId`.
-            from_session_id: Where the note comes from, if not from the session itself: `sessionId` gets it as from that session.
         """
         params = given(
             {
@@ -1144,9 +1142,6 @@ class SyncMethods(ABC):
                 "requestId": request_id,
                 "checkpointId": checkpoint_id,
                 "checkpointUid": checkpoint_uid,
-                "toSessionId": to_session_id,
-                "toPath": to_path,
-                "fromSessionId": from_session_id,
             }
         )
         return self.call("context/sendDMail", params, SendDMailResult)
@@ -1158,7 +1153,6 @@ class SyncMethods(ABC):
         expected_head: str | None = None,
         request_id: str | None = None,
         dry_run: bool | None = None,
-        heal: bool | None = None,
     ) -> DeliverDMailResult:
         """`context/deliverDMail`: reverts to the checkpoint of the pending D-Mail and puts the note there, as one step.
 
@@ -1167,7 +1161,6 @@ class SyncMethods(ABC):
             expected_head: Refuse with `contentModified` unless this is the present head.
             request_id: Makes the request safe to retry: a repeat changes nothing and gets the stored result.
             dry_run: Say what would happen, and change nothing. Default: false.
-            heal: As in `context/revertTo`.
         """
         params = given(
             {
@@ -1175,7 +1168,6 @@ class SyncMethods(ABC):
                 "expectedHead": expected_head,
                 "requestId": request_id,
                 "dryRun": dry_run,
-                "heal": heal,
             }
         )
         return self.call("context/deliverDMail", params, DeliverDMailResult)

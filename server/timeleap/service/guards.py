@@ -17,7 +17,7 @@ IGNORED = frozenset({"expected_head", "request_id", "meta", "work_done_token", "
 MADE_HERE = "timeleap:"
 """What request ids begin with that a sidecar makes for its client, which does not know them."""
 
-_OF_THE_STORE = frozenset({"session/open", "session/fork", "session/delete", "session/undelete"})
+_OF_THE_STORE = frozenset({"session/open", "session/fork", "session/import", "session/delete", "session/undelete"})
 
 
 def guard(params: Any, call: Call, render: Callable[[Any], dict[str, Any]]) -> Guard:

@@ -55,11 +55,11 @@ async def _open_again(service: Service, params: SessionOpenParams, call: Call, h
     setting = params.auto_checkpoint
     if setting is not None and setting != held.session.auto_checkpoint and held.access == wanted == "owner":
         await held.session.set_auto_checkpoint(setting)
-    duplicate = await service.store.made_by(held.session.session_id, _creation_guard(params, call))
+    duplicate = await service.store.made_by(held.session.session_id, creation_guard(params, call))
     _same_access(held.session.session_id, held.access, wanted)
     opened_again = service.hold(call, held.session, held.access)
     await held.session.keep_auto_checkpoint(setting)
-    return _answer(service, opened_again, duplicate)
+    return answer(service, opened_again, duplicate)
 
 
 async def _open_here(
@@ -75,13 +75,13 @@ async def _open_here(
             system_prompt=params.system_prompt,
             workspace=params.workspace,
             auto_checkpoint=params.auto_checkpoint,
-            guard=_creation_guard(params, call),
+            guard=creation_guard(params, call),
             progress=call.byte_progress("reading the log"),
         )
         held = _hold(service, call, opened, wanted)
     if held.access == "readOnly" and params.attach is not False:
         await service.watch(call, held)
-    return _answer(service, held, opened.duplicate)
+    return answer(service, held, opened.duplicate)
 
 
 def _hold(service: Service, call: Call, opened: Opened, wanted: Access = "owner") -> Held:
@@ -93,7 +93,7 @@ def _hold(service: Service, call: Call, opened: Opened, wanted: Access = "owner"
 
 async def _attach(service: Service, params: SessionOpenParams, call: Call, path: Path | None) -> Json:
     """Open through its owner a session that another process owns."""
-    guard = _creation_guard(params, call)
+    guard = creation_guard(params, call)
     place = service.store.place(params.session_id, path)
     duplicate = path is None and await service.store.made_by(place.session_id, guard)
     attachment = _attachment(service, call, place)
@@ -103,7 +103,7 @@ async def _attach(service: Service, params: SessionOpenParams, call: Call, path:
     found = await attachment.open(asked, call.byte_progress("reading the log"))
     if not isinstance(found, dict):
         attachment.leave()
-        return _answer(service, _hold(service, call, found), duplicate)
+        return answer(service, _hold(service, call, found), duplicate)
     service.attached(call)[place.session_id] = attachment
     return {**found, "duplicate": True} if duplicate else found
 
@@ -153,10 +153,11 @@ async def _join(service: Service, params: SessionOpenParams, path: Path | None, 
         await session.aclose()
         raise SessionNotOpenError(f"session {session.session_id} is being handed over")
     held = service.hold(call, session, "readOnly" if params.access == "readOnly" else "owner")
-    return _answer(service, held, duplicate=False)
+    return answer(service, held, duplicate=False)
 
 
-def _answer(service: Service, held: Held, duplicate: bool) -> Json:
+def answer(service: Service, held: Held, duplicate: bool) -> Json:
+    """`SessionState` of the contract, of a session that was opened."""
     state = service.views.state(held.session, held.access)
     return {**state, "duplicate": True} if duplicate else state
 
@@ -197,7 +198,8 @@ def _same_access(session_id: str, present: str, wanted: Access) -> None:
         raise InvalidInputError(f"access: session {session_id} {problem['msg']}", errors=[problem])
 
 
-def _creation_guard(params: Any, call: Call) -> Guard:
+def creation_guard(params: Any, call: Call) -> Guard:
+    """The guard of a request that makes a session."""
     request_id = params.request_id
     return Guard(
         request_id=request_id,
@@ -258,7 +260,7 @@ async def fork_session(service: Service, params: SessionForkParams, call: Call) 
             checkpoint_uid=params.checkpoint_uid,
             new_session_id=params.new_session_id,
             title=params.title,
-            guard=_creation_guard(params, call),
+            guard=creation_guard(params, call),
         )
         held = service.hold(call, forked.session, "owner")
-    return _answer(service, held, forked.duplicate)
+    return answer(service, held, forked.duplicate)

@@ -19,6 +19,7 @@ HOLDS_UP = frozenset(
         "session/open",
         "session/close",
         "session/fork",
+        "session/import",
         "session/archive",
         "session/unarchive",
         "session/delete",
@@ -31,7 +32,7 @@ HOLDS_UP = frozenset(
 """Methods that what arrives later on the same session waits for."""
 
 
-SHIELDS_ITSELF = frozenset({"context/compact"})
+SHIELDS_ITSELF = frozenset({"context/compact", "session/import"})
 """Changes that can be cancelled after they have begun, as long as nothing is written: they wait for others first."""
 
 

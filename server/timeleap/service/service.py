@@ -42,15 +42,17 @@ Access = Literal["owner", "readOnly"]
 WARM_UP = 0.005
 """Seconds after the reply to `initialize`."""
 
-_DONE_HERE = frozenset({"session/open", "session/close", "session/fork", "session/undelete"})
+_DONE_HERE = frozenset(
+    {"session/open", "session/close", "session/fork", "session/undelete", "session/export", "session/import"}
+)
 """Methods that are never passed on to the owner of a session."""
 
-_ATTACHES = frozenset({"session/archive", "session/unarchive", "session/delete", "session/repair", "session/prune"})
+_ATTACHES = frozenset(f"session/{name}" for name in ("archive", "unarchive", "delete", "repair", "prune", "redact"))
 """Methods that, on a session that is live elsewhere and not open here, attach for the time of the request."""
 
 _HANDLER_MODULES = (
     *("opening", "catalog", "state", "writing", "reading", "timetravel", "compaction", "upkeep"),
-    *("searching", "comparing", "space"),
+    *("searching", "comparing", "space", "transfer"),
 )
 
 

@@ -116,7 +116,7 @@ def build(directory: Path, traits: Traits, guard: Guard) -> None:
     Raises:
         StorageFailureError: It could not be written.
     """
-    _write_meta(directory, guard, _members(traits))
+    write_meta(directory, guard, trait_members(traits))
     if traits.title is not None:
         state = {"version": STATE_VERSION, "custom_title": traits.title, "title_generated": True}
         files.write_document(directory / STATE_NAME, state)
@@ -137,13 +137,13 @@ def build_fork(directory: Path, copy: Copy, guard: Guard) -> None:
     copied = fork_log(copy.log, copy.keep_lines, directory / LOG_NAME)
     parent = {"sessionId": copy.parent.session_id, "checkpointUid": copy.parent.checkpoint_uid}
     members = {
-        **_members(copy.traits),
+        **trait_members(copy.traits),
         "parent": {name: value for name, value in parent.items() if value is not None},
         "subagents": subagent_members(copy.subagents) or None,
         # The records bring the parent's request ids along, which are none of this session's.
         "inheritedLines": copied.lines,
     }
-    _write_meta(directory, guard, members)
+    write_meta(directory, guard, members)
     state = {
         "version": STATE_VERSION,
         **copy.state,
@@ -158,7 +158,8 @@ def build_fork(directory: Path, copy: Copy, guard: Guard) -> None:
     files.write_document(directory / STATE_NAME, state)
 
 
-def _members(traits: Traits) -> Json:
+def trait_members(traits: Traits) -> Json:
+    """What `timeleap.json` says of the traits; None for what it does not say."""
     return {
         "workspace": traits.workspace,
         "autoCheckpoint": None if traits.auto_checkpoint == "off" else traits.auto_checkpoint,
@@ -166,7 +167,12 @@ def _members(traits: Traits) -> Json:
     }
 
 
-def _write_meta(directory: Path, guard: Guard, members: Mapping[str, Any]) -> None:
+def write_meta(directory: Path, guard: Guard, members: Mapping[str, Any]) -> None:
+    """Write the `timeleap.json` of a new session, which gets a uid of its own. Members that are None are left out.
+
+    Raises:
+        StorageFailureError: It could not be written.
+    """
     known: Json = {
         "version": VERSION,
         "uid": clock.new_uid(32),

@@ -30,7 +30,7 @@ ours = pytest.mark.parametrize("row", OURS, ids=lambda row: row.name)
 
 UNOPENED = {
     "session/open", "session/list", "session/getState", "session/fork", "session/archive", "session/unarchive",
-    "session/delete", "session/undelete", "session/listTrash", "session/search", "session/import", "session/verify", "session/repair",
+    "session/delete", "session/undelete", "session/listTrash", "session/search", "session/export", "session/import", "session/verify", "session/repair",
     "session/storage", "session/prune", "session/redact",
 }  # fmt: skip
 

@@ -391,16 +391,6 @@ export interface ContextSummary {
   shouldCompact: boolean;
 }
 
-/** Where a D-Mail to another session arrived. */
-export interface DMailArrival {
-  /** What the session is called where it is owned. */
-  sessionId: string;
-  /** Its head then. */
-  head: string;
-  /** Of the note's message in its history; absent for a D-Mail that waits there. */
-  index?: number;
-}
-
 /** A D-Mail is pending, or none is any more. */
 export interface DMailChanged {
   sessionId: string;
@@ -455,8 +445,6 @@ export interface DeliverDMailParams {
   requestId?: string;
   /** Say what would happen, and change nothing. Default: false. */
   dryRun?: boolean;
-  /** As in `context/revertTo`. */
-  heal?: boolean;
 }
 
 /** What the delivery of a D-Mail did, or (dry run) would do. */
@@ -729,6 +717,7 @@ export interface ImportResult {
   /** What no compaction may lose; absent where nothing is pinned. */
   pins?: string[];
   warnings: StateWarning[];
+  /** What was not carried over; a repeated request gets the same. */
   losses: Loss[];
 }
 
@@ -932,8 +921,6 @@ export interface MessageMeta {
   requestId?: string;
   /** The same for all messages that were appended as one step. */
   batchId?: string;
-  /** The session that left this note, with `context/sendDMail`. */
-  fromSessionId?: string;
 }
 
 /** Messages came. */
@@ -977,8 +964,6 @@ export interface PendingDMail {
   checkpointId: number;
   checkpointUid: string;
   message: string;
-  /** The session it came from, if not from this one. */
-  fromSessionId?: string;
 }
 
 /** Other strings are pinned. */
@@ -1255,7 +1240,7 @@ export interface SecretRule {
   values: number;
 }
 
-/** `context/sendDMail`. To a checkpoint of the session itself, or to another session: there to a checkpoint, where it waits to be delivered, or without one as a note at the end of the log, which the other session reads next. */
+/** `context/sendDMail`. */
 export interface SendDMailParams {
   /** Room for extensions; carries no meaning in this protocol. */
   _meta?: { [member: string]: unknown };
@@ -1269,30 +1254,21 @@ export interface SendDMailParams {
   expectedHead?: string;
   /** Makes the request safe to retry: a repeat changes nothing and gets the stored result. */
   requestId?: string;
-  /** The checkpoint whose self gets the note; this or `checkpointUid`, or neither for a note to another session. */
+  /** The checkpoint whose self gets the note; this or `checkpointUid`. */
   checkpointId?: number;
   /** The same, by uid. */
   checkpointUid?: string;
   /** The note. */
   message: string;
-  /** The session that gets it, open or not; a checkpoint is one of that session then. Default: the session itself. */
-  toSessionId?: string;
-  /** The same by its directory; this or `toSessionId`. */
-  toPath?: string;
-  /** Where the note comes from, if not from the session itself: `sessionId` gets it as from that session. */
-  fromSessionId?: string;
 }
 
-/** The D-Mail that now waits, in the session it was sent to. */
+/** The D-Mail that now waits. */
 export interface SendDMailResult {
   /** The log's head after the request. */
   head: string;
   /** Present when this answers a repeated `requestId`; then nothing was changed and `head` is the present one. */
   duplicate?: true;
-  /** Null where it arrived as a note. */
-  pendingDMail: PendingDMail | null;
-  /** Present where it went to another session; `head` is the sender's. */
-  to?: DMailArrival;
+  pendingDMail: PendingDMail;
 }
 
 /** LSP's server capabilities; ours stand under `experimental`. */
@@ -1378,7 +1354,7 @@ export interface SessionDidRecover {
   cutBytes: number;
 }
 
-/** `session/export`. */
+/** `session/export`. The session need not be open, and may be live elsewhere: it is only read. */
 export interface SessionExportParams {
   /** Room for extensions; carries no meaning in this protocol. */
   _meta?: { [member: string]: unknown };
@@ -1388,9 +1364,12 @@ export interface SessionExportParams {
   partialResultToken?: string | number;
   /** The session. */
   sessionId: string;
+  /** `native`: a ZIP archive with the log, all timelines and their checksums, for `session/import`. For people: `markdown`, the conversation; `html`, a page with the timelines in it. */
   format: string;
-  /** Absolute path of the file to write. */
+  /** Absolute path of the file to write, outside of the store; readable by the user only, and there whole or not at all. */
   path: string;
+  /** Replace a file that is there. Default: false, and such a `path` is refused. */
+  overwrite?: boolean;
 }
 
 /** `session/fork`. */
@@ -1426,7 +1405,7 @@ export interface SessionGetStateParams {
   sessionId: string;
 }
 
-/** `session/import`. */
+/** `session/import`. The new session has a uid of its own, and its approvals are off. */
 export interface SessionImportParams {
   /** Room for extensions; carries no meaning in this protocol. */
   _meta?: { [member: string]: unknown };
@@ -1434,9 +1413,9 @@ export interface SessionImportParams {
   workDoneToken?: string | number;
   /** Accepted for LSP's sake; results always come whole. */
   partialResultToken?: string | number;
-  /** Absolute path of the file to read. */
+  /** Absolute path of the file to read; of a session's directory with `kimi`. */
   path: string;
-  /** Recognised from the content if absent. */
+  /** `native`: what `session/export` wrote; `kimi`: a log or a directory of the original program; `claude-code`, `codex`: session files of those programs. Recognised from the content if absent. */
   format?: string;
   /** Generated if absent. */
   sessionId?: string;

@@ -14,12 +14,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from timeleap.errors import CorruptedError
 from timeleap.sessions.checkpoints import list_checkpoints
+from timeleap.sessions.info import LOG_NAME
 from timeleap.sessions.outcomes import Checkpoint, Parent, Subagent
 from timeleap.sessions.summary import prompt_at
+from timeleap.sessions.transfer.losses import Loss
 from timeleap.sessions.walking import line_of_message, shared_lines, sound_pages, state_after_lines
 from timeleap.storage.engine import LogReader, TimelineReason
 from timeleap.storage.jsontext import decode_json
@@ -61,9 +64,11 @@ class Strand:
     """One log of a session: the live one, or a timeline.
 
     Attributes:
+        log: To read; opened when it is first used.
         timeline_id: Of a timeline, such as `context_3`; None of the live log.
         reason: Why the timeline was set aside; None of the live log.
         created_at: When that was, ISO-8601 UTC; None where it is not known, and of the live log.
+        file: Its name in the session's directory.
         lost: What could not be read so far, in words; grows while the strand is being read.
     """
 
@@ -71,6 +76,7 @@ class Strand:
     timeline_id: str | None = None
     reason: TimelineReason | None = None
     created_at: str | None = None
+    file: str = LOG_NAME
     lost: list[str] = field(default_factory=list)
 
     @property
@@ -146,7 +152,11 @@ class Exhibit:
         pins: What no compaction may lose.
         live: The present log.
         timelines: The earlier ones, oldest first; each can be restored, so each is a branch of the session's tree.
+        directory: Where its files are.
+        state: Fields of its `state.json`, approvals left out.
+        notes: Members of its `timeleap.json` that mean something elsewhere.
         lost: What is no part of it though it should be, in words: say, a timeline that cannot be opened.
+        losses: What the form cannot hold; a writer appends to it.
     """
 
     session_id: str
@@ -160,7 +170,21 @@ class Exhibit:
     pins: tuple[str, ...]
     live: Strand
     timelines: tuple[Strand, ...]
+    directory: Path = Path()
+    state: Mapping[str, Any] = field(default_factory=dict)
+    notes: Mapping[str, Any] = field(default_factory=dict)
     lost: tuple[str, ...] = ()
+    losses: list[Loss] = field(default_factory=list)
+
+    @property
+    def strands(self) -> tuple[Strand, ...]:
+        """The live log, then the timelines."""
+        return (self.live, *self.timelines)
+
+    def all_losses(self) -> list[Loss]:
+        """What an export has left out, when it is done."""
+        unread = [*self.lost, *(text for strand in self.strands for text in strand.lost)]
+        return [*(Loss("damaged", text) for text in dict.fromkeys(unread)), *self.losses]
 
 
 def _record(body: bytes) -> Mapping[str, Any]:

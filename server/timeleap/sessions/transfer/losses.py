@@ -1,0 +1,42 @@
+"""What a session loses on its way into another form, or out of one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Something that is not carried over.
+
+    Attributes:
+        kind: What it is, one word for programs.
+        message: The same for people: what is missing, and how much of it.
+    """
+
+    kind: str
+    message: str
+
+
+class Tally:
+    """Losses that come one by one, and are told by the number."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[tuple[str, str]] = Counter()
+
+    def add(self, kind: str, message: str, number: int = 1) -> None:
+        """Note `number` more of a kind; `message` says what, in words that stand behind a number."""
+        self._counts[kind, message] += number
+
+    def losses(self) -> list[Loss]:
+        """What was noted, in the order it was first met."""
+        return [Loss(kind, f"{number} {message}") for (kind, message), number in self._counts.items()]
+
+
+def listed(names: Iterable[str], most: int = 5) -> str:
+    """Some names, for a sentence."""
+    every = sorted(names)
+    more = f" and {len(every) - most} more" if len(every) > most else ""
+    return ", ".join(every[:most]) + more
