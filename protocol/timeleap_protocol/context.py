@@ -10,6 +10,7 @@ from timeleap_protocol.base import (
     Choice,
     Count,
     Int,
+    JsonObject,
     Limit,
     MutationParams,
     Opt,
@@ -25,12 +26,14 @@ from timeleap_protocol.shapes import (
     Head,
     HistoryMessage,
     LogRecord,
+    Loss,
     PendingDMail,
     Removed,
     Timeline,
 )
 
 Order = Literal["asc", "desc"]
+BodyFormat = Literal["openai", "anthropic"]
 
 
 class _RewriteParams(MutationParams):
@@ -110,7 +113,11 @@ class ClearParams(_RewriteParams):
 
 
 class GetHistoryParams(Choice, _SessionPageParams):
-    """`context/getHistory`. A range, a checkpoint or a cursor; without any, the whole history."""
+    """`context/getHistory`. A range, a checkpoint or a cursor; without any, the whole history.
+
+    With `format` the answer is no page but the body of a request to a model's provider, which is whole or refused:
+    `cursor`, `limit` and `order` do not go with it, and what is larger than `maxBytes` is `tooLarge`.
+    """
 
     alternatives = (("from_", "to"), ("checkpoint_uid",), ("cursor",))
     must_choose = False
@@ -124,9 +131,12 @@ class GetHistoryParams(Choice, _SessionPageParams):
     order: Opt[Order] = None
     """Default: `asc`, oldest first."""
     max_bytes: Opt[Positive] = None
-    """End the page before it is larger; at least one message comes. Default: 4 MiB."""
+    """End the page before it is larger; at least one message comes. Default: 4 MiB.
+    With `format` the most bytes the body may have as compact JSON; default and most: 32 MiB."""
     timeline_id: Opt[str] = None
     """Of this timeline instead of the live log."""
+    format: Opt[BodyFormat] = None
+    """Answer with `body`: the messages as OpenAI's Chat Completions or Anthropic's Messages API takes them."""
 
 
 class GetRecordsParams(SessionParams):
@@ -244,11 +254,32 @@ class DeliverDMailResult(RewriteResult):
     """The new checkpoint before the note; absent in a dry run."""
 
 
+class BodyLoss(Loss):
+    """What a body does not say as the history does. Of `kind` and `message` the first is one of these words.
+
+    Left out: `think`, `image`, `audio`, `video`, `part` (unknown), `name`, `toolCall` (no call of a function), `empty`.
+    Said in another way: `toolName`, `arguments`, `role`, `system`. `openCall`: a call got a result of ours;
+    `orphanResult`: a result without a call is a user's text; `order`: moved to where the provider wants it;
+    `userAdded`: a message of ours, as the provider wants one there.
+    """
+
+    index: Opt[Count] = None
+    """Of the message; absent where it is about the body as a whole."""
+
+
 class GetHistoryResult(Shape):
-    """A page of the history."""
+    """A page of the history; or, with `format`, the body of a request."""
 
     messages: list[HistoryMessage]
+    """Empty with `format`."""
     next_cursor: Opt[str] = None
+    format: Opt[BodyFormat] = None
+    body: Opt[JsonObject] = None
+    """`messages`, for Anthropic also `system`; model, tools and limits are the caller's to add."""
+    losses: Opt[list[BodyLoss]] = None
+    """At most 1,000, by message."""
+    loss_count: Opt[Count] = None
+    """How many there are."""
 
 
 class GetRecordsResult(Shape):

@@ -67,7 +67,7 @@ CONTEXT_ROWS: Final[tuple[Method, ...]] = (
         "context/getHistory",
         "context.GetHistoryParams",
         "context.GetHistoryResult",
-        "A page of messages.",
+        "A page of messages; or all of them as the body of a request to a model's provider.",
         errors=(_E.CHECKPOINT_NOT_FOUND, _E.TIMELINE_NOT_FOUND, _E.CONTENT_MODIFIED, _E.CORRUPTED),
     ),
     read(

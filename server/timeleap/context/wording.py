@@ -24,7 +24,7 @@ def text_of(record: Mapping[str, Any]) -> str:
     """The text of a message in its JSON form. Half of a surrogate pair, which no reply can carry, is U+FFFD."""
     pieces = ["".join(texts(record)), *_thoughts(record), *_calls(record)]
     text = "\n".join(pieces) if len(pieces) > 1 else pieces[0]
-    return text if text.isascii() else _without_halves(text)
+    return text if text.isascii() else without_halves(text)
 
 
 def _thoughts(record: Mapping[str, Any]) -> Iterator[str]:
@@ -42,7 +42,8 @@ def _calls(record: Mapping[str, Any]) -> Iterator[str]:
             yield from (function[name] for name in ("name", "arguments") if isinstance(function.get(name), str))
 
 
-def _without_halves(text: str) -> str:
+def without_halves(text: str) -> str:
+    """A text with U+FFFD in the place of each half of a surrogate pair, which no JSON can carry."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -1,0 +1,29 @@
+"""Which formats there are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from timeleap.context.providers import anthropic, openai
+from timeleap.context.providers.transcript import Taste, Transcript
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """One of them.
+
+    Attributes:
+        taste: What the provider takes.
+        body: Makes its body of a transcript that is finished.
+    """
+
+    taste: Taste
+    body: Callable[[Transcript], dict[str, Any]]
+
+
+FORMATS: Final = {
+    "openai": Format(openai.TASTE, openai.openai_body),
+    "anthropic": Format(anthropic.TASTE, anthropic.anthropic_body),
+}
