@@ -5,6 +5,7 @@
 //   {"speak": 2}                           the extension is passed off as one that speaks protocol version 2
 //   {"dieBefore": "context/revertTo"}      the server is killed when it is asked for that (dry runs do not count)
 //   {"dieAfter": "context/revertTo"}       the server is killed when that is done, and nobody hears that it was done
+//   {"dieAlways": "initialize"}            the server is killed whenever it is asked for that
 //   {"slow": {"context/compact": 2000}}    the request waits, in milliseconds
 import { spawn } from "node:child_process";
 import { appendFileSync, existsSync, readFileSync, rmSync } from "node:fs";
@@ -25,11 +26,15 @@ function record(from, message, bytes) {
     appendFileSync(join(folder, "traffic.jsonl"), `${JSON.stringify(line)}\n`);
 }
 
-// Each death happens once: the server that is started after it gets through.
 function die() {
-    rmSync(join(folder, "plan.json"), { force: true });
     server.kill("SIGKILL");
     process.exit(137);
+}
+
+// The server that is started afterwards gets through.
+function dieOnce() {
+    rmSync(join(folder, "plan.json"), { force: true });
+    die();
 }
 
 // Call `take(message, line)` for each line that a stream brings: one JSON object each.
@@ -45,8 +50,9 @@ function listen(stream, take) {
 listen(process.stdin, (message, line) => {
     if (message.method && message.id !== undefined) asked.set(message.id, message);
     record("client", message, Buffer.byteLength(line));
-    const { dieBefore, speak, slow } = plan();
-    if (message.method === dieBefore && !message.params?.dryRun) die();
+    const { dieAlways, dieBefore, speak, slow } = plan();
+    if (message.method && message.method === dieAlways) die();
+    if (message.method && message.method === dieBefore && !message.params?.dryRun) dieOnce();
     const passed = message.method === "initialize" && speak ? speaking(message, speak) : line;
     const wait = slow?.[message.method] ?? 0;
     if (wait) setTimeout(() => server.stdin.write(passed), wait);
@@ -62,7 +68,7 @@ listen(server.stdout, (message, line) => {
     record("server", message, Buffer.byteLength(line));
     const { dieAfter, silent } = plan();
     const request = asked.get(message.id);
-    if (!message.method && request && request.method === dieAfter && !request.params?.dryRun) die();
+    if (!message.method && request && request.method === dieAfter && !request.params?.dryRun) dieOnce();
     if (!silent) process.stdout.write(line);
 });
 

@@ -9,6 +9,7 @@ export interface Plan {
     speak?: number;
     dieBefore?: string;
     dieAfter?: string;
+    dieAlways?: string;
     slow?: Record<string, number>;
 }
 
@@ -43,6 +44,11 @@ export class Middleman {
     /** What the extension asked for by `method`. */
     asked(method: string, since = 0): Passed[] {
         return this.passed(since).filter((one) => one.from === "client" && one.method === method);
+    }
+
+    /** Whether the server has answered a request of that method. */
+    answered(method: string, since: number): boolean {
+        return this.passed(since).some((one) => one.from === "server" && one.kind === "reply" && one.method === method);
     }
 
     remove(): void {

@@ -16,6 +16,9 @@ export const TIMELEAP = join(scripts, windows ? "timeleap.exe" : "timeleap");
 export const WORKBENCH = join(ROOT, ".tools/workbench/node_modules/code-server/out/node/entry.js");
 export const NODE = process.execPath;
 
+/** Extensions for tests. */
+export const FIXTURES = join(EXTENSION, "e2e/fixtures");
+
 export const SAMPLE_SESSION = join(ROOT, "examples/sample-session.jsonl");
 
 const USUAL_BROWSERS: Record<string, string[]> = {

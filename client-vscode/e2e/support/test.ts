@@ -2,6 +2,7 @@
 import { test as base } from "@playwright/test";
 import { readFileSync } from "node:fs";
 import { Window } from "../window/window";
+import { Middleman } from "./middleman";
 import { EXTENSION, PYTHON, SAMPLE_SESSION } from "./places";
 import { Store } from "./store";
 import { Texts } from "./texts";
@@ -16,9 +17,18 @@ export const VSIX = process.env["TIMELEAP_VSIX"] ?? join(EXTENSION, `timeleap-${
 /** Settings with which the extension runs the server of this checkout. */
 export const OURS = { "timeleap.server.interpreter": PYTHON };
 
+interface Setup extends Partial<WorkbenchOptions> {
+    /** Whether the extension speaks to the server through the middleman. */
+    throughMiddleman?: boolean;
+}
+
+/** For the files whose servers go wrong; named once, so that they share a workbench. */
+export const THROUGH_MIDDLEMAN: Setup = { throughMiddleman: true };
+
 interface Everything {
     /** How the workbench is set up, beyond this checkout's server and the packaged extension. */
-    setup: Partial<WorkbenchOptions>;
+    setup: Setup;
+    middleman: Middleman;
     workbench: Workbench;
     window: Window;
     store: Store;
@@ -26,9 +36,19 @@ interface Everything {
 
 export const test = base.extend<object, Everything>({
     setup: [{}, { option: true, scope: "worker" }],
+    middleman: [
+        // eslint-disable-next-line no-empty-pattern -- Playwright insists on a pattern.
+        async ({}, use) => {
+            const middleman = new Middleman();
+            await use(middleman);
+            middleman.remove();
+        },
+        { scope: "worker" },
+    ],
     workbench: [
-        async ({ setup }, use) => {
-            const workbench = await Workbench.start({ extensions: [VSIX], settings: OURS, ...setup });
+        async ({ setup: { throughMiddleman = false, ...options }, middleman }, use) => {
+            const settings = throughMiddleman ? { "timeleap.server.command": middleman.command } : OURS;
+            const workbench = await Workbench.start({ extensions: [VSIX], settings, ...options });
             try {
                 await use(workbench);
             } finally {

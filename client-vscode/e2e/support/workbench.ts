@@ -33,6 +33,8 @@ export const DEFAULTS: WorkbenchOptions = {
     viewport: { width: 1440, height: 900 },
 };
 
+const MACHINE_SETTINGS = "user/Machine/settings.json";
+
 const QUIET = {
     "chat.disableAIFeatures": true,
     "diffEditor.useInlineViewWhenSpaceIsLimited": false,
@@ -125,6 +127,11 @@ export class Workbench {
         await this.page.locator(".monaco-workbench .part.statusbar").waitFor();
     }
 
+    /** Set this machine's settings anew; the workbench notices by itself. */
+    configure(settings: Record<string, unknown>): void {
+        writeFileSync(join(this.scratch, MACHINE_SETTINGS), JSON.stringify(settings));
+    }
+
     /** Close everything and take the files away. The extension host ends by itself a little later. */
     async stop(): Promise<void> {
         await this.context.close();
@@ -157,7 +164,7 @@ function prepare(scratch: string, options: WorkbenchOptions): string[] {
     mkdirSync(join(scratch, "run"), { mode: 0o700 });
     writeFileSync(join(scratch, "tally", "split.py"), "def split_bill(total: str, people: int) -> list[str]: ...\n");
     writeFileSync(join(scratch, "user/User/settings.json"), JSON.stringify(QUIET));
-    writeFileSync(join(scratch, "user/Machine/settings.json"), JSON.stringify(options.settings));
+    writeFileSync(join(scratch, MACHINE_SETTINGS), JSON.stringify(options.settings));
     if (options.locale === "zh-CN") writeFileSync(join(scratch, "user/languagepacks.json"), JSON.stringify(CHINESE));
     const config = join(scratch, "config.yaml"); // without one code-server writes one into the home folder
     writeFileSync(config, "{}\n");

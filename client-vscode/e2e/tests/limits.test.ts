@@ -1,25 +1,21 @@
-import { Middleman } from "../support/middleman";
+import { MOMENT, patiently } from "../window/patience";
 import type { Window } from "../window/window";
 import type { Locator } from "@playwright/test";
-import { VSIX, expect, picture, test } from "../support/test";
+import { THROUGH_MIDDLEMAN, expect, picture, test } from "../support/test";
 
-// The middleman counts what the extension asks for.
-const middleman = new Middleman();
 const PAGE = 100;
 const MANY = 10_000;
 
-test.use({ setup: { extensions: [VSIX], settings: { "timeleap.server.command": middleman.command } } });
+// The middleman counts what the extension asks for.
+test.use({ setup: THROUGH_MIDDLEMAN });
 
 test.beforeAll(async ({ workbench, window }) => {
     await workbench.open();
     await window.show();
 });
 
-test.afterAll(() => {
-    middleman.remove();
-});
-
-test("ten thousand checkpoints are asked for page by page, as somebody looks at them", async ({ window, store }) => {
+test("ten thousand checkpoints are asked for page by page, as somebody looks at them", async ({ window, store, middleman }) => {
+    const since = Date.now();
     const log: string[] = [];
     for (let number = 0; number < MANY; number += 1) {
         log.push(JSON.stringify({ role: "_checkpoint", id: number }));
@@ -41,10 +37,10 @@ test("ten thousand checkpoints are asked for page by page, as somebody looks at 
     }
     await picture(window, "long-session");
 
-    const asked = ["context/listCheckpoints", "context/getHistory", "session/list"].flatMap((method) => middleman.asked(method));
+    const asked = ["context/listCheckpoints", "context/getHistory", "session/list"].flatMap((method) => middleman.asked(method, since));
     for (const { params } of asked) expect(params?.["limit"]).toBeLessThanOrEqual(PAGE);
-    const pages = middleman.asked("context/listCheckpoints").filter(({ params }) => params?.["sessionId"] === "long");
-    const replies = middleman.passed().filter(({ from, kind }) => from === "server" && kind === "reply");
+    const pages = middleman.asked("context/listCheckpoints", since).filter(({ params }) => params?.["sessionId"] === "long");
+    const replies = middleman.passed(since).filter(({ from, kind }) => from === "server" && kind === "reply");
     const largest = Math.max(...replies.map(({ bytes }) => bytes));
     console.log(`  10 000 checkpoints: ${String(pages.length)} pages asked for, largest reply ${(largest / 1024).toFixed(0)} KiB`);
     expect(pages.length).toBeLessThanOrEqual(8);
@@ -53,9 +49,8 @@ test("ten thousand checkpoints are asked for page by page, as somebody looks at 
 
 /** Press End, as often as it takes until the last row is that one. */
 async function toTheEnd(window: Window, row: Locator): Promise<void> {
-    await expect(async () => {
-        await window.checkpoints.root.focus();
-        await window.page.keyboard.press("End");
-        await expect(row).toBeVisible({ timeout: 2_000 });
-    }).toPass({ timeout: 20_000 });
+    await patiently(async () => {
+        await window.checkpoints.root.press("End", { timeout: MOMENT });
+        await expect(row).toBeVisible({ timeout: MOMENT });
+    });
 }

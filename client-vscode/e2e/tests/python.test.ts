@@ -1,46 +1,137 @@
-import { PYTHON } from "../support/places";
+import { FIXTURES, PYTHON, ROOT } from "../support/places";
+import { run } from "../support/process";
 import { VSIX, expect, picture, sample, test } from "../support/test";
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import type { Workbench } from "../support/workbench";
+import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 
-// A machine on which no Python is found unless a test puts one there.
-const machine = mkdtempSync(join(tmpdir(), "tl-bare-"));
-const programs = join(machine, "bin");
-mkdirSync(programs, { recursive: true });
-
-test.use({ setup: { extensions: [VSIX], settings: {}, environment: () => ({ PATH: programs }) } });
-
-test.afterAll(() => {
-    rmSync(machine, { recursive: true, force: true });
+// A machine on which no Python is found unless a test puts one there. What pip would fetch lies in a folder.
+test.use({
+    setup: {
+        extensions: [VSIX, join(FIXTURES, "python"), join(FIXTURES, "environments")],
+        settings: {},
+        environment: (scratch) => ({
+            PATH: join(scratch, "bin"),
+            PIP_NO_INDEX: "1",
+            PIP_FIND_LINKS: join(scratch, "wheels"),
+        }),
+    },
 });
+test.describe.configure({ mode: "serial" });
 
-function program(name: string, script: string): void {
-    writeFileSync(join(programs, name), `#!/bin/sh\n${script}\n`, { mode: 0o755 });
-}
-
-test("without Python the view says so and what to do", async ({ workbench, window }) => {
+test.beforeAll(async ({ workbench, store, window }) => {
+    mkdirSync(join(workbench.scratch, "bin"));
+    await store.replay("found", sample(), { title: "Found", workspace: pathToFileURL(workbench.folder).href });
     await workbench.open();
     await window.show();
+});
+
+/** Put a program there that notes that it was called, and does what the script says. */
+function program(workbench: Workbench, name: string, script: string): string {
+    const file = join(workbench.scratch, "bin", name);
+    writeFileSync(file, `#!/bin/sh\necho "$@" >> "${file}.calls"\n${script}\n`, { mode: 0o755 });
+    return file;
+}
+
+/** Whether a program of ours was called to serve. */
+function served(file: string): boolean {
+    return existsSync(`${file}.calls`) && /\bserve\b/.test(readFileSync(`${file}.calls`, "utf8"));
+}
+
+test("without Python the view says so and what to do", async ({ window }) => {
     const welcome = window.welcome(/none was found/);
     await expect(welcome).toBeVisible();
     await expect(welcome.getByRole("button", { name: "Choose an Interpreter" })).toBeVisible();
-    await expect(window.page.locator(".part.sidebar .monaco-progress-container.active")).toHaveCount(0);
+    await expect(welcome.getByRole("button", { name: "Try Again" })).toBeVisible();
+    await expect(window.spinning).toHaveCount(0);
     await picture(window, "no-python");
 });
 
-test("a Python that is too old is named with its version", async ({ window }) => {
-    program("python3", "echo 3 9 0");
+test("a Python that is too old is named with its version", async ({ workbench, window }) => {
+    program(workbench, "python3", "echo 3 9 0");
     await window.run("restartServer");
-    await expect(window.welcome(/too old/)).toContainText("3.11");
+    const welcome = window.welcome(/too old/);
+    await expect(welcome).toContainText("3.11");
+    await expect(window.header).toContainText("3.9");
+    await expect(welcome.getByRole("button", { name: "Choose an Interpreter" })).toBeVisible();
     await picture(window, "old-python");
 });
 
-test("a server that comes onto the path is found", async ({ workbench, store, window }) => {
-    const workspace = pathToFileURL(workbench.folder).href;
-    await store.replay("found", sample(), { title: "Found", workspace });
-    program("timeleap", `exec "${PYTHON}" -m timeleap "$@"`);
+test("without a server it is installed from what the extension brings, after asking, into an environment of its own", async ({ workbench, window }) => {
+    test.slow();
+    const python = await basePython();
+    await fetchWheels(join(workbench.scratch, "wheels"));
+    program(workbench, "python3", `exec "${python}" "$@"`);
     await window.run("restartServer");
+    const welcome = window.welcome(/is not installed/);
+    await expect(welcome).toBeVisible();
+    await picture(window, "no-server");
+    await welcome.getByRole("button", { name: "Install the Server" }).click();
+    await expect(window.dialog.detail).toContainText(join(workbench.scratch, "bin", "python3"));
+    await window.dialog.dismiss();
+    expect(managed(workbench)).toEqual([]); // a question installs nothing
+
+    await welcome.getByRole("button", { name: "Install the Server" }).click();
+    await expect(window.dialog.root).toContainText("Install the Timeleap server?");
+    await picture(window, "install");
+    await window.dialog.press("Install");
+    await expect(window.checkpoints.row("I forgot the imports", 1)).toBeVisible({ timeout: 240_000 });
+    expect(managed(workbench)).toHaveLength(1);
+});
+
+test("a server on the path is taken before the one of that environment", async ({ workbench, window }) => {
+    const file = program(workbench, "timeleap", `exec "${PYTHON}" -m timeleap "$@"`);
+    await window.run("restartServer");
+    await expect.poll(() => served(file)).toBe(true);
     await expect(window.checkpoints.row("I forgot the imports", 1)).toBeVisible();
 });
+
+for (const [name, setting] of [["Python", "python.standIn"], ["Python Environments", "python-envs.standIn"]] as const) {
+    test(`the interpreter selected in the ${name} extension is taken before that`, async ({ workbench, window }) => {
+        const file = program(workbench, setting, `exec "${PYTHON}" "$@"`);
+        workbench.configure({ [setting]: file });
+        await expect.poll(async () => {
+            await window.run("restartServer");
+            return served(file);
+        }).toBe(true);
+        await expect(window.checkpoints.row("I forgot the imports", 1)).toBeVisible();
+    });
+}
+
+for (const [script, said, button] of [
+    ["exit 1", /none was found/, "Choose an Interpreter"],
+    ["test \"$1\" = -I && echo 3 10 0", /too old/, "Choose an Interpreter"],
+    ["test \"$1\" = -I && echo 3 12 0", /is not installed/, "Install the Server"],
+] as const) {
+    test(`an interpreter of the settings that cannot serve is not passed over: ${String(said)}`, async ({ workbench, window }) => {
+        const file = program(workbench, "chosen", script);
+        workbench.configure({ "timeleap.server.interpreter": file });
+        await expect(window.welcome(said)).toBeVisible();
+        await expect(window.welcome(said).getByRole("button", { name: button })).toBeVisible();
+        await expect(window.spinning).toHaveCount(0);
+        workbench.configure({});
+        await expect(window.checkpoints.row("I forgot the imports", 1)).toBeVisible();
+    });
+}
+
+/** The Python that this checkout's environment was made with. */
+async function basePython(): Promise<string> {
+    return (await run(PYTHON, ["-c", "import sys; print(sys._base_executable)"], process.env)).trim();
+}
+
+/** What the server needs, from where pip gets it on this machine. The installation itself then reaches nothing. */
+async function fetchWheels(folder: string): Promise<void> {
+    const wheels = join(ROOT, "client-vscode/dist/wheels");
+    const [ours] = readdirSync(wheels);
+    if (ours === undefined) throw new Error(`there is no wheel in ${wheels}`);
+    const quietly = ["--quiet", "--disable-pip-version-check", "--constraint", join(ROOT, "constraints.txt")];
+    await run(PYTHON, ["-m", "pip", "download", ...quietly, "--dest", folder, join(wheels, ours)], process.env);
+    rmSync(join(folder, ours)); // that one comes with the extension
+}
+
+/** The environments that the extension has made. */
+function managed(workbench: Workbench): string[] {
+    const folder = join(workbench.scratch, "user/User/globalStorage/timeleap.timeleap");
+    return existsSync(folder) ? readdirSync(folder).filter((name) => existsSync(join(folder, name, "installed"))) : [];
+}

@@ -1,23 +1,17 @@
-import { Middleman } from "../support/middleman";
 import { until } from "../support/process";
-import { VSIX, expect, picture, sample, test } from "../support/test";
+import { THROUGH_MIDDLEMAN, expect, picture, sample, test } from "../support/test";
 import { pathToFileURL } from "node:url";
 
 // The extension speaks to the real server through a middleman that lets things go wrong.
-const middleman = new Middleman();
-
-test.use({ setup: { extensions: [VSIX], settings: { "timeleap.server.command": middleman.command } } });
+test.use({ setup: THROUGH_MIDDLEMAN });
 
 test.beforeAll(async ({ workbench, store, window }) => {
     const workspace = pathToFileURL(workbench.folder).href;
     await store.replay("sturdy", sample(), { title: "Sturdy", workspace });
     await workbench.open();
     await window.show();
+    await window.openSession("Sturdy");
     await expect(window.checkpoints.row("I forgot the imports", 1)).toBeVisible();
-});
-
-test.afterAll(() => {
-    middleman.remove();
 });
 
 test("a server that is killed is started again, and the session goes on", async ({ window, store }) => {
@@ -33,7 +27,7 @@ test("a server that is killed is started again, and the session goes on", async 
 
 for (const when of ["dieBefore", "dieAfter"] as const) {
     const told = when === "dieBefore" ? "before it began" : "after it was done, unheard";
-    test(`a server that dies in the middle of a revert, ${told}: the revert takes effect once`, async ({ window, store }) => {
+    test(`a server that dies in the middle of a revert, ${told}: the revert takes effect once`, async ({ window, store, middleman }) => {
         const timelines = store.timelines("sturdy").length;
         const [, target] = store.checkpoints("sturdy").slice(-2);
         middleman.plan({ [when]: "context/revertTo" });
@@ -51,24 +45,51 @@ for (const when of ["dieBefore", "dieAfter"] as const) {
     });
 }
 
-test("a server that never answers is given up on, in words, with the next step as a button", async ({ window }) => {
+test("a server that never answers is given up on, in words, with the next step as a button", async ({ window, middleman }) => {
     middleman.plan({ silent: true });
     await window.run("restartServer");
     await expect(window.welcome(/does not answer/)).toBeVisible({ timeout: 40_000 });
-    await expect(window.page.locator(".part.sidebar .monaco-progress-container.active")).toHaveCount(0);
+    await expect(window.spinning).toHaveCount(0);
     await picture(window, "silent");
     middleman.plan({});
     await window.welcome(/does not answer/).getByRole("button", { name: "Restart Server" }).click();
     await expect(window.checkpoints.rows.first()).toBeVisible();
 });
 
-test("a server of another protocol version is named as that", async ({ window }) => {
+test("a server of another protocol version is named as that", async ({ window, middleman }) => {
     middleman.plan({ speak: 2 });
     await window.run("restartServer");
-    await expect(window.welcome(/another version of the protocol/)).toBeVisible();
+    const welcome = window.welcome(/another version of the protocol/);
+    await expect(welcome).toBeVisible();
+    await expect(window.spinning).toHaveCount(0);
     await picture(window, "protocol");
     middleman.plan({});
-    await window.run("restartServer");
+    await welcome.getByRole("button", { name: "Try Again" }).click();
     await expect(window.checkpoints.rows.first()).toBeVisible();
 });
 
+test("a server that ends whenever it is started is given up on, and started again when asked", async ({ window, store, middleman }) => {
+    const killed = store.owner("sturdy") ?? 0;
+    middleman.plan({ dieAlways: "initialize" });
+    process.kill(killed, "SIGKILL");
+    const welcome = window.welcome(/ends again and again/);
+    await expect(welcome).toBeVisible();
+    await expect(window.spinning).toHaveCount(0);
+    middleman.plan({});
+    await welcome.getByRole("button", { name: "Restart Server" }).click();
+    await expect(window.checkpoints.rows.first()).toBeVisible();
+});
+
+test("a request that is not answered in time is given up on in words; what became of it is shown after a restart", async ({ workbench, window, store, middleman }) => {
+    const before = store.checkpoints("sturdy").length;
+    const since = Date.now();
+    workbench.configure({ "timeleap.server.command": middleman.command, "timeleap.requestTimeout": 10 });
+    await until("another server, with the new setting, has the session open", () => middleman.answered("session/open", since));
+    middleman.plan({ silent: true });
+    await window.ask("createCheckpoint", "A label for the checkpoint", "unheard");
+    await window.notifications.look(/did not answer in time/);
+    middleman.plan({});
+    await window.notifications.press(/did not answer in time/, "Restart Server");
+    await expect(window.checkpoints.row("unheard", 1)).toBeVisible();
+    expect(store.checkpoints("sturdy")).toHaveLength(before + 1);
+});

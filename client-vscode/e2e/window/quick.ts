@@ -59,15 +59,15 @@ export class Quick {
         });
     }
 
-    /** Press OK in the workbench's own file dialog, which proposes a file, or a folder in which `file` is to be named. */
-    async confirm(title: string, file: string): Promise<void> {
+    /** Name a file or folder in the workbench's own file dialog, and press its button. */
+    async confirm(title: string, file: string, button = "OK"): Promise<void> {
         const dialog = this.saying(title);
         await dialog.waitFor();
         await patiently(async () => {
             if (!(await dialog.isVisible())) return;
             await this.input.fill(file, { timeout: MOMENT });
             await expect(this.input).toHaveValue(file, { timeout: MOMENT });
-            await dialog.getByRole("button", { name: "OK" }).click({ timeout: MOMENT });
+            await dialog.getByRole("button", { name: button }).click({ timeout: MOMENT });
             await dialog.waitFor({ state: "hidden", timeout: MOMENT });
         });
     }

@@ -84,6 +84,12 @@ export class Window {
         });
     }
 
+    /** Choose a session that cannot be opened. */
+    async openSessionInVain(name: string): Promise<void> {
+        await this.run("openSession");
+        await this.quick.choose("Open which session?", name);
+    }
+
     /** The entry of the status bar that says `text`. */
     status(text: string | RegExp): Locator {
         return this.page.locator(".part.statusbar .statusbar-item").filter({ hasText: text });
@@ -92,6 +98,11 @@ export class Window {
     /** What is said in the first view instead of rows, with its buttons. */
     welcome(text: string | RegExp): Locator {
         return this.page.locator(".part.sidebar .welcome-view-content").filter({ hasText: text }).first();
+    }
+
+    /** Progress bars of views that wait for something. */
+    get spinning(): Locator {
+        return this.page.locator(".part.sidebar .monaco-progress-container.active");
     }
 
     /** What is said above the rows, where not all is as usual. */
