@@ -18,6 +18,8 @@ export interface RequestOptions {
   readonly signal?: AbortSignal;
   /** Told how far a long request is. */
   readonly onProgress?: (value: ProgressValue) => void;
+  /** Given the reply as it came, one line of JSON, where the request succeeds: numbers too large for JavaScript are exact there. */
+  readonly onReply?: (line: string) => void;
 }
 
 /** Who has a call at the moment: the queue, a pause before the next attempt, or a connection. */

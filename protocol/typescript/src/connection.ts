@@ -3,7 +3,7 @@
 import { type Call, type Holder, type Params, type ProgressValue } from "./call.js";
 import { guard } from "./emitter.js";
 import { ConnectionLostError, isObject, StartFailedError, TimeleapError, type Exit } from "./errors.js";
-import { encode, FrameReader, type Message } from "./frames.js";
+import { encode, FrameReader, lineOf, type Message } from "./frames.js";
 import { ERROR_CODES } from "./generated/methods.js";
 import type { ServerProcess } from "./server.js";
 
@@ -168,6 +168,10 @@ export class Connection implements Holder {
       return;
     }
     this.forget(call);
+    const { onReply } = call.options;
+    if (onReply && !("error" in message)) {
+      guard((text) => this.host.report(text), "a reply callback", () => onReply(lineOf(message)));
+    }
     const outcome = "error" in message ? { error: TimeleapError.of(message["error"]) } : { result: message["result"] };
     this.host.answered(call, outcome);
   }

@@ -14,6 +14,13 @@ export class BrokenStreamError extends Error {
   override readonly name = "BrokenStreamError";
 }
 
+const lines = new WeakMap<Message, string>();
+
+/** The line that a message came in. There numbers are exact that are rounded in the message. */
+export function lineOf(message: Message): string {
+  return lines.get(message) ?? JSON.stringify(message);
+}
+
 /** The bytes of one message. */
 export function encode(message: Message): Buffer {
   return Buffer.from(`${JSON.stringify(message)}\n`, "utf8");
@@ -66,6 +73,7 @@ export class FrameReader {
     if (!isObject(message)) {
       throw new BrokenStreamError(`a line that is no JSON object: ${JSON.stringify(line.slice(0, 80))}`);
     }
+    lines.set(message, line);
     return message;
   }
 }

@@ -122,6 +122,17 @@ test("progress is told, and extends the time", async () => {
   });
 });
 
+test("a reply can be had as it came, an error not", async () => {
+  await new Fake([["session/list", 2, "noData"]]).run(async (client) => {
+    const lines: string[] = [];
+    const onReply = (line: string): void => void lines.push(line);
+    const result = await client.request("session/list", {}, { onReply });
+    assert.deepEqual(lines.map((line) => (JSON.parse(line) as { result: unknown }).result), [result]);
+    await assert.rejects(client.request("session/list", {}, { onReply }));
+    assert.equal(lines.length, 1);
+  });
+});
+
 test("a request that is given up resolves with its real result", async () => {
   const fake = new Fake([["session/setTitle", 1, "hold"]]);
   await fake.run(async (client) => {
