@@ -8,7 +8,9 @@ import { approvalCommands } from "./commands/approvalCommands.js";
 import { compactCommand } from "./commands/compactCommand.js";
 import { documentCommands } from "./commands/documentCommands.js";
 import { installCommand } from "./commands/installCommand.js";
+import { pinCommands } from "./commands/pinCommands.js";
 import { registerCommands, type Handlers, type Workbench } from "./commands/register.js";
+import { searchCommands } from "./commands/searchCommands.js";
 import { serverCommands } from "./commands/serverCommands.js";
 import { sessionCommands } from "./commands/sessionCommands.js";
 import { timeTravelCommands } from "./commands/timeTravel.js";
@@ -76,6 +78,8 @@ function commandsOf(bench: Workbench, managed: ManagedEnvironment): Handlers {
     ...timeTravelCommands(bench),
     ...compactCommand(bench),
     ...documentCommands(bench),
+    ...searchCommands(bench),
+    ...pinCommands(bench),
     ...approvalCommands(bench),
   };
 }

@@ -2,6 +2,7 @@
 
 import * as vscode from "vscode";
 import type { CompactResult, RequestOptions } from "timeleap-client";
+import { compactionReport, numbersOf, scoreLine } from "../documents/scorecard.js";
 import type { Session } from "../sessions/session.js";
 import { summaryByModel } from "../sessions/summaries.js";
 import { readSettings } from "../settings.js";
@@ -38,7 +39,8 @@ async function compact(bench: Workbench): Promise<void> {
       session.request("context/compact", { summary, expectedHead: head }, options),
     );
     const message = vscode.l10n.t("Compacted: {0} became a summary; {1} now.", messages(done.removedMessages), tokens(done.tokenCountAfter));
-    offerUndo(bench, session, done, message);
+    const title = vscode.l10n.t("What Was Kept");
+    offerUndo(bench, session, done, message, { title, run: () => bench.documents.showText(title, compactionReport(done, true)) });
   }
 }
 
@@ -64,17 +66,15 @@ async function byModel(bench: Workbench, session: Session, instruction: string, 
 async function agreed(bench: Workbench, plan: CompactResult): Promise<boolean> {
   const compactButton = vscode.l10n.t("Compact");
   const lookButton = vscode.l10n.t("Read the Summary First");
-  const facts = [
-    vscode.l10n.t("{0} become one summary, {1} stay as they are.", messages(plan.removedMessages), messages(plan.preservedMessages)),
-    vscode.l10n.t("{0} become {1}.", tokens(plan.tokenCountBefore), tokens(plan.tokenCountAfter)),
-    vscode.l10n.t("The present conversation is kept as a timeline and can be restored at any time."),
-  ].join("\n");
+  const score = scoreLine(plan);
+  const kept = vscode.l10n.t("The present conversation is kept as a timeline and can be restored at any time.");
+  const facts = [...numbersOf(plan), ...(score === undefined ? [] : [score]), kept].join("\n");
   const detail = `${facts}\n\n${oneLine(plan.summary ?? "", EXCERPT)}`;
   const chosen = await vscode.window.showWarningMessage(vscode.l10n.t("Compact the conversation?"), { modal: true, detail }, compactButton, lookButton);
   if (chosen !== lookButton) {
     return chosen === compactButton;
   }
-  await bench.documents.showText(vscode.l10n.t("Summary"), plan.summary ?? "");
+  await bench.documents.showText(vscode.l10n.t("Summary"), compactionReport(plan, false));
   return (await vscode.window.showInformationMessage(vscode.l10n.t("This summary would take the place of {0}.", messages(plan.removedMessages)), compactButton)) === compactButton;
 }
 

@@ -3,11 +3,13 @@
 import { open } from "node:fs/promises";
 import { join } from "node:path";
 import * as vscode from "vscode";
-import { commonMessages, sharedByCheckpoints, type Side } from "../documents/comparison.js";
+import type { DiffPoint } from "timeleap-client";
+import { commonMessages, differenceByServer, sharedByCheckpoints, type Difference, type Side } from "../documents/comparison.js";
 import { markdownOf } from "../documents/markdown.js";
 import { uriOf, type Reference, type Selected } from "../documents/reference.js";
 import type { Session } from "../sessions/session.js";
-import { oneLine } from "../text/format.js";
+import { folderOf } from "../sessions/workspaces.js";
+import { exact, oneLine } from "../text/format.js";
 import { gistOf } from "../text/message.js";
 import { BeginningNode, CheckpointNode, checkpointName } from "../views/checkpointNodes.js";
 import { MessageNode, roleName, ToolCallNode } from "../views/messageNodes.js";
@@ -66,23 +68,34 @@ function at({ place }: CheckpointNode | BeginningNode | MessageNode | ToolCallNo
 const CONTEXT = 4;
 
 async function compare(bench: Workbench, node: unknown): Promise<void> {
-  const { session, log, side, name } = await comparedWith(bench, node);
-  const present: Side = { end: session.state.context.messageCount };
-  const known = log === session.log ? side.end : await sharedByCheckpoints(log, session.log);
-  const common = await vscode.window.withProgress({ location: vscode.ProgressLocation.Window, title: vscode.l10n.t("Comparing…") }, () =>
-    commonMessages(session, side, present, known),
-  );
+  const compared = await comparedWith(bench, node);
+  const { session, side, name } = compared;
+  const working = { location: vscode.ProgressLocation.Window, title: vscode.l10n.t("Comparing…") };
+  const { common, removed, added } = await vscode.window.withProgress(working, () => differenceOf(bench, compared));
   const from = Math.max(0, common - CONTEXT);
   const timeline = side.timelineId === undefined ? {} : { timeline: side.timelineId };
   const left = uriOf({ session: session.id, selected: { kind: "range", from, to: side.end }, format: "md", title: name, ...timeline });
   const right = uriOf({ session: session.id, selected: { kind: "range", from }, format: "md", title: vscode.l10n.t("Present") });
-  await vscode.commands.executeCommand("vscode.diff", left, right, vscode.l10n.t("{0} ↔ Present", name), { preview: true });
+  const counted = removed === undefined || added === undefined ? "" : ` (${vscode.l10n.t("−{0}, +{1} messages", exact(removed), exact(added))})`;
+  await vscode.commands.executeCommand("vscode.diff", left, right, `${vscode.l10n.t("{0} ↔ Present", name)}${counted}`, { preview: true });
+}
+
+/** The server compares where it can: it need not send what it compares. */
+async function differenceOf(bench: Workbench, { session, log, side, point }: Compared): Promise<Difference> {
+  if (bench.sidecar.serves("context/diff")) {
+    return differenceByServer(session, point);
+  }
+  const present: Side = { end: session.state.context.messageCount };
+  const known = log === session.log ? side.end : await sharedByCheckpoints(log, session.log);
+  return { common: await commonMessages(session, side, present, known) };
 }
 
 interface Compared {
   readonly session: Session;
   readonly log: Session["log"];
   readonly side: Side;
+  /** The same, as the server is told. */
+  readonly point: DiffPoint;
   readonly name: string;
 }
 
@@ -91,20 +104,20 @@ async function comparedWith(bench: Workbench, node: unknown): Promise<Compared> 
   if (timeline) {
     const { timelineId, messageCount } = timeline.timeline;
     const { session } = timeline;
-    return { session, log: session.timelines.log(timeline.timeline), side: { timelineId, end: messageCount }, name: timeline.name };
+    return { session, log: session.timelines.log(timeline.timeline), side: { timelineId, end: messageCount }, point: { timelineId }, name: timeline.name };
   }
   const row = target(CheckpointNode, node, bench.views.checkpoints);
   if (row) {
     const { session, log } = row.place;
     const of = log.timelineId === undefined ? {} : { timelineId: log.timelineId };
-    return { session, log, side: { ...of, end: row.span.checkpoint.messageCount }, name: oneLine(row.name, 40) };
+    return { session, log, side: { ...of, end: row.span.checkpoint.messageCount }, point: { checkpointUid: row.span.checkpoint.uid }, name: oneLine(row.name, 40) };
   }
   const session = shownSession(bench.sessions);
   const picked = await pickCheckpoint(session, vscode.l10n.t("Compare which checkpoint with the present?"));
   if (!picked) {
     throw new vscode.CancellationError();
   }
-  return { session, log: session.log, side: { end: picked.messageCount }, name: oneLine(checkpointName(picked), 40) };
+  return { session, log: session.log, side: { end: picked.messageCount }, point: { checkpointUid: picked.uid }, name: oneLine(checkpointName(picked), 40) };
 }
 
 /** Messages read and written at a time. */
@@ -114,7 +127,7 @@ async function exportMarkdown(bench: Workbench, node: unknown): Promise<void> {
   const id = node instanceof SessionNode ? node.info.sessionId : shownSession(bench.sessions).id;
   await bench.sessions.withOpen(id, async (session) => {
     const name = `${session.name.replace(/[/\\?#:*"<>|\s]+/gu, " ").trim() || id}.md`;
-    const folder = vscode.workspace.workspaceFolders?.[0]?.uri.fsPath;
+    const folder = folderOf(session.state.workspace);
     const file = await vscode.window.showSaveDialog({
       filters: { Markdown: ["md"] },
       title: vscode.l10n.t("Export Transcript"),

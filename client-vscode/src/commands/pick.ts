@@ -4,7 +4,8 @@ import * as vscode from "vscode";
 import type { Checkpoint, SessionInfo, Timeline, TrashedSession } from "timeleap-client";
 import type { Wire } from "../server/sidecar.js";
 import type { Session } from "../sessions/session.js";
-import { workspaceUri, type Sessions } from "../sessions/sessions.js";
+import type { Sessions } from "../sessions/sessions.js";
+import { workspaces } from "../sessions/workspaces.js";
 import { messages, relativeTime, tokens } from "../text/format.js";
 import { checkpointName } from "../views/checkpointNodes.js";
 import { timelineName } from "../views/timelinesTree.js";
@@ -50,8 +51,8 @@ export async function pickSession(sessions: Sessions, title: string): Promise<Se
   if (list.length === 0) {
     throw new Refusal(vscode.l10n.t("There are no sessions yet."));
   }
-  const here = workspaceUri();
-  const ordered = [...list.filter((info) => info.workspace === here), ...list.filter((info) => info.workspace !== here)];
+  const uris = new Set<string | undefined>(workspaces().map(({ uri }) => uri));
+  const ordered = [...list.filter(({ workspace }) => uris.has(workspace)), ...list.filter(({ workspace }) => !uris.has(workspace))];
   const items = ordered.map((info) => ({
     label: info.title ?? info.sessionId,
     description: [relativeTime(info.updatedAt), tokens(info.tokenCount)].join(" · "),

@@ -4,7 +4,7 @@ import * as vscode from "vscode";
 import { CheckpointNode } from "../views/checkpointNodes.js";
 import { SessionNode, TrashedNode } from "../views/sessionsTree.js";
 import { TimelineNode } from "../views/timelinesTree.js";
-import { workspaceUri } from "../sessions/sessions.js";
+import { chooseWorkspace } from "../sessions/workspaces.js";
 import { pickSession, pickTrashed } from "./pick.js";
 import type { Handlers, Workbench } from "./register.js";
 import { requireTrust, shownSession, target } from "./targets.js";
@@ -36,10 +36,13 @@ async function newSession({ sessions }: Workbench): Promise<void> {
   if (title === undefined) {
     return;
   }
-  const workspace = workspaceUri();
+  const workspace = await chooseWorkspace();
+  if (workspace === undefined) {
+    return;
+  }
   const session = await sessions.open({
     ...(title.trim() === "" ? {} : { title: title.trim() }),
-    ...(workspace === undefined ? {} : { workspace }),
+    ...(workspace === null ? {} : { workspace: workspace.uri }),
   });
   await vscode.commands.executeCommand("timeleap.checkpoints.focus");
   // Said because an empty session shows nothing that could be seen to have appeared.

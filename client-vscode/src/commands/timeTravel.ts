@@ -104,16 +104,26 @@ async function restore(bench: Workbench, session: Session, timelineId: string, n
   }
 }
 
+/** One more button of a message. */
+interface Offer {
+  readonly title: string;
+  readonly run: () => Promise<void>;
+}
+
 /** Says what was done, with the way back. Nobody waits for the answer. */
-export function offerUndo(bench: Workbench, session: Session, done: RewriteResult | { head: string; timelineId?: string }, message: string): void {
+export function offerUndo(
+  bench: Workbench,
+  session: Session,
+  done: RewriteResult | { head: string; timelineId?: string },
+  message: string,
+  ...more: readonly Offer[]
+): void {
   const { timelineId, head } = done;
-  const button = vscode.l10n.t("Undo");
-  const asked = timelineId === undefined ? vscode.window.showInformationMessage(message) : vscode.window.showInformationMessage(message, button);
-  void asked.then(async (chosen) => {
+  const undoing = timelineId === undefined ? [] : [{ title: vscode.l10n.t("Undo"), run: () => takeBack(bench, session, timelineId, head) }];
+  const offers: readonly Offer[] = [...undoing, ...more];
+  void vscode.window.showInformationMessage(message, ...offers.map(({ title }) => title)).then(async (chosen) => {
     try {
-      if (chosen === button && timelineId !== undefined) {
-        await takeBack(bench, session, timelineId, head);
-      }
+      await offers.find(({ title }) => title === chosen)?.run();
     } catch (error) {
       await report(error, bench);
     }

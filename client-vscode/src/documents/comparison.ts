@@ -1,6 +1,6 @@
 /** What two states of a conversation have in common. */
 
-import type { HistoryMessage } from "timeleap-client";
+import type { DiffPoint, HistoryMessage } from "timeleap-client";
 import type { Session } from "../sessions/session.js";
 import type { Log } from "../sessions/log.js";
 
@@ -8,6 +8,19 @@ import type { Log } from "../sessions/log.js";
 export interface Side {
   readonly timelineId?: string;
   readonly end: number;
+}
+
+/** How many messages each side has after the common ones; undefined: nobody has counted. */
+export interface Difference {
+  readonly common: number;
+  readonly removed?: number;
+  readonly added?: number;
+}
+
+/** What the server says of a state and the present. */
+export async function differenceByServer(session: Session, from: DiffPoint): Promise<Difference> {
+  const { common, removedCount, addedCount } = await session.request("context/diff", { from, to: {}, limit: 1, maxBytes: 1 });
+  return { common, removed: removedCount, added: addedCount };
 }
 
 const PAGE = 200;

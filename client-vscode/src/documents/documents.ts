@@ -7,7 +7,9 @@ import { messageOf } from "../server/errors.js";
 import type { Session } from "../sessions/session.js";
 import type { Sessions } from "../sessions/sessions.js";
 import { exact } from "../text/format.js";
-import { markdownOf } from "./markdown.js";
+import { elementsOf, indented, memberOf } from "../text/json.js";
+import { rangeAt } from "../text/position.js";
+import { markdownOf, messageAsMarkdown, rangeInMarkdown } from "./markdown.js";
 import { referenceOf, SCHEME, uriOf, type Reference, type Selected } from "./reference.js";
 
 /** What one document shows at most; the rest is for the export. */
@@ -16,6 +18,9 @@ export const MOST = 2_000;
 const PAGE = 500;
 /** Milliseconds without news after which documents follow the session they show. */
 const SETTLE = 500;
+
+/** Of what nobody cancels. */
+const NEVER: vscode.CancellationToken = { isCancellationRequested: false, onCancellationRequested: () => new vscode.Disposable(() => undefined) };
 
 export class Documents extends Disposables implements vscode.TextDocumentContentProvider {
   private readonly changed = this.register(new vscode.EventEmitter<vscode.Uri>());
@@ -42,6 +47,14 @@ export class Documents extends Disposables implements vscode.TextDocumentContent
     await vscode.window.showTextDocument(document, { preview: true, preserveFocus: true });
   }
 
+  /** Shows a message with a part of its text selected, counted as searches do. */
+  async showMatch(reference: Reference, range: readonly [number, number]): Promise<void> {
+    const document = await vscode.workspace.openTextDocument(uriOf(reference));
+    const [entry] = (await this.read(reference, NEVER)).entries;
+    const selection = entry && rangeAt(messageAsMarkdown(entry.index, entry.message), rangeInMarkdown(entry.index, entry.message, range));
+    await vscode.window.showTextDocument(document, { preview: true, ...(selection ? { selection } : {}) });
+  }
+
   /** Shows a text that is nowhere else. */
   async showText(title: string, text: string): Promise<void> {
     const uri = vscode.Uri.from({ scheme: SCHEME, path: `/${title}.md`, query: String(this.texts.size) });
@@ -56,9 +69,8 @@ export class Documents extends Disposables implements vscode.TextDocumentContent
       return this.texts.get(uri.toString()) ?? vscode.l10n.t("This is not a document of Timeleap.");
     }
     try {
-      const session = this.sessions.get(reference.session) ?? (await this.sessions.attach({ sessionId: reference.session, create: false }));
-      const { entries, more } = await read(session, reference, token);
-      return reference.format === "json" ? asJson(entries, reference.selected) : asMarkdown(entries, more, reference.selected);
+      const { entries, more, raw } = await this.read(reference, token);
+      return reference.format === "json" ? asJson(raw, reference.selected) : asMarkdown(entries, more, reference.selected);
     } catch (error) {
       return vscode.l10n.t("This cannot be shown: {0}", messageOf(error));
     }
@@ -68,6 +80,11 @@ export class Documents extends Disposables implements vscode.TextDocumentContent
     this.following?.dispose();
     clearTimeout(this.settling);
     super.dispose();
+  }
+
+  /** Of a session that is not open, it is opened for that long. */
+  private read(reference: Omit<Reference, "title">, token: vscode.CancellationToken): Promise<Content> {
+    return this.sessions.withOpen(reference.session, (session) => read(session, reference, token));
   }
 
   /** What reaches to the end of the live log grows with it; what was named by its index stays as it was opened. */
@@ -89,41 +106,48 @@ interface Content {
   readonly entries: readonly HistoryMessage[];
   /** Whether there are more than a document shows. */
   readonly more: boolean;
+  /** The messages as the server wrote them. */
+  readonly raw: readonly string[];
 }
 
 async function read(session: Session, { selected, timeline }: Omit<Reference, "title">, token: vscode.CancellationToken): Promise<Content> {
   const of = timeline === undefined ? {} : { timelineId: timeline };
+  const stopped = (): boolean => token.isCancellationRequested;
   if (selected.kind === "messages") {
-    const pages = selected.indexes.map((index) => session.request("context/getHistory", { from: index, to: index + 1, ...of }));
-    return { entries: (await Promise.all(pages)).flatMap(({ messages }) => messages), more: false };
+    const found = await Promise.all(selected.indexes.map((index) => gather(session, { from: index, to: index + 1, ...of }, 1, stopped)));
+    return { entries: found.flatMap(({ entries }) => entries), more: false, raw: found.flatMap(({ raw }) => raw) };
   }
   const { kind, ...range } = selected;
   const first = kind === "checkpoint" ? { checkpointUid: selected.uid } : (range as { from: number; to?: number });
-  return gather(session, { ...first, ...of }, MOST, () => token.isCancellationRequested);
+  return gather(session, { ...first, ...of }, MOST, stopped);
 }
 
 /** Reads pages until there are no more, or as many messages as are wanted. */
-export async function gather(
-  session: Session,
-  first: Omit<GetHistoryParams, "sessionId">,
-  most: number,
-  stopped: () => boolean,
-): Promise<Content> {
+async function gather(session: Session, first: Omit<GetHistoryParams, "sessionId">, most: number, stopped: () => boolean): Promise<Content> {
   const entries: HistoryMessage[] = [];
+  const raw: string[] = [];
   const of = first.timelineId === undefined ? {} : { timelineId: first.timelineId };
+  const onReply = (line: string): void => void raw.push(...messagesIn(line));
   let params: Omit<GetHistoryParams, "sessionId"> | undefined = first;
   while (params && entries.length < most) {
     if (stopped()) {
       throw new vscode.CancellationError();
     }
-    const { messages, nextCursor }: { messages: HistoryMessage[]; nextCursor?: string } = await session.request("context/getHistory", {
-      ...params,
-      limit: Math.min(PAGE, most - entries.length),
-    });
+    const { messages, nextCursor }: { messages: HistoryMessage[]; nextCursor?: string } = await session.request(
+      "context/getHistory",
+      { ...params, limit: Math.min(PAGE, most - entries.length) },
+      { onReply },
+    );
     entries.push(...messages);
     params = nextCursor === undefined ? undefined : { cursor: nextCursor, ...of };
   }
-  return { entries, more: params !== undefined };
+  return { entries, more: params !== undefined, raw };
+}
+
+/** The messages in a reply with a page of them, as they are written there. */
+function messagesIn(reply: string): string[] {
+  const messages = memberOf(memberOf(reply, "result") ?? "", "messages") ?? "";
+  return elementsOf(messages).map((entry) => memberOf(entry, "message") ?? "null");
 }
 
 function asMarkdown(entries: readonly HistoryMessage[], more: boolean, selected: Selected): string {
@@ -132,7 +156,7 @@ function asMarkdown(entries: readonly HistoryMessage[], more: boolean, selected:
   return earlier + (markdownOf(entries) || `*${vscode.l10n.t("No messages")}*\n`) + rest;
 }
 
-function asJson(entries: readonly HistoryMessage[], selected: Selected): string {
-  const messages = entries.map(({ message }) => message);
-  return `${JSON.stringify(selected.kind === "messages" && messages.length === 1 ? messages[0] : messages, null, 2)}\n`;
+function asJson(raw: readonly string[], selected: Selected): string {
+  const [only] = raw;
+  return `${indented(selected.kind === "messages" && raw.length === 1 && only !== undefined ? only : `[${raw.join(",")}]`)}\n`;
 }

@@ -111,6 +111,8 @@ export class Session extends Disposables {
       this.patch({ access: change.access });
     } else if (change.kind === "dmailChanged") {
       this.patch({ pendingDMail: change.pendingDMail });
+    } else if (change.kind === "pinsChanged") {
+      this.patch({ pins: change.pins });
     }
     this.changed.fire(change.kind);
     if (change.kind !== "deleted") {

@@ -1,13 +1,13 @@
 /** The sessions open in this window, and the one that the views show. */
 
 import { dirname } from "node:path";
-import { pathToFileURL } from "node:url";
 import * as vscode from "vscode";
 import type { Methods, Reconnected, SessionOpenParams, SessionState } from "timeleap-client";
 import { Disposables } from "../lifecycle.js";
 import { isTimeleapError } from "../server/errors.js";
 import type { Sidecar } from "../server/sidecar.js";
 import { Session } from "./session.js";
+import { workspaces } from "./workspaces.js";
 
 /** Why the session that was asked for cannot be shown; the names are context values in the manifest. */
 export interface SessionProblem {
@@ -33,6 +33,8 @@ export class Sessions extends Disposables {
   readonly onDidFindStore = this.storeFound.event;
 
   private readonly open_ = new Map<string, Session>();
+  /** How many need a session that is open for them alone. */
+  private readonly guests = new Map<string, number>();
   private current: Session | undefined;
   private trouble: SessionProblem | undefined;
   private first: Promise<void> | undefined;
@@ -85,6 +87,7 @@ export class Sessions extends Disposables {
   async attach(how: SessionOpenParams): Promise<Session> {
     const known = how.sessionId === undefined ? undefined : this.open_.get(how.sessionId);
     if (known) {
+      this.guests.delete(known.id); // somebody wants it to stay
       return known;
     }
     return this.adopt(how, await this.ask(how));
@@ -121,14 +124,15 @@ export class Sessions extends Disposables {
   /** Does something to a session, which is open for that long at least. */
   async withOpen<T>(sessionId: string, work: (session: Session) => Promise<T>): Promise<T> {
     const known = this.open_.get(sessionId);
-    if (known) {
+    if (known && !this.guests.has(sessionId)) {
       return work(known);
     }
-    const session = await this.attach({ sessionId, create: false });
+    const session = known ?? (await this.attach({ sessionId, create: false }));
+    this.guests.set(sessionId, (this.guests.get(sessionId) ?? 0) + 1);
     try {
       return await work(session);
     } finally {
-      await this.close(sessionId);
+      await this.leave(sessionId);
     }
   }
 
@@ -186,6 +190,20 @@ export class Sessions extends Disposables {
     }
   }
 
+  /** The last guest closes the door. */
+  private async leave(sessionId: string): Promise<void> {
+    const guests = this.guests.get(sessionId);
+    if (guests === undefined) {
+      return;
+    }
+    if (guests > 1) {
+      this.guests.set(sessionId, guests - 1);
+      return;
+    }
+    this.guests.delete(sessionId);
+    await this.close(sessionId);
+  }
+
   private forget(sessionId: string): void {
     const session = this.open_.get(sessionId);
     this.open_.delete(sessionId);
@@ -202,12 +220,12 @@ export class Sessions extends Disposables {
       await this.open(remembered).catch(() => undefined);
       return;
     }
-    const workspace = workspaceUri();
-    if (!newest || workspace === undefined) {
+    const folders = workspaces();
+    if (!newest || folders.length === 0) {
       return;
     }
-    const { sessions } = await this.list({ workspace, limit: 1 });
-    const [found] = sessions;
+    const pages = await Promise.all(folders.map(({ uri }) => this.list({ workspace: uri, limit: 1 })));
+    const [found] = pages.flatMap(({ sessions }) => sessions).sort((one, other) => other.updatedAt.localeCompare(one.updatedAt));
     if (found && !this.current) {
       await this.open({ sessionId: found.sessionId, create: false }).catch(() => undefined);
     } else if (!found) {
@@ -239,12 +257,6 @@ export class Sessions extends Disposables {
     this.current = undefined;
     this.shownChanged.fire(undefined);
   }
-}
-
-/** The workspace of this window as sessions name theirs; undefined: no folder is open. */
-export function workspaceUri(): string | undefined {
-  const folder = vscode.workspace.workspaceFolders?.[0]?.uri;
-  return folder && (folder.scheme === "file" ? pathToFileURL(folder.fsPath).href : folder.toString());
 }
 
 /** How to open a session that exists. */

@@ -1,6 +1,7 @@
 /** What a message says. Messages are other programs' data: nothing about their form is taken for granted. */
 
 import type { HistoryMessage, Message, ToolCall } from "timeleap-client";
+import { membersOf } from "./json.js";
 
 /** A part's text, or what stands for it. */
 export type Part = { readonly kind: "text" | "think"; readonly text: string } | { readonly kind: "media"; readonly type: string; readonly url: string };
@@ -77,8 +78,8 @@ export function argumentsOf(call: ToolCall): string {
   try {
     const parsed: unknown = JSON.parse(given);
     if (typeof parsed === "object" && parsed !== null && !Array.isArray(parsed)) {
-      return Object.entries(parsed)
-        .map(([name, value]) => `${name}: ${typeof value === "string" ? value : JSON.stringify(value)}`)
+      return membersOf(given)
+        .map(([name, text]) => `${name}: ${text.startsWith('"') ? (JSON.parse(text) as string) : text}`)
         .join(", ");
     }
   } catch {

@@ -2,7 +2,8 @@
 
 import * as vscode from "vscode";
 import type { SessionInfo, SessionListParams, TrashedSession } from "timeleap-client";
-import { workspaceUri, type Sessions } from "../sessions/sessions.js";
+import type { Sessions } from "../sessions/sessions.js";
+import { workspaces } from "../sessions/workspaces.js";
 import type { Wire } from "../server/sidecar.js";
 import { Pages, type Page } from "../sessions/pages.js";
 import { exact, fullTime, messages, relativeTime, tokens } from "../text/format.js";
@@ -12,7 +13,8 @@ import { NodeTree } from "./tree.js";
 const PAGE = 50;
 
 export class SessionsTree extends NodeTree {
-  private readonly here: Pages<SessionInfo>;
+  /** Of each folder of the window, by the workspace's URI. */
+  private readonly here = new Map<string, Pages<SessionInfo>>();
   private readonly all: Pages<SessionInfo>;
   private readonly trash: Pages<TrashedSession>;
 
@@ -22,19 +24,16 @@ export class SessionsTree extends NodeTree {
     private readonly ready: () => Promise<boolean>,
   ) {
     super();
-    const list = (filter: SessionListParams) => async (cursor: string | undefined) =>
-      page(await sessions.list({ limit: PAGE, includeArchived: true, ...filter, ...after(cursor) }));
-    const workspace = workspaceUri();
-    this.here = new Pages(list(workspace === undefined ? {} : { workspace }));
-    this.all = new Pages(list({}));
+    this.all = this.pages({});
     this.trash = new Pages(async (cursor) => page(await wire.request("session/listTrash", { limit: PAGE, ...after(cursor) })));
+    this.register(vscode.workspace.onDidChangeWorkspaceFolders(() => this.refresh()));
   }
 
   /** What the lists say may no longer be true. */
   reload(): void {
-    this.here.reset();
-    this.all.reset();
-    this.trash.reset();
+    for (const pages of [...this.here.values(), this.all, this.trash]) {
+      pages.reset();
+    }
     this.refresh();
   }
 
@@ -42,20 +41,35 @@ export class SessionsTree extends NodeTree {
     if (!(await this.ready())) {
       return [];
     }
-    const workspace = workspaceUri();
-    const elsewhere = (info: SessionInfo): boolean => workspace === undefined || info.workspace !== workspace;
-    const others = workspace === undefined ? vscode.l10n.t("All Sessions") : vscode.l10n.t("Other Sessions");
-    const [here, all, trash] = await Promise.all([workspace === undefined ? [] : this.here.list(), this.all.list(), this.trash.list()]);
+    const folders = workspaces();
+    const uris = new Set<string | undefined>(folders.map(({ uri }) => uri));
+    const elsewhere = ({ workspace }: SessionInfo): boolean => !uris.has(workspace);
+    const [all, trash, ...here] = await Promise.all([this.all.list(), this.trash.list(), ...folders.map(({ uri }) => this.of(uri).list())]);
+    const others = folders.length === 0 ? vscode.l10n.t("All Sessions") : vscode.l10n.t("Other Sessions");
+    const groups = folders.map(({ uri, name }, index) => {
+      const [id, label] = folders.length === 1 ? ["here", vscode.l10n.t("This Workspace")] : [`here/${uri}`, name];
+      return { id, label, pages: this.of(uri), empty: here[index]?.length === 0 };
+    });
     // A group with nothing in it would only be in the way.
     return [
-      ...(here.length > 0 ? [this.group("here", vscode.l10n.t("This Workspace"), this.here, () => true)] : []),
-      ...(all.some(elsewhere) || this.all.hasMore ? [this.group("all", others, this.all, elsewhere)] : []),
+      ...groups.filter(({ empty }) => !empty).map(({ id, label, pages }) => this.group(id, label, "home", pages, () => true)),
+      ...(all.some(elsewhere) || this.all.hasMore ? [this.group("all", others, "list-unordered", this.all, elsewhere)] : []),
       ...(trash.length > 0 ? [new GroupNode("trash", vscode.l10n.t("Trash"), "trash", "collapsed", (parent) => this.trashed(parent))] : []),
     ];
   }
 
-  private group(id: string, label: string, pages: Pages<SessionInfo>, keep: (info: SessionInfo) => boolean): GroupNode {
-    return new GroupNode(id, label, id === "here" ? "home" : "list-unordered", "expanded", async (parent) => {
+  private of(workspace: string): Pages<SessionInfo> {
+    const pages = this.here.get(workspace) ?? this.pages({ workspace });
+    this.here.set(workspace, pages);
+    return pages;
+  }
+
+  private pages(filter: SessionListParams): Pages<SessionInfo> {
+    return new Pages(async (cursor) => page(await this.sessions.list({ limit: PAGE, includeArchived: true, ...filter, ...after(cursor) })));
+  }
+
+  private group(id: string, label: string, icon: string, pages: Pages<SessionInfo>, keep: (info: SessionInfo) => boolean): GroupNode {
+    return new GroupNode(id, label, icon, "expanded", async (parent) => {
       const nodes = (await pages.list()).filter(keep).map((info) => new SessionNode(parent, info, this.sessions));
       return [...nodes, ...this.rest(parent, pages)];
     });

@@ -84,7 +84,7 @@ export function tokensShown({ context, budget }: Pick<SessionState, "context" | 
   };
 }
 
-function tokensTooltip({ context, budget, title, sessionId }: SessionState): vscode.MarkdownString {
+function tokensTooltip({ context, budget, title, sessionId, pins = [] }: SessionState): vscode.MarkdownString {
   const size = budget.maxContextSize;
   const rows: [string, string][] = [
     [vscode.l10n.t("Reported by the model"), exact(context.tokenCount)],
@@ -94,6 +94,7 @@ function tokensTooltip({ context, budget, title, sessionId }: SessionState): vsc
     [vscode.l10n.t("Messages"), exact(context.messageCount)],
     [vscode.l10n.t("Checkpoints"), exact(context.checkpoints.length + context.checkpointsOmitted)],
     [vscode.l10n.t("Timelines"), exact(context.timelines)],
+    ...(pins.length === 0 ? [] : [[vscode.l10n.t("Pinned texts"), exact(pins.length)] satisfies [string, string]]),
   ];
   const text = new vscode.MarkdownString();
   text.appendText(title ?? sessionId);

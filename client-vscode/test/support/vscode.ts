@@ -111,6 +111,20 @@ export class Uri {
   }
 }
 
+export class Position {
+  constructor(
+    readonly line: number,
+    readonly character: number,
+  ) {}
+}
+
+export class Range {
+  constructor(
+    readonly start: Position,
+    readonly end: Position,
+  ) {}
+}
+
 export class RelativePattern {
   constructor(
     readonly base: unknown,
@@ -166,6 +180,9 @@ export const user = {
   context: new Map<string, unknown>(),
   executed: [] as { readonly command: string; readonly args: readonly unknown[] }[],
   opened: [] as unknown[],
+  /** How each of them was opened. */
+  openedAs: [] as unknown[],
+  picks: [] as QuickPick[],
   clipboard: "",
   statusBar: [] as StatusBarItem[],
   trees: new Map<string, { options: { treeDataProvider: unknown }; message?: string; description?: string; selection: unknown[] }>(),
@@ -181,6 +198,9 @@ export const user = {
     this.context.clear();
     this.executed = [];
     this.opened = [];
+    this.openedAs = [];
+    this.picks = [];
+    window.activeTextEditor = undefined;
     this.statusBar = [];
     this.trees.clear();
     registered.clear();
@@ -190,6 +210,59 @@ export const user = {
     extensions.known.clear();
   },
 };
+
+interface Item {
+  readonly label: string;
+  readonly [member: string]: unknown;
+}
+
+/** A list that changes while a person types. */
+export class QuickPick {
+  title = "";
+  placeholder = "";
+  value = "";
+  busy = false;
+  items: Item[] = [];
+  activeItems: Item[] = [];
+  selectedItems: Item[] = [];
+  buttons: { readonly tooltip: string }[] = [];
+  shown = false;
+  private readonly typed = new EventEmitter<string>();
+  private readonly accepted = new EventEmitter<undefined>();
+  private readonly pressed = new EventEmitter<unknown>();
+  private readonly hidden = new EventEmitter<undefined>();
+  readonly onDidChangeValue = this.typed.event;
+  readonly onDidAccept = this.accepted.event;
+  readonly onDidTriggerButton = this.pressed.event;
+  readonly onDidHide = this.hidden.event;
+
+  show(): void {
+    this.shown = true;
+  }
+
+  hide(): void {
+    this.shown = false;
+    this.hidden.fire(undefined);
+  }
+
+  dispose(): void {
+    this.shown = false;
+  }
+
+  type(text: string): void {
+    this.value = text;
+    this.typed.fire(text);
+  }
+
+  press(tooltip: string): void {
+    this.pressed.fire(this.buttons.find((button) => button.tooltip === tooltip));
+  }
+
+  choose(label: string): void {
+    this.selectedItems = this.items.filter((item) => item.label.includes(label)).slice(0, 1);
+    this.accepted.fire(undefined);
+  }
+}
 
 export interface StatusBarItem {
   id: string;
@@ -236,6 +309,13 @@ export const commands = {
 };
 
 export const window = {
+  activeTextEditor: undefined as { document: { uri: Uri; getText(selection?: unknown): string }; selection: unknown } | undefined,
+  createQuickPick(): QuickPick {
+    const pick = new QuickPick();
+    user.picks.push(pick);
+    return pick;
+  },
+  showWorkspaceFolderPick: () => Promise.resolve(user.pick(workspace.workspaceFolders ?? [])),
   showInformationMessage: say("information"),
   showWarningMessage: say("warning"),
   showErrorMessage: say("error"),
@@ -243,8 +323,9 @@ export const window = {
   showQuickPick: async (items: readonly unknown[] | Promise<readonly unknown[]>) => user.pick(await items),
   showOpenDialog: () => Promise.resolve(user.path === undefined ? undefined : [Uri.file(user.path)]),
   showSaveDialog: () => Promise.resolve(user.path === undefined ? undefined : Uri.file(user.path)),
-  showTextDocument: (document: unknown) => {
+  showTextDocument: (document: unknown, options?: unknown) => {
     user.opened.push(document);
+    user.openedAs.push(options);
     return Promise.resolve({ document });
   },
   setStatusBarMessage: () => new Disposable(() => undefined),
@@ -298,6 +379,7 @@ export function log(name = "test") {
 }
 
 const granted = new EventEmitter<void>();
+const folders = new EventEmitter<undefined>();
 const configured = new EventEmitter<{ affectsConfiguration(section: string): boolean }>();
 
 export const workspace = {
@@ -309,6 +391,7 @@ export const workspace = {
   }),
   onDidChangeConfiguration: configured.event,
   onDidGrantWorkspaceTrust: granted.event,
+  onDidChangeWorkspaceFolders: folders.event,
   registerTextDocumentContentProvider(scheme: string, provider: unknown): Disposable {
     documentProviders.set(scheme, provider);
     return new Disposable(() => documentProviders.delete(scheme));
@@ -322,6 +405,10 @@ export const workspace = {
   grantTrust(): void {
     workspace.isTrusted = true;
     granted.fire();
+  },
+  changeFolders(...paths: string[]): void {
+    workspace.workspaceFolders = paths.map((path, index) => ({ uri: Uri.file(path), name: path.split("/").at(-1) ?? path, index }));
+    folders.fire(undefined);
   },
   changeSetting(name: string, value: unknown): void {
     user.settings.set(name, value);

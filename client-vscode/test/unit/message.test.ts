@@ -58,7 +58,8 @@ test("text leaves thoughts and media out", () => {
 
 test("arguments are read as pairs where they are a JSON object, else as they are", () => {
   const read = (args: unknown): string => argumentsOf({ id: "a", function: { name: "f", arguments: args } } as never);
-  expect(read('{"path": "a.py", "lines": [1, 2]}')).toBe("path: a.py, lines: [1,2]");
+  expect(read('{"path": "a.py", "lines": [1, 2]}')).toBe("path: a.py, lines: [1, 2]");
+  expect(read('{"id": 12345678901234567890, "rate": 1.10}')).toBe("id: 12345678901234567890, rate: 1.10");
   expect(read('{"broken')).toBe('{"broken');
   expect(read("[1]")).toBe("[1]");
   expect([read(null), read(undefined)]).toEqual(["", ""]);

@@ -1,0 +1,118 @@
+import { appendFileSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { afterEach, beforeEach, expect, onTestFinished, test, vi } from "vitest";
+import { seed, turns } from "../support/data.js";
+import { start, type Running } from "../support/extension.js";
+import { commands, user, window, workspace, type QuickPick, type Range } from "../support/vscode.js";
+import { labels, open, press } from "./support.js";
+
+let running: Running;
+
+beforeEach(() => {
+  user.reset();
+  running = start();
+});
+
+afterEach(() => running.stop());
+
+const shown = (): string => (user.opened.at(-1) as { getText(): string }).getText();
+const found = ({ items }: QuickPick): string[] => items.map(({ label }) => label);
+
+/** What is selected in the document that was opened last. */
+function selected(): string {
+  const { start: from, end } = (user.openedAs.at(-1) as { selection: Range }).selection;
+  const lines = shown().split("\n").slice(from.line, end.line + 1);
+  const last = lines.length - 1;
+  lines[last] = lines[last]!.slice(0, end.character);
+  lines[0] = lines[0]!.slice(from.character);
+  return lines.join("\n");
+}
+
+test("words are found in the present and in what was set aside, and open selected; so do those of other sessions", async () => {
+  seed(running.home, "chat", turns(6));
+  seed(running.home, "other", [
+    { role: "_checkpoint", id: 0 },
+    { role: "assistant", content: [{ type: "think", think: "One line.\nA rare thought." }], tool_calls: [{ id: "1", function: { name: "run", arguments: '{"x": "rare"}' } }] },
+  ]);
+  await open("chat");
+  press("Revert");
+  await commands.executeCommand("timeleap.revertTo", (await running.rows("checkpoints"))[2]!.node);
+  await commands.executeCommand("timeleap.search");
+  const [pick] = user.picks as [QuickPick];
+  pick.type("ANSWER");
+  await vi.waitFor(() => expect(found(pick)).toHaveLength(8), { timeout: 20_000 });
+  expect(found(pick).slice(0, 4)).toEqual(["Present", "answer 0", "answer 1", "answer 2"]);
+  expect(found(pick)[4]).toMatch(/^Before a revert/);
+  expect(found(pick).slice(5)).toEqual(["answer 3", "answer 4", "answer 5"]);
+  pick.choose("answer 5");
+  await vi.waitFor(() => expect(user.openedAs).toHaveLength(1), { timeout: 20_000 });
+  expect(shown()).toContain("answer 5");
+  expect(selected()).toBe("answer");
+
+  await commands.executeCommand("timeleap.searchAll");
+  const all = user.picks[1]!;
+  all.type("rare t");
+  await vi.waitFor(() => expect(found(all)).toEqual(["other", "One line. A rare thought. run {\"x\": \"rare\"}"]), { timeout: 20_000 });
+  all.choose("rare");
+  await vi.waitFor(() => expect(user.openedAs).toHaveLength(2), { timeout: 20_000 });
+  expect(selected()).toBe("rare t");
+  expect(labels(await running.rows("sessions", (await running.rows("sessions"))[0]!.node))).toContain("other");
+  expect(running.api.shownSession!.id).toBe("chat");
+});
+
+test("pins come from a selection, are shown, survive a compaction, and the report says what was kept", async () => {
+  const folder = seed(running.home, "chat", turns(12));
+  await open("chat");
+  const rows = await running.rows("checkpoints");
+  await commands.executeCommand("timeleap.openDocument", rows[11]!.node);
+  const document = user.opened.at(-1) as { uri: never };
+  window.activeTextEditor = { document: { uri: document.uri, getText: () => "question 0" }, selection: {} };
+  await commands.executeCommand("timeleap.pinText");
+  await vi.waitFor(() => expect(running.api.shownSession!.state.pins).toEqual(["question 0"]), { timeout: 10_000 });
+  expect(JSON.stringify(user.statusBar.map(({ tooltip }) => tooltip))).toContain("Pinned texts");
+
+  user.input = () => "";
+  press("Compact", "What Was Kept");
+  await commands.executeCommand("timeleap.compact");
+  const question = user.said.find(({ modal }) => modal)!;
+  expect(question.detail).toContain("Pinned texts: all 1");
+  await vi.waitFor(() => expect(shown()).toContain("# What the compaction kept"), { timeout: 10_000 });
+  expect(shown()).toContain("| File paths |");
+  expect(readFileSync(join(folder, "context.jsonl"), "utf8")).toContain("question 0");
+});
+
+test("JSON is shown as it is written, numbers that JavaScript would round included", async () => {
+  const folder = seed(running.home, "chat", turns(1));
+  appendFileSync(join(folder, "context.jsonl"), '{"role":"_checkpoint","id":1}\n{"role":"user","content":"时间","id":12345678901234567890,"rate":0.1}\n');
+  await open("chat");
+  const [checkpoint] = await running.rows("checkpoints");
+  const [message] = await running.rows("checkpoints", checkpoint!.node);
+  await commands.executeCommand("timeleap.openJson", message!.node);
+  expect(shown()).toBe('{\n  "role": "user",\n  "content": "时间",\n  "id": 12345678901234567890,\n  "rate": 0.1\n}\n');
+  await commands.executeCommand("timeleap.openJson", checkpoint!.node);
+  expect(shown()).toContain('[\n  {\n    "role": "user",');
+});
+
+test("with several folders their sessions come first, folder by folder, and a new session is of the folder one chooses", async () => {
+  const folders = ["one", "two"].map((name) => join(mkdtempSync(join(tmpdir(), "timeleap-folder-")), name));
+  onTestFinished(() => folders.forEach((folder) => rmSync(join(folder, ".."), { recursive: true, force: true })));
+  for (const [index, folder] of [...folders, "/elsewhere"].entries()) {
+    const session = await running.api.openSession({ sessionId: `s${index}`, workspace: pathToFileURL(folder).href, show: false });
+    await session.close();
+  }
+  workspace.changeFolders(...folders);
+  const groups = await running.rows("sessions");
+  expect(labels(groups)).toEqual(["one", "two", "Other Sessions"]);
+  const inside = await Promise.all(groups.map(({ node }) => running.rows("sessions", node)));
+  expect(inside.map(labels)).toEqual([["s0"], ["s1"], ["s2"]]);
+  user.input = () => "of the second";
+  user.pick = (items) => items.find((item) => (item as { name: string }).name === "two");
+  await commands.executeCommand("timeleap.newSession");
+  expect(running.api.shownSession!.state.workspace).toBe(pathToFileURL(folders[1]!).href);
+  user.pick = () => undefined;
+  const before = running.api.shownSession!.id;
+  await commands.executeCommand("timeleap.newSession");
+  expect(running.api.shownSession!.id).toBe(before);
+});

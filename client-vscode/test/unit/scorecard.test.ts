@@ -1,0 +1,48 @@
+import { expect, test } from "vitest";
+import type { CompactResult } from "timeleap-client";
+import { compactionReport, scoreLine } from "../../src/documents/scorecard.js";
+
+const tally = (found: number, kept: number, ...lost: string[]) => ({ found, kept, lost });
+
+const RESULT = {
+  compacted: true,
+  head: "h",
+  summary: "Fix `a.py`.\n",
+  removedMessages: 8,
+  preservedMessages: 2,
+  tokenCountBefore: 5_000,
+  tokenCountAfter: 700,
+  scorecard: {
+    paths: tally(9, 8, "src/a|b.py"),
+    identifiers: tally(30, 10, "split_bill", "`tick`"),
+    errors: tally(0, 0),
+    todos: tally(1, 1),
+    constraints: tally(2, 2),
+  },
+  pins: { kept: 1, added: ["never touch the API"] },
+} as unknown as CompactResult;
+
+test("the report counts what is kept and lost, names what is lost and says how much more there is", () => {
+  const report = compactionReport(RESULT, false);
+  expect(report).toContain("| File paths | 9 | 8 | 1 |");
+  expect(report).toContain("| Names in code | 30 | 10 | 20 |");
+  expect(report).toContain("| Error messages | 0 | 0 | 0 |");
+  expect(report).toContain("## Lost: File paths\n\n- `src/a|b.py`");
+  expect(report).toContain("- `split_bill`\n- `` `tick` ``\n- … and 18 more");
+  expect(report).not.toContain("## Lost: To-dos");
+  expect(report).toContain("1 stand in the summary by themselves, 1 were put behind it.\n\n- `never touch the API`");
+  expect(report).toContain("8 messages become one summary, 2 messages stay as they are.");
+  expect(report.trimEnd().endsWith("Fix `a.py`.")).toBe(true);
+  expect(report.split("\n")[0]).not.toBe(compactionReport(RESULT, true).split("\n")[0]);
+});
+
+test("in one line it leaves out what was not there", () => {
+  expect(scoreLine(RESULT)).toBe("Still there – File paths: 8 of 9; Names in code: 10 of 30; To-dos: 1 of 1; What you demanded: 2 of 2; Pinned texts: all 2.");
+  expect(scoreLine({})).toBeUndefined();
+});
+
+test("a server that counts nothing has a report all the same", () => {
+  const { scorecard, pins, ...bare } = RESULT;
+  expect(scorecard && pins).toBeTruthy();
+  expect(compactionReport(bare, true)).not.toContain("|");
+});
