@@ -76,7 +76,7 @@ class Audience:
                 return CONTEXT, {"firstIndex": event.first_index, "count": event.count}
             case events.CheckpointCreated():
                 return CONTEXT, {"checkpoint": views.checkpoint(event.checkpoint)}
-            case events.Rewritten():
+            case events.Rewritten() | events.Redacted():
                 return CONTEXT, self._rewritten(event)
             case events.TokenCountUpdated():
                 return CONTEXT, {"tokenCount": event.token_count}
@@ -97,12 +97,15 @@ class Audience:
             case _:
                 return SESSION, {}
 
-    def _rewritten(self, event: events.Rewritten) -> Json:
+    def _rewritten(self, event: events.Rewritten | events.Redacted) -> Json:
+        context = self._views.summary(event.summary)
+        if isinstance(event, events.Redacted):
+            return {"records": event.records, "occurrences": event.occurrences, "context": context}
         return {
             **views.set_members(checkpointId=event.checkpoint_id, checkpointUid=event.checkpoint_uid),
             **views.set_members(timelineId=event.timeline_id),
             "removed": views.removed(event.removed),
-            "context": self._views.summary(event.summary),
+            "context": context,
         }
 
     def _watch_budget(self) -> None:

@@ -52,7 +52,7 @@ _ATTACHES = frozenset(f"session/{name}" for name in ("archive", "unarchive", "de
 
 _HANDLER_MODULES = (
     *("opening", "catalog", "state", "writing", "reading", "timetravel", "compaction", "upkeep"),
-    *("searching", "comparing", "space", "transfer"),
+    *("searching", "comparing", "space", "transfer", "redacting"),
 )
 
 

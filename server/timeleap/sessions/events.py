@@ -59,6 +59,16 @@ class Rewritten(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Redacted(Event):
+    """Something was taken out of the log or its timelines; messages kept their indexes."""
+
+    kind: str = "redacted"
+    records: int
+    occurrences: int
+    summary: Summary
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TokenCountUpdated(Event):
     """The model's reported input usage was noted."""
 

@@ -44,7 +44,7 @@ class Ledger:
             session_id = (known.result or {}).get("sessionId")
             if isinstance(session_id, str) and is_session_id(session_id):
                 exists = self.made_by(self._home.sessions / session_id, guard)
-                if exists or known.fingerprint == guard.fingerprint:
+                if exists or known.fingerprint in (guard.fingerprint, ""):
                     return session_id, exists
         return None, False
 
@@ -92,6 +92,26 @@ class Ledger:
             raise StorageFailureError.of(error, "note a request", self._home.path) from error
 
     def _noted(self, guard: Guard) -> list[Known]:
+    def forget_fingerprints(self, session_id: str) -> None:
+        """Of the requests that made or moved a session, keep no fingerprint: it would tell who guesses their params.
+
+        Raises:
+            StorageFailureError: The file is as it was.
+        """
+
+        def change(one: Mapping[str, Any]) -> Mapping[str, Any]:
+            note = one.get("v")
+            about = (
+                str(note.get("sessionId", note.get("trash", ""))).partition("~")[0] if isinstance(note, dict) else ""
+            )
+            return {**one, "h": ""} if about == session_id else one
+
+        try:
+            with files.locked(self._home.path / ".requests.lock"):
+                self._file.rewrite(change)
+        except OSError as error:
+            raise StorageFailureError.of(error, "write the requests anew", self._home.path) from error
+
         """What was noted of a request id, last first."""
         if guard.request_id is None:
             return []
@@ -103,7 +123,7 @@ class Ledger:
 
 
 def _same(guard: Guard, known: Known) -> None:
-    if known.fingerprint != guard.fingerprint:
+    if known.fingerprint and known.fingerprint != guard.fingerprint:  # a redaction leaves none
         text = f"requestId {guard.request_id!r} was used for another request; choose a new one for each"
         problem = {"loc": ["requestId"], "msg": "used for another request", "type": "request_id"}
         raise InvalidInputError(text, errors=[problem])

@@ -35,6 +35,7 @@ from timeleap.sessions.outcomes import (
     Summary,
 )
 from timeleap.sessions.pruning import Pruning
+from timeleap.sessions.redacting import Redacting
 from timeleap.sessions.rehearsal import Rehearsal
 from timeleap.sessions.summary import summarize
 from timeleap.sessions.turns import NOBODY
@@ -46,7 +47,7 @@ Json = dict[str, Any]
 __all__ = ["Cause", "Guard", "Session"]
 
 
-class Session(Rehearsal, Pruning):
+:class Session(Rehearsal, Pruning, Redacting)::
     """One open session. Opened and closed by its `SessionStore`.
 
     Attributes:

@@ -221,6 +221,10 @@ Progress = Callable[[int, int], None]
 """Told `(done, total)` bytes now and then by work that may take over a second. May be called from another thread."""
 
 
+Edit = Callable[[int, bytes], bytes | None]
+"""What becomes of a line: its number and its bytes without the line feed; the new bytes, or None where it stays."""
+
+
 class LogReader(ABC):
     """A log that can be read: the live one, or a timeline."""
 
@@ -358,6 +362,15 @@ class LogEngine(LogReader):
     @abstractmethod
     def remove_timeline(self, timeline_id: str) -> None:
         """Delete a timeline for good (retention, prune). Its id is not reused."""
+
+    @abstractmethod
+    async def revise(self, edit: Edit, timeline_id: str | None = None) -> int:
+        """Write the live log, or a timeline, anew, line by line, in one step, keeping nothing of what it was. To be
+        called at one's turn, within `run`. Says how many lines changed; if any did, the head does.
+
+        Raises:
+            TimelineNotFoundError, ReadOnlyError, ExternallyModifiedError, StorageFailureError: Nothing was changed.
+        """
 
     @abstractmethod
     async def catch_up(self) -> None:

@@ -8,12 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from timeleap.errors import ExternallyModifiedError
-from timeleap.storage import appending, opening, rewrite
+from timeleap.storage import appending, opening, revising, rewrite
 from timeleap.storage.appending import UnwritableError, Written
 from timeleap.storage.engine import (
     Access,
     Appended,
     Durability,
+    Edit,
     LogState,
     Progress,
     Recovery,
@@ -161,6 +162,23 @@ class JsonlEngine(Follower):
         self._timelines.remove(timeline_id)
 
     # Changing
+
+    async def revise(self, edit: Edit, timeline_id: str | None = None) -> int:
+        """Write the live log or a timeline anew, keeping nothing of what it was."""
+        self._check_writable()
+        self._check_unmodified()
+        if timeline_id is not None:
+            changed = await self._hop(revising.revise_closed, self._timelines.path(timeline_id), edit)
+            if changed:
+                await self._hop(self._notes.bump_epoch)
+            return changed
+        try:
+            log, changed = await self._hop(revising.revise_live, self._log, edit, self._notes.bump_epoch)
+        except (ExternallyModifiedError, UnwritableError) as error:
+            self._note(error)
+            raise
+        self._log, self._seen = log, log.state.length
+        return changed
 
     async def reload(self) -> Recovery:
         """Take over what is on disk now, as it is; the head changes."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -13,6 +13,7 @@ from timeleap.storage.durable import FileStatus, Identity, OpenFile
 from timeleap.storage.engine import (
     Access,
     Appended,
+    Edit,
     LogReader,
     LogState,
     Recovery,
@@ -24,6 +25,7 @@ from timeleap.storage.engine import (
 from timeleap.storage.index import EntryStore
 from timeleap.storage.load import Loaded
 from timeleap.storage.reader import StoredLog
+from timeleap.storage.revising import revise
 from timeleap.storage.rewrite import Draft, copy_prefix, copy_timeline
 from timeleap.storage.viewed import ViewedEngine, head_text
 from timeleap.storage.writer import Group, Writer, group_on
@@ -128,6 +130,19 @@ class MemoryEngine(ViewedEngine):
         """Delete a timeline; its number is not used again."""
         self._check_writable()
         self._kept.remove(self._timeline(timeline_id))
+
+    async def revise(self, edit: Edit, timeline_id: str | None = None) -> int:
+        """Write the live log or a timeline anew, keeping nothing of what it was."""
+        self._check_writable()
+        kept = None if timeline_id is None else self._timeline(timeline_id)
+        draft = Draft(StoredLog(_NAME, MemoryFile(), EntryStore(), LogState()), MemoryFile())
+        changed = revise(draft, self._log if kept is None else kept.log, edit)
+        if changed and kept is None:
+            self._log = draft.log
+        elif changed and kept is not None:
+            self._kept[self._kept.index(kept)] = replace(kept, log=draft.log)
+        self._epoch += changed > 0
+        return changed
 
     async def catch_up(self) -> None:
         """Nobody else writes."""

@@ -6,7 +6,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from tests.crash.storage.workloads import OPERATIONS
+from tests.crash.storage.workloads import ANEW, OPERATIONS
 
 from timeleap.storage.jsonl import JsonlEngine
 
@@ -16,7 +16,7 @@ async def work(log: Path, names: list[str]) -> None:
     print("open", flush=True)
     for name in names:
         print("start", flush=True)
-        await OPERATIONS[name](engine)
+        await (OPERATIONS | ANEW)[name](engine)
         print("ack", flush=True)
     await engine.aclose()
 

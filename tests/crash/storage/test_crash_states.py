@@ -140,6 +140,15 @@ async def test_every_crash_state_without_hard_links(folder: Path, names: tuple[s
     assert await check_recoveries(folder, recorded, states[::5], expected) == []
 
 
+@pytest.mark.parametrize(
+    "names", [("redact",), ("append", "redact"), ("redact", "revert"), ("undo", "redact")], ids="-".join
+)
+async def test_every_crash_state_of_a_log_that_is_written_anew(folder: Path, names: tuple[str, ...]) -> None:
+    recorded, expected = await record(folder, names)
+    assert await enumerate_states(folder, recorded, expected) == []
+    assert await check_recoveries(folder, recorded, [*crash_states(recorded)][::5], expected) == []
+
+
 @pytest.fixture
 def windows(monkeypatch: pytest.MonkeyPatch) -> None:
     """No file is held open between two uses."""

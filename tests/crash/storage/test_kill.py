@@ -23,8 +23,15 @@ STORAGE = Path(failpoints.__file__).parent / "storage"
 POINTS = sorted(
     {name for file in STORAGE.glob("*.py") for name in re.findall(r'failpoint\("([^"]+)"\)', file.read_text())}
 )
-ELSEWHERE = {"recovery.unlink", "recovery.before_cut", "recovery.after_cut", "replace.declared", "replace.set_aside"}
-WORK = ("append", "batch", "checkpoint", "revert", "append", "undo")
+ELSEWHERE = {
+    "recovery.unlink",
+    "recovery.before_cut",
+    "recovery.after_cut",
+    "replace.declared",
+    "replace.set_aside",
+    "revise.closed_built",
+}
+WORK = ("append", "batch", "checkpoint", "revert", "append", "undo", "redact")
 
 pytestmark = pytest.mark.crash
 

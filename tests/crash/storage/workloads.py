@@ -77,6 +77,12 @@ async def compact(engine: JsonlEngine) -> None:
     await keep(engine, 1, said("a summary"), said("kept"), reason="compact")
 
 
+async def redact(engine: JsonlEngine) -> None:
+    await engine.run(
+        lambda _: engine.revise(lambda _, line: line.replace(b"one", b"[redacted]") if b"one" in line else None)
+    )
+
+
 async def undo(engine: JsonlEngine) -> None:
     timelines = engine.timelines()
     if timelines:
@@ -97,6 +103,8 @@ OPERATIONS: dict[str, Callable[[JsonlEngine], Awaitable[None]]] = {
 }
 LONG: dict[str, Callable[[JsonlEngine], Awaitable[None]]] = {"long append": long_append, "long batch": long_batch}
 """Over several blocks of a disk."""
+ANEW: dict[str, Callable[[JsonlEngine], Awaitable[None]]] = {"redact": redact}
+"""What keeps no timeline."""
 SINGLES = [(name,) for name in OPERATIONS]
 PAIRS = list(itertools.product(OPERATIONS, repeat=2))
 TRIPLES = list(itertools.product(OPERATIONS, repeat=3))
@@ -119,7 +127,7 @@ async def run(log: Path, names: tuple[str, ...], recorder: Recorder, durability:
     for number, name in enumerate(names, 1):
         replaces = name in ("revert", "clear", "compact", "undo")
         recorder.note("start")
-        await (OPERATIONS | LONG)[name](engine)
+        await (OPERATIONS | LONG | ANEW)[name](engine)
         recorder.note("ack")
         if replaces:
             expected.timelines[number] = expected.logs[-1]

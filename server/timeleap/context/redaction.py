@@ -1,0 +1,153 @@
+"""Taking something out of texts: out of a record's strings, out of files of JSON, out of what is no JSON at all.
+
+What gives a record its form stays, or the record would not be one any more: its role, the types of its parts, the names
+of the members that the format knows, numbers and ids of ours. Where it stands there it is counted, and kept.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from timeleap.context.jsonedit import Change, Path, Token, changed, decoded, is_json, tokens, within
+from timeleap.context.needles import Needle, beside
+
+MAX_NESTING: Final = 8
+"""JSON in strings of JSON in strings: how deep it is looked into."""
+
+Form = Callable[[Token], bool]
+"""Whether a token gives a text its form and is to stay as it is."""
+
+_MARKS: Final = ("u", "l", "t", "b", "i", "n", "r", "h", "m")
+_PART: Final = ("type", "text", "think", "encrypted", "image_url", "audio_url", "video_url")
+_CALL: Final = ("id", "type", "function", "extras")
+_NAMES: Final[frozenset[Path]] = frozenset(
+    {
+        *(
+            (name,)
+            for name in ("role", "content", "name", "tool_calls", "tool_call_id", "partial", "token_count", "id")
+        ),
+        ("_tl",),
+        *(("_tl", name) for name in _MARKS),
+        *(("content", "*", name) for name in _PART),
+        *(("content", "*", kind, name) for kind in _PART[4:] for name in ("url", "id")),
+        *(("tool_calls", "*", name) for name in _CALL),
+        *(("tool_calls", "*", "function", name) for name in ("name", "arguments")),
+    }
+)
+_FIXED: Final[frozenset[Path]] = frozenset(
+    {
+        *((name,) for name in ("role", "partial", "token_count")),
+        *(("_tl", name) for name in _MARKS if name not in ("l", "r")),
+        ("content", "*", "type"),
+        ("tool_calls", "*", "type"),
+    }
+)
+
+
+def record_form(token: Token) -> bool:
+    """What gives a record of the log its form."""
+    if token.key:
+        return token.path in _NAMES
+    return token.path in _FIXED or (not token.string and token.path == ("id",))
+
+
+def no_form(token: Token) -> bool:
+    """A text in which everything may change."""
+    del token
+    return False
+
+
+@dataclass(slots=True)
+class Redacted:
+    """A text after it, how many places changed, and how many stay since they give it its form."""
+
+    text: str
+    occurrences: int = 0
+    kept: int = 0
+
+
+class Redactor:
+    """Puts `replacement` wherever a needle stands."""
+
+    def __init__(self, needle: Needle, replacement: str) -> None:
+        self.needle = needle
+        self.replacement = replacement
+
+    def json(self, text: str, form: Form = no_form, blank: Path | None = None) -> Redacted:
+        """A JSON text without it.
+
+        Args:
+            text: The text.
+            form: What stays as it is.
+            blank: The path of a string that becomes empty, whatever it is.
+        """
+        kept = 0
+        found: list[Change] = []
+        for token in tokens(text):
+            if token.path == blank and token.string and not token.key:
+                found.append(Change(token.start + 1, token.end - 1, ""))
+            elif form(token):
+                kept += len(self._changes_of(text, token, MAX_NESTING))
+        redaction = self._in_json(text, MAX_NESTING, form)
+        both = sorted([*found, *redaction])
+        return Redacted(changed(text, both), len(redaction), kept)
+
+    def text(self, text: str) -> Redacted:
+        """Any text without it: JSON, lines some of which are JSON, or none of it."""
+        changes = self._in_text(text, MAX_NESTING)
+        return Redacted(changed(text, changes), len(changes))
+
+    def _in_json(self, text: str, depth: int, form: Form = no_form) -> list[Change]:
+        changes: list[Change] = []
+        for token in tokens(text):
+            if not form(token):
+                changes += self._changes_of(text, token, depth)
+        return changes
+
+    def _changes_of(self, text: str, token: Token, depth: int) -> list[Change]:
+        written = text[token.start : token.end]
+        if token.string:
+            inner = self._in_text(decoded(written), depth - 1)
+            return list(within(written, inner, token.start)) if inner else []
+        # A number that holds it becomes a string: what is left of it would be another number.
+        spans = self.needle.spans(written) if written[0] in "-0123456789" else []
+        if not spans:
+            return []
+        left = changed(written, [Change(start, end, self.replacement) for start, end in spans])
+        return [Change(token.start, token.end, json.dumps(left))]
+
+    def _in_text(self, text: str, depth: int) -> list[Change]:
+        if depth > 0 and is_json(text):
+            inside = self._in_json(text, depth)
+            plain = [span for span in self.needle.spans(text) if not _amid_an_escape(text, span[0])]
+        else:
+            inside = [] if depth <= 0 else self._in_lines(text, depth)
+            plain = self.needle.spans(text)
+            if spelled := self.needle.spelled(text):
+                plain = sorted([*plain, *beside(plain, spelled)])
+        free = beside([(one.start, one.end) for one in inside], plain)
+        return sorted([*inside, *(Change(start, end, self.replacement) for start, end in free)])
+
+    def _in_lines(self, text: str, depth: int) -> list[Change]:
+        """Within those lines of a text that are JSON."""
+        if "\n" not in text:
+            return []
+        changes: list[Change] = []
+        at = 0
+        for line in text.split("\n"):
+            if is_json(line):
+                inside = self._in_text(line, depth)
+                changes += [Change(at + start, at + end, new) for start, end, new in inside]
+            at += len(line) + 1
+        return changes
+
+
+def _amid_an_escape(text: str, at: int) -> bool:
+    """Whether the character there belongs to an escape: an `n` after a backslash is no n."""
+    begin = at
+    while begin and text[begin - 1] == "\\":
+        begin -= 1
+    return (at - begin) % 2 == 1

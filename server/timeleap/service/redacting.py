@@ -1,0 +1,151 @@
+"""session/redact: taking a secret out of everything a session keeps."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from timeleap.context.needles import Expression, Needle, Words
+from timeleap.context.redaction import Redactor
+from timeleap.context.secrets import load_rules
+from timeleap.errors import InvalidInputError, StorageFailureError
+from timeleap.service import views
+from timeleap.service.guards import guard
+from timeleap.service.registry import handles
+from timeleap.sessions.ledger import Ledger
+from timeleap.sessions.meta import Meta
+from timeleap.sessions.redacting import Order, RedactOutcome
+from timeleap.sessions.redaction import Find, is_in
+from timeleap_protocol.limits import MAX_PAGE
+
+if TYPE_CHECKING:
+    from timeleap.service.call import Call
+    from timeleap.service.service import Service
+    from timeleap.service.views import Json
+    from timeleap.sessions.session import Session
+    from timeleap_protocol.redaction import SessionRedactParams
+
+REPLACEMENT = "[redacted]"
+RULES = "secret-rules"
+
+
+@handles("session/redact")
+async def redact(service: Service, params: SessionRedactParams, call: Call) -> Json:
+    """Take something out of a session for good, or say where it stands."""
+    needle, replacement = _needle(params), REPLACEMENT if params.replacement is None else params.replacement
+    _check_replacement(needle, replacement)
+    if needle is None:
+        call.say("loading the rules")
+        await asyncio.to_thread(load_rules, service.store.home.path / RULES)
+    home = service.store.home
+    async with service.borrowed(call, params.session_id, "read" if params.dry_run else "write") as session:
+        trash = await asyncio.to_thread(_trashed, service, session)
+        order = Order(needle, replacement, trash, call.byte_progress("looking through the session"))
+        also: list[str] | None = None
+
+        async def elsewhere(redactor: Redactor) -> list[str]:
+            skipped = {session.path, *trash}
+            return await asyncio.to_thread(_holders, service, redactor, skipped)
+
+        if params.dry_run:
+            planned = await session.plan_redact(order)
+            also = await elsewhere(planned.redactor) if params.store else None
+            return {**_shown(service, planned, places=True), **views.set_members(alsoIn=also)}
+        used: list[Redactor] = []
+
+        def render(outcome: RedactOutcome) -> Json:
+            used.append(outcome.redactor)
+            return _shown(service, outcome)
+
+        result = await session.redact(order, guard(params, call, render))
+        if used:
+            await asyncio.to_thread(Ledger(home).forget_fingerprints, session.session_id)
+            also = await elsewhere(used[0]) if params.store else None
+        return {**result, **views.set_members(alsoIn=also)}
+
+
+def _needle(params: SessionRedactParams) -> Needle | None:
+    if params.value is not None:
+        try:
+            params.value.encode()
+        except UnicodeEncodeError as error:
+            raise _refused("value", f"half of a surrogate pair at character {error.start}", "value") from None
+        return Words([params.value])
+    if params.pattern is not None:
+        return Expression(params.pattern)
+    if not params.secrets:
+        raise _refused("secrets", "say what is to be taken out: a value, a pattern, or secrets: true", "choice")
+    return None
+
+
+def _check_replacement(needle: Needle | None, replacement: str) -> None:
+    """What is put in must not be what is to be taken out, nor end a line."""
+    if any(char < " " or 0xD800 <= ord(char) < 0xE000 for char in replacement):
+        raise _refused("replacement", "control characters and half surrogate pairs have no place in it", "value")
+    if needle is not None and needle.spans(replacement):
+        raise _refused("replacement", "it holds what is to be taken out", "value")
+
+
+def _refused(name: str, text: str, kind: str) -> InvalidInputError:
+    return InvalidInputError(f"{name}: {text}", errors=[{"loc": [name], "msg": text, "type": kind}])
+
+
+def _trashed(service: Service, session: Session) -> tuple[Path, ...]:
+    """What lies in the trash of this session: earlier ones of its id, or copies with its uid."""
+    if not service.store.contains(session.path):
+        return ()
+    uid = session.meta.uid
+    return tuple(
+        path
+        for name, _, path in service.store.home.trashed()
+        if name == session.session_id or (uid and Meta(path, "readOnly").uid == uid)
+    )
+
+
+def _holders(service: Service, redactor: Redactor, skipped: set[Path]) -> list[str]:
+    """The ids of the store's other sessions that hold it, too; what cannot be looked at counts, since it may."""
+    home = service.store.home
+    places = [(name, home.sessions / name) for name in home.names()]
+    places += [(name, path) for name, _, path in home.trashed()]
+    found: list[str] = []
+    for name, path in places:
+        if path in skipped or path.is_symlink() or not path.is_dir():
+            continue
+        try:
+            holds = is_in(path, redactor)
+        except StorageFailureError:
+            holds = True
+        if holds and name not in found:
+            found.append(name)
+    return found
+
+
+def _shown(service: Service, one: RedactOutcome, *, places: bool = False) -> Json:
+    rules = None if one.rules is None else [{"rule": rule, "values": number} for rule, number in one.rules.items()]
+    occurrences = one.total(lambda find: find.occurrences)
+    return {
+        "head": one.head,
+        "redacted": occurrences > 0,
+        "records": one.total(lambda find: find.records),
+        "occurrences": occurrences,
+        "kept": one.total(lambda find: find.kept),
+        "split": one.total(lambda find: find.split),
+        "files": [_file(find, places) for find in one.finds if find.occurrences][:MAX_PAGE],
+        **views.set_members(rules=rules),
+        "context": service.views.summary(one.context),
+    }
+
+
+def _file(find: Find, places: bool) -> Json:
+    shown = [
+        {"line": one.line, **views.set_members(index=one.index), "occurrences": one.occurrences} for one in find.places
+    ]
+    return {
+        "file": find.name,
+        **views.set_members(trash=find.trash),
+        "kind": find.kind,
+        "records": find.records,
+        "occurrences": find.occurrences,
+        **views.set_members(places=shown if places else None, linked=find.linked or None),
+    }

@@ -1,0 +1,235 @@
+"""Taking something out of a session for good: of its logs, and of all that stands beside them.
+
+The one change that keeps nothing of what was: no timeline, no fingerprint in which a guess could be tried, not even the
+request that asked for it. It is done file by file, each in one step, and doing it again finishes what was cut short; so
+its request id needs to be known only while the process lives.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from timeleap.context.needles import Needle, Words
+from timeleap.context.redaction import Redactor
+from timeleap.context.secrets import secrets_in
+from timeleap.errors import SessionLockedError, StorageFailureError
+from timeleap.sessions import events, redaction
+from timeleap.sessions.approvals import Wanted
+from timeleap.sessions.audit import Audit
+from timeleap.sessions.info import LOG_NAME
+from timeleap.sessions.outcomes import Cause, Guard, Summary
+from timeleap.sessions.redacted import forgetting, redacted_meta
+from timeleap.sessions.redaction import Find, Survey
+from timeleap.sessions.summary import summarize
+from timeleap.sessions.turns import NOBODY, Turns
+from timeleap.storage.engine import LogState, Progress
+from timeleap.storage.lock import SessionLock
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What is to be taken out.
+
+    Attributes:
+        needle: What; None: what looks like a secret (`secrets.load_rules` comes first).
+        replacement: What stands in its place.
+        trash: Directories of earlier sessions of this one's, in the trash.
+        progress: Told, in bytes, how far the looking is.
+    """
+
+    needle: Needle | None
+    replacement: str
+    trash: Sequence[Path] = ()
+    progress: Progress | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RedactOutcome:
+    """What was taken out, or would be.
+
+    Attributes:
+        finds: The files that held it.
+        rules: By rule: how many different secrets it found; None where something else was looked for.
+        redactor: What it was done with, to look elsewhere for the same.
+    """
+
+    head: str
+    finds: tuple[Find, ...]
+    rules: dict[str, int] | None
+    context: Summary
+    redactor: Redactor
+
+    def total(self, number: Callable[[Find], int]) -> int:
+        """Of all files together."""
+        return sum(map(number, self.finds))
+
+
+class Redacting(Turns):
+    """The part of a session that takes something out of it."""
+
+    async def plan_redact(self, order: Order) -> RedactOutcome:
+        """What `redact` would do. Raises InvalidInputError, StorageFailureError."""
+
+        async def on_turn(_: LogState | None) -> RedactOutcome:
+            surveys, redactor, rules = await asyncio.to_thread(self._survey, order)
+            return self._outcome(surveys, redactor, rules)
+
+        return await (on_turn(None) if self.access == "readOnly" else self.engine.run(on_turn))
+
+    async def redact(self, order: Order, guard: Guard = NOBODY) -> Json:
+        """Take something out of the session, and out of what lies of it in the trash.
+
+        Raises:
+            InvalidInputError, ReadOnlyError, SessionLockedError: Nothing was done.
+            StorageFailureError: Some of it may be done; asking again finishes it.
+        """
+        self._refuse_reader()
+
+        async def attempt(mine: Guard) -> Json:
+            async def on_turn(_: LogState) -> Json:
+                self._requests.admit(mine, self.head)
+                surveys, redactor, rules = await asyncio.to_thread(self._survey, order)
+                self._requests.begin(mine)
+                before, head = self._desk.facts, self.head
+                try:
+                    await self._carry_out(surveys, redactor, mine.cause)
+                except BaseException:
+                    self._reread_redacted(redactor)
+                    self._tell(before, mine.cause)
+                    if self.head != head:
+                        self.emit(events.External(head=self.head))
+                    raise
+                self._reread_redacted(redactor)
+                outcome = self._outcome(surveys, redactor, rules)
+                records, occurrences = (
+                    outcome.total(lambda one: one.records),
+                    outcome.total(lambda one: one.occurrences),
+                )
+                if self.head != head:
+                    self.emit(
+                        events.Redacted(
+                            head=self.head,
+                            cause=mine.cause,
+                            records=records,
+                            occurrences=occurrences,
+                            summary=outcome.context,
+                        )
+                    )
+                self._tell(before, mine.cause)
+                result = mine.render(outcome)
+                if mine.request_id is not None:
+                    self._requests.admit(mine, mine.expected_head or "")  # loads what is known: this is known, too
+                self._requests.finish(mine, result)
+                return result
+
+            return await self.engine.run(on_turn)
+
+        return await self._once(guard, attempt)
+
+    def _survey(self, order: Order) -> tuple[list[Survey], Redactor, dict[str, int] | None]:
+        """Look at everything. Blocking."""
+        places = [(self.path, None), *((one, one.name) for one in order.trash)]
+        needle, rules = order.needle, None
+        if needle is None:
+            found = {
+                (value, rule)
+                for path, _ in places
+                for text in redaction.every_text(path)
+                for rule, value in secrets_in(text)
+            }
+            rules = dict(Counter(rule for _, rule in sorted(found)))
+            needle = Words(value for value, _ in found)
+        redactor = Redactor(needle, order.replacement)
+        total = sum(one.stat().st_size for path, _ in places for one in path.rglob("*") if one.is_file())
+        done = 0
+
+        def told(size: int) -> None:
+            nonlocal done
+            done += size
+            if order.progress is not None:
+                order.progress(min(done, total), total)
+
+        return [redaction.look_at(path, redactor, trash, told) for path, trash in places], redactor, rules
+
+    async def _carry_out(self, surveys: Sequence[Survey], redactor: Redactor, cause: Cause) -> None:
+        own, *trashed = surveys
+        actions = self._desk.facts.approval.actions
+        going = tuple(one for one in actions if redactor.text(one).occurrences)
+        if going:
+            # What runs without asking is known by its name: without that it is not approved any more.
+            rest = tuple(one for one in actions if one not in going)
+            wanted = Wanted(self._desk.facts.approval.yolo, rest, "autoApprove", len(actions), len(rest))
+            await asyncio.to_thread(self._desk.change_approvals, wanted, cause)
+        await asyncio.to_thread(self._redact_beside, own, redactor)
+        for log in reversed(own.logs):  # the live one last
+            if log.lines:
+                await self.engine.revise(log.edit(redactor), log.timeline_id)
+        for survey in trashed:
+            await self._redact_trashed(survey, redactor)
+        counts = {"files": 0, "records": 0, "occurrences": 0}
+        for find in (one for survey in surveys for one in survey.finds if one.occurrences):
+            counts = {
+                "files": counts["files"] + 1,
+                "records": counts["records"] + find.records,
+                "occurrences": counts["occurrences"] + find.occurrences,
+            }
+        shown = replace(cause, request_id=cause.request_id and redactor.text(cause.request_id).text)
+        await asyncio.to_thread(Audit(self.path).record, shown, "redaction", None, counts)
+
+    def _redact_beside(self, own: Survey, redactor: Redactor) -> None:
+        try:
+            self._desk.rewrite_requests(forgetting(redactor))
+            members = {name: self.meta.get(name) for name in self.meta.names()}
+            after, _ = redacted_meta(members, redactor)
+            self.meta.write({name: one for name, one in after.items() if one != members[name]})
+            redaction.carry_out_beside(own, redactor)
+        except StorageFailureError:
+            raise
+        except OSError as error:
+            raise StorageFailureError.of(error, "redact the session", self.path) from error
+
+    async def _redact_trashed(self, survey: Survey, redactor: Redactor) -> None:
+        if not survey.directory.is_dir():
+            raise StorageFailureError(
+                f"{survey.directory.name} is not in the trash any more: redact the session it is now",
+                path=str(survey.directory),
+                errno="ENOENT",
+            )
+        lock = SessionLock(survey.directory / LOG_NAME)
+        try:
+            await lock.acquire("hold", wait=0)
+        except SessionLockedError as error:
+            raise SessionLockedError(f"{survey.directory.name} is in use", **error.data) from error
+        try:
+            await asyncio.to_thread(redaction.carry_out, survey, redactor)
+        finally:
+            lock.release()
+
+    def _reread_redacted(self, redactor: Redactor) -> None:
+        """Take over what the files say now; nothing in memory is to remember more."""
+        self._requests.forget()
+        self.meta.refresh()
+        self._desk.load()
+        self._notices = [{**one, "message": redactor.text(one["message"]).text} for one in self._notices]
+
+    def _outcome(self, surveys: Sequence[Survey], redactor: Redactor, rules: dict[str, int] | None) -> RedactOutcome:
+        finds = tuple(find for survey in surveys for find in survey.finds)
+        context = _without(summarize(self.engine, len(self.engine.timelines())), redactor)
+        return RedactOutcome(self.head, finds, rules, context, redactor)
+
+
+def _without(context: Summary, redactor: Redactor) -> Summary:
+    """The facts of a log as they will be: a dry run does not repeat either what it is about."""
+
+    def left(text: str | None) -> str | None:
+        return None if text is None else redactor.text(text).text
+
+    shown = [replace(one, label=left(one.label), preview=left(one.preview)) for one in context.checkpoints]
+    return replace(context, checkpoints=tuple(shown), system_prompt=left(context.system_prompt))

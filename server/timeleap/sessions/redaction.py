@@ -1,0 +1,318 @@
+"""What a redaction finds in a session's directory, and how it is carried out on files that nobody has open.
+
+Each file is written anew in one step. Nothing is noted of what is taken out, not even that it is being done: who is cut
+short is asked again, finds what is left, and finishes it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Literal
+from zlib import crc32
+
+from timeleap.context.jsonedit import each_text, is_json
+from timeleap.context.redaction import MAX_NESTING, Redacted, Redactor, record_form
+from timeleap.context.tokens import texts
+from timeleap.errors import StorageFailureError
+from timeleap.sessions import files
+from timeleap.sessions.checkpoints import read_checkpoint
+from timeleap.sessions.info import LOG_NAME
+from timeleap.sessions.meta import FILE_NAME as META_NAME
+from timeleap.sessions.redacted import forgetting, read_whole, redacted_bytes, redacted_file, redacted_meta
+from timeleap.sessions.requests import FILE_NAME as REQUESTS_NAME
+from timeleap.sessions.requests import RequestFile
+from timeleap.sessions.space import measure
+from timeleap.storage.durable import atomic_write, status
+from timeleap.storage.engine import Edit, Entry, RecordFlag, RecordKind
+from timeleap.storage.load import load
+from timeleap.storage.revising import raw_lines, revise_closed
+
+Json = dict[str, Any]
+Kind = Literal["log", "timeline", "quarantine", "other"]
+Told = Callable[[int], None]
+"""Told how many bytes were looked at."""
+
+MAX_PLACES: Final = 100
+_TELL_EVERY: Final = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A record that holds it; `index` is that of the message, None where it is none."""
+
+    line: int
+    index: int | None
+    occurrences: int
+
+
+@dataclass(slots=True)
+class Find:
+    """What was found in one file.
+
+    Attributes:
+        path: The file.
+        name: What it is called in a report: relative to the session's directory, without what is looked for.
+        trash: The name of the session's directory in the trash; None where it is not there.
+        linked: The file has another name besides.
+    """
+
+    path: Path
+    name: str
+    kind: Kind
+    trash: str | None = None
+    linked: bool = False
+    records: int = 0
+    occurrences: int = 0
+    kept: int = 0
+    split: int = 0
+    places: list[Place] = field(default_factory=list)
+
+    def add(self, line: int, index: int | None, done: Redacted) -> None:
+        """Count what was found in one line."""
+        self.kept += done.kept
+        if done.occurrences:
+            self.records += 1
+            self.occurrences += done.occurrences
+            if len(self.places) < MAX_PLACES:
+                self.places.append(Place(line, index, done.occurrences))
+
+
+@dataclass(slots=True)
+class LogFind:
+    """What was found in a log, and what is to be done about it.
+
+    Attributes:
+        lines: Those that hold it, and whether they are records (else they are damaged).
+        blank: Those whose request's fingerprint was made of what goes.
+        uids: Checkpoints of the original program behind the first of those lines: their uids were made of the bytes
+            before them, and are written down before these change.
+    """
+
+    find: Find
+    timeline_id: str | None
+    lines: dict[int, bool] = field(default_factory=dict)
+    blank: set[int] = field(default_factory=set)
+    uids: dict[int, str] = field(default_factory=dict)
+
+    def edit(self, redactor: Redactor) -> Edit:
+        """What becomes of each line."""
+
+        def change(number: int, line: bytes) -> bytes | None:
+            if (uid := self.uids.get(number)) is not None:
+                record = line.rstrip()
+                return record[:-1] + f',"_tl":{{"u":"{uid}"}}}}'.encode() + line[len(record) :]
+            is_record = self.lines.get(number, number in self.blank)
+            if is_record:
+                blank = ("_tl", "h") if number in self.blank else None
+                return redactor.json(line.decode(), record_form, blank).text.encode()
+            return redacted_bytes(redactor, line)[0] if number in self.lines else None
+
+        return change
+
+
+@dataclass(slots=True)
+class Survey:
+    """What was found in a session's directory: in its logs, the live one first, and in other files."""
+
+    directory: Path
+    logs: list[LogFind] = field(default_factory=list)
+    others: list[Find] = field(default_factory=list)
+
+    @property
+    def finds(self) -> list[Find]:
+        """All files in which anything was found."""
+        every = [*(one.find for one in self.logs), *self.others]
+        return [one for one in every if one.occurrences or one.kept or one.split]
+
+
+def look_at(directory: Path, redactor: Redactor, trash: str | None = None, told: Told = lambda _: None) -> Survey:
+    """Look at every file of a session's directory.
+
+    Raises:
+        StorageFailureError: One cannot be read.
+    """
+    survey = Survey(directory)
+    for one in measure("", directory).files:
+        path = directory / one.name
+        there = status(path)
+        kind = one.kind
+        if kind == "index" or there is None or _is_lock(one.name):
+            continue
+        find = Find(path, redactor.text(one.name).text, kind, trash, there.names > 1)
+        try:
+            if kind in ("log", "timeline"):
+                survey.logs.append(_look_at_log(find, redactor, told))
+            else:
+                _look_at_file(find, redactor)
+                told(one.bytes)
+                survey.others.append(find)
+        except FileNotFoundError:
+            continue  # it went meanwhile
+        except StorageFailureError:
+            raise
+        except OSError as error:
+            raise StorageFailureError.of(error, f"look into {one.name}", path) from error
+    survey.logs.sort(key=lambda log: log.timeline_id is not None)
+    return survey
+
+
+def carry_out(survey: Survey, redactor: Redactor) -> None:
+    """Redact the files of a session that nobody has open.
+
+    Raises:
+        StorageFailureError: Some of it may be done; it can be asked for again.
+    """
+    for log in survey.logs:
+        if log.lines:
+            revise_closed(log.find.path, log.edit(redactor))
+    carry_out_beside(survey, redactor)
+    RequestFile(survey.directory).rewrite(forgetting(redactor))
+    meta = files.read_document(survey.directory / META_NAME)
+    if meta.members:
+        members = redacted_meta(meta.members, redactor)[0]
+        if isinstance(journal := members.get("journal"), dict):
+            # Whether it came true was to be seen by the fingerprint of a timeline that may have changed.
+            true = "timelineId" not in journal or (survey.directory / f"{journal['timelineId']}.jsonl").exists()
+            members["journal"] = {"requests": journal.get("requests", [])} if true else None
+        files.write_document(
+            survey.directory / META_NAME, {key: one for key, one in members.items() if one is not None}
+        )
+
+
+def carry_out_beside(survey: Survey, redactor: Redactor) -> None:
+    """Redact the files beside the logs, but for those with a form of their own."""
+    for find in survey.others:
+        if find.occurrences and not _has_members(find.path) and find.path.name != REQUESTS_NAME:
+            try:
+                atomic_write(find.path, redacted_file(find.path, redactor)[0])
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                raise StorageFailureError.of(error, f"redact {find.name}", find.path) from error
+
+
+def every_text(directory: Path) -> Iterator[str]:
+    """Every text in the files of a session, for those who look for what they do not know.
+
+    Raises:
+        StorageFailureError: One cannot be read.
+    """
+    for piece, is_log in _pieces(directory):
+        text = piece.decode("utf-8", "replace")
+        if not is_log:
+            yield text
+        for line in text.split("\n"):
+            if is_json(line):
+                yield from each_text(line, MAX_NESTING)
+            elif is_log:
+                yield line
+
+
+def is_in(directory: Path, redactor: Redactor) -> bool:
+    """Whether any file of a session holds it. Raises StorageFailureError."""
+    return any(
+        redactor.needle.may_be_in(piece) and redacted_bytes(redactor, piece)[1].occurrences
+        for piece, _ in _pieces(directory)
+    )
+
+
+def _pieces(directory: Path) -> Iterator[tuple[bytes, bool]]:
+    """The files of a session: logs line by line, others whole; and whether it is a log's."""
+    for one in measure("", directory).files:
+        path = directory / one.name
+        try:
+            if one.kind in ("log", "timeline"):
+                yield from ((line, True) for _, line in raw_lines(load(path, writable=False).log))
+            elif one.kind != "index" and not _is_lock(one.name):
+                yield read_whole(path), False
+        except FileNotFoundError:
+            continue  # it went meanwhile
+        except StorageFailureError:
+            raise
+        except OSError as error:
+            raise StorageFailureError.of(error, f"look into {path.name}", path) from error
+
+
+def _look_at_log(find: Find, redactor: Redactor, told: Told) -> LogFind:
+    path = find.path
+    foreign = path.name.startswith(f"{LOG_NAME}.")
+    found = LogFind(find, None if path.name == LOG_NAME else path.name if foreign else path.stem)
+    log = load(path, writable=False).log
+    request, seen = -1, 0  # the line whose request wrote this one, too
+    for number, (entry, line) in enumerate(raw_lines(log)):
+        seen += len(line) + 1
+        if number % _TELL_EVERY == 0:
+            told(seen)
+            seen = 0
+        flags = RecordFlag(0) if entry is None else entry.flags
+        if flags & RecordFlag.REQUEST:
+            request = number
+        elif not flags & RecordFlag.BATCH_TAIL:
+            request = -1
+        done = _look_at_line(found, number, entry, line, redactor)
+        if done.occurrences and request >= 0:
+            found.blank.add(request)
+        if found.lines and not done.occurrences and entry is not None and _has_derived_uid(entry):
+            found.uids[number] = read_checkpoint(log, number).uid
+    told(seen)
+    return found
+
+
+def _has_derived_uid(entry: Entry) -> bool:
+    """Whether it is a checkpoint of the original program."""
+    return entry.kind == RecordKind.CHECKPOINT and not entry.flags & RecordFlag.HAS_TL
+
+
+def _look_at_line(found: LogFind, number: int, entry: Entry | None, line: bytes, redactor: Redactor) -> Redacted:
+    """Note what is to be done about one line; says what was found in it."""
+    holds = redactor.needle.may_be_in(line)
+    if entry is None or entry.kind == RecordKind.DAMAGED or not _sound(line, entry):
+        done = redacted_bytes(redactor, line)[1] if holds else Redacted("")
+        found.find.add(number, None, done)
+        if done.occurrences:
+            found.lines[number] = False
+        return done
+    index = entry.state.messages - 1 if entry.kind == RecordKind.MESSAGE else None
+    done = redactor.json(line.decode(), record_form) if holds else Redacted("")
+    found.find.add(number, index, done)
+    if index is not None and line.count(b'"type"') > 1:
+        found.find.split += _is_split(done.text.encode() if done.occurrences else line, redactor)
+    if done.occurrences:
+        found.lines[number] = True
+    return done
+
+
+def _sound(line: bytes, entry: Entry) -> bool:
+    return crc32(line + b"\n" if len(line) < entry.length else line) == entry.crc
+
+
+def _is_split(line: bytes, redactor: Redactor) -> bool:
+    """Whether the parts of a message hold it together and none of them by itself."""
+    try:
+        parts = list(texts(json.loads(line)))
+    except ValueError:
+        return False
+    return len(parts) > 1 and bool(redactor.needle.spans("".join(parts)))
+
+
+def _look_at_file(find: Find, redactor: Redactor) -> None:
+    if members := _has_members(find.path):
+        find.add(0, None, redacted_meta(members, redactor)[1])
+        return
+    after, done, before = redacted_file(find.path, redactor)
+    find.add(0, None, done)
+    pairs = zip(before.split(b"\n"), after.split(b"\n"), strict=False)
+    find.records = max(find.records, sum(one != other for one, other in pairs))
+
+
+def _has_members(path: Path) -> Json:
+    """The members of a `timeleap.json` that can be read; it has a form of its own."""
+    return files.read_document(path).members if path.name == META_NAME else {}
+
+
+def _is_lock(name: str) -> bool:
+    """The record of who owns the session: it has nothing of the conversation, and whoever waits for the lock holds it."""
+    return name.startswith(".") and name.endswith(".lock")

@@ -1,0 +1,197 @@
+"""Something is taken out of texts however JSON spells it, and every other byte stays."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from timeleap.context.needles import Expression, Words
+from timeleap.context.redaction import MAX_NESTING, Redacted, Redactor, record_form
+from timeleap.errors import InvalidInputError
+from timeleap.storage.engine import RecordKind
+from timeleap.storage.record import classify
+
+SECRET = 'p"ä\\s/😀'
+
+
+def line(text: str, *words: str) -> Redacted:
+    return Redactor(Words(words or (SECRET,)), "[redacted]").json(text, record_form)
+
+
+def nested(value: Any, depth: int) -> str:
+    return value if depth == 0 else json.dumps({"arguments": nested(value, depth - 1)}, ensure_ascii=depth % 2 == 0)
+
+
+@pytest.mark.parametrize("depth", range(MAX_NESTING))
+def test_json_within_strings_however_deep(depth: int) -> None:
+    text = json.dumps({"role": "user", "content": nested(f"a {SECRET} b", depth)})
+    done = line(text)
+    assert done == Redacted(json.dumps({"role": "user", "content": nested("a [redacted] b", depth)}), 1, 0)
+
+
+@pytest.mark.parametrize(
+    "spelling",
+    [
+        json.dumps(SECRET),
+        json.dumps(SECRET, ensure_ascii=False),
+        json.dumps(SECRET).replace("/", "\\/").replace("\\ud83d\\ude00", "\\uD83D\\uDE00"),
+        '"' + "".join(f"\\u{ord(char):04x}" for char in SECRET[:-1]) + '\\ud83d\\ude00"',
+    ],
+)
+def test_every_spelling_of_a_string(spelling: str) -> None:
+    text = '{ "role" :"user","content":["%s",  1.50e2 ,"\\u0041%s\\/é"],"role":"user"}'
+    assert line(text % (spelling[1:-1], spelling[1:-1])) == Redacted(text % ("[redacted]", "[redacted]"), 2, 0)
+
+
+def test_what_is_put_in_is_escaped_as_often_as_it_must_be() -> None:
+    text = json.dumps({"role": "user", "content": nested("x secret y", 3)})
+    done = Redactor(Words(["secret"]), '"ü\\').json(text, record_form)
+    assert done.text == json.dumps({"role": "user", "content": nested('x "ü\\ y', 3)}) or json.loads(done.text)
+    content = json.loads(done.text)["content"]
+    for _ in range(3):
+        content = json.loads(content)["arguments"]
+    assert content == 'x "ü\\ y'
+
+
+def test_an_escape_is_no_occurrence() -> None:
+    text = json.dumps({"role": "user", "content": "\nab", "tool": json.dumps({"x": "\nab \\nab"})})
+    done = line(text, "nab")
+    assert json.loads(json.loads(done.text)["tool"]) == {"x": "\nab \\[redacted]"}
+    assert done.occurrences == 1 and json.loads(done.text)["content"] == "\nab"
+
+
+def test_what_gives_a_record_its_form_stays_and_is_counted() -> None:
+    record = {
+        "role": "user",
+        "content": [{"type": "text", "text": "text"}, {"type": "other", "user": "user"}],
+        "tool_calls": [
+            {"type": "function", "id": "user", "function": {"name": "text", "arguments": '{"role": "user"}'}}
+        ],
+        "extra": {"role": "user", "user": [7, 17, "text"]},
+        "_tl": {"l": "user", "m": "user"},
+    }
+    done = line(json.dumps(record), "user", "text", "7")
+    changed = json.loads(done.text)
+    assert changed == {
+        "role": "user",
+        "content": [{"type": "text", "text": "[redacted]"}, {"type": "other", "[redacted]": "[redacted]"}],
+        "tool_calls": [
+            {
+                "type": "function",
+                "id": "[redacted]",
+                "function": {"name": "[redacted]", "arguments": '{"role": "[redacted]"}'},
+            }
+        ],
+        "extra": {"role": "[redacted]", "[redacted]": ["[redacted]", "1[redacted]", "[redacted]"]},
+        "_tl": {"l": "[redacted]", "m": "user"},
+    }
+    assert done.kept == 4 and done.occurrences == 12
+
+
+def test_a_string_that_must_go_goes_whatever_it_is() -> None:
+    text = '{"role":"user","content":"secret","_tl":{"r":"1","h":"0123456789abcdef"}}'
+    done = Redactor(Words(["secret"]), "*").json(text, record_form, ("_tl", "h"))
+    assert done == Redacted('{"role":"user","content":"*","_tl":{"r":"1","h":""}}', 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        (f"it is {SECRET}.", "it is *."),
+        (f"print({json.dumps(SECRET)}) # {SECRET}", 'print("*") # *'),
+        ("he said: " + json.dumps(json.dumps({"a": SECRET})) + ' "', 'he said: "{\\"a\\": \\"*\\"}" "'),
+        (f'one\n{json.dumps({"a": SECRET})}\n{{"broken": "{SECRET}', 'one\n{"a": "*"}\n{"broken": "*'),
+        ("", ""),
+    ],
+)
+def test_text_that_is_no_json(text: str, left: str) -> None:
+    assert Redactor(Words([SECRET]), "*").text(text).text == left
+
+
+def test_the_longest_of_words_that_overlap() -> None:
+    done = Redactor(Words(["ab", "abc", "bcd"]), "*").text("abcd ab bcd")
+    assert (done.text, done.occurrences) == ("*d * *", 3)
+
+
+def test_an_expression() -> None:
+    redactor = Redactor(Expression(r"sk-[a-z0-9]+|ü+"), "*")
+    assert redactor.text("😀 üü sk-abc9 😀ü").text == "😀 * * 😀*"
+    text = json.dumps({"role": "tool", "content": json.dumps({"key": "sk-1"}), "x": "\ud800ü"})
+    done = redactor.json(text, record_form)
+    assert (
+        json.loads(done.text) == {"role": "tool", "content": '{"key": "*"}', "x": "\ud800*"} and done.occurrences == 2
+    )
+
+
+def test_a_bad_expression_is_refused_without_repeating_it() -> None:
+    with pytest.raises(InvalidInputError) as refusal:
+        Expression("hunter2(")
+    assert "hunter2" not in f"{refusal.value} {refusal.value.data}"
+    assert refusal.value.data["errors"][0]["loc"] == ["pattern"]
+
+
+def test_an_expression_that_explodes_elsewhere_takes_no_time() -> None:
+    begin = time.monotonic()
+    done = Redactor(Expression("(a*)*b"), "*").text("a" * 200_000)
+    assert done.occurrences == 0
+    assert Redactor(Words(["a"]), "b").text("a\\" * 200_000).occurrences == 200_000
+    assert time.monotonic() - begin < 60
+
+
+def test_an_expression_too_large_for_a_text_is_refused_not_passed_over() -> None:
+    with pytest.raises(InvalidInputError):
+        Redactor(Expression("(?:[ab]{1,30}c){1,30}"), "*").text("ab" * 2_000_000)
+
+
+TEXTS = st.text(st.sampled_from('ab"\\/nut0061é😀\n{}[]:, '), max_size=12)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(0, 2000) | TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3) | inner.map(json.dumps),
+    max_leaves=8,
+)
+
+
+def strings(value: Any, depth: int = MAX_NESTING) -> list[str]:
+    """All strings of a value, those of JSON in strings included."""
+    if isinstance(value, str):
+        try:
+            inner = json.loads(value, strict=False) if depth and value.lstrip()[:1] in ("{", "[", '"') else None
+        except ValueError:
+            inner = None
+        return [value] if inner is None else strings(inner, depth - 1)
+    if isinstance(value, dict):
+        return [found for pair in value.items() for one in pair for found in strings(one, depth)]
+    if isinstance(value, list):
+        return [found for one in value for found in strings(one, depth)]
+    return [str(value)] if isinstance(value, int) and not isinstance(value, bool) else []
+
+
+@given(VALUES, st.text(st.sampled_from('ab"\\/nu06é😀'), min_size=1, max_size=3), st.booleans())
+def test_nothing_is_left_of_any_value_in_any_record(extra: Any, word: str, ascii_only: bool) -> None:
+    text = json.dumps({"role": "user", "content": "x", "extra": extra}, ensure_ascii=ascii_only)
+    done = Redactor(Words([word]), "|").json(text, record_form)
+    after = json.loads(done.text)
+    assert classify(done.text.encode()).kind == RecordKind.MESSAGE
+    assert (after.pop("role"), after.pop("content")) == ("user", "x")
+    assert not any(word in one for one in strings(after))
+    if done.occurrences == 0:
+        assert done.text == text
+
+
+@given(VALUES, st.booleans())
+def test_what_does_not_hold_it_keeps_every_byte(extra: Any, ascii_only: bool) -> None:
+    text = json.dumps({"role": "user", "extra": extra}, ensure_ascii=ascii_only, indent=1)
+    assert Redactor(Words(["zz"]), "|").json(text) == Redacted(text)
+    assert Words(["zz"]).may_be_in(text.encode()) in (False, True)
+
+
+@given(VALUES, st.text(st.sampled_from('ab"\\/nu06é😀'), min_size=1, max_size=3), st.booleans())
+def test_the_quick_look_misses_nothing(extra: Any, word: str, ascii_only: bool) -> None:
+    text = json.dumps({"role": "user", "extra": extra}, ensure_ascii=ascii_only)
+    if Redactor(Words([word]), "|").json(text).occurrences:
+        assert Words([word]).may_be_in(text.encode())

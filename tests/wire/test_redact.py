@@ -1,0 +1,441 @@
+"""`session/redact` takes a secret out of everything a session keeps, for good, and says nothing of what it was."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.fixtures import StartServer
+from tests.support.server import Message
+from tests.support.session import Session, assistant, user
+
+SECRET = 'hun"ter2/\\ä😀-7f3a'
+PLAIN = "Tr0ub4dor-and-3"
+
+
+def spellings(value: str) -> Iterator[bytes]:
+    """A value as JSON spells it, within strings of JSON however deep."""
+    for ascii_only in (True, False):
+        text = value
+        for _ in range(5):
+            yield text.encode()
+            yield text.replace("/", "\\/").encode()
+            text = json.dumps(text, ensure_ascii=ascii_only)[1:-1]
+
+
+def strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+        if value.lstrip()[:1] in ("{", "[", '"'):
+            try:
+                yield from strings(json.loads(value, strict=False))
+            except ValueError:
+                return
+    elif isinstance(value, dict):
+        for pair in value.items():
+            for one in pair:
+                yield from strings(one)
+    elif isinstance(value, list):
+        for one in value:
+            yield from strings(one)
+
+
+def holders(*roots: Path, value: str = SECRET) -> list[str]:
+    """The files below some directories that hold a value in any form."""
+    found = []
+    for path in (path for root in roots for path in root.rglob("*") if path.is_file()):
+        data = path.read_bytes()
+        texts = list(strings(_parsed(data)))
+        for line in data.split(b"\n"):
+            texts += strings(_parsed(line))
+        if any(one in data for one in spellings(value)) or any(value in text for text in texts):
+            found.append(str(path))
+    return sorted(found)
+
+
+def _parsed(data: bytes) -> Any:
+    try:
+        return json.loads(data, strict=False)
+    except ValueError:
+        return None
+
+
+def call(name: str, **arguments: Any) -> Message:
+    function = {"name": "run", "arguments": json.dumps(arguments)}
+    return {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [{"type": "function", "id": name, "function": function}],
+    }
+
+
+def tell_everywhere(session: Session, value: str) -> None:
+    """Put a value wherever a session keeps something."""
+    session.call("context/setSystemPrompt", systemPrompt=f"the key is {value}.")
+    session.checkpoint(label=f"with {value}")
+    session.append(user(f"use {value}, and {value}"), assistant("no secrets here"), requestId="batch")
+    session.append(call("c1", command=f"login {value}", nested=json.dumps({value: [value]})))
+    session.append(
+        {
+            "role": "tool",
+            "tool_call_id": "c1",
+            "content": [{"type": "text", "text": f"ok {value}"}],
+            "extra": {value: value},
+        }
+    )
+    session.call("context/updateTokenCount", tokenCount=50)
+    session.checkpoint()
+    session.append(user(f"again {value}"))
+    session.call("context/revertTo", checkpointId=1, requestId=f"r {value[:20]}")
+    session.say("and on")
+    session.call("context/compact", summary=f"they said {value}", maxPreservedMessages=1, requestId="compacted")
+    session.call("session/setTitle", title=f"about {value}", requestId="titled")
+    session.call("session/putSubagent", name="helper", systemPrompt=f"use {value}", requestId="put")
+    session.call("session/setAutoApprove", action=f"login {value}", enabled=True)
+    session.call("session/setAutoApprove", action="read", enabled=True)
+    session.call("context/setPins", pins=[value, "a pin"])
+    session.call("context/sendDMail", checkpointId=0, message=f"do not use {value}")
+    (session.path / "context.jsonl.quarantine-9-x").write_bytes(
+        b'{"role":"user","content":"%s","_tl":{"r":"x","h":"0123456789abcdef"}' % json.dumps(value)[1:-1].encode()
+    )
+    (session.path / "subagents").mkdir()
+    (session.path / "subagents" / "one.jsonl").write_text(json.dumps({"role": "user", "content": value}) + "\n")
+    (session.path / "notes.txt").write_text(f"line\n{value}\n" + json.dumps({"deep": json.dumps([value])}) + "\n")
+
+
+def total(result: Message, name: str) -> int:
+    return sum(one[name] for one in result["files"])
+
+
+@pytest.mark.parametrize("value", [SECRET, PLAIN])
+def test_nothing_is_left_anywhere(start_at: StartServer, tmp_path: Path, value: str) -> None:
+    home, private = tmp_path / "home", tmp_path / "private"
+    private.mkdir(mode=0o700)
+    server = start_at(home, private=private)
+    server.initialize(clientInfo={"name": "tests"})
+    old = Session.open(server, "told", title=value)
+    old.say(f"an earlier one {value}")
+    old.call("session/delete")
+    session = Session.open(server, "told")
+    tell_everywhere(session, value)
+    assert len(holders(home, value=value)) >= 9
+    before: dict[str, Any] = {
+        "history": session.history(),
+        "lines": session.log.read_bytes().count(b"\n"),
+        "state": session.get_state(),
+    }
+    planned = session.call("session/redact", value=value, dryRun=True, store=True)
+    assert planned["redacted"] and planned["alsoIn"] == [] and planned["kept"] == 0
+    assert session.head == planned["head"] and all(one["places"] for one in planned["files"])
+    pending = session.start("session/redact", value=value, store=True)
+    done = pending.reply()["result"]
+    assert (done["records"], done["occurrences"]) == (planned["records"], planned["occurrences"])
+    assert total(done, "occurrences") == done["occurrences"] >= 20
+    assert not any(value in text for text in strings([planned, done, pending.heard()]))
+    assert {one["kind"] for one in done["files"]} == {"log", "timeline", "quarantine", "other"}
+    assert {one.get("trash", "")[:5] for one in done["files"]} == {"", "told~"}
+    assert holders(home, private, value=value) == []
+    state = session.get_state()
+    assert state["head"] == done["head"] != before["state"]["head"]
+    assert (state["title"], state["pins"]) == ("about [redacted]", ["[redacted]", "a pin"])
+    assert state["dynamicSubagents"] == [{"name": "helper", "systemPrompt": "use [redacted]"}]
+    assert state["pendingDMail"]["message"] == "do not use [redacted]"
+    assert (state["approval"]["autoApproveActions"], state["approval"]["sealed"]) == (["read"], True)
+    assert session.log.read_bytes().count(b"\n") == before["lines"]
+    assert len(session.history()) == len(before["history"])
+    assert state["warnings"] == before["state"]["warnings"]
+    for one in session.timelines():
+        assert session.history(timelineId=one["timelineId"])
+    again = session.call("session/redact", value=value)
+    assert not again["redacted"] and again["files"] == []
+    session.say("goes on")
+    server.finish()
+    later = start_at(home, private=private)
+    later.initialize(clientInfo={"name": "tests"})
+    back = session.reopen(later)
+    assert back.texts()[-1] == "goes on" and back.get_state()["warnings"] == before["state"]["warnings"]
+    assert later.call("session/verify", sessionId=back.id)["ok"]
+    back.call("context/restoreTimeline", timelineId=back.timelines()[-1]["timelineId"])
+    assert holders(home, private, value=value) == []
+    later.call("session/delete", sessionId="told")
+    assert holders(home, value=value) == []
+
+
+def test_it_is_told_and_old_cursors_are_void(session: Session) -> None:
+    session.say("one PLAIN", "two", "three PLAIN")
+    cursor = session.call("context/getHistory", limit=1)["nextCursor"]
+    head = session.head
+    pending = session.start("session/redact", value="PLAIN", replacement="…", requestId="r-1")
+    result = pending.reply()["result"]
+    (told,) = [one["params"] for one in pending.heard() if one["method"] == "context/didChange"]
+    assert told == {
+        "sessionId": session.id,
+        "head": result["head"],
+        "kind": "redacted",
+        "cause": {"requestId": "r-1", "client": "tests"},
+        "records": 2,
+        "occurrences": 2,
+        "context": result["context"],
+    }
+    assert session.texts() == ["one …", "two", "three …"]
+    assert session.refuse("context/getHistory", cursor=cursor)["code"] == -32801
+    assert session.refuse("context/appendMessage", message=user("x"), expectedHead=head)["code"] == -32801
+    again = session.call("session/redact", value="PLAIN", replacement="…", requestId="r-1")
+    assert again == {**result, "duplicate": True}
+    assert session.refuse("session/redact", value="two", requestId="r-1")["code"] == -32602
+    assert session.refuse("session/redact", value="two", expectedHead=head)["code"] == -32801
+    assert session.texts()[1] == "two"
+
+
+def test_lines_that_do_not_hold_it_keep_their_bytes(session: Session) -> None:
+    session.call("session/close")
+    lines = [
+        b'{"role": "user",  "content": "caf\\u00e9 \\/"}',
+        b'{"role": "_checkpoint", "id": 0}',
+        b'{"role":"user","content":"the secret \\u00e9 \\/","x":1.50,"x":[ ]}',
+        b"",
+        b"{broken secret",
+        b'{"role": "_checkpoint", "id": 1}',
+        b'{"role": "_usage", "token_count": 7}',
+        b'{"role":"assistant","content":"bye"}',
+    ]
+    session.log.write_bytes(b"\n".join(lines) + b"\n")
+    server = session.server
+    again = session.reopen(server)
+    before = again.get_state()["context"]["checkpoints"]
+    assert before[0]["preview"] == "the secret é /"
+    again.call("session/redact", value="secret")
+    after = again.log.read_bytes().split(b"\n")
+    assert after[2] == lines[2].replace(b"secret", b"[redacted]")
+    assert after[4] == b"{broken [redacted]"
+    assert json.loads(after[5]) == {"role": "_checkpoint", "id": 1, "_tl": {"u": before[1]["uid"]}}
+    for number in (0, 1, 3, 6, 7):
+        assert after[number] == lines[number]
+    checkpoints = again.get_state()["context"]["checkpoints"]
+    assert checkpoints == [{**before[0], "preview": "the [redacted] é /"}, before[1]]
+    uid = before[1]["uid"]
+    assert again.call("context/revertTo", checkpointUid=uid, dryRun=True)["removed"]["messages"] == 1
+
+
+def test_a_dry_run_says_where(session: Session) -> None:
+    session.checkpoint()
+    session.append(user("a k-12 and k-3"), assistant("none"))
+    session.call("context/clear")
+    session.append(user("k-9"))
+    result = session.call("session/redact", pattern="k-[0-9]+", dryRun=True)
+    (log, timeline) = result["files"]
+    assert log == {
+        "file": "context.jsonl",
+        "kind": "log",
+        "records": 1,
+        "occurrences": 1,
+        "places": [{"line": 0, "index": 0, "occurrences": 1}],
+    }
+    assert (timeline["file"], timeline["places"]) == ("context_1.jsonl", [{"line": 1, "index": 0, "occurrences": 2}])
+    assert session.texts() == ["k-9"]
+    session.call("session/redact", pattern="k-[0-9]+", replacement="k")
+    assert (session.texts(), session.texts(timelineId="context_1")) == (["k"], ["a k and k", "none"])
+
+
+def test_a_fork_has_its_own_copy_and_is_named(start: StartServer) -> None:
+    server = start()
+    session = Session.open(server, "parent")
+    session.say("SECRET-1")
+    server.call("session/fork", sessionId="parent", newSessionId="child")
+    Session.open(server, "other").say("nothing")
+    gone = Session.open(server, "gone")
+    gone.say("SECRET-1")
+    gone.call("session/delete")
+    result = session.call("session/redact", value="SECRET-1", store=True)
+    assert sorted(result["alsoIn"]) == ["child", "gone"]
+    assert server.call("session/redact", sessionId="child", value="SECRET-1", store=True)["alsoIn"] == ["gone"]
+
+
+def test_answers_to_requests_are_still_given(session: Session) -> None:
+    sent = {"messages": [user("SECRET-2"), user("more")], "requestId": "a"}
+    first = session.call("context/appendMessage", **sent)
+    session.call("session/putSubagent", name="s", systemPrompt="SECRET-2", requestId="b")
+    session.call("session/redact", value="SECRET-2")
+    again = session.call("context/appendMessage", **sent)
+    assert again["duplicate"] and again["firstIndex"] == first["firstIndex"]
+    assert session.texts() == ["[redacted]", "more"]
+    put = session.call("session/putSubagent", name="s", systemPrompt="SECRET-2", requestId="b")
+    assert put["duplicate"] and put["dynamicSubagents"][0]["systemPrompt"] == "[redacted]"
+    assert holders(session.path, value="SECRET-2") == []
+
+
+def test_no_fingerprint_is_left_of_what_went(session: Session) -> None:
+    session.call("context/appendMessage", message=user("PIN 4711"), requestId="a")
+    session.call("session/setTitle", title="PIN 4711", requestId="b")
+    session.call("context/clear", requestId="c")
+    session.call("session/redact", value="4711", requestId="d")
+    for path in session.path.glob("[!.]*.json*"):
+        assert b"4711" not in path.read_bytes()
+        for line in path.read_text().splitlines():
+            found = _parsed(line.encode())
+            marks = found.get("_tl", found) if isinstance(found, dict) else {}
+            assert not marks.get("h"), (path, line)
+            assert not (isinstance(marks.get("v"), dict) and marks["v"].get("head")), (path, line)
+
+
+def test_what_gives_a_record_its_form_stays(session: Session) -> None:
+    session.append({"role": "user", "content": [{"type": "text", "text": "a text of a user"}]})
+    result = session.call("session/redact", value="text")
+    assert session.history() == [{"role": "user", "content": [{"type": "text", "text": "a [redacted] of a user"}]}]
+    assert (result["occurrences"], result["kept"]) == (1, 2)
+
+
+def test_what_is_split_over_parts_is_said(session: Session) -> None:
+    parts = [{"type": "text", "text": text} for text in ("SEC", "RET", " and SECRET")]
+    session.append({"role": "user", "content": parts}, {"role": "user", "content": [parts[2], parts[0]]})
+    result = session.call("session/redact", value="SECRET")
+    assert (result["occurrences"], result["split"]) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("params", "loc"),
+    [
+        ({"pattern": "(SECRET-3"}, "pattern"),
+        ({"pattern": "(?=SECRET-3)"}, "pattern"),
+        ({"value": "SECRET-3", "replacement": "xSECRET-3x"}, "replacement"),
+        ({"value": "SECRET-3", "replacement": "a\nb"}, "replacement"),
+        ({"pattern": "[a-z]+-[0-9]", "replacement": "no-3"}, "replacement"),
+        ({"secrets": False}, "secrets"),
+        ({"value": ""}, "value"),
+    ],
+)
+def test_bad_wishes_are_refused_without_repeating_them(session: Session, params: Message, loc: str) -> None:
+    session.say("SECRET-3")
+    error = session.refuse("session/redact", **params)
+    assert (error["code"], error["data"]["errors"][0]["loc"]) == (-32602, [loc])
+    assert "SECRET-3" not in json.dumps(error)
+    assert session.texts() == ["SECRET-3"]
+    assert session.refuse("session/redact")["code"] == -32602
+
+
+def test_a_reader_may_look_but_not_touch(start: StartServer) -> None:
+    server = start()
+    Session.open(server, "one").say("SECRET-4")
+    server.call("session/close", sessionId="one")
+    session = Session.open(server, "one", access="readOnly")
+    assert session.call("session/redact", value="SECRET-4", dryRun=True)["occurrences"] == 1
+    assert session.refuse("session/redact", value="SECRET-4")["code"] == 4004
+    session.call("session/close")
+    assert server.call("session/redact", sessionId="one", value="SECRET-4")["occurrences"] == 1
+    assert server.refuse("session/redact", sessionId="none", value="x")["code"] == 4001
+    assert holders(session.path, value="SECRET-4") == []
+
+
+def test_through_another_process(start: StartServer) -> None:
+    owner = start()
+    session = Session.open(owner, "one")
+    session.say("SECRET-5", "x")
+    other = start(at=owner.home)
+    attached = Session.open(other, "one")
+    result = attached.call("session/redact", value="SECRET-5", requestId="q")
+    assert result["occurrences"] == 1
+    assert attached.texts() == session.texts() == ["[redacted]", "x"]
+    assert attached.call("session/redact", value="SECRET-5", requestId="q") == {**result, "duplicate": True}
+    reader = Session.open(start(at=owner.home), "one", access="readOnly")
+    assert reader.texts() == ["[redacted]", "x"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="kills with a signal")
+@pytest.mark.parametrize("point", ["revise.closed_built", "revise.built", "revise.prepared", "revise.renamed"])
+def test_what_was_cut_short_is_finished_by_asking_again(start_at: StartServer, tmp_path: Path, point: str) -> None:
+    home = tmp_path / "home"
+    server = start_at(home, env={"TIMELEAP_FAILPOINTS": f"{point}=kill"})
+    server.initialize()
+    session = Session.open(server, "one")
+    session.say(PLAIN)
+    session.call("context/clear")
+    session.say(f"more {PLAIN}")
+    session.start("session/redact", value=PLAIN, requestId="again")
+    server.process.wait(30)
+    later = start_at(home)
+    later.initialize()
+    back = Session.open(later, "one")
+    assert back.get_state()["warnings"] == []
+    assert len(back.texts()) == len(back.texts(timelineId="context_1")) == 1
+    back.call("session/redact", value=PLAIN, requestId="again")
+    assert back.texts() == ["more [redacted]"] and back.texts(timelineId="context_1") == ["[redacted]"]
+    assert holders(home, value=PLAIN) == []
+
+
+def test_who_did_it_and_how_often_is_in_the_audit(session: Session) -> None:
+    session.say("SECRET-6 and SECRET-6")
+    session.call("session/redact", value="SECRET-6", requestId="by SECRET-6")
+    entry = json.loads((session.path / "audit.jsonl").read_text().splitlines()[-1])
+    assert entry.pop("time")
+    assert entry == {
+        "who": "tests",
+        "requestId": "by [redacted]",
+        "field": "redaction",
+        "from": None,
+        "to": {"files": 1, "records": 1, "occurrences": 2},
+    }
+
+
+def test_a_file_with_another_name_is_pointed_out(session: Session, tmp_path: Path) -> None:
+    session.say("SECRET-7")
+    try:
+        os.link(session.log, tmp_path / "copy")
+    except OSError:
+        pytest.fail("no hard links here")
+    (file,) = session.call("session/redact", value="SECRET-7")["files"]
+    assert file["linked"] and b"SECRET-7" in (tmp_path / "copy").read_bytes()
+
+
+def test_nothing_of_it_reaches_the_log_file(start_at: StartServer, tmp_path: Path) -> None:
+    log = tmp_path / "log.txt"
+    server = start_at(tmp_path / "home", args=("--log-level", "debug", "--log-file", str(log)))
+    server.initialize()
+    session = Session.open(server)
+    session.say(PLAIN)
+    session.call("session/redact", value=PLAIN)
+    session.refuse("session/redact", pattern=f"({PLAIN}")
+    assert log.exists() and PLAIN not in log.read_text()
+
+
+KEYS = {
+    "github-pat": "ghp_" + "x7Kd93mQpL2vB8nR4tYwZ6cF1hJ5gS0aE9uI",
+    "stripe-access-token": "sk_live_" + "4eC39HqLyjWDarjtT1zdp7dc",
+}
+
+
+def test_secrets_are_found_by_the_rules_of_the_library(start: StartServer) -> None:
+    server = start()
+    session = Session.open(server, "one")
+    session.append(user(f"TOKEN={KEYS['github-pat']}"), call("c", key=KEYS["stripe-access-token"], path="/usr/lib"))
+    session.append(user("the sha is da39a3ee5e6b4b0d3255bfef95601890afd80709, in src/timeleap/app.py"))
+    session.call("context/clear")
+    planned = session.call("session/redact", secrets=True, dryRun=True)
+    assert sorted(planned["rules"], key=lambda one: one["rule"]) == [
+        {"rule": rule, "values": 1} for rule in sorted(KEYS)
+    ]
+    assert session.call("session/redact", secrets=True)["occurrences"] == planned["occurrences"] == 2
+    history = session.history(timelineId="context_1")
+    assert history[0]["content"] == "TOKEN=[redacted]" and history[2]["content"].endswith("src/timeleap/app.py")
+    assert json.loads(history[1]["tool_calls"][0]["function"]["arguments"]) == {"key": "[redacted]", "path": "/usr/lib"}
+    assert not any(holders(server.home, value=one) for one in KEYS.values())
+
+
+def test_without_the_library_secrets_are_refused_in_words() -> None:
+    code = """
+import sys
+sys.modules["kingfisher_sdk"] = None
+from timeleap.context.secrets import load_rules
+from timeleap.errors import InvalidInputError
+try:
+    load_rules()
+except InvalidInputError as error:
+    print(error, error.data["errors"][0]["loc"])
+"""
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert "pip install 'timeleap[redact]'" in said and "['secrets']" in said
