@@ -468,3 +468,34 @@ def test_links_in_a_directory_are_not_followed(shared: Server, tmp_path: Path) -
     (source / "context.jsonl").symlink_to(tmp_path / "secret")
     assert shared.refuse("session/import", path=str(source))["code"] == 4005
     nothing_is_left(shared)
+
+
+# Other agents' files
+
+
+def test_another_agents_session_is_recognised_and_its_losses_are_remembered(start: StartServer, tmp_path: Path) -> None:
+    claude, codex = tmp_path / "claude.jsonl", tmp_path / "codex.jsonl"
+    line = {"type": "user", "uuid": "a", "parentUuid": None, "sessionId": "s", "cwd": "/w", "message": user("Why?")}
+    claude.write_text(json.dumps(line) + "\n{broken\n")
+    item = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Why?"}]}
+    codex.write_text(json.dumps({"type": "response_item", "payload": item}))
+    server = start()
+    for path, kinds in ((claude, ["lines"]), (codex, [])):
+        new = take_in(server, path, requestId=path.name)
+        assert new.texts() == ["Why?"]
+        assert [loss["kind"] for loss in new.state["losses"]] == kinds
+        assert [one["label"] for one in new.state["context"]["checkpoints"]] == ["Why?"]
+        assert new.state["approval"]["yolo"] is False
+        again = server.call("session/import", path=str(path), requestId=path.name)
+        assert (again["duplicate"], again["losses"]) == (True, new.state["losses"])
+        new.say("on")
+        new.call("context/revertTo", checkpointId=0)
+        assert new.texts() == []
+
+
+def test_what_is_of_another_form_than_was_said_is_refused(shared: Server, tmp_path: Path) -> None:
+    path = archive(tmp_path / "good.zip", GOOD)
+    for form, where in (("kimi", "path"), ("claude-code", "path"), ("codex", "path"), ("markdown", "format")):
+        error = shared.refuse("session/import", path=str(path), format=form)
+        assert (error["code"], error["data"]["errors"][0]["loc"]) == (-32602, [where])
+    nothing_is_left(shared)

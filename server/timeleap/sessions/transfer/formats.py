@@ -42,8 +42,9 @@ FORMATS: Final = (
     Format("native", ".zip", "packing:write_archive"),
     Format("markdown", ".md", "markdown:write_markdown"),
     Format("html", ".html", "page:write_page"),
-    Format("html", ".html", "page:write_page"),
     Format("kimi", ".jsonl"),
+    Format("claude-code", ".jsonl"),
+    Format("codex", ".jsonl"),
 )
 
 EXPORTED: Final = {one.name: one for one in FORMATS if one.writer}

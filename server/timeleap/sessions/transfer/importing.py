@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
-from timeleap.errors import StorageFailureError
+from timeleap.errors import InvalidInputError, StorageFailureError
 from timeleap.sessions.outcomes import Guard
 from timeleap.sessions.transfer.adoption import Arrival, Origin, settle_in
 from timeleap.sessions.transfer.formats import IMPORTED, unsupported
@@ -61,24 +61,49 @@ def recognised(path: Path) -> str:
     """
     if path.is_dir():
         return "kimi"
+    start = _beginning(path)
+    if start.startswith(b"PK"):
+        return "native"
+    form = next(filter(None, map(_form_of, _objects(start))), None)
+    if form is None:
+        raise refused(f"is of none of the forms that can be imported: {', '.join(IMPORTED)}; if it is, say which")
+    return form
+
+
+def may_be_a_log(path: Path) -> bool:
+    """Whether there are records at the beginning of a file, or nothing.
+
+    Raises:
+        StorageFailureError: It cannot be read.
+    """
+    start = _beginning(path)
+    return not start.strip() or any(isinstance(one.get("role"), str) for one in _objects(start))
+
+
+def nothing_of(form: str) -> InvalidInputError:
+    """What is refused is not damaged, but of another form."""
+    return refused(f"holds no record of the form {form}")
+
+
+def _beginning(path: Path) -> bytes:
     file = opened(path)
     try:
-        start = file.pread(0, FIRST_LOOK)
+        return file.pread(0, FIRST_LOOK)
     except OSError as error:
         raise StorageFailureError.of(error, f"read {path.name}", path) from error
     finally:
         file.close()
-    if start.startswith(b"PK"):
-        return "native"
+
+
+def _objects(start: bytes) -> Iterator[dict[str, Any]]:
+    """The JSON objects on the first lines."""
     for line in start.splitlines()[:LINES_LOOKED_AT]:
         try:
             record = json.loads(line)
         except (ValueError, RecursionError):
             continue
-        if isinstance(record, dict) and (name := _form_of(record)) is not None:
-            return name
-    text = f"is of none of the forms that can be imported: {', '.join(IMPORTED)}; if it is, say which"
-    raise refused(text)
+        if isinstance(record, dict):
+            yield record
 
 
 def opened(path: Path) -> OpenFile:
@@ -96,7 +121,7 @@ def opened(path: Path) -> OpenFile:
 
 
 def _form_of(record: dict[str, Any]) -> str | None:
-    kind, role = record.get("type"), record.get("role")
+    kind, role = str(record.get("type", "")), record.get("role")
     if kind in _OF_CODEX and "payload" in record:
         return "codex"
     if kind in _OF_CLAUDE_CODE and ("uuid" in record or "leafUuid" in record or "sessionId" in record):
@@ -109,7 +134,7 @@ def _form_of(record: dict[str, Any]) -> str | None:
         or {"id", "timestamp", "instructions"} <= set(record)
     ):
         return "codex"
-    return "kimi" if isinstance(role, str) and kind is None else None
+    return "kimi" if isinstance(role, str) and not kind else None
 
 
 def _reader(name: str) -> Callable[[Path, Path], Work]:

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
+
+MOST: Final = 100
+"""Different losses that are told apart; there may be as many as lines in a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +32,8 @@ class Tally:
 
     def add(self, kind: str, message: str, number: int = 1) -> None:
         """Note `number` more of a kind; `message` says what, in words that stand behind a number."""
-        self._counts[kind, message] += number
+        known = (kind, message) in self._counts or len(self._counts) < MOST
+        self._counts[(kind, message) if known else ("more", "things of other kinds")] += number
 
     def losses(self) -> list[Loss]:
         """What was noted, in the order it was first met."""

@@ -14,6 +14,7 @@ from timeleap.sessions.meta import FILE_NAME as META_NAME
 from timeleap.sessions.statefile import FILE_NAME as STATE_NAME
 from timeleap.sessions.transfer.adoption import Arrival, Origin
 from timeleap.sessions.transfer.exporting import CARRIED
+from timeleap.sessions.transfer.importing import may_be_a_log, nothing_of
 from timeleap.sessions.transfer.losses import Loss, listed
 from timeleap.sessions.transfer.outside import refused
 from timeleap.storage.durable import OpenFile, create_exclusive, list_directory, sync_directory
@@ -26,10 +27,12 @@ def read_session(path: Path, directory: Path) -> Generator[tuple[int, int], None
     """Copy the logs at `path` byte for byte, as long as they are now. See `importing.Work`.
 
     Raises:
-        InvalidInputError: It is a directory without a session.
+        InvalidInputError: It is a directory without a session, or a file without records.
         StorageFailureError: It could not be read, or a log could not be written.
     """
     if not path.is_dir():
+        if not may_be_a_log(path):
+            raise nothing_of("kimi")
         lines = yield from _copy([(path, LOG_NAME)], directory)
         return Arrival(lines=lines, origin=Origin("kimi"))
     if not is_session(path):

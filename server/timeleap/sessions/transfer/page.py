@@ -29,6 +29,7 @@ from typing import Any, Final
 from timeleap.sessions.checkpoints import list_checkpoints
 from timeleap.sessions.transfer.source import Exhibit, Strand
 from timeleap.sessions.walking import shared_lines, state_after_lines
+from timeleap.storage.engine import LogState
 from timeleap.storage.jsontext import encode_quickly
 
 BLOCK: Final = 64  # messages
@@ -53,7 +54,7 @@ def write_page(exhibit: Exhibit) -> Iterator[str]:
     runs: list[list[list[int]]] = []
     for branch in branches:
         runs.append([])
-        yield from pool.take(branch.strand, branch.messages, runs[-1])
+        yield from pool.take(branch.strand, branch.shared.messages, runs[-1])
     yield pool.end()
     yield embedded("session", _facts(exhibit, branches, runs))
     yield f'<script type="module">{script}</script>\n</body>\n</html>\n'
@@ -116,33 +117,29 @@ class _Branch:
 
     strand: Strand
     parent: int | None = None
-    lines: int = 0
-
-    @property
-    def messages(self) -> int:
-        return state_after_lines(self.strand.log, self.lines).messages
-
-    @property
-    def checkpoints(self) -> int:
-        return state_after_lines(self.strand.log, self.lines).checkpoints
-
-    @property
-    def usages(self) -> int:
-        return state_after_lines(self.strand.log, self.lines).usages
+    shared: LogState = LogState()
 
 
 def _branches(exhibit: Exhibit) -> list[_Branch]:
     """The present, then the timelines, newest first; each branches off the one before it with which it shares most."""
     found = [_Branch(exhibit.live)]
     for strand in reversed(exhibit.timelines):
-        best = _Branch(strand)
-        for place, other in enumerate(found):
-            most = min(strand.log.state.lines, other.strand.log.state.lines)
-            lines = shared_lines(strand.log, other.strand.log, most) if most > best.lines else 0
-            if lines > best.lines:
-                best = _Branch(strand, place, lines)
-        found.append(best)
+        found.append(_placed(strand, found))
     return found
+
+
+def _placed(strand: Strand, before: Sequence[_Branch]) -> _Branch:
+    """Where a log branches off. Of the logs that branch off another one, only those that leave it where this log does can
+    share more with this log than that one: so it is compared with few of them."""
+    parent, lines = 0, _shared_lines(strand, before[0].strand)
+    for place, one in enumerate(before):
+        if one.parent == parent and one.shared.lines == lines and (more := _shared_lines(strand, one.strand)) > lines:
+            parent, lines = place, more
+    return _Branch(strand, parent, state_after_lines(strand.log, lines))
+
+
+def _shared_lines(one: Strand, other: Strand) -> int:
+    return shared_lines(one.log, other.log, min(one.log.state.lines, other.log.state.lines))
 
 
 class _Pool:
@@ -210,15 +207,16 @@ def _facts(exhibit: Exhibit, branches: Sequence[_Branch], runs: Sequence[list[li
 def _log(branch: _Branch, runs: list[list[int]], prompts: dict[str, int]) -> dict[str, Any]:
     strand = branch.strand
     prompt = strand.system_prompt
-    shared = {"messages": branch.messages, "checkpoints": branch.checkpoints, "usages": branch.usages}
+    begun = branch.shared
+    shared = {"messages": begun.messages, "checkpoints": begun.checkpoints, "usages": begun.usages}
     return {
         "id": strand.timeline_id,
         "reason": strand.reason,
         "createdAt": strand.created_at,
         "from": None if branch.parent is None else {"log": branch.parent, **shared},
         "runs": runs,
-        "checkpoints": _checkpoints(strand, branch.checkpoints),
-        "usages": _usages(strand, branch.usages),
+        "checkpoints": _checkpoints(strand, begun.checkpoints),
+        "usages": _usages(strand, begun.usages),
         "tokens": strand.token_count,
         "systemPrompt": None if prompt is None else prompts.setdefault(prompt, len(prompts)),
     }

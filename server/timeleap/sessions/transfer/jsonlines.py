@@ -1,0 +1,121 @@
+"""Files of JSON lines that other programs wrote: read line by line, however long they are, none of it believed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import PurePosixPath, PureWindowsPath
+from typing import Any, Final
+
+from timeleap import clock
+from timeleap.errors import TooLargeError
+from timeleap.sessions.transfer.losses import Tally
+from timeleap.storage.durable import OpenFile
+
+BLOCK: Final = 1 << 18
+MAX_LINE: Final = 64 << 20
+MAX_FILE: Final = 4 << 30
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line.
+
+    Attributes:
+        record: The object on it; None where there is none: blank, too long, or no JSON object.
+    """
+
+    offset: int
+    length: int
+    record: Json | None
+
+
+class JsonLines:
+    """A file of JSON lines.
+
+    Args:
+        file: The file; what is added to it later is not read.
+        left_out: Where lines are noted that cannot be read.
+
+    Raises:
+        TooLargeError: It is larger than what is imported.
+    """
+
+    def __init__(self, file: OpenFile, left_out: Tally) -> None:
+        self._file = file
+        self._left_out = left_out
+        self.size = file.status().size
+        if self.size > MAX_FILE:
+            message = f"the file has {self.size} bytes; at most {MAX_FILE} are imported"
+            raise TooLargeError(message, limit="bytes", maximum=MAX_FILE)
+
+    def __iter__(self) -> Iterator[Line]:
+        start = at = 0
+        pending = bytearray()
+        while at < self.size and (block := self._file.pread(at, min(BLOCK, self.size - at))):
+            at += len(block)
+            *whole, rest = block.split(b"\n")
+            for piece in whole:
+                pending += piece
+                yield self._line(start, pending)
+                start += len(pending) + 1
+                pending = bytearray()
+            pending += rest
+            if len(pending) > MAX_LINE:
+                at, pending = self._passed_over(at), bytearray()
+                start = at
+        if pending:
+            yield self._line(start, pending)
+
+    def at(self, offset: int, length: int) -> Json:
+        """The record on a line that was met before; empty if it is another one by now."""
+        return _object(self._file.pread(offset, length)) or {}
+
+    def _line(self, start: int, text: bytearray) -> Line:
+        found = _object(bytes(text))
+        if found is None and text.strip():
+            self._left_out.add("lines", "lines are no JSON objects")
+        return Line(start, len(text), found)
+
+    def _passed_over(self, at: int) -> int:
+        """Where the next line begins."""
+        self._left_out.add("lines", f"lines have more than {MAX_LINE >> 20} MiB")
+        while at < self.size and (block := self._file.pread(at, BLOCK)):
+            if (end := block.find(b"\n")) >= 0:
+                return at + end + 1
+            at += len(block)
+        return self.size
+
+
+def workspace_of(path: object) -> str | None:
+    """The URI of a folder that a program on some machine named."""
+    if not isinstance(path, str) or not path:
+        return None
+    pure = PureWindowsPath(path) if path[1:3] in (":\\", ":/") or path.startswith("\\\\") else PurePosixPath(path)
+    try:
+        return pure.as_uri() if pure.is_absolute() else None
+    except ValueError:
+        return None
+
+
+def time_of(text: object) -> str | None:
+    """A time as sessions keep it, ISO-8601 UTC; None for what is none."""
+    if not isinstance(text, str):
+        return None
+    try:
+        when = datetime.fromisoformat(text)
+        return clock.iso((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp())
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def _object(text: bytes) -> Json | None:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
