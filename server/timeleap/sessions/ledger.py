@@ -91,7 +91,6 @@ class Ledger:
         except OSError as error:
             raise StorageFailureError.of(error, "note a request", self._home.path) from error
 
-    def _noted(self, guard: Guard) -> list[Known]:
     def forget_fingerprints(self, session_id: str) -> None:
         """Of the requests that made or moved a session, keep no fingerprint: it would tell who guesses their params.
 
@@ -112,6 +111,7 @@ class Ledger:
         except OSError as error:
             raise StorageFailureError.of(error, "write the requests anew", self._home.path) from error
 
+    def _noted(self, guard: Guard) -> list[Known]:
         """What was noted of a request id, last first."""
         if guard.request_id is None:
             return []

@@ -142,17 +142,6 @@ class RequestFile:
 
     def __init__(self, directory: Path) -> None:
         self.path = directory / FILE_NAME
-    def rewrite(self, change: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> None:
-        """Write every request anew, as `change` gives it, in one step.
-
-        Raises:
-            OSError: The file is as it was.
-        """
-        found = lines.read(self.path)
-        if found:
-            atomic_write(self.path, b"".join(lines.encode(change(one)) + b"\n" for one in found))
-        self._names = None
-
         self._names: list[str] | None = None
 
     def read(self) -> list[tuple[str, Known]]:
@@ -166,6 +155,17 @@ class RequestFile:
         if self._names is None:
             self.read()
         return self._names or []
+
+    def rewrite(self, change: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> None:
+        """Write every request anew, as `change` gives it, in one step.
+
+        Raises:
+            OSError: The file is as it was.
+        """
+        found = lines.read(self.path)
+        if found:
+            atomic_write(self.path, b"".join(lines.encode(change(one)) + b"\n" for one in found))
+        self._names = None
 
     def append(self, documents: Sequence[Mapping[str, Any]]) -> None:
         """Note requests, durably; beyond 2 000 lines the file is written anew with the last 1 000.

@@ -47,7 +47,7 @@ Json = dict[str, Any]
 __all__ = ["Cause", "Guard", "Session"]
 
 
-:class Session(Rehearsal, Pruning, Redacting)::
+class Session(Rehearsal, Pruning, Redacting):
     """One open session. Opened and closed by its `SessionStore`.
 
     Attributes:
