@@ -90,7 +90,15 @@ class Cli:
 
     def run(self, *args: str, input: str | None = None, code: int = 0) -> Ran:
         """Run a command in this process; fails if its exit code is another than `code`, or if it shows a traceback."""
-        stdin, stdout, stderr = (_Stream(text, isinstance(input, Typed)) for text in (input or "", "", ""))
+        return self._here(args, input, code, seen=False)
+
+    def terminal(self, *args: str, code: int = 0) -> Ran:
+        """The same where its output is a terminal that knows colours."""
+        return Cli(self.home, {"TERM": "xterm", **self.env})._here(args, None, code, seen=True)
+
+    def _here(self, args: Sequence[str], input: str | None, code: int, *, seen: bool) -> Ran:
+        typed = isinstance(input, Typed)
+        stdin, stdout, stderr = _Stream(input or "", typed), _Stream("", seen), _Stream("", seen or typed)
         with ExitStack() as stack:
             stack.enter_context(mock.patch.dict(os.environ, self.environment(), clear=True))
             for name, value in (

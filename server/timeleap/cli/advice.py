@@ -98,5 +98,8 @@ _ADVICE: dict[str, Callable[[Data, str], list[str]]] = {
     "compactionFailed": _always(
         "Nothing was changed. --summarizer builtin needs no model; --summary takes your own text."
     ),
+    "dmailPending": _always("timeleap dmail show SESSION has it: deliver it, or drop it with timeleap dmail cancel."),
+    "noPendingDMail": _always('timeleap dmail send SESSION --at CHECKPOINT "..." leaves one.'),
+    "methodNotFound": _always("This server cannot do that: timeleap --version shows its release."),
     "internalError": _always("This is a mistake in Timeleap: please report it with the incident id."),
 }

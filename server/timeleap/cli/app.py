@@ -8,7 +8,22 @@ from typing import Annotated
 
 import typer
 
-from timeleap.cli import approvals, demo, keeping, looking, making, settings, travelling, wire
+from timeleap.cli import (
+    approvals,
+    compacting,
+    comparing,
+    demo,
+    finding,
+    keeping,
+    looking,
+    mailing,
+    making,
+    settings,
+    space,
+    transferring,
+    travelling,
+    wire,
+)
 from timeleap.cli.command import Home, Machine
 from timeleap.cli.terminal import Terminal, forget_output
 
@@ -58,7 +73,10 @@ def timeleap(
     ctx.obj = Terminal(home, machine)
 
 
-for each in (demo, making, approvals, looking, travelling, keeping, settings, wire):
+_LOOK = (demo, looking, finding, comparing)
+_CHANGE = (making, approvals, travelling, compacting, mailing)
+_KEEP = (transferring, keeping, space, settings, wire)
+for each in (*_LOOK, *_CHANGE, *_KEEP):
     app.add_typer(each.app)
 
 

@@ -22,6 +22,8 @@ _LOG_NAME = "context.jsonl"
 _NO_LIMIT_WITHIN = 3600.0
 """Seconds without a sign of work after which even a long command gives up."""
 _LONGEST_BURST = 1.0
+_FIRST_ONLY = frozenset({"from", "to", "checkpointUid"})
+"""Params of lists that say where the first page begins and ends; a cursor says it for the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,15 +118,21 @@ class Backend:
 
     def pages(self, method: str, params: Json, member: str) -> Iterator[Json]:
         """The entries of a list, page by page."""
+        for page in self.whole_pages(method, params, first_only=_FIRST_ONLY):
+            yield from page[member]
+
+    def whole_pages(
+        self, method: str, params: Json, *, first_only: frozenset[str] = frozenset(), saying: str = "Working"
+    ) -> Iterator[Json]:
+        """The pages of a list as they are; those after the first are asked for without the params of `first_only`."""
         asked = dict(params)
         while True:
-            page = self.call(method, asked)
-            yield from page[member]
+            page: Json = self.call(method, asked, saying=saying)
+            yield page
             if "nextCursor" not in page:
                 return
-            asked = {"cursor": page["nextCursor"]} | {
-                k: v for k, v in params.items() if k not in {"from", "to", "checkpointUid"}
-            }
+            asked = {name: value for name, value in params.items() if name not in first_only}
+            asked["cursor"] = page["nextCursor"]
 
     def changes(self, session_id: str) -> Changes:
         """What is notified about a session, from now on; `$/reconnected` as well."""

@@ -137,6 +137,7 @@ _WORDS: dict[str, Callable[[Json], str]] = {
         f"restored: {count(params['context']['messageCount'], 'message')} now{_kept(params)}"
     ),
     "dmailDelivered": lambda params: f"a D-Mail was delivered: {_gone(params)}",
+    "redacted": lambda params: f"a secret was taken out of {count(params['records'], 'record')}",
     "tokenCountUpdated": lambda params: f"{count(params['tokenCount'], 'token')} used",
     "systemPromptSet": lambda _: "the system prompt was set",
     "external": lambda _: "changed by a program that is not attached",

@@ -24,6 +24,19 @@ class Branch:
 
 
 @dataclass(frozen=True, slots=True)
+class Kin:
+    """What a session came from, and what came from it.
+
+    Attributes:
+        parent: `{sessionId, checkpointUid}`; None for a session that is no fork.
+        forks: SessionInfo of the forks made of it.
+    """
+
+    parent: Json | None = None
+    forks: list[Json] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
 class Graph:
     """The live log and its timelines.
 
@@ -34,6 +47,7 @@ class Graph:
         branches: By the uid of the last checkpoint shared with the live log (perhaps one that is omitted); "" where
             none is shared.
         timelines_omitted: How many older timelines are not in `branches`.
+        kin: The session's parent and the forks made of it.
     """
 
     state: Json
@@ -41,6 +55,7 @@ class Graph:
     omitted: int = 0
     branches: dict[str, list[Branch]] = field(default_factory=dict)
     timelines_omitted: int = 0
+    kin: Kin = field(default_factory=Kin)
 
     def as_json(self) -> Json:
         """For machines: everything, with the place where each timeline leaves the live log."""
@@ -57,6 +72,8 @@ class Graph:
             "checkpointsOmitted": self.omitted,
             "timelines": sorted(timelines, key=lambda timeline: timeline.get("createdAt") or "", reverse=True),
             "timelinesOmitted": self.timelines_omitted,
+            "parent": self.kin.parent,
+            "forks": self.kin.forks,
         }
 
 
@@ -64,8 +81,15 @@ _WINDOW = 1000
 """Checkpoints of a log that are looked at to find where a timeline leaves it: one page."""
 
 
-def read_graph(session: OpenSession, checkpoints: int, timelines: int) -> Graph:
-    """Read the shape of a session, with at most so many of its newest checkpoints and timelines."""
+def read_kin(session: OpenSession) -> Kin:
+    """What is known of a session's parent and forks: of those among the sessions that changed last."""
+    newest = session.backend.call("session/list", {"limit": _WINDOW, "includeArchived": True})["sessions"]
+    own: Json = next((info for info in newest if info["sessionId"] == session.id), {})
+    return Kin(own.get("parent"), [info for info in newest if info.get("parent", {}).get("sessionId") == session.id])
+
+
+def read_graph(session: OpenSession, checkpoints: int, timelines: int, kin: Kin | None = None) -> Graph:
+    """Read the shape of a session, with at most so many of its newest checkpoints and timelines; `kin` was read before."""
     state = session.call("session/getState")
     live = _newest(session, max(checkpoints, _WINDOW))
     summary = state["context"]
@@ -77,7 +101,7 @@ def read_graph(session: OpenSession, checkpoints: int, timelines: int) -> Graph:
         own = _newest(session, _WINDOW, timeline["timelineId"])
         uid, left = _leaves(live, own)
         branches.setdefault(uid, []).append(Branch(timeline, left))
-    return Graph(state, shown, omitted, branches, max(0, summary["timelines"] - len(listed)))
+    return Graph(state, shown, omitted, branches, max(0, summary["timelines"] - len(listed)), kin or Kin())
 
 
 def _newest(session: OpenSession, most: int, timeline_id: str | None = None) -> list[Json]:

@@ -127,37 +127,41 @@ def _standing(info: Json) -> Iterator[str]:
 def log(
     terminal: Terminal,
     session: Session,
+    *,
     checkpoints: Annotated[int, typer.Option("--checkpoints", "-n", min=1, help="Draw so many at most.")] = 200,
     timelines: Annotated[int, typer.Option("--timelines", "-t", min=0, help="Draw so many at most.")] = 20,
     watch: Annotated[
         bool, typer.Option("--watch", "-w", help="Draw it anew with every change, until Ctrl-C.", show_default=False)
     ] = False,
+    graph: Annotated[bool, typer.Option("--graph/--no-graph", help="Draw timelines and forks, too.")] = True,
 ) -> None:
     """Draw checkpoints and timelines as a graph, the newest at the top.
 
-    A timeline stands where it leaves the present log, with the checkpoints only it has.
+    A timeline stands where it leaves the present log, with the checkpoints only it has; so does a fork, and the D-Mail
+    that waits for a checkpoint.
 
     Examples:
-        timeleap log fix-dates
+        timeleap log fix-dates --graph
 
         timeleap log fix-dates --watch
     """
     from timeleap.cli.following import describe
-    from timeleap.cli.graph import read_graph
+    from timeleap.cli.graph import read_graph, read_kin
     from timeleap.cli.watching import View
 
     view = View(terminal)
     with Backend(terminal) as backend:
         opened = backend.open_to_read(Target.of(session))
+        kin, timelines = (read_kin(opened), timelines) if graph else (None, 0)
         if not watch:
-            view.show(read_graph(opened, checkpoints, timelines))
+            view.show(read_graph(opened, checkpoints, timelines, kin))
             return
         changes = backend.changes(opened.id)
         terminal.hint(f"watching {opened.id}; Ctrl-C ends")
         with view.lively() as show:
-            show(read_graph(opened, checkpoints, timelines), "")
+            show(read_graph(opened, checkpoints, timelines, kin), "")
             for notification in changes.bursts(_PAUSE):
-                show(read_graph(opened, checkpoints, timelines), describe(notification))
+                show(read_graph(opened, checkpoints, timelines, kin), describe(notification))
 
 
 @command(app, rich_help_panel=PANEL)

@@ -47,10 +47,11 @@ class Glyphs:
     fork: str
     left: str
     end: str
+    away: str
 
 
-PRETTY = Glyphs("●", "○", "│", "├─◇", "·", "┴")
-PLAIN = Glyphs("@", "o", "|", "|-*", ".", "+")
+PRETTY = Glyphs("●", "○", "│", "├─◇", "·", "┴", "├─▷")
+PLAIN = Glyphs("@", "o", "|", "|-*", ".", "+", "|->")
 """For terminals that know ASCII only."""
 
 
@@ -88,16 +89,26 @@ def rows(graph: Graph, glyphs: Glyphs = PRETTY) -> Iterator[Row]:
         "bold",
         "bold green",
     )
+    drawn = {checkpoint["uid"] for checkpoint in graph.checkpoints}
+    mail = graph.state.get("pendingDMail") or {}
+    forks = _by_checkpoint(graph.kin.forks)
+    yield from _forks(forks.pop("", []), glyphs)
     for checkpoint in reversed(graph.checkpoints):
-        yield from _branches(graph.branches.get(checkpoint["uid"], []), glyphs)
+        uid = checkpoint["uid"]
+        yield from _branches(graph.branches.get(uid, []), glyphs)
+        yield from _forks(forks.pop(uid, []), glyphs)
+        if mail.get("checkpointUid") == uid:
+            yield Row(f"{glyphs.line}    ", f"a D-Mail waits: {one_line(mail['message'], 60)}", style="magenta")
         yield _checkpoint(checkpoint, f"{glyphs.checkpoint}  ")
     if graph.omitted:
         yield Row(f"{glyphs.line}  ", f"... {count(graph.omitted, 'older checkpoint')}", style="dim")
-        drawn = {"", *(checkpoint["uid"] for checkpoint in graph.checkpoints)}
         for uid, branches in graph.branches.items():
-            yield from _branches(branches if uid not in drawn else [], glyphs)
+            yield from _branches(branches if uid and uid not in drawn else [], glyphs)
     yield from _branches(graph.branches.get("", []), glyphs)
-    yield Row(f"{glyphs.end}  ", "start", style="dim")
+    for of_what_is_not_drawn in forks.values():
+        yield from _forks(of_what_is_not_drawn, glyphs)
+    origin = f" of a fork of {one_line(graph.kin.parent['sessionId'])}" if graph.kin.parent else ""
+    yield Row(f"{glyphs.end}  ", f"start{origin}", style="dim")
     if graph.timelines_omitted:
         yield Row("   ", f"... {count(graph.timelines_omitted, 'older timeline')} not drawn", style="dim")
 
@@ -139,6 +150,20 @@ def _branches(branches: list[Branch], glyphs: Glyphs) -> Iterator[Row]:
             yield Row(
                 f"{glyphs.line}    {glyphs.left} ", f"... {count(hidden, 'older checkpoint')} of its own", style="dim"
             )
+
+
+def _by_checkpoint(forks: list[Json]) -> dict[str, list[Json]]:
+    """Forks by the uid of the checkpoint they were made at; "" for those of the whole log."""
+    found: dict[str, list[Json]] = {}
+    for fork in forks:
+        found.setdefault(fork["parent"].get("checkpointUid", ""), []).append(fork)
+    return found
+
+
+def _forks(forks: list[Json], glyphs: Glyphs) -> Iterator[Row]:
+    for fork in forks:
+        facts = [count(fork["messageCount"], "message"), "", clock(fork["createdAt"])]
+        yield Row(f"{glyphs.away} ", f"{fork['sessionId']}  a fork", facts, "blue", "blue")
 
 
 def _tokens(number: int) -> str:

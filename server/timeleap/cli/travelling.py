@@ -1,16 +1,16 @@
-"""Commands that travel in time: `revert`, `undo`, `restore`, `compact`."""
+"""Commands that travel in time: `revert`, `undo`, `restore`."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
-from timeleap.cli.arguments import Checkpoint, DryRun, Session, Yes, place, text_or_file
+from timeleap.cli.arguments import Checkpoint, DryRun, Session, Yes, place
 from timeleap.cli.backend import Backend, OpenSession, Target
 from timeleap.cli.command import command
 from timeleap.cli.terminal import Terminal, UsageError
-from timeleap.cli.words import ago, count, gist, one_line, size
+from timeleap.cli.words import ago, count, gist, one_line
 
 app = typer.Typer()
 PANEL = "Travel in time"
@@ -40,7 +40,7 @@ def revert(
         before = opened.call("session/getState")
         plan = opened.call("context/revertTo", **place(checkpoint), dryRun=True)
         if not terminal.machine:
-            _say_what_goes(terminal, opened, before, plan)
+            say_what_goes(terminal, opened, before, plan)
         if dry_run:
             _finish(terminal, plan, "nothing was changed (--dry-run)")
             return
@@ -50,7 +50,15 @@ def revert(
         _finish(terminal, done, f"reverted; undo with: timeleap undo {session}")
 
 
-def _say_what_goes(terminal: Terminal, opened: OpenSession, before: Json, plan: Json) -> None:
+def say_what_goes(terminal: Terminal, opened: OpenSession, before: Json, plan: Json) -> None:
+    """Say what a revert takes, message by message where these are few.
+
+    Args:
+        terminal: Where to.
+        opened: The session.
+        before: Its state.
+        plan: What a dry run of `context/revertTo` said.
+    """
     removed, stays = plan["removed"], plan["context"]["messageCount"]
     terminal.say(
         f"This takes {count(removed['messages'], 'message')}, {count(removed['checkpoints'], 'checkpoint')} "
@@ -70,7 +78,7 @@ def _say_what_goes(terminal: Terminal, opened: OpenSession, before: Json, plan: 
 
 @command(app, rich_help_panel=PANEL)
 def undo(terminal: Terminal, session: Session, dry_run: DryRun = False) -> None:
-    """Undo the last revert, clear, compaction or restore: restore the newest timeline.
+    """Undo the last revert, clear, compaction, restore or D-Mail: restore the newest timeline.
 
     The present log becomes a timeline itself, so an undo can be undone.
 
@@ -118,55 +126,6 @@ def _restore(terminal: Terminal, opened: OpenSession, timeline: Json, dry_run: b
             f"{count(result['context']['tokenCount'], 'token')}."
         )
     _finish(terminal, result, "nothing was changed (--dry-run)" if dry_run else "the log before it stays as a timeline")
-
-
-@command(app, rich_help_panel=PANEL)
-def compact(
-    terminal: Terminal,
-    session: Session,
-    *,
-    keep: Annotated[int | None, typer.Option("--keep", min=1, help="Newest messages to keep as they are.")] = None,
-    instruction: Annotated[str | None, typer.Option(help="What the summary should look at.")] = None,
-    summarizer: Annotated[
-        Literal["auto", "server", "builtin"] | None, typer.Option(help="Who summarises; builtin needs no model.")
-    ] = None,
-    summary: Annotated[str | None, typer.Option(help="Your own summary; @FILE takes it from a file.")] = None,
-    dry_run: DryRun = False,
-) -> None:
-    """Put a summary in the place of older messages. `timeleap undo` brings them back.
-
-    Examples:
-        timeleap compact fix-dates --summarizer builtin --dry-run
-
-        timeleap compact fix-dates --keep 4 --summary @summary.md
-    """
-    with Backend(terminal) as backend:
-        target = Target.of(session)
-        opened = backend.open_to_read(target) if dry_run else backend.open_to_write(target)
-        result = opened.call(
-            "context/compact",
-            maxPreservedMessages=keep,
-            customInstruction=instruction,
-            summarizer=summarizer,
-            summary=text_or_file(summary),
-            dryRun=dry_run or None,
-            saying="Compacting",
-        )
-    if not terminal.machine:
-        terminal.say(_outcome(result, dry_run))
-    done = f"undo with: timeleap undo {session}" if result["compacted"] else "nothing was changed"
-    _finish(terminal, result, "nothing was changed (--dry-run)" if dry_run else done)
-
-
-def _outcome(result: Json, dry_run: bool) -> str:
-    if not result["compacted"]:
-        return f"not compacted: {one_line(result.get('reason', 'there is nothing to compact'))}"
-    return (
-        f"{count(result['removedMessages'], 'message')} {'would become' if dry_run else 'became'} a summary, "
-        f"{count(result['preservedMessages'], 'message')} {'would stay' if dry_run else 'stayed'}: "
-        f"{result['tokenCountBefore']:,} → {result['tokenCountAfter']:,} tokens, "
-        f"log {size(result['context']['logBytes'])}"
-    )
 
 
 def _finish(terminal: Terminal, result: Json, hint: str) -> None:

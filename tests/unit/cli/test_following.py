@@ -26,6 +26,7 @@ CHANGES: dict[str, tuple[dict[str, Any], str]] = {
     "compacted": (GONE, "compacted: 3 messages now; the log before it is context_1"),
     "timelineRestored": (GONE, "restored: 3 messages now; the log before it is context_1"),
     "dmailDelivered": (GONE, "a D-Mail was delivered: 2 messages and 1 checkpoint went, 3 messages stay"),
+    "redacted": ({"records": 3, "occurrences": 5}, "a secret was taken out of 3 records"),
     "tokenCountUpdated": ({"tokenCount": 1234}, "1,234 tokens used"),
     "systemPromptSet": ({}, "the system prompt was set"),
     "external": ({}, "changed by a program that is not attached"),

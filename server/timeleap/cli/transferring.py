@@ -1,0 +1,100 @@
+"""Commands that carry sessions out of the store and into it: `export`, `import`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from timeleap.cli.arguments import Session
+from timeleap.cli.backend import Backend, Target
+from timeleap.cli.command import command
+from timeleap.cli.terminal import Terminal, UsageError
+from timeleap.cli.words import count, one_line, size
+
+app = typer.Typer()
+PANEL = "Carry"
+Json = dict[str, Any]
+
+_BY_SUFFIX = {".zip": "native", ".md": "markdown", ".markdown": "markdown", ".html": "html", ".htm": "html"}
+
+
+@command(app, rich_help_panel=PANEL)
+def export(
+    terminal: Terminal,
+    session: Session,
+    file: Annotated[Path, typer.Argument(help="Where to write it.", dir_okay=False, show_default=False)],
+    *,
+    form: Annotated[
+        str | None, typer.Option("--format", "-f", help="native, markdown, html; default: by FILE's ending.")
+    ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace a file that is there.", show_default=False)
+    ] = False,
+) -> None:
+    """Write a session to a file: an archive to import (.zip), Markdown (.md) or one HTML page (.html) for people.
+
+    The archive has everything, timelines and checksums included. What a form cannot carry is said.
+
+    Examples:
+        timeleap export fix-dates fix-dates.zip
+
+        timeleap export fix-dates notes.md --overwrite
+    """
+    chosen = form or _BY_SUFFIX.get(file.suffix.lower())
+    if chosen is None:
+        raise UsageError(f"what form {file.name} is to have is not clear: --format native, markdown or html")
+    with Backend(terminal) as backend:
+        opened = backend.open_to_read(Target.of(session))
+        path = str(file.expanduser().absolute())
+        result = opened.call(
+            "session/export", format=chosen, path=path, overwrite=overwrite or None, saying="Exporting"
+        )
+    if terminal.machine:
+        terminal.document(result)
+    else:
+        terminal.say(f"{result['path']}  {size(result['bytes'])}")
+        _say_losses(terminal, result["losses"])
+
+
+@command(app, name="import", rich_help_panel=PANEL)
+def import_session(
+    terminal: Terminal,
+    file: Annotated[
+        Path, typer.Argument(help="An archive or a session file; a session's directory.", show_default=False)
+    ],
+    session: Annotated[
+        str | None, typer.Argument(metavar="[ID]", help="The new session's id; generated if none is given.")
+    ] = None,
+    *,
+    form: Annotated[
+        str | None,
+        typer.Option("--format", "-f", help="native, kimi, claude-code, codex; default: by what is in FILE."),
+    ] = None,
+) -> None:
+    """Make a new session of a file, and print its id: an archive, or a session of another program. FILE stays as it is.
+
+    What could not be carried over is said. Approvals start off in the new session.
+
+    Examples:
+        timeleap import fix-dates.zip
+
+        timeleap import ~/.codex/sessions/rollout.jsonl old-idea
+    """
+    given = {"path": str(file.expanduser().absolute()), "sessionId": session, "format": form}
+    with Backend(terminal) as backend:
+        params = {name: value for name, value in given.items() if value is not None}
+        state = backend.call("session/import", params, saying="Importing")
+    if terminal.machine:
+        terminal.document(state)
+        return
+    terminal.say(state["sessionId"])
+    terminal.hint(f"with {count(state['context']['messageCount'], 'message')}, in {state['path']}")
+    _say_losses(terminal, state["losses"])
+
+
+def _say_losses(terminal: Terminal, losses: list[Json]) -> None:
+    """What was not carried over; a hint, since the result is there all the same."""
+    for loss in losses:
+        terminal.hint(f"not carried over: {one_line(loss['message'])} ({one_line(loss['kind'])})")

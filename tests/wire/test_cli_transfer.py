@@ -1,0 +1,65 @@
+"""Commands that carry sessions out of the store and into it: export, import."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.support.cli import Cli
+
+SAMPLE = Path(__file__).resolve().parents[2] / "examples" / "sample-session.jsonl"
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Cli:
+    return Cli(tmp_path / "home")
+
+
+@pytest.fixture
+def session(cli: Cli) -> str:
+    cli.run("new", "s", "--title", "The sample")
+    cli.run("append", "s", input=SAMPLE.read_text(encoding="utf-8"))
+    cli.run("revert", "s", "1", "--yes")
+    return "s"
+
+
+def shown(cli, *args):
+    return [entry["message"] for entry in cli.run("show", *args, "--json").lines()]
+
+
+def test_an_archive_is_the_session_in_another_store(cli, session, tmp_path):
+    file = tmp_path / "s.zip"
+    written = cli.run("export", session, str(file))
+    assert written.out.startswith(f"{file}  ")
+    elsewhere = Cli(tmp_path / "elsewhere")
+    made = elsewhere.run("import", str(file), "copy")
+    assert made.out == "copy\n"
+    assert shown(elsewhere, "copy") == shown(cli, session)
+    (timeline,) = elsewhere.json("log", "copy")["timelines"]
+    assert shown(elsewhere, "copy", "--timeline", timeline["timelineId"]) == shown(cli, session, "-t", "context_1")
+    assert elsewhere.json("import", str(file))["sessionId"] not in {"copy", session}
+    assert "copy is taken" in elsewhere.run("import", str(file), "copy", code=1).err
+
+
+def test_a_file_for_people_is_written_where_none_is_yet(cli, session, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = cli.json("export", session, "notes.md")
+    assert result["path"] == str(tmp_path / "notes.md")
+    text = (tmp_path / "notes.md").read_text(encoding="utf-8")
+    assert result["bytes"] == len(text.encode())
+    assert "The sample" in text
+    assert cli.run("export", session, "notes.md", code=1).err.startswith("error: ")
+    told = cli.run("export", session, "notes.md", "--overwrite")
+    assert all(line.startswith("not carried over: ") for line in told.err.splitlines())
+    assert "what form notes is to have is not clear" in cli.run("export", session, "notes", code=2).err
+    cli.run("export", session, "notes", "--format", "markdown")
+
+
+def test_what_is_no_session_is_refused_in_words(cli, tmp_path):
+    file = tmp_path / "x.zip"
+    file.write_bytes(b"PK no archive")
+    assert cli.run("import", str(file), code=1).err.startswith("error: ")
+    assert "Traceback" not in cli.run("import", str(tmp_path / "nowhere.zip"), code=1).err
+    assert json.loads(cli.run("import", str(file), "--json", code=1).err)["error"]["kind"]
+    assert cli.run("sessions", "--json").out == ""
