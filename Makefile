@@ -65,7 +65,6 @@ test-vscode: setup $(EXTENSION)/node_modules/.installed  ## The tests of the VS 
 
 .PHONY: test-e2e
 test-e2e: package $(E2E_TOOLS)  ## The VS Code extension in the real workbench, with the real server (CASES=... for some of it)
-	cd $(E2E) && $(WITH_NODE) npm run --silent check
 	cd $(E2E) && $(WITH_NODE) npm run --silent test -- $(CASES)
 
 .PHONY: check
@@ -73,7 +72,7 @@ check: setup  ## The quick part of the tests, under a minute
 	$(PYTEST) -m "not (slow or long or crash or interop or torture or bench)" tests/unit tests/architecture
 
 .PHONY: lint
-lint: setup $(TYPESCRIPT)/node_modules/.installed $(EXTENSION)/node_modules/.installed  ## ruff, mypy, pyright, layers, TypeScript, generated files
+lint: setup $(TYPESCRIPT)/node_modules/.installed $(EXTENSION)/node_modules/.installed $(E2E)/node_modules/.installed  ## ruff, mypy, pyright, layers, TypeScript, generated files
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -82,6 +81,7 @@ lint: setup $(TYPESCRIPT)/node_modules/.installed $(EXTENSION)/node_modules/.ins
 	$(RUN) -m timeleap_protocol.generate --check
 	cd $(TYPESCRIPT) && npm run check
 	cd $(EXTENSION) && $(WITH_NODE) npm run check
+	cd $(E2E) && $(WITH_NODE) npm run check
 
 .PHONY: coverage
 coverage: clean-coverage  ## All tests, measured; storage and context must be covered above 95 % (branches included)

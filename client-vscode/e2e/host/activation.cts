@@ -2,7 +2,7 @@
 // Node.js strips the types by itself; what is imported must be asked for with `require`.
 import type { Check, Running } from "./running.cts";
 
-const assert: typeof import("node:assert/strict") = require("node:assert/strict");
+const assert: typeof import("node:assert/strict") = require("node:assert/strict") as typeof import("node:assert/strict");
 const fs = require("node:fs") as typeof import("node:fs");
 const { performance } = require("node:perf_hooks") as typeof import("node:perf_hooks");
 const { home, installed, running } = require("./running.cts") as Running;

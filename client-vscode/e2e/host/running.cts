@@ -3,7 +3,7 @@
 import type * as Vscode from "vscode";
 import type { TimeleapApi } from "../../src/apiTypes";
 
-const assert: typeof import("node:assert/strict") = require("node:assert/strict");
+const assert: typeof import("node:assert/strict") = require("node:assert/strict") as typeof import("node:assert/strict");
 const fs = require("node:fs") as typeof import("node:fs");
 const vscode = require("vscode") as typeof Vscode;
 
@@ -18,8 +18,8 @@ export type Check = () => Promise<Record<string, number> | undefined>;
 /** What this module exports. */
 export interface Running {
     home: string;
-    installed(): Vscode.Extension<TimeleapApi>;
-    running(checks: Map<string, Check>): () => Promise<void>;
+    installed: () => Vscode.Extension<TimeleapApi>;
+    running: (checks: Map<string, Check>) => () => Promise<void>;
 }
 
 /** Where the server keeps its sessions. */

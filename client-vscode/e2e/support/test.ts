@@ -37,7 +37,7 @@ interface Everything {
 export const test = base.extend<object, Everything>({
     setup: [{}, { option: true, scope: "worker" }],
     middleman: [
-        // eslint-disable-next-line no-empty-pattern -- Playwright insists on a pattern.
+        // Playwright insists on a pattern.
         async ({}, use) => {
             const middleman = new Middleman();
             await use(middleman);

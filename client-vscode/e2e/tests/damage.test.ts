@@ -1,13 +1,49 @@
 import { expect, picture, sample, test } from "../support/test";
+import { mkdirSync, renameSync, rmdirSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 
 test.beforeAll(async ({ workbench, store, window }) => {
     const workspace = pathToFileURL(workbench.folder).href;
     await store.replay("whole", sample(), { title: "Whole", workspace });
-    await store.replay("broken", sample(), { title: "Broken", workspace });
     await workbench.open();
     await window.show();
     await window.openSession("Whole");
+});
+
+test("a session that is damaged beyond opening is said to be, and opens once it is mended", async ({ window, store }) => {
+    store.add("broken", sample(), { "state.json": JSON.stringify({ version: 1, custom_title: "Broken" }) });
+    const log = store.file("broken", "context.jsonl");
+    renameSync(log, `${log}.aside`);
+    mkdirSync(log); // nothing that could be read
+    await window.run("refresh");
+    await expect(window.sessions.row("Broken")).toContainText("damaged");
+    await window.openSessionInVain("Broken");
+    const welcome = window.welcome(/damaged in a way that cannot be worked around/);
+    await expect(welcome).toBeVisible();
+    await expect(welcome.getByRole("button", { name: "Open Session…" })).toBeVisible();
+    await expect(window.spinning).toHaveCount(0);
+    await picture(window, "damaged");
+
+    rmdirSync(log);
+    renameSync(`${log}.aside`, log);
+    await welcome.getByRole("button", { name: "Try Again" }).click();
+    await expect(window.header).toContainText("Broken");
+    await expect(window.checkpoints.row("I forgot the imports", 1)).toBeVisible();
+});
+
+test("of a session with lines that cannot be read the rest is shown, and the loss is said above it", async ({ window, store }) => {
+    const lines = sample().trimEnd().split("\n");
+    store.add("scratched", `${[...lines.slice(0, 6), "{ no json", ...lines.slice(6)].join("\n")}\n`);
+    await window.openSession("scratched");
+    await expect(window.checkpoints.row("I forgot the imports", 1)).toBeVisible();
+    await expect(window.saying(/⚠/)).toBeVisible();
+});
+
+test("a session whose last write was cut off is opened without it, and what was cut is kept", async ({ window, store }) => {
+    store.add("torn", `${sample()}{"role": "assistant", "content": "half a mess`);
+    await window.openSession("torn");
+    await expect(window.checkpoints.row("I forgot the imports", 1)).toBeVisible();
+    await window.notifications.look(/had not been written completely/);
 });
 
 test("an owner that hangs is followed, read-only, and joined when it is back", async ({ window, store }) => {
