@@ -63,14 +63,14 @@ def _look(session: Session) -> _Moment:
     state = files.read_document(session.path / STATE_NAME)
     return _Moment(
         live=live,
-        timelines=tuple(reversed(_before(live, session.engine.timelines()))),
+        timelines=tuple(reversed(set_aside_before(live, session.engine.timelines()))),
         notes={name: value for name in CARRIED if (value := session.meta.get(name)) is not None},
         state={name: value for name, value in state.members.items() if name != "approval"},
         lost=(state.problem,) if state.problem is not None else (),
     )
 
 
-def _before(live: StoredLog, timelines: list[Timeline]) -> list[Timeline]:
+def set_aside_before(live: StoredLog, timelines: list[Timeline]) -> list[Timeline]:
     """The timelines there were while `live` was the live log: whoever only reads may be overtaken by the owner, which
     sets that log aside before the timelines are listed."""
     if live.file is None:

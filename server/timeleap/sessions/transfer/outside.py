@@ -36,6 +36,8 @@ def check_target(home: Home, path: Path, overwrite: bool) -> None:
     """
     if home.is_inside(path.parent):
         raise refused("lies in the store; choose a place outside of it")
+    if is_session(path.parent):
+        raise refused("lies in a session's directory; choose a place outside of it")
     if path.is_dir():
         raise refused("is a directory; name the file to be written")
     if not name_is_free(path):
@@ -43,8 +45,6 @@ def check_target(home: Home, path: Path, overwrite: bool) -> None:
             raise refused("there is such a file already; choose another name, or say overwrite")
         if not durable.is_regular(path):
             raise refused("is no ordinary file, and is not replaced")
-        if is_session(path.parent):
-            raise refused("is a file of a session, and is not replaced")
 
 
 def name_is_free(path: Path) -> bool:

@@ -56,7 +56,7 @@ def test_others_are_not(tmp_path: Path, lines: list[Any]) -> None:
 def test_lines_across_blocks_and_too_long_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jsonlines, "BLOCK", 16)
     monkeypatch.setattr(jsonlines, "MAX_LINE", 64)
-    objects = [{"a": 1}, {"b": "x" * 40}, {"c": "y" * 200}, {"d": 1}, {"e": "ü" * 10}]
+    objects: list[dict[str, object]] = [{"a": 1}, {"b": "x" * 40}, {"c": "y" * 200}, {"d": 1}, {"e": "ü" * 10}]
     path = written(tmp_path / "any", *objects, "", "[1]")
     left_out = Tally()
     lines = JsonLines(OpenFile(path), left_out)
