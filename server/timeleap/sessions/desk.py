@@ -26,6 +26,7 @@ from timeleap.errors import (
 from timeleap.failpoints import failpoint
 from timeleap.sessions import events, removal
 from timeleap.sessions import meta as metafile
+from timeleap.sessions.answers import Known
 from timeleap.sessions.approvals import Approvals, Wanted
 from timeleap.sessions.checkpoints import has_uid
 from timeleap.sessions.meta import Meta
@@ -40,7 +41,7 @@ from timeleap.sessions.outcomes import (
     Subagent,
     SubagentsOutcome,
 )
-from timeleap.sessions.requests import Known, RequestFile, decode
+from timeleap.sessions.requests import RequestFile, decode
 from timeleap.sessions.statefile import StateFile, StateValues, subagent_members
 from timeleap.storage.durable import FileStatus, status
 from timeleap.storage.engine import LogEngine, Replacement, Timeline

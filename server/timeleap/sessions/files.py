@@ -10,14 +10,14 @@ import errno
 import json
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeGuard
 
 from timeleap import clock
-from timeleap.errors import StorageFailureError
+from timeleap.errors import StorageFailureError, TooLargeError
 from timeleap.storage.durable import (
     OpenFile,
     atomic_write,
@@ -31,6 +31,8 @@ from timeleap.storage.filelock import FileLock
 
 MAX_BYTES = 16 << 20
 """A larger file is not one of ours."""
+MAX_MEMBER_BYTES = 4 << 20
+"""A larger member could make a file that nobody would read any more."""
 LOCK_SECONDS = 5.0
 """How long to wait for another process that changes a small file; it takes milliseconds."""
 
@@ -95,14 +97,38 @@ def encode_document(members: dict[str, Any]) -> bytes:
         return json.dumps(members, indent=2).encode("ascii")
 
 
+def check_size(changes: Mapping[str, Any]) -> None:
+    """Refuse what would make a file too large to be read again.
+
+    Raises:
+        TooLargeError: A member is.
+    """
+    for name, value in changes.items():
+        size = len(encode_document({name: value}))
+        if size > MAX_MEMBER_BYTES:
+            raise TooLargeError(
+                f"{name} may have {MAX_MEMBER_BYTES} bytes as JSON, not {size}: nothing was changed",
+                limit="maxStateBytes",
+                maximum=MAX_MEMBER_BYTES,
+            )
+
+
 def write_document(path: Path, members: dict[str, Any]) -> None:
     """Put a JSON object in the place of `path`, atomically and durably, readable by the user only.
 
     Raises:
         StorageFailureError: The old file is unchanged.
+        TooLargeError: It would be too large to be read again; the old file is unchanged.
     """
+    data = encode_document(members)
+    if len(data) > MAX_BYTES:
+        raise TooLargeError(
+            f"{path.name} may have {MAX_BYTES} bytes, not {len(data)}: nothing was changed",
+            limit="maxStateBytes",
+            maximum=MAX_BYTES,
+        )
     try:
-        atomic_write(path, encode_document(members))
+        atomic_write(path, data)
     except StorageFailureError:
         raise
     except OSError as error:

@@ -16,11 +16,12 @@ from typing import Any
 
 from timeleap.errors import InvalidInputError, StorageFailureError
 from timeleap.sessions import files
+from timeleap.sessions.answers import Known
 from timeleap.sessions.home import Home
 from timeleap.sessions.meta import Meta
 from timeleap.sessions.names import is_session_id
 from timeleap.sessions.outcomes import Guard
-from timeleap.sessions.requests import Known, RequestFile, decode, encode, short
+from timeleap.sessions.requests import RequestFile, decode, encode, short
 from timeleap.storage.durable import status
 
 DELETE = "delete"

@@ -25,6 +25,8 @@ from timeleap.storage.notes import highest_noted
 
 FILE_NAME = "timeleap.json"
 VERSION = 1
+OURS = frozenset({"timelines", "journal", "seals"})
+"""Members whose size no client decides."""
 REASONS = frozenset(get_args(TimelineReason))
 
 
@@ -71,7 +73,9 @@ class Meta:
 
         Raises:
             StorageFailureError: Nothing was changed, neither on disk nor here.
+            TooLargeError: A member would be too large to be read again; nothing was changed.
         """
+        files.check_size({name: value for name, value in changes.items() if name not in OURS})
         with self._lock:
             members = {"version": VERSION, **self._members, **changes}
             members = {name: value for name, value in members.items() if value is not None}

@@ -4,14 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from timeleap.errors import CorruptedError
+from timeleap.sessions.answers import REMEMBERED, Known
 from timeleap.sessions.checkpoints import read_checkpoint
-from timeleap.sessions.outcomes import AppendOutcome, CheckpointOutcome, HeadOutcome, UsageOutcome
-from timeleap.sessions.requests import REMEMBERED, Known, encode, short
+from timeleap.sessions.outcomes import (
+    AppendOutcome,
+    ApprovalOutcome,
+    CheckpointOutcome,
+    CompactOutcome,
+    HeadOutcome,
+    PinsOutcome,
+    Removed,
+    RewriteOutcome,
+    SubagentsOutcome,
+    UsageOutcome,
+)
+from timeleap.sessions.requests import encode, short
+from timeleap.sessions.summary import summarize
 from timeleap.storage.engine import LogEngine, LogState, RecordFlag, RecordKind
 from timeleap.storage.marks import read_tl
+
+if TYPE_CHECKING:
+    from timeleap.sessions.desk import Facts
 
 AT_ONCE = 64
 MAX_BYTES_AT_ONCE = 4 << 20
@@ -27,11 +43,15 @@ class Recall:
         engine: The log.
         renderers: What makes their results.
         inherited: How many of its first lines a fork brought along; the ids in them are the parent's.
+        facts: The state beside the log, as it counts now.
     """
 
-    def __init__(self, engine: LogEngine, renderers: Renderers, inherited: Callable[[], int]) -> None:
+    def __init__(
+        self, engine: LogEngine, renderers: Renderers, inherited: Callable[[], int], facts: Callable[[], Facts]
+    ) -> None:
         self._engine = engine
         self._inherited = inherited
+        self._facts = facts
         self._renderers: dict[str, Callable[[Any], dict[str, Any]]] = {
             short(method): render for method, render in renderers.items()
         }
@@ -64,11 +84,31 @@ class Recall:
         return [encode(name, replace(known, result=self.result(known))) for name, known in going if name not in kept]
 
     def result(self, known: Known) -> Mapping[str, Any]:
-        """What a request was answered with."""
-        if known.result is not None:
-            return known.result
+        """What a request was answered with; what was too large to be kept of it is said of the session as it is now."""
         render: Callable[[Any], dict[str, Any]] = self._renderers.get(known.method, asdict)
-        return render(self._outcome(known.line, known.method))
+        if known.result is None:
+            return render(self._outcome(known.line, known.method))
+        if not known.left_out:
+            return known.result
+        now = render(self._now(known.method))
+        return {**{name: now[name] for name in known.left_out if name in now}, **known.result}
+
+    def _now(self, method: str) -> CompactOutcome | RewriteOutcome | SubagentsOutcome | PinsOutcome | ApprovalOutcome:
+        """The outcome of a method that would change nothing now."""
+        engine, facts = self._engine, self._facts()
+        match method:
+            case "putSubagent" | "removeSubagent":
+                return SubagentsOutcome(engine.head, facts.subagents)
+            case "setPins":
+                return PinsOutcome(engine.head, facts.pins)
+            case "setYolo" | "setAutoApprove":
+                return ApprovalOutcome(engine.head, facts.approval)
+            case _:
+                pass
+        summary = summarize(engine, len(engine.timelines()))
+        if method == "compact":
+            return CompactOutcome(engine.head, True, None, None, None, 0, 0, 0, 0, summary)
+        return RewriteOutcome(engine.head, None, Removed(0, 0, 0), summary)
 
     def _outcome(self, line: int, method: str) -> AppendOutcome | CheckpointOutcome | UsageOutcome | HeadOutcome:
         engine = self._engine

@@ -10,41 +10,27 @@ An id must become known in the same atomic step as its effect, else a crash in b
 
 The journal has room for one step. Before the next one its lines are moved to `requests.jsonl`, so that file holds only
 what did happen, and a crash between the two leaves a line twice, which does no harm.
+
+How much is kept of a result: `timeleap.sessions.answers`.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from timeleap.errors import HeadConflictError, InvalidInputError
+from timeleap.errors import HeadConflictError, InvalidInputError, StorageFailureError
 from timeleap.sessions import lines
+from timeleap.sessions.answers import MAX_CHARACTERS, REMEMBERED, Known, Remembered, stored
 from timeleap.sessions.outcomes import Guard
-from timeleap.storage.durable import atomic_write
+from timeleap.storage.durable import atomic_write, status
 
 FILE_NAME = "requests.jsonl"
-REMEMBERED = 1000
 FILE_LINES = 2 * REMEMBERED
-
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    """A request that was made.
-
-    Attributes:
-        fingerprint: As in `Guard`.
-        method: The last part of the method's name.
-        result: What it was answered with, its head that of then; None where it is to be made of the record at `line`.
-        line: The record that carries the id.
-    """
-
-    fingerprint: str
-    method: str
-    result: Mapping[str, Any] | None = None
-    line: int = -1
+FILE_BYTES = 2 * MAX_CHARACTERS
 
 
 class RepeatedError(Exception):
@@ -69,7 +55,7 @@ class RequestTable:
     ) -> None:
         self._load = load
         self._answer = answer
-        self._known: dict[str, Known] | None = None
+        self._known: Remembered | None = None
         self._under_way: dict[str, tuple[Guard, asyncio.Future[None]]] = {}
 
     def forget(self) -> None:
@@ -106,7 +92,7 @@ class RequestTable:
         """The request is done."""
         if guard.request_id is not None:
             if self._known is not None:
-                _add(self._known, guard.request_id, Known(guard.fingerprint, short(guard.method), result))
+                self._known.add(guard.request_id, stored(guard.fingerprint, short(guard.method), result))
             self.abandon(guard)
 
     def abandon(self, guard: Guard) -> None:
@@ -119,11 +105,11 @@ class RequestTable:
 
     def _check_id(self, guard: Guard, request_id: str) -> None:
         if self._known is None:
-            self._known = {}
+            self._known = Remembered()
             for name, one in self._load():
                 # What was stored is what was answered; a record may have lost the rest of its batch since.
-                stored = self._known.get(name)
-                _add(self._known, name, stored if stored is not None and one.result is None else one)
+                before = self._known.get(name)
+                self._known.add(name, before if before is not None and one.result is None else one)
         begun = self._under_way.get(request_id)
         if begun is not None and begun[0] is guard:
             return
@@ -168,19 +154,29 @@ class RequestFile:
         self._names = None
 
     def append(self, documents: Sequence[Mapping[str, Any]]) -> None:
-        """Note requests, durably; beyond 2 000 lines the file is written anew with the last 1 000.
+        """Note requests, durably; a file of more than 2 000 lines, or 8 MiB, is written anew with the last 1 000.
 
         Raises:
-            OSError: They could not be noted.
+            StorageFailureError: They could not be noted.
         """
         names = [*self.names(), *(str(one.get("r")) for one in documents)]
-        if len(names) > FILE_LINES:
-            kept = [*lines.read(self.path), *documents][-REMEMBERED:]
-            atomic_write(self.path, b"".join(lines.encode(one) + b"\n" for one in kept))
-            names = names[-REMEMBERED:]
-        else:
-            lines.append(self.path, documents)
+        try:
+            if len(names) > FILE_LINES or self._size() > FILE_BYTES:
+                last = Remembered()
+                for name, known in decode([*lines.read(self.path), *documents]):
+                    last.add(name, known)
+                kept = last.items()
+                atomic_write(self.path, b"".join(lines.encode(encode(*one)) + b"\n" for one in kept))
+                names = [name for name, _ in kept]
+            else:
+                lines.append(self.path, documents)
+        except OSError as error:
+            raise StorageFailureError.of(error, "note requests", self.path) from error
         self._names = names
+
+    def _size(self) -> int:
+        found = status(self.path)
+        return found.size if found is not None else 0
 
 
 def marks(guard: Guard) -> dict[str, str]:
@@ -194,12 +190,13 @@ def journal_line(guard: Guard, result: Mapping[str, Any]) -> dict[str, Any] | No
     """The journal line of a request and its result; None where it carries no id."""
     if guard.request_id is None:
         return None
-    return encode(guard.request_id, Known(guard.fingerprint, short(guard.method), result))
+    return encode(guard.request_id, stored(guard.fingerprint, short(guard.method), result))
 
 
 def encode(request_id: str, known: Known) -> dict[str, Any]:
     """A request as the journal and the file keep it."""
-    return {"r": request_id, "h": known.fingerprint, "m": known.method, "v": dict(known.result or {})}
+    line = {"r": request_id, "h": known.fingerprint, "m": known.method, "v": dict(known.result or {})}
+    return {**line, "x": list(known.left_out)} if known.left_out else line
 
 
 def decode(documents: Iterable[Any]) -> Iterator[tuple[str, Known]]:
@@ -207,7 +204,9 @@ def decode(documents: Iterable[Any]) -> Iterator[tuple[str, Known]]:
     for one in documents:
         match one:
             case {"r": str(name), "h": str(fingerprint), "m": str(method), "v": dict(result)}:
-                yield name, Known(fingerprint, method, result)
+                known = stored(fingerprint, method, result)
+                before = [member for member in one.get("x", ()) if isinstance(member, str)]
+                yield name, replace(known, left_out=(*before, *known.left_out))
             case _:
                 continue
 
@@ -215,14 +214,6 @@ def decode(documents: Iterable[Any]) -> Iterator[tuple[str, Known]]:
 def short(method: str) -> str:
     """The last part of a method's wire name: what records carry."""
     return method.rpartition("/")[2]
-
-
-def _add(table: dict[str, Known], request_id: str, known: Known) -> None:
-    """Remember a request as the newest; the oldest beyond 1 000 are forgotten."""
-    table.pop(request_id, None)
-    table[request_id] = known
-    if len(table) > REMEMBERED:
-        del table[next(iter(table))]
 
 
 def _same(guard: Guard, fingerprint: str) -> None:

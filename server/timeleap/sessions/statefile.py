@@ -66,7 +66,9 @@ class StateFile:
 
         Raises:
             StorageFailureError: Nothing was changed.
+            TooLargeError: A field would be too large to be read again; nothing was changed.
         """
+        files.check_size(changes)
         document = files.read_document(self.path)
         members = document.members if document.present else _from_legacy(self.path.with_name(LEGACY_FILE_NAME))
         reading = _Reading(members, document.problem)

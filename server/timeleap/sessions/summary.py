@@ -37,6 +37,7 @@ def summarize_prefix(
     """
     end = state_after(state, records)
     total = state.checkpoints + len(made)
+    prompt = _prompt_among(records)
     from_reader = min(state.checkpoints, SHOWN_CHECKPOINTS - len(made))
     checkpoints = (
         *list_checkpoints(
@@ -51,7 +52,7 @@ def summarize_prefix(
         n_checkpoints=end.next_checkpoint_id,
         checkpoints=checkpoints,
         checkpoints_omitted=total - len(checkpoints),
-        system_prompt=_prompt_among(records) or prompt_at(reader, state),
+        system_prompt=prompt if prompt is not None else prompt_at(reader, state),
         log_bytes=end.length,
         timelines=timelines,
     )

@@ -98,7 +98,7 @@ class Turns:
         self.engine = engine = files.engine
         self.meta = meta = files.meta
         self._approvals = approvals = files.approvals
-        self._recall = Recall(engine, self._around.renderers, lambda: meta.inherited_lines)
+        self._recall = Recall(engine, self._around.renderers, lambda: meta.inherited_lines, lambda: self._desk.facts)
         self._desk = Desk(self.path, engine, meta, approvals)
         self._requests = RequestTable(lambda: [*self._desk.requests(), *self._recall.requests()], self._recall.result)
         self._desk.load()

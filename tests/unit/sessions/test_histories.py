@@ -58,6 +58,13 @@ async def test_a_compaction_that_is_not_worth_it_answers_with_the_context_as_it_
     assert result["context"]["timelines"] == 0
 
 
+async def test_an_empty_system_prompt_is_foretold_as_one(world: World) -> None:
+    session = await world.session()
+    await session.set_system_prompt("")
+    assert session.plan_clear(True).context.system_prompt == ""
+    assert session.plan_clear(False).context.system_prompt is None
+
+
 async def test_a_repeated_checkpoint_is_answered_as_it_was_though_a_message_followed(world: World) -> None:
     session = await world.session()
     first = await session.checkpoint("c", False, asked("r", "context/checkpoint"))

@@ -13,8 +13,9 @@ from tests.unit.sessions.worlds import ANSWER, USER, World, asked, heard, run_ch
 
 from timeleap.context.compaction import summary_message
 from timeleap.errors import HeadConflictError, InvalidInputError
+from timeleap.sessions.answers import REMEMBERED
 from timeleap.sessions.outcomes import CompactionPlan, Guard
-from timeleap.sessions.requests import REMEMBERED, RequestFile
+from timeleap.sessions.requests import RequestFile
 from timeleap.sessions.session import Session
 
 Call = Callable[[Session, Guard], Awaitable[dict[str, Any]]]

@@ -1,0 +1,124 @@
+"""What is kept of answers is bounded by bytes, and a repeat gets one all the same (G12, G8)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.sessions.worlds import USER, World, asked
+
+from timeleap.errors import TooLargeError
+from timeleap.sessions.answers import LARGE, MAX_CHARACTERS, REMEMBERED, Remembered, stored
+from timeleap.sessions.requests import FILE_BYTES, RequestFile, encode
+from timeleap.sessions.session import Session
+
+MEGABYTE = 1 << 20
+SUBAGENT = "session/putSubagent"
+
+
+def size(world: World, name: str) -> int:
+    return (world.path() / name).stat().st_size
+
+
+def same(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    left, right = (json.loads(json.dumps(some)) for some in (one, other))
+    return {**left, "duplicate": True, "head": 0} == {**right, "head": 0}
+
+
+async def test_large_subagents_are_not_kept_again_with_each_request(world: World) -> None:
+    session = await world.session()
+    for number in range(6):
+        last = await session.put_subagent("coder", f"{number}" * MEGABYTE, asked(f"r{number}", SUBAGENT))
+    assert size(world, "requests.jsonl") < 10_000
+    assert size(world, "timeleap.json") < 1.1 * MEGABYTE
+    for reopened in (False, True):
+        session = await world.reopened() if reopened else session
+        assert same(last, await session.put_subagent("coder", "5" * MEGABYTE, asked("r5", SUBAGENT)))
+        old = await session.put_subagent("coder", "0" * MEGABYTE, asked("r0", SUBAGENT))
+        assert old["duplicate"] is True
+        assert [one["name"] for one in old["subagents"]] == ["coder"]
+
+
+async def test_a_large_system_prompt_is_not_kept_with_each_rewrite(world: World) -> None:
+    session = await world.session()
+    await session.set_system_prompt("p" * MEGABYTE)
+    await session.append([USER])
+    first = await session.clear(True, asked("r", "context/clear"))
+    assert size(world, "timeleap.json") < 10_000
+    for reopened in (False, True):
+        session = await world.reopened() if reopened else session
+        again = await session.clear(True, asked("r", "context/clear"))
+        assert same(first, again)
+        assert len(again["context"]["system_prompt"]) == MEGABYTE
+
+
+async def test_a_long_note_is_kept_in_part(world: World) -> None:
+    session = await world.session()
+    await session.checkpoint("c", False)
+    await session.send_dmail("n" * MEGABYTE, checkpoint_id=0, guard=asked("r", "context/sendDMail"))
+    await session.deliver_dmail()
+    again = await session.send_dmail("n" * MEGABYTE, checkpoint_id=0, guard=asked("r", "context/sendDMail"))
+    assert (again["duplicate"], len(again["pending_dmail"]["message"])) == (True, LARGE)
+
+
+def test_in_memory_the_older_answers_make_room_for_the_newer_ones() -> None:
+    table = Remembered()
+    for number in range(REMEMBERED + 10):
+        table.add(f"r{number}", stored("f", "clear", {"timelineId": f"t{number}", "context": "c" * (LARGE - 100)}))
+    kept = dict(table.items())
+    assert len(kept) == REMEMBERED
+    assert "r9" not in table
+    assert sum(len(json.dumps(one.result)) for one in kept.values()) <= MAX_CHARACTERS
+    assert kept["r10"].result == {"timelineId": "t10"}
+    assert kept["r10"].left_out == ("context",)
+    assert kept[f"r{REMEMBERED + 9}"].left_out == ()
+
+
+def test_on_disk_too_and_every_id_stays_known(tmp_path: Path) -> None:
+    file = RequestFile(tmp_path)
+    for number in range(0, 900, 30):
+        results = [
+            (f"r{n}", stored("f", "clear", {"n": n, "context": "c" * (LARGE - 100)}))
+            for n in range(number, number + 30)
+        ]
+        file.append([encode(*one) for one in results])
+        assert file.path.stat().st_size < FILE_BYTES + 40 * LARGE
+    again = dict(RequestFile(tmp_path).read())
+    assert list(again) == [f"r{n}" for n in range(900)]
+    assert (again["r0"].result, again["r0"].left_out) == ({"n": 0}, ("context",))
+    assert again["r899"].left_out == ()
+
+
+@pytest.mark.parametrize("what", ["subagent", "title", "note", "action"])
+async def test_what_would_make_a_file_unreadable_is_refused_and_nothing_changes(world: World, what: str) -> None:
+    session = await world.session()
+    await session.checkpoint("c", False)
+    await session.put_subagent("coder", "p")
+    await session.set_title("t")
+    before = {
+        name: content for name, content in world.tree().items() if not name.endswith(("audit.jsonl", "requests.jsonl"))
+    }
+    with pytest.raises(TooLargeError):
+        await _too_large(session, what)
+    if what != "action":  # a change of approvals that failed is sealed over, so that it can never come into force
+        after = {name: content for name, content in world.tree().items() if not name.endswith("audit.jsonl")}
+        assert after == before
+    for reopened in (False, True):
+        session = await world.reopened() if reopened else session
+        assert session.warnings == []
+        assert (session.title, session.pending_dmail, session.approval.actions) == ("t", None, ())
+        assert [one.system_prompt for one in session.subagents] == ["p"]
+
+
+async def _too_large(session: Session, what: str) -> None:
+    text = "x" * (5 * MEGABYTE)
+    if what == "subagent":
+        await session.put_subagent("tester", text)
+    elif what == "title":
+        await session.set_title(text)
+    elif what == "note":
+        await session.send_dmail(text, checkpoint_id=0)
+    else:
+        await session.set_auto_approve(text, True)
