@@ -1,0 +1,653 @@
+"""Sessions against a model of lists and dicts, through any history of changes: on every engine, and in a store with
+restarts, crashes, retries, followers, forks and other programs.
+
+`make torture` runs the same machines for thousands of histories.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Coroutine
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+from tests.crash.storage.faults import CHANGING, faults
+from tests.support.session_model import Model, RefusedError
+from tests.support.session_seen import RENDERERS, guard_of, log_of, perform, rehearsed, seen, summary_text
+from tests.unit.storage.engines import ENGINES, Opener
+
+from timeleap.errors import TimeleapError
+from timeleap.sessions.approvals import Approvals
+from timeleap.sessions.meta import Meta
+from timeleap.sessions.outcomes import Guard, Retention
+from timeleap.sessions.seal import KeyRing
+from timeleap.sessions.session import Session
+from timeleap.sessions.statefile import StateFile
+from timeleap.sessions.store import SessionStore
+from timeleap.sessions.turns import Files, Surroundings, Turns
+from timeleap.storage.engine import Durability
+from timeleap.storage.index import index_path
+
+T = TypeVar("T")
+Json = dict[str, Any]
+Op = tuple[str, Json]
+
+MAX_TIMELINES = 5
+REWRITES = ("revert", "clear", "compact", "restore_timeline", "deliver_dmail")
+BESIDE = (
+    "set_pins",
+    "set_title",
+    "archive",
+    "unarchive",
+    "put_subagent",
+    "remove_subagent",
+    "set_yolo",
+    "set_auto_approve",
+)
+
+TEXT = st.one_of(
+    st.sampled_from(["", "hi", "Where is it?", "In the drawer", "x" * 30]),
+    st.text(st.characters(exclude_categories=["Cs"]), max_size=12),
+)
+CALLS = st.lists(st.sampled_from(["c1", "c2", "c3"]), min_size=1, max_size=2, unique=True)
+RUN = {"function": {"name": "run", "arguments": "{}"}}
+MESSAGES = st.one_of(
+    st.builds(
+        lambda role, text: {"role": role, "content": text}, st.sampled_from(["user", "assistant", "system"]), TEXT
+    ),
+    st.builds(
+        lambda ids: {
+            "role": "assistant",
+            "content": "",
+            "tool_calls": [{"type": "function", "id": one, **RUN} for one in ids],
+        },
+        CALLS,
+    ),
+    st.builds(
+        lambda one, text: {"role": "tool", "content": text, "tool_call_id": one},
+        st.sampled_from(["c1", "c2", "c3"]),
+        TEXT,
+    ),
+    st.builds(
+        lambda text, more: {
+            "role": "user",
+            "content": [{"type": "text", "text": text}, {"type": "image_url", "image_url": {"url": "u"}}, *more],
+            "ours": {"kept": [1, None, 2.5]},
+        },
+        TEXT,
+        st.lists(st.just({"type": "text", "text": "more"}), max_size=1),
+    ),
+)
+NAMES = st.sampled_from(["coder", "tester", "writer"])
+PICK = st.integers(-1, 12)
+"""Which of several things; -1: one that is not there."""
+
+
+def op(name: str, /, **args: st.SearchStrategy[Any]) -> st.SearchStrategy[Op]:
+    return st.tuples(st.just(name), st.fixed_dictionaries(args))
+
+
+APPENDS = st.one_of(
+    op("append", messages=st.lists(MESSAGES, min_size=1, max_size=3)),
+    op("append", messages=st.lists(MESSAGES, min_size=1, max_size=1)),
+    op("update_token_count", token_count=st.integers(0, 300)),
+    op("set_system_prompt", text=TEXT),
+    op("checkpoint", label=st.none() | st.sampled_from(["here", "é"]), add_user_message=st.booleans()),
+)
+STATES = st.one_of(
+    op("cancel_dmail"),
+    op("set_pins", pins=st.lists(st.sampled_from(["drawer", "/etc/x"]), max_size=3)),
+    op("set_title", title=TEXT),
+    op("archive"),
+    op("unarchive"),
+    op("put_subagent", name=NAMES, system_prompt=TEXT),
+    op("remove_subagent", name=NAMES),
+    op("set_yolo", yolo=st.booleans()),
+    op("set_auto_approve", action=NAMES, enabled=st.booleans()),
+    op("set_auto_checkpoint", setting=st.sampled_from(["turn", "off"])),
+)
+CHANGES = st.one_of(
+    op("revert", pick=PICK, by_uid=st.booleans(), heal=st.booleans()),
+    op("revert", pick=PICK, by_uid=st.booleans(), heal=st.booleans()),
+    op("clear", keep_system_prompt=st.booleans()),
+    op(
+        "compact",
+        words=st.sampled_from(["", "s", "All of it was about a drawer. " * 3]),
+        max_preserved=st.integers(1, 3),
+    ),
+    op("restore_timeline", pick=PICK),
+    op("restore_timeline", pick=st.just(0)),
+    op("deliver_dmail"),
+    op("send_dmail", pick=PICK, by_uid=st.booleans(), message=TEXT),
+    op("prune", pick=PICK),
+    op("prune", keep=st.integers(1, 3)),
+)
+OPS = st.one_of(APPENDS, APPENDS, STATES, CHANGES, CHANGES)
+EXPECTATION = st.sampled_from(["none", "none", "present", "stale"])
+
+
+class EngineMachine(RuleBasedStateMachine):
+    """What holds of a session whatever its log is kept by."""
+
+    opener: ClassVar[Opener]
+    max_timelines = 1000
+    reasons = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = Path(tempfile.mkdtemp(dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
+        self.loop = asyncio.new_event_loop()
+        self.model = Model(self.max_timelines)
+        self.done: dict[str, tuple[str, Json, Json]] = {}  # by request id: operation and result
+        self.asked = 0
+        self.uids: set[str] = set()
+        self.kept: dict[str, list[bytes]] = {}  # the bytes of timelines, as they were when they were made
+        self.heads: list[str] = []
+        self.checked = 0
+        self.session = self.run(self.opened())
+        self.live: list[bytes] = []
+
+    async def opened(self) -> Session:
+        place = self.folder / "s"
+        place.mkdir()
+        meta = Meta(place, "owner")
+        approvals = Approvals("s", meta, StateFile(place), KeyRing(self.folder / "key"), trusted=True)
+        engine = await type(self).opener(place)
+
+        async def release(_: Turns) -> None:
+            await engine.aclose()
+
+        around = Surroundings(RENDERERS, Retention(self.max_timelines), lambda _: set(), release)
+        return Session("s", place, Files(engine, meta, approvals), around)
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        return self.loop.run_until_complete(work)
+
+    def teardown(self) -> None:
+        self.run(self.session.aclose())
+        self.loop.close()
+        shutil.rmtree(self.folder)
+
+    # What happens
+
+    @rule(op=OPS, with_id=st.booleans(), expect=EXPECTATION)
+    def do(self, op: Op, with_id: bool, expect: str) -> None:
+        name, args = self.resolved(op)
+        guard = self.guard(name, args, with_id, expect)
+        if expect != "stale":
+            self.rehearse(name, args)
+        self.take(name, args, guard, self.attempt(name, args, guard))
+
+    @rule(
+        ops=st.lists(
+            st.tuples(APPENDS | STATES | op("clear", keep_system_prompt=st.booleans()), st.booleans()),
+            min_size=2,
+            max_size=5,
+        )
+    )
+    def do_together(self, ops: list[tuple[Op, bool]]) -> None:
+        """Without waiting for one another: they take effect in the order in which they were asked for."""
+        many = [(name, args, self.guard(name, args, with_id, "none")) for (name, args), with_id in ops]
+
+        async def all_at_once() -> list[Any]:
+            return await asyncio.gather(*(self.result(*one) for one in many))
+
+        for one, result in zip(many, self.run(all_at_once()), strict=True):
+            self.take(*one, result, together=True)
+
+    @precondition(lambda self: self.model.timelines)
+    @rule(times=st.integers(1, 3))
+    def undo(self, times: int) -> None:
+        """And undo the undoing, which brings every byte back."""
+        for _ in range(times):
+            before, name = self.live, list(self.model.timelines)[-1]
+            wanted = self.kept[name]
+            self.do.__wrapped__(self, ("restore_timeline", {"pick": 0}), False, "none")  # type: ignore[attr-defined]
+            self.agrees()
+            assert self.live == wanted
+            assert self.kept[list(self.model.timelines)[-1]] == before
+
+    @precondition(lambda self: self.done)
+    @rule(data=st.data(), expect=EXPECTATION, other=st.booleans())
+    def ask_again(self, data: st.DataObject, expect: str, other: bool) -> None:
+        """A repeat changes nothing and is answered as before; another request with that id is refused."""
+        request_id = data.draw(st.sampled_from(sorted(self.done)))
+        name, args, result = self.done[request_id]
+        if other:
+            args = {**args, "other": True}
+        guard = guard_of(name, args, request_id, self.expected(expect))
+        args.pop("other", None)
+        again = self.attempt(name, args, guard)
+        if other:
+            assert again == "invalidParams"
+        else:
+            self.is_repeat(again, result)
+
+    @rule()
+    def reload(self) -> None:
+        self.run(self.session.reload())
+        self.model.reload()
+
+    # How it is judged
+
+    @invariant()
+    def agrees(self) -> None:
+        """Model and session are equal, and what may never change has not."""
+        session, engine = self.session, self.session.engine
+        new = [name for name in self.model.timelines if name not in self.kept]
+        timelines = {name: log_of(engine.timeline(name)) for name in new}
+        assert self.model.adopt(log_of(engine), timelines, self.uids), self.difference()
+        self.uids.update(self.model.checkpoint_uids())
+        for name in new:
+            self.uids.update(one["uid"] for one in timelines[name] if one["uid"] is not None)
+        assert self.shown(session) == self.expected_to_show(), self.difference()
+        for name in self.model.timelines:
+            lines = engine.timeline(name).read(0, engine.timeline(name).state.lines)
+            assert self.kept.setdefault(name, lines) == lines, f"{name} has changed"
+        before, self.live = self.live, engine.read(0, engine.state.lines)
+        if self.heads and self.model.written == self.checked:
+            assert self.heads[-1] == session.head
+            assert self.live == before
+        else:
+            assert session.head not in self.heads, "a head was used again"
+            self.heads.append(session.head)
+        self.checked = self.model.written
+
+    def shown(self, session: Session) -> Json:
+        found = seen(session)
+        if not self.reasons:
+            found["timelines"] = {name: lines for name, (_, lines) in found["timelines"].items()}
+        return found
+
+    def expected_to_show(self) -> Json:
+        found = self.model.shown()
+        if not self.reasons:
+            found["timelines"] = {name: lines for name, (_, lines) in found["timelines"].items()}
+        return found
+
+    def difference(self) -> str:
+        mine, theirs = self.expected_to_show(), self.shown(self.session)
+        return "\n".join(
+            f"{name}:\n  model {mine[name]}\n  store {theirs[name]}" for name in mine if mine[name] != theirs[name]
+        )
+
+    def take(self, name: str, args: Json, guard: Guard, result: Json | str, together: bool = False) -> None:
+        """Do in the model what was done, and compare what came of it."""
+        if guard.expected_head is not None and guard.expected_head != self.heads[-1]:
+            assert result == "contentModified"
+            return
+        expected, refused = self.imagined(self.model, name, args)
+        if refused is not None:
+            assert result == refused
+            return
+        assert isinstance(result, dict), f"{name} was refused: {result}"
+        assert "duplicate" not in result
+        self.check(result, expected)
+        if guard.request_id is not None and result.get("compacted") is not False:
+            self.done[guard.request_id] = (name, args, result)
+        if not together and name != "reload" and result:
+            assert result["head"] == self.session.head
+            if "context" in result:
+                now = json.loads(json.dumps(asdict(self.session.summary())))
+                assert {**result["context"], "timelines": 0} == {**now, "timelines": 0}, [result["context"], now]
+
+    @staticmethod
+    def imagined(model: Model, name: str, args: Json) -> tuple[Json, str | None]:
+        """What has to be in the result; or the kind of the error."""
+        try:
+            return model.do(name, args), None
+        except RefusedError as refused:
+            return {}, refused.kind
+
+    def check(self, result: Json, expected: Json) -> None:
+        """What is expected is in the result."""
+        for name, value in expected.items():
+            if isinstance(value, dict):
+                self.check(result[name], value)
+            else:
+                assert result[name] == value, f"{name} is {result[name]}, not {value}"
+
+    def is_repeat(self, again: Json | str, first: Json) -> None:
+        assert isinstance(again, dict), f"a repeat was refused: {again}"
+        assert {**again, "head": 0} == {**first, "duplicate": True, "head": 0}
+        assert again["head"] == self.session.head
+
+    def rehearse(self, name: str, args: Json) -> None:
+        """The dry run says what would be, and changes nothing."""
+        try:
+            plan = rehearsed(self.session, name, args)
+        except TimeleapError as error:
+            with pytest.raises(RefusedError, match=error.kind):
+                copy.deepcopy(self.model).do(name, args)
+            return
+        if plan is None:
+            return
+        imagined = copy.deepcopy(self.model)
+        expected = imagined.do(name, args)
+        self.check(json.loads(json.dumps(plan)), {**expected, "timeline_id": None})
+        if name != "deliver_dmail":
+            context = plan["context"]
+            found = [
+                context[one] for one in ("message_count", "token_count", "token_count_with_pending", "n_checkpoints")
+            ]
+            assert [*found, context["system_prompt"]] == [
+                *imagined.shown()["counts"][:4],
+                imagined.shown()["system_prompt"],
+            ]
+        self.agrees()
+
+    # How it is asked
+
+    def attempt(self, name: str, args: Json, guard: Guard) -> Json | str:
+        return self.run(self.result(name, args, guard))
+
+    async def result(self, name: str, args: Json, guard: Guard) -> Json | str:
+        """The result, or the kind of the error."""
+        try:
+            return await perform(self.session, name, args, guard)
+        except TimeleapError as error:
+            return error.kind
+        except OSError:
+            return "storageFailure"
+
+    def guard(self, name: str, args: Json, with_id: bool, expect: str) -> Guard:
+        request_id = None
+        if with_id:
+            self.asked += 1
+            request_id = f"r{self.asked}"
+        return guard_of(name, args, request_id, self.expected(expect))
+
+    def expected(self, expect: str) -> str | None:
+        if expect == "none":
+            return None
+        return self.heads[-1] if expect == "present" or len(self.heads) < 2 else self.heads[-2]
+
+    def resolved(self, op: Op) -> Op:
+        """The operation on what there is now."""
+        name, args = op
+        pick = args.get("pick", 0)
+        if name in ("revert", "send_dmail"):
+            rest = {key: value for key, value in args.items() if key not in ("pick", "by_uid")}
+            return name, {**self.target(pick, args["by_uid"]), **rest}
+        if name in ("restore_timeline", "prune") and "pick" in args:
+            newest_first = list(self.model.timelines)[::-1]
+            there = pick >= 0 and newest_first
+            chosen = newest_first[pick % len(newest_first)] if there else f"context_{self.model.rotation + 1}"
+            return name, {"timeline_id": chosen} if name == "restore_timeline" else {"timeline_ids": [chosen]}
+        if name == "compact":
+            cut = self.model.preserved_from(args["max_preserved"])
+            words = summary_text(self.model.messages()[:cut], self.model.state["pins"], args["words"])
+            return name, {"summary": words, "max_preserved": args["max_preserved"]}
+        return op
+
+    def target(self, pick: int, by_uid: bool) -> Json:
+        points = [one for one in self.model.lines if one["record"]["role"] == "_checkpoint"]
+        gone = sorted(self.uids - set(self.model.checkpoint_uids()))
+        if pick < 0 or not points:
+            return {"uid": gone[pick % len(gone)]} if by_uid and gone else {"id": len(points) + 5}
+        one = points[pick % len(points)]
+        return {"uid": one["uid"]} if by_uid else {"id": one["record"]["id"]}
+
+
+class StoreMachine(EngineMachine):
+    """What holds of a session in a store: it comes back, whatever happened."""
+
+    durability: ClassVar[Durability] = "disk"
+    max_timelines = MAX_TIMELINES
+    reasons = True
+
+    async def opened(self) -> Session:
+        self.store = SessionStore(
+            self.folder / "home",
+            durability=self.durability,
+            renderers=RENDERERS,
+            retention=Retention(self.max_timelines),
+            key_file=self.folder / "config" / "key",
+        )
+        return (await self.store.open("s")).session
+
+    @property
+    def place(self) -> Path:
+        return self.folder / "home" / "sessions" / "s"
+
+    def teardown(self) -> None:
+        self.run(self.store.aclose())
+        self.loop.close()
+        shutil.rmtree(self.folder)
+
+    @rule(lose_index=st.booleans())
+    def restart(self, lose_index: bool) -> None:
+        self.run(self.store.aclose())
+        if lose_index:
+            for log in self.place.glob("context*.jsonl"):
+                index_path(log).unlink(missing_ok=True)
+        self.session = self.run(self.opened())
+        assert self.session.warnings == [], self.session.warnings
+
+    @rule()
+    def follow(self) -> None:
+        """Somebody who only reads sees the same, and writes nothing."""
+        self.run(self.store.aclose())
+        before = {path.name: path.read_bytes() for path in self.place.iterdir() if path.suffix in (".json", ".jsonl")}
+        follower = self.run(self.store.open("s", access="read")).session
+        assert self.shown(follower) == self.expected_to_show()
+        assert follower.head == self.heads[-1]
+        self.run(self.store.aclose())
+        assert before == {
+            path.name: path.read_bytes() for path in self.place.iterdir() if path.suffix in (".json", ".jsonl")
+        }
+        self.session = self.run(self.opened())
+
+    @rule(text=TEXT)
+    def meddle(self, text: str) -> None:
+        """A program that takes no lock appends a message; nothing is written until that is taken over."""
+        path = self.place / "context.jsonl"
+        missing = path.read_bytes()[-1:] not in (b"", b"\n")
+        with path.open("a", encoding="utf-8", newline="\n") as log:
+            log.write("\n" * missing + json.dumps({"role": "user", "content": text}) + "\n")
+        assert (
+            self.attempt("append", {"messages": [{"role": "user", "content": "no"}]}, Guard()) == "externallyModified"
+        )
+        self.run(self.session.reload())
+        self.model.do("append_by_another", {"messages": [{"role": "user", "content": text}]})
+
+    @rule()
+    def delete_and_undelete(self) -> None:
+        self.run(self.store.delete("s"))
+        self.run(self.store.undelete("s"))
+        self.session = self.run(self.opened_again())
+
+    async def opened_again(self) -> Session:
+        return (await self.store.open("s", create=False)).session
+
+    @precondition(lambda self: len(self.model.fork_points) < 3)
+    @rule(pick=PICK, at=st.integers(0, 40))
+    def fork(self, pick: int, at: int) -> None:
+        """Also with a crash at the `at`-th change of the disk (0: none); asked again, there is one fork, and a whole one."""
+        points = self.model.checkpoint_uids()
+        uid = points[pick % len(points)] if pick >= 0 and points else None
+        self.asked += 1
+        guard = Guard(request_id=f"f{self.asked}", method="session/fork", fingerprint="f" * 16)
+        if at:
+            self.dying(self.forked(uid, guard), at, False)
+        forks = {self.run(self.forked(uid, guard)) for _ in range(2)}
+        there = [one.session_id for one in self.run(self.store.list()).sessions if one.session_id != "s"]
+        assert len(forks) == 1
+        assert sorted(there) == sorted({*there, *forks})
+        (name,) = forks
+        fork = self.run(self.store.open(name, create=False)).session
+        end = len(self.model.lines) if uid is None else self.model.find(None, uid) + 1
+        assert fork.parent is not None
+        assert (fork.parent.session_id, fork.parent.checkpoint_uid) == ("s", uid)
+        shown = seen(fork)
+        assert shown["log"] == self.model.shown()["log"][:end]
+        title = f"{self.model.state['title'] or 's'} (fork)"
+        expected = self.expected_to_show()["state"]
+        assert shown["state"] == {
+            **expected, "title": title, "archived": False, "dmail": None, "yolo": False, "actions": []
+        }  # fmt: skip
+        self.run(fork.append([{"role": "user", "content": "elsewhere"}]))
+        self.run(self.store.aclose())
+        self.session = self.run(self.opened())
+        if uid is not None:
+            self.model.fork_points.append(uid)
+
+    async def forked(self, uid: str | None, guard: Guard) -> str:
+        opened = await self.store.fork("s", checkpoint_uid=uid, guard=guard)
+        await opened.session.aclose()
+        return opened.session.session_id
+
+    # Crashes
+
+    @rule(op=OPS, at=st.integers(1, 30), short=st.booleans(), with_id=st.booleans(), again=st.booleans())
+    def crash(self, op: Op, at: int, short: bool, with_id: bool, again: bool) -> None:
+        name, args = self.resolved(op)
+        self.die([(name, args, self.guard(name, args, with_id, "none"))], at, short, again)
+
+    @rule(
+        ops=st.lists(APPENDS, min_size=2, max_size=5), at=st.integers(1, 12), short=st.booleans(), again=st.booleans()
+    )
+    def crash_together(self, ops: list[Op], at: int, short: bool, again: bool) -> None:
+        self.die([(name, args, self.guard(name, args, True, "none")) for name, args in ops], at, short, again)
+
+    def die(self, many: list[tuple[str, Json, Guard]], at: int, short: bool, again: bool) -> None:
+        """The process dies at the `at`-th change of the disk: each operation was done whole or not at all, in order."""
+
+        async def all_at_once() -> list[Any]:
+            return await asyncio.gather(*(self.result(*one) for one in many))
+
+        results = self.dying(all_at_once(), at, short)
+        stages, expected = [copy.deepcopy(self.model)], []
+        for name, args, _ in many:
+            stages.append(copy.deepcopy(stages[-1]))
+            outcome, refused = self.imagined(stages[-1], name, args)
+            expected.append(outcome if refused is None else {"refused": refused})
+        acknowledged = (
+            [isinstance(one, dict) for one in results].index(False)
+            if not all(isinstance(one, dict) for one in results)
+            else len(results)
+        )
+        done = self.recovered(stages, acknowledged)
+        for number, (one, result) in enumerate(zip(many, results, strict=True)):
+            name, args, guard = one
+            if "refused" in expected[number]:
+                continue
+            if isinstance(result, dict):
+                self.check(result, expected[number])
+                if guard.request_id is not None and result.get("compacted") is not False:
+                    self.done[guard.request_id] = (name, args, result)
+            elif guard.request_id is not None and again:
+                self.ask_after_crash(name, args, guard, expected[number], number < done)
+            self.agrees()
+
+    def dying(self, work: Coroutine[Any, Any, T], at: int, short: bool) -> T | list[Any]:
+        """Work, while from the `at`-th change on nothing reaches the disk; then begin anew with what is there."""
+        with faults(first=at, onwards=True, short=short, calls=(*CHANGING, "mkdir", "chmod")):
+            try:
+                found: T | list[Any] = self.run(work)
+            except (TimeleapError, OSError):
+                found = []
+            self.run(self.abandoned())
+        self.session = self.run(self.opened())
+        return found
+
+    async def abandoned(self) -> None:
+        try:
+            await self.store.aclose()
+        except OSError:
+            await self.store.aclose()
+
+    def recovered(self, stages: list[Model], least: int) -> int:
+        """Go on with the stage at which the store is; how many operations were done."""
+        shown = self.shown(self.session)
+        log = log_of(self.session.engine)
+        before = stages[0]
+        for done, stage in enumerate(stages):
+            if done < least:
+                continue
+            late = {name for name in shown["timelines"] if name not in stage.timelines and name in before.timelines}
+            stage.timelines = {
+                name: (stage.timelines.get(name) or before.timelines[name])
+                for name in [*before.timelines, *stage.timelines]
+                if name in late or name in stage.timelines
+            }
+            timelines = {
+                name: log_of(self.session.engine.timeline(name))
+                for name in stage.timelines
+                if name not in self.kept and name in shown["timelines"]
+            }
+            mine = copy.deepcopy(stage)
+            if mine.adopt(log, timelines, self.uids) and mine.shown() == shown:
+                self.model = mine
+                # A number that was noted for a timeline which never came to be is not used for another one.
+                noted = json.loads((self.place / "timeleap.json").read_text("utf-8")).get("timelines", {})
+                mine.rotation = max(mine.rotation, *(int(name.rpartition("_")[2]) for name in noted), 0)
+                return done
+        first, last = (stages[at].shown() for at in (least, -1))
+        raise AssertionError(f"neither here nor there:\nfirst {first}\nlast  {last}\nstore {shown}")
+
+    def ask_after_crash(self, name: str, args: Json, guard: Guard, expected: Json, done: bool) -> None:
+        """Whoever got no answer asks again: it is done once, and this is the answer."""
+        result = self.attempt(name, args, guard)
+        assert isinstance(result, dict), f"{name} was refused when asked again: {result}"
+        repeated = result.pop("duplicate", False)
+        if not done:
+            assert not repeated or name in BESIDE
+            expected = self.model.do(name, args)
+        elif name not in BESIDE and (name != "prune" or expected["removed_ids"]):
+            assert repeated, f"{name} was done twice"
+        self.check(result, expected)
+        if result.get("compacted") is not False:
+            assert guard.request_id is not None
+            self.done[guard.request_id] = (name, args, result)
+
+
+class OsMachine(StoreMachine):
+    """The same without syncing: killed processes are survived all the same."""
+
+    durability = "os"
+
+
+QUICK = settings(
+    max_examples=8,
+    stateful_step_count=20,
+    deadline=None,
+    print_blob=False,
+    derandomize=True,
+    phases=(Phase.generate, Phase.shrink),  # explaining takes minutes
+    suppress_health_check=list(HealthCheck),
+)
+LONG = settings(
+    QUICK,
+    max_examples=int(os.environ.get("TIMELEAP_HISTORIES", "2000")),
+    stateful_step_count=40,
+    derandomize=False,
+)
+
+MACHINES: dict[str, type[EngineMachine]] = {
+    **{name: type("Machine", (EngineMachine,), {"opener": staticmethod(opener)}) for name, opener in ENGINES.items()},
+    "store": StoreMachine,
+    "store, durability os": OsMachine,
+}
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_a_session_is_what_its_model_says(name: str) -> None:
+    run_state_machine_as_test(MACHINES[name], settings=QUICK)
+
+
+@pytest.mark.torture
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("name", MACHINES)
+def test_through_thousands_of_histories(name: str) -> None:
+    run_state_machine_as_test(MACHINES[name], settings=LONG)

@@ -1,0 +1,430 @@
+"""What a session should be, said as plainly as it can be: lists and dicts, no code of the product.
+
+A line of the log is `{"record": ..., "uid": ..., "label": ...}`: the record without our marks, and what a checkpoint is
+known by. A uid nobody can foretell is `None` until `Model.adopt` has seen it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from typing import Any
+
+Json = dict[str, Any]
+
+PREFACE = "<system>Previous context has been compacted. Here is the compaction output:</system>"
+NOTE = "\0note:"
+"""Begins the content of a message that is to contain what follows, in words of the product's own."""
+
+
+class RefusedError(Exception):
+    """What is asked for cannot be done; the kind is the wire's."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(kind)
+        self.kind = kind
+
+
+class Model:
+    """One session.
+
+    Attributes:
+        lines: The live log.
+        timelines: Earlier logs by id, oldest first: `{"reason", "lines"}`.
+        rotation: The highest number a timeline ever had.
+        written: Counts what changes the head.
+    """
+
+    def __init__(self, max_timelines: int) -> None:
+        self.max_timelines = max_timelines
+        self.lines: list[Json] = []
+        self.timelines: dict[str, Json] = {}
+        self.rotation = 0
+        self.written = 0
+        self.fork_points: list[str] = []
+        self.state: Json = {
+            "title": None,
+            "archived": False,
+            "subagents": {},
+            "pins": [],
+            "dmail": None,
+            "yolo": False,
+            "actions": [],
+            "auto": "off",
+        }
+
+    def do(self, name: str, args: Json) -> Json:
+        """Carry an operation out; returns what has to be in its result. Raises RefusedError and changes nothing."""
+        doing: Callable[..., Json] = getattr(self, name)
+        return doing(**args)
+
+    # What is appended
+
+    def append(self, messages: list[Json]) -> Json:
+        before, first = len(self.messages()), len(self.lines)
+        for message in messages:
+            last = self.messages()[-1:]
+            if self.state["auto"] == "turn" and message["role"] == "user" and [m["role"] for m in last] != ["user"]:
+                self._add_checkpoint(" ".join(" ".join(texts(message)).split()) or None)
+            self._add(message)
+        self.written += len(self.lines) > first
+        return {
+            "first_index": before,
+            "count": len(messages),
+            "message_count": len(self.messages()),
+            "token_count_with_pending": self.tokens()[1],
+        }
+
+    def update_token_count(self, token_count: int) -> Json:
+        self._add({"role": "_usage", "token_count": token_count})
+        self.written += 1
+        return {"token_count": token_count}
+
+    def set_system_prompt(self, text: str) -> Json:
+        self._add({"role": "_system_prompt", "content": text})
+        self.written += 1
+        return {}
+
+    def checkpoint(self, label: str | None, add_user_message: bool) -> Json:
+        number, count, tokens = self.next_id(), len(self.messages()), self.tokens()[0]
+        self._add_checkpoint(label)
+        text = f"<system>CHECKPOINT {number}</system>"
+        if add_user_message:
+            self._add({"role": "user", "content": text})
+        self.written += 1
+        made = {"id": number, "label": label, "message_count": count, "token_count": tokens}
+        return {"checkpoint": {**made, "preview": text if add_user_message else None}}
+
+    # What puts another log in the place of the present one
+
+    def revert(self, id: int | None = None, uid: str | None = None, heal: bool = False) -> Json:
+        line = self.find(id, uid)
+        exchange = self._open_exchange(self.messages(self.lines[:line]))
+        if exchange is not None and heal:
+            while (earlier := self._open_exchange(self.messages()[: exchange["index"]])) is not None:
+                exchange = {**exchange, "index": earlier["index"]}
+            exchange["healed"] = True
+            line = [at for at, one in enumerate(self.lines) if is_message(one)][exchange["index"]]
+        return {**self._rewrite("revert", self.lines[:line]), "exchange": exchange}
+
+    def clear(self, keep_system_prompt: bool) -> Json:
+        return self._rewrite("clear", self._prompt_line() if keep_system_prompt else [])
+
+    def compact(self, summary: str, max_preserved: int) -> Json:
+        """With the summary as it is to stand in the log."""
+        messages, before = self.messages(), self.tokens()[1]
+        cut = self.preserved_from(max_preserved)
+        made = {"role": "user", "content": [text_part(PREFACE), text_part(summary)]}
+        after = (characters(made) + sum(characters(one) for one in messages[cut:])) // 4
+        if cut <= 0 or after > before:
+            return {"compacted": False, "timeline_id": None}
+        lines = [*self._prompt_line(), line_of({"role": "_checkpoint", "id": 0}, "compacted"), line_of(made)]
+        lines += [line_of(one) for one in messages[cut:]]
+        self._rewrite("compact", [*lines, line_of({"role": "_usage", "token_count": after})])
+        return {
+            "compacted": True,
+            "removed_messages": cut,
+            "preserved_messages": len(messages) - cut,
+            "token_count_before": before,
+            "token_count_after": after,
+            "timeline_id": self._newest(),
+        }
+
+    def restore_timeline(self, timeline_id: str) -> Json:
+        if timeline_id not in self.timelines:
+            raise RefusedError("timelineNotFound")
+        return self._rewrite("restore", self.timelines[timeline_id]["lines"])
+
+    def deliver_dmail(self) -> Json:
+        dmail = self.state["dmail"]
+        if dmail is None:
+            raise RefusedError("noPendingDMail")
+        kept = self.lines[: self.find(None, dmail["uid"])]
+        number = next_id(kept)
+        added = [
+            line_of({"role": "_checkpoint", "id": number}, "D-Mail"),
+            line_of({"role": "user", "content": NOTE + dmail["message"]}),
+        ]
+        return {**self._rewrite("dmail", [*kept, *added]), "checkpoint": {"id": number, "label": "D-Mail"}}
+
+    # What stands beside the log
+
+    def send_dmail(self, message: str, id: int | None = None, uid: str | None = None) -> Json:
+        line = self.lines[self.find(id, uid)]
+        if self.state["dmail"] is not None:
+            raise RefusedError("dmailPending")
+        self.state["dmail"] = {"id": line["record"]["id"], "uid": line["uid"], "message": message}
+        made = {"checkpoint_id": line["record"]["id"], "checkpoint_uid": line["uid"], "message": message}
+        return {"pending_dmail": made}
+
+    def cancel_dmail(self) -> Json:
+        if self.state["dmail"] is None:
+            raise RefusedError("noPendingDMail")
+        self.state["dmail"] = None
+        return {"pending_dmail": None}
+
+    def set_pins(self, pins: list[str]) -> Json:
+        self.state["pins"] = list(dict.fromkeys(pins))
+        return {"pins": self.state["pins"]}
+
+    def set_title(self, title: str) -> Json:
+        self.state["title"] = title
+        return {}
+
+    def archive(self) -> Json:
+        self.state["archived"] = True
+        return {}
+
+    def unarchive(self) -> Json:
+        self.state["archived"] = False
+        return {}
+
+    def put_subagent(self, name: str, system_prompt: str) -> Json:
+        self.state["subagents"] = {**self.state["subagents"], name: system_prompt}
+        return {"subagents": self._subagents()}
+
+    def remove_subagent(self, name: str) -> Json:
+        self.state["subagents"] = {one: text for one, text in self.state["subagents"].items() if one != name}
+        return {"subagents": self._subagents()}
+
+    def set_yolo(self, yolo: bool) -> Json:
+        self.state["yolo"] = yolo
+        return {"approval": {"yolo": yolo, "actions": self.state["actions"]}}
+
+    def set_auto_approve(self, action: str, enabled: bool) -> Json:
+        rest = [one for one in self.state["actions"] if one != action]
+        self.state["actions"] = sorted([*rest, action] if enabled else rest)
+        return {"approval": {"yolo": self.state["yolo"], "actions": self.state["actions"]}}
+
+    def set_auto_checkpoint(self, setting: str) -> Json:
+        self.state["auto"] = setting
+        return {}
+
+    def prune(self, timeline_ids: list[str] | None = None, keep: int | None = None) -> Json:
+        """Named timelines; or all but the newest `keep`."""
+        if any(name not in self.timelines for name in timeline_ids or ()):
+            raise RefusedError("timelineNotFound")
+        wanted = list(timeline_ids or ()) if keep is None else self._beyond(keep, ())
+        going = [name for name in wanted if name not in self._referred_to()]
+        for name in going:
+            del self.timelines[name]
+        return {"removed_ids": sorted(going)}
+
+    def reload(self) -> Json:
+        self.written += 1
+        return {}
+
+    def append_by_another(self, messages: list[Json]) -> Json:
+        """A program that knows nothing of turns."""
+        self.lines += [line_of(one) for one in messages]
+        self.written += 1
+        return {}
+
+    # What it amounts to
+
+    def messages(self, lines: Iterable[Json] | None = None) -> list[Json]:
+        """The messages of some lines, or of the log."""
+        return [one["record"] for one in (self.lines if lines is None else lines) if is_message(one)]
+
+    def next_id(self) -> int:
+        return next_id(self.lines)
+
+    def tokens(self) -> tuple[int, int]:
+        """The token count, without and with what is pending."""
+        at = max((at for at, one in enumerate(self.lines) if role(one) == "_usage"), default=-1)
+        count = self.lines[at]["record"]["token_count"] if at >= 0 else 0
+        return count, count + sum(characters(one) for one in self.messages(self.lines[at + 1 :])) // 4
+
+    def find(self, id: int | None, uid: str | None) -> int:
+        """The line of a checkpoint."""
+        for at, one in enumerate(self.lines):
+            if role(one) == "_checkpoint" and (one["uid"] == uid if uid is not None else one["record"]["id"] == id):
+                return at
+        raise RefusedError("checkpointNotFound")
+
+    def checkpoint_uids(self) -> list[str]:
+        return [one["uid"] for one in self.lines if role(one) == "_checkpoint"]
+
+    def shown(self) -> Json:
+        """Everything a client can see of it."""
+        count, pending = self.tokens()
+        usage, checkpoints, messages = [], [], 0
+        tokens = 0
+        for one in self.lines:
+            if role(one) == "_usage":
+                tokens = one["record"]["token_count"]
+                usage.append([messages, tokens])
+            elif role(one) == "_checkpoint":
+                following = self.messages()[messages : messages + 1]
+                preview = "".join(texts(following[0]))[:120] or None if following else None
+                about = {"id": one["record"]["id"], "uid": one["uid"], "label": one["label"], "preview": preview}
+                checkpoints.append({**about, "message_count": messages, "token_count": tokens})
+            messages += is_message(one)
+        prompt = self._prompt_line()
+        return {
+            "log": [written(one) for one in self.lines],
+            "history": [json.dumps(one, ensure_ascii=False) for one in self.messages()],
+            "checkpoints": checkpoints,
+            "usage": usage,
+            "counts": [messages, count, pending, self.next_id(), len(self.timelines)],
+            "system_prompt": prompt[0]["record"]["content"] if prompt else None,
+            "timelines": {
+                name: [one["reason"], [written(line) for line in one["lines"]]] for name, one in self.timelines.items()
+            },
+            "state": {**self.state, "subagents": self._subagents()},
+        }
+
+    def adopt(self, log: list[Json], timelines: dict[str, list[Json]], used: set[str]) -> bool:
+        """Take over from what is there what cannot be foretold.
+
+        Returns:
+            Whether this can be: False where there is another log than expected, or a new checkpoint has a uid of `used`.
+        """
+        mine = [(self.lines, log), *((self.timelines[name]["lines"], timelines[name]) for name in timelines)]
+        return all(_adopt(lines, found, used) for lines, found in mine)
+
+    def preserved_from(self, max_preserved: int) -> int:
+        """Where a compaction begins to keep: as far back as wanted, further where a tool exchange would be torn."""
+        messages = self.messages()
+        counted = [at for at, one in enumerate(messages) if one["role"] in ("user", "assistant")]
+        if len(counted) < max_preserved:
+            return 0
+        cut = counted[-max_preserved]
+        while cut > 0 and self._tears(messages, cut):
+            cut -= 1
+        return cut
+
+    # Its own
+
+    def _rewrite(self, reason: str, lines: list[Json]) -> Json:
+        before, tokens = self.lines, self.tokens()[0]
+        self.rotation += 1
+        self.timelines[self._newest()] = {"reason": reason, "lines": before}
+        self.lines = [dict(one) for one in lines]
+        self.written += 1
+        dmail = self.state["dmail"]
+        if dmail is not None and dmail["uid"] not in self.checkpoint_uids():
+            self.state["dmail"] = None
+        for name in self._beyond(self.max_timelines, self._referred_to()):
+            del self.timelines[name]
+        many = [sum(map(is_message, some)) for some in (before, self.lines)]
+        points = [sum(role(one) == "_checkpoint" for one in some) for some in (before, self.lines)]
+        removed = {"messages": many[0] - many[1], "checkpoints": points[0] - points[1]}
+        return {"removed": {**removed, "tokens": tokens - self.tokens()[0]}, "timeline_id": self._newest()}
+
+    def _newest(self) -> str:
+        return f"context_{self.rotation}"
+
+    def _beyond(self, limit: int, kept: Iterable[str]) -> list[str]:
+        """The timelines beyond a number of them, the newest and those that are `kept` aside."""
+        going, count = [], 0
+        for position, name in enumerate(reversed(self.timelines)):
+            count += 1
+            if count > limit and position > 0 and name not in kept:
+                going.append(name)
+                count -= 1
+        return going
+
+    def _referred_to(self) -> set[str]:
+        """Of each fork's checkpoint the newest timeline that has it, where the log has not."""
+        found = set()
+        for uid in set(self.fork_points) - set(self.checkpoint_uids()):
+            for name in reversed(self.timelines):
+                if uid in [one["uid"] for one in self.timelines[name]["lines"]]:
+                    found.add(name)
+                    break
+        return found
+
+    def _add(self, record: Json) -> None:
+        self.lines.append(line_of(record))
+
+    def _add_checkpoint(self, label: str | None) -> None:
+        self.lines.append(line_of({"role": "_checkpoint", "id": self.next_id()}, label))
+
+    def _prompt_line(self) -> list[Json]:
+        return [line_of(one["record"]) for one in self.lines if role(one) == "_system_prompt"][-1:]
+
+    def _subagents(self) -> list[Json]:
+        return [{"name": name, "system_prompt": text} for name, text in self.state["subagents"].items()]
+
+    def _open_exchange(self, messages: list[Json]) -> Json | None:
+        """The calls of the last assistant message that have no result."""
+        for index in range(len(messages) - 1, -1, -1):
+            if messages[index]["role"] == "assistant":
+                results = [one.get("tool_call_id") for one in messages[index + 1 :]]
+                waiting = [one for one in calls(messages[index]) if one not in results]
+                return {"index": index, "calls": waiting, "healed": False} if waiting else None
+        return None
+
+    def _tears(self, messages: list[Json], cut: int) -> bool:
+        """Whether a result after the cut has its call before it; or the last assistant message, before it, waits."""
+        for at in range(cut, len(messages)):
+            answer = messages[at].get("tool_call_id")
+            makers = [before for before in range(at) if answer in calls(messages[before])]
+            if answer is not None and makers and makers[-1] < cut:
+                return True
+        running = self._open_exchange(messages)
+        return running is not None and running["index"] < cut
+
+
+def line_of(record: Json, label: str | None = None) -> Json:
+    return {"record": record, "uid": None, "label": label}
+
+
+def role(line: Json) -> str:
+    return str(line["record"]["role"])
+
+
+def is_message(line: Json) -> bool:
+    return not role(line).startswith("_")
+
+
+def next_id(lines: list[Json]) -> int:
+    ids = [one["record"]["id"] for one in lines if role(one) == "_checkpoint"]
+    return ids[-1] + 1 if ids else 0
+
+
+def texts(message: Json) -> list[str]:
+    content = message.get("content")
+    if isinstance(content, str):
+        return [content]
+    return [part["text"] for part in content or () if part["type"] == "text"]
+
+
+def characters(message: Json) -> int:
+    return sum(map(len, texts(message)))
+
+
+def calls(message: Json) -> list[str]:
+    return [one["id"] for one in message.get("tool_calls", ())]
+
+
+def text_part(text: str) -> Json:
+    return {"type": "text", "text": text}
+
+
+def written(line: Json) -> list[Any]:
+    return [json.dumps(line["record"], ensure_ascii=False), line["uid"], line["label"]]
+
+
+def _adopt(lines: list[Json], log: list[Json], used: set[str]) -> bool:
+    if len(log) != len(lines):
+        return False
+    for one, seen in zip(lines, log, strict=True):
+        expected, found = one["record"], seen["record"]
+        if str(expected.get("content")).startswith(NOTE) and _is_note(found, expected["content"][len(NOTE) :]):
+            one["record"] = found
+        elif json.dumps(expected) != json.dumps(found):
+            return False
+        if role(one) == "_checkpoint" and one["uid"] is None and seen["uid"] not in used:
+            one["uid"] = seen["uid"]
+        if (one["uid"], one["label"]) != (seen["uid"], seen["label"]):
+            return False
+    return True
+
+
+def _is_note(found: Json, note: str) -> bool:
+    text = found.get("content")
+    if found.get("role") != "user" or not isinstance(text, str):
+        return False
+    return text.startswith("<system>") and text.endswith("</system>") and note.strip() in text

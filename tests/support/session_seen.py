@@ -1,0 +1,197 @@
+"""A real session in the terms of its model (`session_model`): what it shows, and how it is asked to do something."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict
+from typing import Any
+
+from timeleap.context.compaction import summary_message
+from timeleap.context.guard import called
+from timeleap.context.pins import with_pins
+from timeleap.context.summary import summarise
+from timeleap.service.compaction import read_history
+from timeleap.sessions.outcomes import Cause, CompactionPlan, Guard, Retention
+from timeleap.sessions.pruning import Wish
+from timeleap.sessions.session import Session
+from timeleap.storage.engine import LogReader, RecordKind
+
+Json = dict[str, Any]
+
+WIRE = {
+    "append": "context/appendMessage",
+    "update_token_count": "context/updateTokenCount",
+    "set_system_prompt": "context/setSystemPrompt",
+    "checkpoint": "context/checkpoint",
+    "revert": "context/revertTo",
+    "clear": "context/clear",
+    "compact": "context/compact",
+    "restore_timeline": "context/restoreTimeline",
+    "deliver_dmail": "context/deliverDMail",
+    "send_dmail": "context/sendDMail",
+    "cancel_dmail": "context/cancelDMail",
+    "set_pins": "context/setPins",
+    "set_title": "session/setTitle",
+    "archive": "session/archive",
+    "unarchive": "session/unarchive",
+    "put_subagent": "session/putSubagent",
+    "remove_subagent": "session/removeSubagent",
+    "set_yolo": "session/setYolo",
+    "set_auto_approve": "session/setAutoApprove",
+    "prune": "session/prune",
+}
+RENDERERS = dict.fromkeys(WIRE.values(), asdict)
+
+
+def log_of(reader: LogReader) -> list[Json]:
+    """The lines of a log as the model has them."""
+    found = []
+    for body in reader.read(0, reader.state.lines):
+        record = json.loads(body)
+        marks = record.pop("_tl", {})
+        found.append({"record": record, "uid": marks.get("u"), "label": marks.get("l")})
+    return found
+
+
+def seen(session: Session) -> Json:
+    """Everything a client can see of it, asked for piece by piece where there is more than one way."""
+    engine, summary = session.engine, session.summary()
+    state = engine.state
+    rows = [
+        row
+        for index in range(state.messages)
+        for row in engine.rows(engine.line_of_message(index), engine.line_of_message(index) + 1)
+    ]
+    assert [row.messages_before for row in rows] == list(range(state.messages))
+    usage = [engine.entries(line, line + 1)[0] for line in map(engine.line_of_usage, range(state.usages))]
+    checkpoints = session.checkpoints(engine, 0, 10_000)
+    assert list(summary.checkpoints) == checkpoints[-50:]
+    timelines = engine.timelines()
+    assert [one.timeline_id for one in timelines] == sorted((t.timeline_id for t in timelines), key=_number)[::-1]
+    return {
+        "log": [[json.dumps(one["record"], ensure_ascii=False), one["uid"], one["label"]] for one in log_of(engine)],
+        "history": [_text(row.body) for row in rows if row.kind is RecordKind.MESSAGE],
+        "checkpoints": [
+            {name: value for name, value in asdict(one).items() if name != "created_at"} for one in checkpoints
+        ],
+        "usage": [[one.state.messages, one.value] for one in usage],
+        "counts": [
+            summary.message_count,
+            summary.token_count,
+            summary.token_count_with_pending,
+            summary.n_checkpoints,
+            summary.timelines,
+        ],
+        "system_prompt": summary.system_prompt,
+        "timelines": {
+            one.timeline_id: [
+                one.facts.reason,
+                [
+                    [json.dumps(line["record"], ensure_ascii=False), line["uid"], line["label"]]
+                    for line in log_of(engine.timeline(one.timeline_id))
+                ],
+            ]
+            for one in reversed(timelines)
+        },
+        "state": _state(session),
+    }
+
+
+async def perform(session: Session, name: str, args: Json, guard: Guard) -> Json:
+    """Ask for an operation of the model; its result as JSON has it."""
+    if name == "reload":
+        await session.reload()
+        return {}
+    if name == "compact":
+        result = await _compact(session, guard=guard, **args)
+    elif name in ("revert", "send_dmail"):
+        rest = {key: value for key, value in args.items() if key not in ("id", "uid")}
+        target = {"checkpoint_id": args.get("id"), "checkpoint_uid": args.get("uid")}
+        result = await getattr(session, name)(**target, **rest, guard=guard)
+    elif name == "prune":
+        result = await session.prune(_wish(**args), guard)
+        result = {**result, "removed_ids": sorted(one for one, _ in result["removed"])}
+    else:
+        result = await getattr(session, name)(**args, guard=guard)
+    found = json.loads(json.dumps(result))
+    assert isinstance(found, dict)
+    return found
+
+
+def rehearsed(session: Session, name: str, args: Json) -> Json | None:
+    """What the dry run of an operation says; None where it has none."""
+    if name == "revert":
+        plan = session.plan_revert(
+            checkpoint_id=args.get("id"), checkpoint_uid=args.get("uid"), heal=args.get("heal", False)
+        )
+    elif name in ("clear", "deliver_dmail"):
+        plan = getattr(session, f"plan_{name}")(**args)
+    elif name == "restore_timeline":
+        plan = session.plan_restore(args["timeline_id"])
+    else:
+        return None
+    return asdict(plan)
+
+
+def summary_text(messages: list[Json], pins: list[str], words: str) -> str:
+    """A summary with the pins in it: of `words`, or, where there are none, the built-in summariser's."""
+    text, _ = with_pins(words or summarise(messages), pins)
+    assert all(pin in text for pin in pins)
+    return text
+
+
+def guard_of(name: str, args: Json, request_id: str | None, expected_head: str | None) -> Guard:
+    """The circumstances of a request."""
+    text = json.dumps([name, args], sort_keys=True)
+    return Guard(
+        expected_head=expected_head,
+        request_id=request_id,
+        method=WIRE.get(name, ""),
+        fingerprint=hashlib.sha256(text.encode()).hexdigest()[:16],
+        cause=Cause(request_id, "tester"),
+    )
+
+
+async def _compact(session: Session, guard: Guard, summary: str, max_preserved: int) -> Json:
+    if (stored := await session.answered(guard)) is not None:
+        return stored
+    history = await read_history(session, max_preserved)
+    if not history.removed:
+        return asdict(session.not_compacted("nothing to compact", guard.expected_head))
+    plan = CompactionPlan(
+        history.head,
+        history.preserved_from,
+        summary_message(summary),
+        summary,
+        calls=frozenset[str]().union(*(called(message) for message in history.removed)),
+    )
+    return await session.compact(plan, guard=guard)
+
+
+def _wish(timeline_ids: list[str] | None = None, keep: int | None = None) -> Wish:
+    return Wish(None if keep is None else Retention(keep), timeline_ids=tuple(timeline_ids or ()))
+
+
+def _state(session: Session) -> Json:
+    dmail = session.pending_dmail
+    return {
+        "title": session.title,
+        "archived": session.archived,
+        "subagents": [asdict(one) for one in session.subagents],
+        "pins": list(session.pins),
+        "dmail": dmail and {"id": dmail.checkpoint_id, "uid": dmail.checkpoint_uid, "message": dmail.message},
+        "yolo": session.approval.yolo,
+        "actions": list(session.approval.actions),
+        "auto": session.auto_checkpoint,
+    }
+
+
+def _text(body: bytes) -> str:
+    record = json.loads(body)
+    record.pop("_tl", None)
+    return json.dumps(record, ensure_ascii=False)
+
+
+def _number(timeline_id: str) -> int:
+    return int(timeline_id.rpartition("_")[2])
