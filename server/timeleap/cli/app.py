@@ -18,6 +18,7 @@ from timeleap.cli import (
     looking,
     mailing,
     making,
+    redacting,
     settings,
     space,
     transferring,
@@ -75,7 +76,7 @@ def timeleap(
 
 _LOOK = (demo, looking, finding, comparing)
 _CHANGE = (making, approvals, travelling, compacting, mailing)
-_KEEP = (transferring, keeping, space, settings, wire)
+_KEEP = (transferring, keeping, space, redacting, settings, wire)
 for each in (*_LOOK, *_CHANGE, *_KEEP):
     app.add_typer(each.app)
 

@@ -17,7 +17,7 @@ from timeleap.service import config
 
 COMMANDS = [
     *("demo", "new", "append", "call", "state", "yolo", "tail", "sessions", "log", "show", "checkpoint", "revert"),
-    *("search", "diff", "at", "pins", "storage", "prune", "export", "import"),
+    *("search", "diff", "at", "pins", "storage", "prune", "export", "import", "redact"),
     *("dmail send", "dmail show", "dmail deliver", "dmail cancel"),
     *("undo", "restore", "compact", "fork", "archive", "unarchive", "verify", "repair", "schema"),
     *(
