@@ -1,12 +1,13 @@
 /** The HTML page that a session is exported to, in a browser, from a file. No workbench is needed. */
 import { type Page, expect, test as base } from "@playwright/test";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, readdirSync, rmSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
-import { ROOT, SAMPLE_SESSION, chromium } from "../support/places";
+import { NODE, ROOT, SAMPLE_SESSION, chromium } from "../support/places";
+import { run } from "../support/process";
 import { type Pipeline, Store } from "../support/store";
 
 const folder = mkdtempSync(join(tmpdir(), "tl-page-"));
@@ -104,6 +105,16 @@ test.beforeAll(async () => {
 test.afterAll(async () => {
     await pipeline.close();
     rmSync(folder, { recursive: true, force: true });
+});
+
+test("a type checker finds nothing wrong with the page's script", async () => {
+    const assets = join(ROOT, "server/timeleap/sessions/transfer/assets");
+    const scripts = readdirSync(assets).filter((name) => name.endsWith(".js"));
+    const how = "--noEmit --allowJs --checkJs --strict --noImplicitAny false --target es2023 --lib es2023,dom,dom.iterable --moduleDetection legacy";
+    const tsc = join(ROOT, "client-vscode/e2e/node_modules/typescript/bin/tsc");
+    const given = [tsc, ...how.split(" "), ...scripts];
+    const said = await run(NODE, given, process.env, assets).catch((error: unknown) => (error as { stdout: string }).stdout);
+    expect(said).toBe("");
 });
 
 test("slider and keys go through the checkpoints, and the conversation is what it was", async ({ open }) => {
@@ -259,7 +270,7 @@ test("ten thousand messages stay fluent, and all of them can be found", async ({
         const step = (): number => {
             const start = performance.now();
             document.getElementById("back")?.click();
-            void document.body.offsetHeight; // with the layout
+            document.body.getBoundingClientRect(); // with the layout
             return performance.now() - start;
         };
         return Math.max(...Array.from({ length: 40 }, step));

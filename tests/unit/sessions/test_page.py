@@ -7,6 +7,7 @@ import re
 from base64 import b64encode
 from hashlib import sha256
 from html.parser import HTMLParser
+from random import Random
 from typing import Any
 
 import pytest
@@ -125,6 +126,24 @@ async def test_a_timeline_branches_off_the_log_with_which_it_has_most_in_common(
     ]
     assert own[2:] == [[(1, "step 1", 2, 100), (2, "step 2", 4, 200)], [(3, "step 3", 6, 300)]]
     assert logs[3]["usages"] == [[8, 400]]
+
+
+async def test_no_log_that_came_before_has_more_in_common_than_the_one_a_timeline_branches_off(world: World) -> None:
+    session, dice = await world.session(), Random(3)
+    for number in range(24):
+        for step in range(dice.randrange(1, 5)):
+            await session.checkpoint(None, add_user_message=False)
+            await session.append([{"role": "user", "content": f"{number}, {step}"}])
+        await session.revert(checkpoint_id=dice.randrange(session.engine.state.checkpoints))
+    shown = await exhibit(session)
+    strands = [shown.live, *reversed(shown.timelines)]
+    logs = Parts("".join(page.write_page(shown))).facts["logs"]
+    for place, log in enumerate(logs[1:], 1):
+        most = max(strands[place].common_messages(other) for other in strands[:place])
+        parent = log["from"]["log"]
+        assert (log["from"]["messages"], parent < place) == (most, True)
+        assert strands[place].common_messages(strands[parent]) == most
+    assert any(log["from"]["log"] > 0 for log in logs[1:])
 
 
 async def test_a_message_stands_in_the_page_once_however_many_logs_have_it(world: World) -> None:

@@ -11,7 +11,7 @@ function make(name, properties = {}, ...children) {
   return element;
 }
 
-/** An element of a drawing. @param {string} name @param {Record<string, string | number>} attributes @param {...Node} children */
+/** An element of a drawing. @param {string} name @param {Record<string, string | number>} attributes @param {...(Node | string)} children */
 function draw(name, attributes, ...children) {
   const element = document.createElementNS("http://www.w3.org/2000/svg", name);
   for (const [key, value] of Object.entries(attributes)) {

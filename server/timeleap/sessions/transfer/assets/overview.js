@@ -36,6 +36,9 @@ class Overview {
     for (const [index, button] of this.buttons.entries()) {
       button.setAttribute("aria-pressed", String(index === point.log.index));
     }
+    const logs = the("logs");
+    const [top, bottom] = [middle(point.log) - ROW / 2, middle(point.log) + ROW / 2];
+    logs.scrollTop = Math.min(top, Math.max(bottom - logs.clientHeight, logs.scrollTop));
     this.draw();
   }
 

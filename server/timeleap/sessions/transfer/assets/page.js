@@ -123,7 +123,7 @@ class Page {
   #about(log) {
     const { reason, createdAt, tokens } = log.facts;
     const holds = WORDS.about.holds(WORDS.messages(log.messages), WORDS.checkpoints(log.checkpoints.length), WORDS.tokens(tokens));
-    if (log === this.session.present) {
+    if (reason === null) {
       return `${WORDS.about.present} ${holds}`;
     }
     const what = WORDS.about.timeline(log.name, WORDS.reason[reason], when(createdAt));
@@ -188,6 +188,7 @@ class Page {
       End: () => this.#step(log.steps - 1),
       "/": () => the("search").focus(),
     };
+    /** @type {Record<string, () => void>} */
     const slide = target === the("slider") ? { ArrowDown: keys.ArrowLeft, ArrowUp: keys.ArrowRight, PageDown: keys.ArrowLeft, PageUp: keys.ArrowRight } : {};
     const action = { ...keys, ...slide }[event.key];
     if (action) {

@@ -2,8 +2,9 @@
 
 /**
  * @typedef {{id: number, label?: string, createdAt?: string, messages: number, tokens: number}} Checkpoint
- * @typedef {{id: string | null, reason: string, createdAt: string | null, from: {log: number, messages: number, checkpoints: number, usages: number} | null,
+ * @typedef {{id: string | null, reason: Reason | null, createdAt: string | null, from: {log: number, messages: number, checkpoints: number, usages: number} | null,
  *   runs: [number, number][], checkpoints: Checkpoint[], usages: [number, number][], tokens: number, systemPrompt: number | null}} LogFacts
+ * @typedef {keyof typeof ENGLISH.reason} Reason
  * @typedef {{session: {id: string, title: string | null, createdAt: string, updatedAt: string, parent?: string},
  *   block: number, prompts: string[], logs: LogFacts[], losses: string[]}} Facts
  * @typedef {{role: string, content?: unknown, name?: unknown, tool_calls?: unknown, tool_call_id?: unknown}} Message
@@ -27,11 +28,14 @@ class Log {
   constructor(facts, index, before) {
     this.index = index;
     this.facts = facts;
+    /** @type {Log | null} */
     this.parent = facts.from ? before[facts.from.log] : null;
     const { messages, checkpoints, usages } = facts.from ?? { messages: 0, checkpoints: 0, usages: 0 };
     /** Messages it has in common with its parent. */
     this.shared = messages;
+    /** @type {Checkpoint[]} */
     this.checkpoints = [...(this.parent?.checkpoints.slice(0, checkpoints) ?? []), ...facts.checkpoints];
+    /** @type {[number, number][]} */
     this.usages = [...(this.parent?.usages.slice(0, usages) ?? []), ...facts.usages];
     this.numbers = this.#numbers(messages);
     this.name = facts.id === null ? WORDS.present : WORDS.timeline(/\d+$/.exec(facts.id)?.[0] ?? facts.id);
