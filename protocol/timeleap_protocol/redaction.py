@@ -76,7 +76,7 @@ class SessionRedactResult(Head):
     kept: Count
     """Places where it stands and stays, since they give a record its form: roles, names of members, numbers of ours."""
     split: Count
-    """Messages whose text, its parts put together, still holds it: it is split over parts, none of which holds it whole."""
+    """Of the occurrences, those that were split over text parts of a message, none of which held it whole."""
     files: list[RedactedFile]
     """At most 1000, the live log first."""
     rules: Opt[list[SecretRule]] = None

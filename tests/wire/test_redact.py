@@ -291,11 +291,34 @@ def test_what_gives_a_record_its_form_stays(session: Session) -> None:
     assert (result["occurrences"], result["kept"]) == (1, 2)
 
 
-def test_what_is_split_over_parts_is_said(session: Session) -> None:
-    parts = [{"type": "text", "text": text} for text in ("SEC", "RET", " and SECRET")]
-    session.append({"role": "user", "content": parts}, {"role": "user", "content": [parts[2], parts[0]]})
+def test_what_is_split_over_parts_goes_from_each_of_them(session: Session) -> None:
+    texts = ["a SEC", "", "RET, a S", "E", "CRE", "T", " and SECRET"]
+    parts = [{"text": text, "type": "text"} for text in texts]
+    parts.insert(2, {"type": "think", "think": "SEC"})
+    session.append({"role": "user", "content": parts})
     result = session.call("session/redact", value="SECRET")
-    assert (result["occurrences"], result["split"]) == (2, 1)
+    assert (result["occurrences"], result["split"]) == (3, 2)
+    (message,) = session.history()
+    left = [part.get("text") for part in message["content"]]
+    assert left == ["a [redacted]", "", None, ", a [redacted]", "", "", "", " and [redacted]"]
+    assert not session.call("session/redact", value="SECRET", dryRun=True)["redacted"]
+
+
+def test_what_fails_half_way_is_told_and_finished_by_asking_again(start_at: StartServer, tmp_path: Path) -> None:
+    server = start_at(tmp_path / "home", env={"TIMELEAP_FAILPOINTS": "revise.built@1=raise:ENOSPC"})
+    server.initialize()
+    session = Session.open(server)
+    session.say(PLAIN)
+    session.call("context/clear")
+    session.say(PLAIN)
+    session.call("session/setTitle", title=PLAIN)
+    failed = session.start("session/redact", value=PLAIN)
+    assert failed.reply()["error"]["code"] == 4005
+    assert [one["params"]["kind"] for one in failed.heard()] == ["external", "titleChanged"]
+    assert session.texts() == [PLAIN] and session.texts(timelineId="context_1") == ["[redacted]"]
+    assert failed.heard()[0]["params"]["head"] == session.head
+    assert session.call("session/redact", value=PLAIN)["occurrences"] == 1
+    assert holders(tmp_path / "home", value=PLAIN) == []
 
 
 @pytest.mark.parametrize(
@@ -409,20 +432,32 @@ KEYS = {
 }
 
 
+@pytest.mark.long
 def test_secrets_are_found_by_the_rules_of_the_library(start: StartServer) -> None:
     server = start()
     session = Session.open(server, "one")
-    session.append(user(f"TOKEN={KEYS['github-pat']}"), call("c", key=KEYS["stripe-access-token"], path="/usr/lib"))
+
+    def redact(**params: Any) -> Message:
+        # Compiling the rules takes seconds, once a home, and more on a busy machine.
+        return dict(session.start("session/redact", secrets=True, **params).reply(timeout=110)["result"])
+
+    session.checkpoint(label="C:\\temp\\new")
     session.append(user("the sha is da39a3ee5e6b4b0d3255bfef95601890afd80709, in src/timeleap/app.py"))
+    before = session.log.read_bytes(), session.head
+    result = redact()
+    assert (result["redacted"], result["rules"], result["files"]) == (False, [], [])
+    assert (session.log.read_bytes(), session.head) == before
+    assert result["context"]["checkpoints"][0]["label"] == "C:\\temp\\new"
+    session.append(user(f"TOKEN={KEYS['github-pat']}"), call("c", key=KEYS["stripe-access-token"], path="/usr/lib"))
     session.call("context/clear")
-    planned = session.call("session/redact", secrets=True, dryRun=True)
+    planned = redact(dryRun=True)
     assert sorted(planned["rules"], key=lambda one: one["rule"]) == [
         {"rule": rule, "values": 1} for rule in sorted(KEYS)
     ]
-    assert session.call("session/redact", secrets=True)["occurrences"] == planned["occurrences"] == 2
+    assert redact()["occurrences"] == planned["occurrences"] == 2
     history = session.history(timelineId="context_1")
-    assert history[0]["content"] == "TOKEN=[redacted]" and history[2]["content"].endswith("src/timeleap/app.py")
-    assert json.loads(history[1]["tool_calls"][0]["function"]["arguments"]) == {"key": "[redacted]", "path": "/usr/lib"}
+    assert history[0]["content"].endswith("src/timeleap/app.py") and history[1]["content"] == "TOKEN=[redacted]"
+    assert json.loads(history[2]["tool_calls"][0]["function"]["arguments"]) == {"key": "[redacted]", "path": "/usr/lib"}
     assert not any(holders(server.home, value=one) for one in KEYS.values())
 
 

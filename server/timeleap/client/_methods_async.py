@@ -1129,16 +1129,22 @@ class AsyncMethods(ABC):
         request_id: str | None = None,
         checkpoint_id: int | None = None,
         checkpoint_uid: str | None = None,
+        to_session_id: str | None = None,
+        to_path: str | None = None,
+        from_session_id: str | None = None,
     ) -> SendDMailResult:
-        """`context/sendDMail`: leaves a note to the self of a checkpoint.
+        """`context/sendDMail`: leaves a note to the self of a checkpoint, of this session or of another one.
 
         Args:
             session_id: The session.
             message: The note.
             expected_head: Refuse with `contentModified` unless this is the present head.
             request_id: Makes the request safe to retry: a repeat changes nothing and gets the stored result.
-            checkpoint_id: The checkpoint whose self gets the note; this or `checkpointUid`.
+            checkpoint_id: The checkpoint whose self gets the note; this or `checkpointUid`, or neither for a note to another session.
             checkpoint_uid: The same, by uid.
+            to_session_id: The session that gets it, open or not; a checkpoint is one of that session then. Default: the session itself.
+            to_path: The same by its directory; this or `toSessionId`.
+            from_session_id: Where the note comes from, if not from the session itself: `sessionId` gets it as from that session.
         """
         params = given(
             {
@@ -1148,6 +1154,9 @@ class AsyncMethods(ABC):
                 "requestId": request_id,
                 "checkpointId": checkpoint_id,
                 "checkpointUid": checkpoint_uid,
+                "toSessionId": to_session_id,
+                "toPath": to_path,
+                "fromSessionId": from_session_id,
             }
         )
         return await self.call("context/sendDMail", params, SendDMailResult)
@@ -1159,6 +1168,7 @@ class AsyncMethods(ABC):
         expected_head: str | None = None,
         request_id: str | None = None,
         dry_run: bool | None = None,
+        heal: bool | None = None,
     ) -> DeliverDMailResult:
         """`context/deliverDMail`: reverts to the checkpoint of the pending D-Mail and puts the note there, as one step.
 
@@ -1167,6 +1177,7 @@ class AsyncMethods(ABC):
             expected_head: Refuse with `contentModified` unless this is the present head.
             request_id: Makes the request safe to retry: a repeat changes nothing and gets the stored result.
             dry_run: Say what would happen, and change nothing. Default: false.
+            heal: As in `context/revertTo`.
         """
         params = given(
             {
@@ -1174,6 +1185,7 @@ class AsyncMethods(ABC):
                 "expectedHead": expected_head,
                 "requestId": request_id,
                 "dryRun": dry_run,
+                "heal": heal,
             }
         )
         return await self.call("context/deliverDMail", params, DeliverDMailResult)

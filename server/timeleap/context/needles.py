@@ -56,7 +56,7 @@ class Words(Needle):
 
     def spelled(self, text: str) -> list[Span]:
         """Every place where some of it is escaped."""
-        if "\\" not in text:
+        if "\\" not in text or not self._words:
             return []
         if self._spellings is None:
             self._spellings = re.compile("|".join(_spelling(one) for one in self._words))

@@ -7,8 +7,10 @@ of the members that the format knows, numbers and ids of ours. Where it stands t
 from __future__ import annotations
 
 import json
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Final
 
 from timeleap.context.jsonedit import Change, Path, Token, changed, decoded, is_json, tokens, within
@@ -20,7 +22,7 @@ MAX_NESTING: Final = 8
 Form = Callable[[Token], bool]
 """Whether a token gives a text its form and is to stay as it is."""
 
-_MARKS: Final = ("u", "l", "t", "b", "i", "n", "r", "h", "m")
+_MARKS: Final = ("u", "l", "t", "b", "i", "n", "r", "h", "m", "f")
 _PART: Final = ("type", "text", "think", "encrypted", "image_url", "audio_url", "video_url")
 _CALL: Final = ("id", "type", "function", "extras")
 _NAMES: Final[frozenset[Path]] = frozenset(
@@ -62,11 +64,18 @@ def no_form(token: Token) -> bool:
 
 @dataclass(slots=True)
 class Redacted:
-    """A text after it, how many places changed, and how many stay since they give it its form."""
+    """A text after it.
+
+    Attributes:
+        occurrences: How many places changed.
+        kept: How many stay, since they give it its form.
+        split: How many of those that changed were split over parts of a message.
+    """
 
     text: str
     occurrences: int = 0
     kept: int = 0
+    split: int = 0
 
 
 class Redactor:
@@ -75,6 +84,14 @@ class Redactor:
     def __init__(self, needle: Needle, replacement: str) -> None:
         self.needle = needle
         self.replacement = replacement
+
+    def record(self, text: str, blank: Path | None = None) -> Redacted:
+        """A record of the log without it, also where it is split over text parts, which are read as one text."""
+        done = self.json(text, record_form, blank)
+        spans, changes = self._split(done.text)
+        if not spans:
+            return done
+        return Redacted(changed(done.text, changes), done.occurrences + spans, done.kept, spans)
 
     def json(self, text: str, form: Form = no_form, blank: Path | None = None) -> Redacted:
         """A JSON text without it.
@@ -99,6 +116,27 @@ class Redactor:
         """Any text without it: JSON, lines some of which are JSON, or none of it."""
         changes = self._in_text(text, MAX_NESTING)
         return Redacted(changed(text, changes), len(changes))
+
+    def _split(self, text: str) -> tuple[int, list[Change]]:
+        """How often it stands in text parts none of which holds it whole, and what is to change in each of them."""
+        parts = _text_parts(text)
+        inner = [decoded(text[one.start : one.end]) for one in parts]
+        ends = list(accumulate(map(len, inner)))
+        across = [
+            span
+            for span in self.needle.spans("".join(inner))
+            if bisect_right(ends, span[0]) < bisect_left(ends, span[1])
+        ]
+        changes: list[Change] = []
+        for token, piece, end in zip(parts, inner, ends, strict=True):
+            begin = end - len(piece)
+            cuts = [
+                Change(max(0, start - begin), min(len(piece), stop - begin), self.replacement if start >= begin else "")
+                for start, stop in across
+                if start < end and begin < stop
+            ]
+            changes += within(text[token.start : token.end], cuts, token.start)
+        return len(across), changes
 
     def _in_json(self, text: str, depth: int, form: Form = no_form) -> list[Change]:
         changes: list[Change] = []
@@ -143,6 +181,18 @@ class Redactor:
                 changes += [Change(at + start, at + end, new) for start, end, new in inside]
             at += len(line) + 1
         return changes
+
+
+def _text_parts(text: str) -> list[Token]:
+    """The texts of a message's text parts, if it has more than one."""
+    found = [one for one in tokens(text) if one.path == ("content", "*", "text") and one.string and not one.key]
+    if len(found) < 2:
+        return []
+    content = json.loads(text, strict=False)["content"]
+    parts = [one for one in content if isinstance(one, dict) and isinstance(one.get("text"), str)]
+    if len(parts) != len(found):
+        return []  # a part has the member twice: who can tell which counts
+    return [token for token, part in zip(found, parts, strict=True) if part.get("type") == "text"]
 
 
 def _amid_an_escape(text: str, at: int) -> bool:

@@ -28,7 +28,7 @@ _FINGERPRINT: Final = re.compile(rb'("_tl":\{(?:[^{}"]|"[^"\\]*")*?"h":")[0-9a-f
 _META_FIXED: Final = frozenset(
     ("version", "uid", "createdAt", "epoch", "rotation", "seals", "autoCheckpoint", "inheritedLines", "parent")
 )
-_IDENTITY: Final = frozenset(("checkpointUid", "h", "m", "timelineId", "chain", "reason", "createdAt"))
+_IDENTITY: Final = frozenset(("checkpointUid", "fromSessionId", "h", "m", "timelineId", "chain", "reason", "createdAt"))
 
 
 def redacted_meta(members: Mapping[str, Any], redactor: Redactor) -> tuple[Json, Redacted]:

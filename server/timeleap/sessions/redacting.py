@@ -25,6 +25,7 @@ from timeleap.sessions.info import LOG_NAME
 from timeleap.sessions.outcomes import Cause, Guard, Summary
 from timeleap.sessions.redacted import forgetting, redacted_meta
 from timeleap.sessions.redaction import Find, Survey
+from timeleap.sessions.space import measure
 from timeleap.sessions.summary import summarize
 from timeleap.sessions.turns import NOBODY, Turns
 from timeleap.storage.engine import LogState, Progress
@@ -71,58 +72,38 @@ class RedactOutcome:
         return sum(map(number, self.finds))
 
 
+_Found = tuple[list[Survey], Redactor, dict[str, int] | None]
+"""What was found; what it is taken out with; by which rules secrets were found."""
+
+
 class Redacting(Turns):
     """The part of a session that takes something out of it."""
 
     async def plan_redact(self, order: Order) -> RedactOutcome:
-        """What `redact` would do. Raises InvalidInputError, StorageFailureError."""
+        """What `redact` would do. Others may use the session meanwhile.
 
-        async def on_turn(_: LogState | None) -> RedactOutcome:
-            surveys, redactor, rules = await asyncio.to_thread(self._survey, order)
-            return self._outcome(surveys, redactor, rules)
-
-        return await (on_turn(None) if self.access == "readOnly" else self.engine.run(on_turn))
+        Raises:
+            InvalidInputError, StorageFailureError: It cannot be looked through.
+        """
+        if self.access == "owner":
+            await self.engine.run(_at_its_turn)
+        return self._outcome(*await asyncio.to_thread(self._survey, order))
 
     async def redact(self, order: Order, guard: Guard = NOBODY) -> Json:
         """Take something out of the session, and out of what lies of it in the trash.
 
         Raises:
-            InvalidInputError, ReadOnlyError, SessionLockedError: Nothing was done.
-            StorageFailureError: Some of it may be done; asking again finishes it.
+            InvalidInputError, ReadOnlyError: Nothing was done.
+            SessionLockedError, StorageFailureError: Some of it may be done; asking again finishes it.
         """
         self._refuse_reader()
 
         async def attempt(mine: Guard) -> Json:
             async def on_turn(_: LogState) -> Json:
                 self._requests.admit(mine, self.head)
-                surveys, redactor, rules = await asyncio.to_thread(self._survey, order)
+                found = await asyncio.to_thread(self._survey, order)
                 self._requests.begin(mine)
-                before, head = self._desk.facts, self.head
-                try:
-                    await self._carry_out(surveys, redactor, mine.cause)
-                except BaseException:
-                    self._reread_redacted(redactor)
-                    self._tell(before, mine.cause)
-                    if self.head != head:
-                        self.emit(events.External(head=self.head))
-                    raise
-                self._reread_redacted(redactor)
-                outcome = self._outcome(surveys, redactor, rules)
-                records, occurrences = (
-                    outcome.total(lambda one: one.records),
-                    outcome.total(lambda one: one.occurrences),
-                )
-                if self.head != head:
-                    self.emit(
-                        events.Redacted(
-                            head=self.head,
-                            cause=mine.cause,
-                            records=records,
-                            occurrences=occurrences,
-                            summary=outcome.context,
-                        )
-                    )
-                self._tell(before, mine.cause)
+                outcome = await self._redact(found, mine.cause)
                 result = mine.render(outcome)
                 if mine.request_id is not None:
                     self._requests.admit(mine, mine.expected_head or "")  # loads what is known: this is known, too
@@ -133,7 +114,30 @@ class Redacting(Turns):
 
         return await self._once(guard, attempt)
 
-    def _survey(self, order: Order) -> tuple[list[Survey], Redactor, dict[str, int] | None]:
+    async def _redact(self, found: _Found, cause: Cause) -> RedactOutcome:
+        """Carry it out, and tell the listeners: also of what was done before it failed."""
+        surveys, redactor, _ = found
+        before, head = self._desk.facts, self.head
+        try:
+            await self._carry_out(surveys, redactor, cause)
+        except BaseException:
+            self._reread_redacted(redactor)
+            if self.head != head:
+                self.emit(events.External(head=self.head, cause=cause))
+            self._tell(before, cause)
+            raise
+        self._reread_redacted(redactor)
+        outcome = self._outcome(*found)
+        if self.head != head:
+            records, occurrences = outcome.total(lambda one: one.records), outcome.total(lambda one: one.occurrences)
+            told = events.Redacted(
+                head=self.head, cause=cause, records=records, occurrences=occurrences, summary=outcome.context
+            )
+            self.emit(told)
+        self._tell(before, cause)
+        return outcome
+
+    def _survey(self, order: Order) -> _Found:
         """Look at everything. Blocking."""
         places = [(self.path, None), *((one, one.name) for one in order.trash)]
         needle, rules = order.needle, None
@@ -147,7 +151,7 @@ class Redacting(Turns):
             rules = dict(Counter(rule for _, rule in sorted(found)))
             needle = Words(value for value, _ in found)
         redactor = Redactor(needle, order.replacement)
-        total = sum(one.stat().st_size for path, _ in places for one in path.rglob("*") if one.is_file())
+        total = sum(measure("", path).bytes for path, _ in places)
         done = 0
 
         def told(size: int) -> None:
@@ -173,13 +177,12 @@ class Redacting(Turns):
                 await self.engine.revise(log.edit(redactor), log.timeline_id)
         for survey in trashed:
             await self._redact_trashed(survey, redactor)
-        counts = {"files": 0, "records": 0, "occurrences": 0}
-        for find in (one for survey in surveys for one in survey.finds if one.occurrences):
-            counts = {
-                "files": counts["files"] + 1,
-                "records": counts["records"] + find.records,
-                "occurrences": counts["occurrences"] + find.occurrences,
-            }
+        finds = [one for survey in surveys for one in survey.finds if one.occurrences]
+        counts = {
+            "files": len(finds),
+            "records": sum(one.records for one in finds),
+            "occurrences": sum(one.occurrences for one in finds),
+        }
         shown = replace(cause, request_id=cause.request_id and redactor.text(cause.request_id).text)
         await asyncio.to_thread(Audit(self.path).record, shown, "redaction", None, counts)
 
@@ -223,6 +226,10 @@ class Redacting(Turns):
         finds = tuple(find for survey in surveys for find in survey.finds)
         context = _without(summarize(self.engine, len(self.engine.timelines())), redactor)
         return RedactOutcome(self.head, finds, rules, context, redactor)
+
+
+async def _at_its_turn(_: LogState) -> None:
+    """When all requests that came before have taken effect."""
 
 
 def _without(context: Summary, redactor: Redactor) -> Summary:

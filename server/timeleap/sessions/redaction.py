@@ -6,7 +6,6 @@ short is asked again, finds what is left, and finishes it.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,8 +13,7 @@ from typing import Any, Final, Literal
 from zlib import crc32
 
 from timeleap.context.jsonedit import each_text, is_json
-from timeleap.context.redaction import MAX_NESTING, Redacted, Redactor, record_form
-from timeleap.context.tokens import texts
+from timeleap.context.redaction import MAX_NESTING, Redacted, Redactor
 from timeleap.errors import StorageFailureError
 from timeleap.sessions import files
 from timeleap.sessions.checkpoints import read_checkpoint
@@ -73,6 +71,7 @@ class Find:
     def add(self, line: int, index: int | None, done: Redacted) -> None:
         """Count what was found in one line."""
         self.kept += done.kept
+        self.split += done.split
         if done.occurrences:
             self.records += 1
             self.occurrences += done.occurrences
@@ -107,7 +106,7 @@ class LogFind:
             is_record = self.lines.get(number, number in self.blank)
             if is_record:
                 blank = ("_tl", "h") if number in self.blank else None
-                return redactor.json(line.decode(), record_form, blank).text.encode()
+                return redactor.record(line.decode(), blank).text.encode()
             return redacted_bytes(redactor, line)[0] if number in self.lines else None
 
         return change
@@ -125,7 +124,7 @@ class Survey:
     def finds(self) -> list[Find]:
         """All files in which anything was found."""
         every = [*(one.find for one in self.logs), *self.others]
-        return [one for one in every if one.occurrences or one.kept or one.split]
+        return [one for one in every if one.occurrences or one.kept]
 
 
 def look_at(directory: Path, redactor: Redactor, trash: str | None = None, told: Told = lambda _: None) -> Survey:
@@ -276,10 +275,9 @@ def _look_at_line(found: LogFind, number: int, entry: Entry | None, line: bytes,
             found.lines[number] = False
         return done
     index = entry.state.messages - 1 if entry.kind == RecordKind.MESSAGE else None
-    done = redactor.json(line.decode(), record_form) if holds else Redacted("")
+    in_parts = index is not None and line.count(b'"type"') > 1
+    done = redactor.record(line.decode()) if holds or in_parts else Redacted("")
     found.find.add(number, index, done)
-    if index is not None and line.count(b'"type"') > 1:
-        found.find.split += _is_split(done.text.encode() if done.occurrences else line, redactor)
     if done.occurrences:
         found.lines[number] = True
     return done
@@ -287,15 +285,6 @@ def _look_at_line(found: LogFind, number: int, entry: Entry | None, line: bytes,
 
 def _sound(line: bytes, entry: Entry) -> bool:
     return crc32(line + b"\n" if len(line) < entry.length else line) == entry.crc
-
-
-def _is_split(line: bytes, redactor: Redactor) -> bool:
-    """Whether the parts of a message hold it together and none of them by itself."""
-    try:
-        parts = list(texts(json.loads(line)))
-    except ValueError:
-        return False
-    return len(parts) > 1 and bool(redactor.needle.spans("".join(parts)))
 
 
 def _look_at_file(find: Find, redactor: Redactor) -> None:

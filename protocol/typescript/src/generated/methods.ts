@@ -201,7 +201,7 @@ export interface Methods {
   "context/setPins": { params: SetPinsParams; result: SetPinsResult };
   /** What a summariser would be asked. */
   "context/prepareCompaction": { params: PrepareCompactionParams; result: PrepareCompactionResult };
-  /** Leaves a note to the self of a checkpoint. */
+  /** Leaves a note to the self of a checkpoint, of this session or of another one. */
   "context/sendDMail": { params: SendDMailParams; result: SendDMailResult };
   /** Reverts to the checkpoint of the pending D-Mail and puts the note there, as one step. */
   "context/deliverDMail": { params: DeliverDMailParams; result: DeliverDMailResult };

@@ -391,6 +391,16 @@ export interface ContextSummary {
   shouldCompact: boolean;
 }
 
+/** Where a D-Mail to another session arrived. */
+export interface DMailArrival {
+  /** What the session is called where it is owned. */
+  sessionId: string;
+  /** Its head then. */
+  head: string;
+  /** Of the note's message in its history; absent for a D-Mail that waits there. */
+  index?: number;
+}
+
 /** A D-Mail is pending, or none is any more. */
 export interface DMailChanged {
   sessionId: string;
@@ -445,6 +455,8 @@ export interface DeliverDMailParams {
   requestId?: string;
   /** Say what would happen, and change nothing. Default: false. */
   dryRun?: boolean;
+  /** As in `context/revertTo`. */
+  heal?: boolean;
 }
 
 /** What the delivery of a D-Mail did, or (dry run) would do. */
@@ -921,6 +933,8 @@ export interface MessageMeta {
   requestId?: string;
   /** The same for all messages that were appended as one step. */
   batchId?: string;
+  /** The session that left this note, with `context/sendDMail`. */
+  fromSessionId?: string;
 }
 
 /** Messages came. */
@@ -964,6 +978,8 @@ export interface PendingDMail {
   checkpointId: number;
   checkpointUid: string;
   message: string;
+  /** The session it came from, if not from this one. */
+  fromSessionId?: string;
 }
 
 /** Other strings are pinned. */
@@ -1240,7 +1256,7 @@ export interface SecretRule {
   values: number;
 }
 
-/** `context/sendDMail`. */
+/** `context/sendDMail`. To a checkpoint of the session itself, or to another session: there to a checkpoint, where it waits to be delivered, or without one as a note at the end of the log, which the other session reads next. */
 export interface SendDMailParams {
   /** Room for extensions; carries no meaning in this protocol. */
   _meta?: { [member: string]: unknown };
@@ -1254,21 +1270,32 @@ export interface SendDMailParams {
   expectedHead?: string;
   /** Makes the request safe to retry: a repeat changes nothing and gets the stored result. */
   requestId?: string;
-  /** The checkpoint whose self gets the note; this or `checkpointUid`. */
+  /** The checkpoint whose self gets the note; this or `checkpointUid`, or neither for a note to another session. */
   checkpointId?: number;
   /** The same, by uid. */
   checkpointUid?: string;
   /** The note. */
   message: string;
+  /** The session that gets it, open or not; a checkpoint is one of that session then. Default: the session itself. */
+  toSessionId?: string;
+  /** The same by its directory; this or `toSessionId`. */
+  toPath?: string;
+  /** Where the note comes from, if not from the session itself: `sessionId` gets it as from that session. */
+  fromSessionId?: string;
 }
 
-/** The D-Mail that now waits. */
+/** The D-Mail that now waits, in the session it was sent to. */
 export interface SendDMailResult {
   /** The log's head after the request. */
   head: string;
   /** Present when this answers a repeated `requestId`; then nothing was changed and `head` is the present one. */
   duplicate?: true;
-  pendingDMail: PendingDMail;
+  /** Null where it arrived as a note. */
+  pendingDMail: PendingDMail | null;
+  /** Of the note's message, where `sessionId` got it as from another session. */
+  index?: number;
+  /** Present where it went to another session; `head` is the sender's. */
+  to?: DMailArrival;
 }
 
 /** LSP's server capabilities; ours stand under `experimental`. */
@@ -1638,7 +1665,7 @@ export interface SessionRedactResult {
   occurrences: number;
   /** Places where it stands and stays, since they give a record its form: roles, names of members, numbers of ours. */
   kept: number;
-  /** Messages whose text, its parts put together, still holds it: it is split over parts, none of which holds it whole. */
+  /** Of the occurrences, those that were split over text parts of a message, none of which held it whole. */
   split: number;
   /** At most 1000, the live log first. */
   files: RedactedFile[];
