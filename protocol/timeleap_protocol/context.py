@@ -16,6 +16,7 @@ from timeleap_protocol.base import (
     Opt,
     PageParams,
     Positive,
+    SessionId,
     SessionParams,
     Shape,
 )
@@ -160,20 +161,34 @@ class RestoreTimelineParams(_RewriteParams):
 
 
 class SendDMailParams(Choice, MutationParams):
-    """`context/sendDMail`."""
+    """`context/sendDMail`.
+
+    To a checkpoint of the session itself, or to another session: there to a checkpoint, where it waits to be delivered,
+    or without one as a note at the end of the log, which the other session reads next.
+    """
 
     alternatives = (("checkpoint_id",), ("checkpoint_uid",))
+    must_choose = False
 
     checkpoint_id: Opt[Int] = None
-    """The checkpoint whose self gets the note; this or `checkpointUid`."""
+    """The checkpoint whose self gets the note; this or `checkpointUid`, or neither for a note to another session."""
     checkpoint_uid: Opt[str] = None
     """The same, by uid."""
     message: str
     """The note."""
+    to_session_id: Opt[SessionId] = None
+    """The session that gets it, open or not; a checkpoint is one of that session then. Default: the session itself."""
+    to_path: Opt[str] = None
+    """The same by its directory; this or `toSessionId`."""
+    from_session_id: Opt[SessionId] = None
+    """Where the note comes from, if not from the session itself: `sessionId` gets it as from that session."""
 
 
 class DeliverDMailParams(_RewriteParams):
     """`context/deliverDMail`."""
+
+    heal: Opt[bool] = None
+    """As in `context/revertTo`."""
 
 
 class CancelDMailParams(MutationParams):
@@ -297,7 +312,23 @@ class ListTimelinesResult(Shape):
     next_cursor: Opt[str] = None
 
 
-class SendDMailResult(Head):
-    """The D-Mail that now waits."""
+class DMailArrival(Shape):
+    """Where a D-Mail to another session arrived."""
 
-    pending_dmail: PendingDMail = Field(alias="pendingDMail")
+    session_id: str
+    """What the session is called where it is owned."""
+    head: str
+    """Its head then."""
+    index: Opt[Count] = None
+    """Of the note's message in its history; absent for a D-Mail that waits there."""
+
+
+class SendDMailResult(Head):
+    """The D-Mail that now waits, in the session it was sent to."""
+
+    pending_dmail: PendingDMail | None = Field(alias="pendingDMail")
+    """Null where it arrived as a note."""
+    index: Opt[Count] = None
+    """Of the note's message, where `sessionId` got it as from another session."""
+    to: Opt[DMailArrival] = None
+    """Present where it went to another session; `head` is the sender's."""

@@ -117,9 +117,10 @@ CONTEXT_ROWS: Final[tuple[Method, ...]] = (
         "context/sendDMail",
         "context.SendDMailParams",
         "context.SendDMailResult",
-        "Leaves a note to the self of a checkpoint.",
+        "Leaves a note to the self of a checkpoint, of this session or of another one.",
         _E.CHECKPOINT_NOT_FOUND,
         _E.DMAIL_PENDING,
+        _E.SESSION_LOCKED,
     ),
     change(
         "context/deliverDMail",

@@ -104,6 +104,8 @@ class PendingDMail(Shape):
     checkpoint_id: Int
     checkpoint_uid: str
     message: str
+    from_session_id: Opt[str] = None
+    """The session it came from, if not from this one."""
 
 
 class Parent(Shape):
@@ -212,6 +214,8 @@ class MessageMeta(Shape):
     """Of the request that appended it."""
     batch_id: Opt[str] = None
     """The same for all messages that were appended as one step."""
+    from_session_id: Opt[str] = None
+    """The session that left this note, with `context/sendDMail`."""
 
 
 class HistoryMessage(IndexedMessage):

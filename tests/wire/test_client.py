@@ -81,6 +81,11 @@ async def test_dmail_clear_compact_and_fork(client):
         await session.send_dmail(checkpoint.id, "note to self")
         await session.deliver_dmail()
         assert "note to self" in str((await session.history())[-1])
+        async with client.session("another") as another:
+            waiting = await session.send_dmail((await another.checkpoint("there")), "news", to="another")
+            assert waiting.from_session_id == "origin"
+            assert (await session.send_note("another", "more news")).index == 0
+            assert [message["role"] for message in await another.history()] == ["user"]
         compacted = await session.compact(summarizer="builtin")
         assert compacted.compacted
         await session.undo()

@@ -95,15 +95,25 @@ def test_the_client_in_pythons_standard_library(tmp_path: Path, store: str) -> N
 def test_the_agent_loop(tmp_path: Path) -> None:
     lines = run(tmp_path, sys.executable, str(EXAMPLES / "agent_loop.py"))
     turns = [line.removeprefix("person: ") for line in lines if line.startswith("person: ")]
-    assert turns == ["The disk is nearly full. Why?", "Delete the logs, please.", "Now write me a poem about it."]
+    assert turns == [
+        *("The disk is nearly full. Why?", "Delete the logs, please.", "Now write me a poem about it."),
+        "And who writes so many logs?",
+    ]
     asked = [line for line in lines if "approval asked" in line]
     assert len(asked) == 1
     compacted = [line for line in lines if "compacted:" in line]
     assert len(compacted) == 1, "the window is full once, in the second turn"
     assert lines.index(compacted[0]) < lines.index(f"person: {turns[2]}")
-    assert lines[-4:] == [
-        f"checkpoints: compacted | {turns[2]}",
+    assert lines[lines.index(compacted[0]) + 4 :] == [
+        f"checkpoints: compacted | {turns[2]} | before the answer",
         "The last turn is taken back: 2 messages are in timeline context_2",
+        f"person: {turns[3]}",
+        "tool:   run_command -> many lines of no use",
+        "tool:   send_dmail -> sent",
+        "        (back at checkpoint 2, where the note is)",
+        "tool:   run_command -> backup 4711",
+        "model:  The backup does, at every file it copies.",
+        "A sub-agent's note is message 11",
         "approved without asking: delete files",
-        "timelines: revert, compact",
+        "timelines: dmail, revert, compact",
     ]

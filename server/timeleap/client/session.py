@@ -13,6 +13,7 @@ from timeleap_protocol.context import (
     AppendMessageResult,
     CheckpointResult,
     DeliverDMailResult,
+    DMailArrival,
     GetHistoryResult,
     ListCheckpointsResult,
     ListTimelinesResult,
@@ -194,14 +195,22 @@ class AsyncSession:
             dryRun=dry_run,
         )
 
-    async def send_dmail(self, checkpoint: Place, message: str) -> PendingDMail:
-        """Leave a note to the self of a checkpoint."""
-        result = await self._change("context/sendDMail", SendDMailResult, **_place(checkpoint), message=message)
+    async def send_dmail(self, checkpoint: Place, message: str, *, to: str | None = None) -> PendingDMail:
+        """Leave a note to the self of a checkpoint, of this session or of the one with the id `to`."""
+        place = _place(checkpoint)
+        result = await self._change("context/sendDMail", SendDMailResult, **place, message=message, toSessionId=to)
+        assert result.pending_dmail is not None
         return result.pending_dmail
 
-    async def deliver_dmail(self, *, dry_run: bool | None = None) -> DeliverDMailResult:
+    async def send_note(self, to: str, message: str) -> DMailArrival:
+        """Leave a note at the end of another session, for it to read next."""
+        result = await self._change("context/sendDMail", SendDMailResult, message=message, toSessionId=to)
+        assert result.to is not None
+        return result.to
+
+    async def deliver_dmail(self, *, heal: bool | None = None, dry_run: bool | None = None) -> DeliverDMailResult:
         """Revert to the checkpoint of the pending D-Mail and put the note there, as one step."""
-        return await self._change("context/deliverDMail", DeliverDMailResult, dryRun=dry_run)
+        return await self._change("context/deliverDMail", DeliverDMailResult, heal=heal, dryRun=dry_run)
 
     async def cancel_dmail(self) -> str:
         """Drop the pending D-Mail; returns the head."""

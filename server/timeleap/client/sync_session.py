@@ -12,6 +12,7 @@ from timeleap_protocol.compaction import CompactResult
 from timeleap_protocol.context import (
     AppendMessageResult,
     DeliverDMailResult,
+    DMailArrival,
     RewriteResult,
     UpdateTokenCountResult,
 )
@@ -139,13 +140,17 @@ class SyncSession:
             )
         )
 
-    def send_dmail(self, checkpoint: Place, message: str) -> PendingDMail:
-        """Leave a note to the self of a checkpoint."""
-        return self._loop.run(self._session.send_dmail(checkpoint, message))
+    def send_dmail(self, checkpoint: Place, message: str, *, to: str | None = None) -> PendingDMail:
+        """Leave a note to the self of a checkpoint, of this session or of the one with the id `to`."""
+        return self._loop.run(self._session.send_dmail(checkpoint, message, to=to))
 
-    def deliver_dmail(self, *, dry_run: bool | None = None) -> DeliverDMailResult:
+    def send_note(self, to: str, message: str) -> DMailArrival:
+        """Leave a note at the end of another session, for it to read next."""
+        return self._loop.run(self._session.send_note(to, message))
+
+    def deliver_dmail(self, *, heal: bool | None = None, dry_run: bool | None = None) -> DeliverDMailResult:
         """Revert to the checkpoint of the pending D-Mail and put the note there, as one step."""
-        return self._loop.run(self._session.deliver_dmail(dry_run=dry_run))
+        return self._loop.run(self._session.deliver_dmail(heal=heal, dry_run=dry_run))
 
     def cancel_dmail(self) -> str:
         """Drop the pending D-Mail; returns the head."""

@@ -122,9 +122,9 @@ async def _attach_again(
 
 
 @contextlib.asynccontextmanager
-async def attached_for(service: Service, session_id: str, call: Call) -> AsyncIterator[Attachment | None]:
-    """A session of the store through its owner, for the time of one request; None if it has no owner any more."""
-    attachment = _attachment(service, call, service.store.place(session_id, None), quiet=True)
+async def attached_for(service: Service, place: Place, call: Call) -> AsyncIterator[Attachment | None]:
+    """A session through its owner, for the time of one request; None if it has no owner any more."""
+    attachment = _attachment(service, call, place, quiet=True)
     found = await attachment.open({"access": "write"})
     if not isinstance(found, dict):
         attachment.leave()

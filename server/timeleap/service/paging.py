@@ -16,7 +16,7 @@ from timeleap.errors import HeadConflictError
 from timeleap.service import cursors
 from timeleap.sessions.walking import begin_of, end_of, fitting, messages_among
 from timeleap.storage.engine import LogReader, RecordFlag, Row
-from timeleap.storage.marks import read_tl, strip_tl
+from timeleap.storage.marks import SENDER, read_tl, strip_tl
 
 LISTING = "context/getHistory"
 
@@ -130,5 +130,5 @@ def message_of(row: Row) -> dict[str, Any]:
 
 def _meta(tl: dict[str, Any]) -> dict[str, Any]:
     """What of our reserved key is of use to a client."""
-    meta = {"requestId": tl.get("r"), "batchId": tl.get("b")}
+    meta = {"requestId": tl.get("r"), "batchId": tl.get("b"), "fromSessionId": tl.get(SENDER)}
     return {name: value for name, value in meta.items() if value is not None}

@@ -44,15 +44,16 @@ WARM_UP = 0.005
 
 _DONE_HERE = frozenset(
     {"session/open", "session/close", "session/fork", "session/undelete", "session/export", "session/import"}
+    | {"context/sendDMail"}  # passed on once it is known where the note goes
 )
-"""Methods that are never passed on to the owner of a session."""
+"""Methods that are never passed on to the owner of a session, or not as they came."""
 
 _ATTACHES = frozenset(f"session/{name}" for name in ("archive", "unarchive", "delete", "repair", "prune", "redact"))
 """Methods that, on a session that is live elsewhere and not open here, attach for the time of the request."""
 
 _HANDLER_MODULES = (
     *("opening", "catalog", "state", "writing", "reading", "timetravel", "compaction", "upkeep"),
-    *("searching", "comparing", "space", "transfer", "redacting"),
+    *("searching", "comparing", "space", "transfer", "redacting", "mailing"),
 )
 
 
@@ -181,7 +182,7 @@ class Service:
                 raise
         from timeleap.service.opening import attached_for
 
-        async with attached_for(self, params.session_id, call) as attachment:
+        async with attached_for(self, self.store.place(params.session_id, None), call) as attachment:
             if attachment is not None:
                 return await attachment.request(method, params, call)
         return await HANDLERS[method](self, params, call)  # the owner went just now

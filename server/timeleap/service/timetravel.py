@@ -1,10 +1,9 @@
-"""Revert, clear, restore, D-Mail: another log in the place of the present one, which is kept."""
+"""Revert, clear, restore, delivery of a D-Mail: another log in the place of the present one, which is kept."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from timeleap.service import views
 from timeleap.service.guards import guard
 from timeleap.service.registry import handles
 
@@ -13,12 +12,10 @@ if TYPE_CHECKING:
     from timeleap.service.service import Service
     from timeleap.service.views import Json
     from timeleap_protocol.context import (
-        CancelDMailParams,
         ClearParams,
         DeliverDMailParams,
         RestoreTimelineParams,
         RevertToParams,
-        SendDMailParams,
     )
 
 
@@ -60,30 +57,11 @@ async def restore_timeline(service: Service, params: RestoreTimelineParams, call
     return await session.restore_timeline(params.timeline_id, guard=guard(params, call, service.views.rewrite))
 
 
-@handles("context/sendDMail")
-async def send_dmail(service: Service, params: SendDMailParams, call: Call) -> Json:
-    """Leave a note for an earlier self."""
-    session = service.writable(call, params.session_id)
-    return await session.send_dmail(
-        checkpoint_id=params.checkpoint_id,
-        checkpoint_uid=params.checkpoint_uid,
-        message=params.message,
-        guard=guard(params, call, views.dmail),
-    )
-
-
 @handles("context/deliverDMail")
 async def deliver_dmail(service: Service, params: DeliverDMailParams, call: Call) -> Json:
     """Go back to the note's checkpoint and find the note there."""
     if params.dry_run:
         session = service.session(call, params.session_id)
-        return service.views.rewrite(await session.at_turn(session.plan_deliver_dmail))
+        return service.views.rewrite(await session.at_turn(lambda: session.plan_deliver_dmail(bool(params.heal))))
     session = service.writable(call, params.session_id)
-    return await session.deliver_dmail(guard=guard(params, call, service.views.rewrite))
-
-
-@handles("context/cancelDMail")
-async def cancel_dmail(service: Service, params: CancelDMailParams, call: Call) -> Json:
-    """Forget the pending note."""
-    session = service.writable(call, params.session_id)
-    return await session.cancel_dmail(guard=guard(params, call, views.head))
+    return await session.deliver_dmail(bool(params.heal), guard=guard(params, call, service.views.rewrite))

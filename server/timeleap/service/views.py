@@ -9,10 +9,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from timeleap.sessions.outcomes import AppendOutcome
+
 if TYPE_CHECKING:
     from timeleap.service.config import Budget
     from timeleap.sessions.outcomes import (
-        AppendOutcome,
         Approval,
         ApprovalOutcome,
         Checkpoint,
@@ -98,7 +99,12 @@ def pending_dmail(one: PendingDMail | None) -> Json | None:
     """The D-Mail that waits to be delivered."""
     if one is None:
         return None
-    return {"checkpointId": one.checkpoint_id, "checkpointUid": one.checkpoint_uid, "message": one.message}
+    return {
+        "checkpointId": one.checkpoint_id,
+        "checkpointUid": one.checkpoint_uid,
+        "message": one.message,
+        **set_members(fromSessionId=one.sender),
+    }
 
 
 def review(one: Review) -> Json:
@@ -266,6 +272,8 @@ def pins_changed(one: PinsOutcome) -> Json:
     return {"head": one.head, "pins": list(one.pins)}
 
 
-def dmail(one: DMailOutcome) -> Json:
-    """Result of `context/sendDMail`."""
+def dmail(one: DMailOutcome | AppendOutcome) -> Json:
+    """Result of `context/sendDMail`, for a note from another session, too."""
+    if isinstance(one, AppendOutcome):
+        return {"head": one.head, "pendingDMail": None, "index": one.first_index}
     return {"head": one.head, "pendingDMail": pending_dmail(one.pending_dmail)}

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from timeleap.context.dmail import note_text
 from timeleap.errors import InvalidInputError, TooLargeError
 from timeleap.sessions import events
 from timeleap.sessions.checkpoints import new_checkpoint, preview_of
@@ -20,13 +21,16 @@ from timeleap.sessions.outcomes import (
 )
 from timeleap.sessions.summary import state_after
 from timeleap.storage.engine import Appended, LogState, NewRecord, Role
-from timeleap.storage.marks import strip_tl
+from timeleap.storage.marks import SENDER, strip_tl
 from timeleap.storage.record import message_record, system_prompt_record, usage_record
 
 Outcome = AppendOutcome | CheckpointOutcome | UsageOutcome | HeadOutcome
 Marks = Mapping[str, str]
 """Members of `_tl` for the request that asks; empty where it carries no id."""
 
+
+DMAIL_LABEL: Final = "D-Mail"
+"""What the checkpoint before a D-Mail is called."""
 
 MAX_MESSAGE_BYTES: Final = 32 * 1024 * 1024
 """Of a message as compact JSON, without what we add to it."""
@@ -108,6 +112,18 @@ def checkpoint(state: LogState, label: str | None, add_user_message: bool, marks
         [made],
         _messages_told if note else lambda done, cause: [],
     )
+
+
+def note(state: LogState, text: str, sender: str, marks: Marks) -> Addition:
+    """A note from another session: a checkpoint that tells of it, by which one gets rid of it, and a user message.
+
+    Raises:
+        TooLargeError: As `messages`.
+    """
+    message = {"role": "user", "content": note_text(text, sender)}
+    label = f"{DMAIL_LABEL} from {sender}"
+    record, made = new_checkpoint(state, state.next_checkpoint_id, label, preview_of(message), marks)
+    return Addition([record, _message(message, {SENDER: sender})], _appended, [made], _messages_told)
 
 
 def _turns(state: LogState, many: Sequence[Mapping[str, Any]], marks: Marks) -> Addition:

@@ -228,7 +228,8 @@ class Meta:
         one = self._object("pendingDMail")
         checkpoint_id, uid, message = (one.get(name) for name in ("checkpointId", "checkpointUid", "message"))
         if isinstance(checkpoint_id, int) and isinstance(uid, str) and isinstance(message, str):
-            return PendingDMail(checkpoint_id, uid, message)
+            sender = one.get("fromSessionId")
+            return PendingDMail(checkpoint_id, uid, message, sender if isinstance(sender, str) else None)
         return None
 
     @property
@@ -288,4 +289,10 @@ def dmail_members(dmail: PendingDMail | None) -> dict[str, Any] | None:
     """A pending D-Mail as the file keeps it."""
     if dmail is None:
         return None
-    return {"checkpointId": dmail.checkpoint_id, "checkpointUid": dmail.checkpoint_uid, "message": dmail.message}
+    sender = {"fromSessionId": dmail.sender} if dmail.sender is not None else {}
+    return {
+        "checkpointId": dmail.checkpoint_id,
+        "checkpointUid": dmail.checkpoint_uid,
+        "message": dmail.message,
+        **sender,
+    }

@@ -139,11 +139,12 @@ class Subagent:
 
 @dataclass(frozen=True, slots=True)
 class PendingDMail:
-    """A note to an earlier self that waits to be delivered."""
+    """A note to an earlier self that waits to be delivered; `sender` is the session it came from, if another."""
 
     checkpoint_id: int
     checkpoint_uid: str
     message: str
+    sender: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from timeleap import clock
 from timeleap.context.dmail import dmail_text
 from timeleap.context.guard import orphan_results
 from timeleap.errors import HeadConflictError, NoPendingDMailError
+from timeleap.sessions.additions import DMAIL_LABEL
 from timeleap.sessions.checkpoints import find_line, new_checkpoint, preview_of, read_checkpoint
 from timeleap.sessions.events import RewriteKind, Rewritten
 from timeleap.sessions.exchange import healed, open_exchange
@@ -41,11 +42,10 @@ from timeleap.storage.engine import (
     TimelineReason,
 )
 from timeleap.storage.jsontext import decode_json
-from timeleap.storage.marks import strip_tl
+from timeleap.storage.marks import SENDER, strip_tl
 from timeleap.storage.record import classify, message_record, usage_record
 
 COMPACTED_LABEL = "compacted"
-DMAIL_LABEL = "D-Mail"
 CHARACTERS_PER_TOKEN = 4
 
 
@@ -137,10 +137,7 @@ def plan_revert(
     """
     line = find_line(engine, checkpoint_id, checkpoint_uid)
     target = read_checkpoint(engine, line)
-    exchange = open_exchange(engine, target.message_count)
-    if exchange is not None and heal:
-        exchange = healed(engine, exchange)
-        line = engine.line_of_message(exchange.index)
+    line, exchange = _sound(engine, line, heal)
     kept = engine.state_before(line)
     planned = _rewrite(engine, "reverted", "revert", kept, keep_lines=line, target=target)
     return replace(planned, exchange=exchange)
@@ -163,8 +160,13 @@ def plan_restore(engine: LogEngine, timeline_id: str) -> Rewrite:
     return _rewrite(engine, "timelineRestored", "restore", end, reader=timeline, from_timeline=timeline_id)
 
 
-def plan_deliver(engine: LogEngine, pending: PendingDMail | None) -> Rewrite:
+def plan_deliver(engine: LogEngine, pending: PendingDMail | None, heal: bool = False) -> Rewrite:
     """Go back to a D-Mail's checkpoint and leave its note there: a new checkpoint and one user message.
+
+    Args:
+        engine: The log.
+        pending: The D-Mail.
+        heal: As in `plan_revert`.
 
     Raises:
         NoPendingDMailError: There is nothing to deliver.
@@ -173,19 +175,32 @@ def plan_deliver(engine: LogEngine, pending: PendingDMail | None) -> Rewrite:
     if pending is None:
         raise NoPendingDMailError("there is no D-Mail to deliver")
     line = find_line(engine, None, pending.checkpoint_uid)
+    target = read_checkpoint(engine, line)
+    line, exchange = _sound(engine, line, heal)
     kept = engine.state_before(line)
-    note = {"role": "user", "content": dmail_text(pending.message)}
-    record, made = new_checkpoint(kept, kept.next_checkpoint_id, DMAIL_LABEL, preview_of(note), {})
-    return _rewrite(
+    note = {"role": "user", "content": dmail_text(pending.message, pending.sender)}
+    label = DMAIL_LABEL if pending.sender is None else f"{DMAIL_LABEL} from {pending.sender}"
+    record, made = new_checkpoint(kept, kept.next_checkpoint_id, label, preview_of(note), {})
+    planned = _rewrite(
         engine,
         "dmailDelivered",
         "dmail",
         kept,
         keep_lines=line,
-        records=[record, message_record(note)],
-        target=read_checkpoint(engine, line),
+        records=[record, message_record(note, {SENDER: pending.sender} if pending.sender is not None else None)],
+        target=target,
         made=made,
     )
+    return replace(planned, exchange=exchange)
+
+
+def _sound(engine: LogEngine, line: int, heal: bool) -> tuple[int, Exchange | None]:
+    """Where to cut instead of at `line` if wanted, and the tool exchange that a cut there goes through."""
+    exchange = open_exchange(engine, engine.state_before(line).messages)
+    if exchange is not None and heal:
+        exchange = healed(engine, exchange)
+        line = engine.line_of_message(exchange.index)
+    return line, exchange
 
 
 def plan_compact(engine: LogEngine, state: LogState, plan: CompactionPlan) -> Compaction:

@@ -24,9 +24,9 @@ class Rehearsal(Turns):
         """What `restore_timeline` would do."""
         return self._imagined(plan.plan_restore(self.engine, timeline_id))
 
-    def plan_deliver_dmail(self) -> RewriteOutcome:
+    def plan_deliver_dmail(self, heal: bool = False) -> RewriteOutcome:
         """What `deliver_dmail` would do."""
-        return self._imagined(plan.plan_deliver(self.engine, self._desk.facts.pending_dmail))
+        return self._imagined(plan.plan_deliver(self.engine, self._desk.facts.pending_dmail, heal))
 
     def plan_compact(self, compaction: CompactionPlan) -> CompactOutcome:
         """What `compact` would do."""

@@ -16,6 +16,7 @@ from timeleap.sessions import additions, approvals, checkpoints, desk, events, p
 from timeleap.sessions.events import External
 from timeleap.sessions.health import log_warnings, recovered, unreachable
 from timeleap.sessions.info import created_at, last_change
+from timeleap.sessions.mailing import Mailing
 from timeleap.sessions.outcomes import (
     Approval,
     AutoCheckpoint,
@@ -23,7 +24,6 @@ from timeleap.sessions.outcomes import (
     Checkpoint,
     CompactionPlan,
     CompactOutcome,
-    DMailOutcome,
     Guard,
     HeadOutcome,
     Parent,
@@ -47,7 +47,7 @@ Json = dict[str, Any]
 __all__ = ["Cause", "Guard", "Session"]
 
 
-class Session(Rehearsal, Pruning, Redacting):
+class Session(Rehearsal, Pruning, Redacting, Mailing):
     """One open session. Opened and closed by its `SessionStore`.
 
     Attributes:
@@ -195,9 +195,9 @@ class Session(Rehearsal, Pruning, Redacting):
         """Put an earlier log back, byte for byte."""
         return await self._rewrite(guard, lambda _: plan.plan_restore(self.engine, timeline_id))
 
-    async def deliver_dmail(self, guard: Guard = NOBODY) -> Json:
-        """Go back to the pending D-Mail's checkpoint and leave the note there."""
-        return await self._rewrite(guard, lambda _: plan.plan_deliver(self.engine, self.pending_dmail))
+    async def deliver_dmail(self, heal: bool = False, guard: Guard = NOBODY) -> Json:
+        """Go back to the pending D-Mail's checkpoint and leave the note there (see `plan.plan_deliver`)."""
+        return await self._rewrite(guard, lambda _: plan.plan_deliver(self.engine, self.pending_dmail, heal))
 
     async def compact(self, compaction: CompactionPlan, guard: Guard = NOBODY) -> Json:
         """Replace what a plan summarises by its summary, unless the context would become longer.
@@ -208,30 +208,6 @@ class Session(Rehearsal, Pruning, Redacting):
         return await self._rewrite(guard, lambda state: plan.plan_compact(self.engine, state, compaction))
 
     # What stands beside the log
-
-    async def send_dmail(
-        self,
-        message: str,
-        *,
-        checkpoint_id: int | None = None,
-        checkpoint_uid: str | None = None,
-        guard: Guard = NOBODY,
-    ) -> Json:
-        """Leave a note for the self at a checkpoint; it waits until it is delivered."""
-
-        def work_out() -> desk.Step:
-            target = self.find_checkpoint(id=checkpoint_id, uid=checkpoint_uid)
-            dmail = PendingDMail(target.id, target.uid, message)
-            change = desk.with_dmail(self._desk.facts, dmail)
-            return self._step(change, DMailOutcome(self.head, dmail))
-
-        return await self._change(guard, work_out)
-
-    async def cancel_dmail(self, guard: Guard = NOBODY) -> Json:
-        """Take the pending D-Mail back."""
-        return await self._change(
-            guard, lambda: self._step(desk.without_dmail(self._desk.facts), DMailOutcome(self.head, None))
-        )
 
     async def put_subagent(self, name: str, system_prompt: str, guard: Guard = NOBODY) -> Json:
         """Define a sub-agent; one of that name is replaced, in its place."""

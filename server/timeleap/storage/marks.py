@@ -17,6 +17,8 @@ from timeleap.storage.jsontext import decode_json, decode_strictly, encode_quick
 
 TL_KEY: Final = "_tl"
 TL_MARK: Final = b',"_tl":{'
+SENDER: Final = "f"
+"""The member that names the session a note came from."""
 
 
 def read_tl(line: bytes) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from timeleap import BackToTheFuture, DenwaRenji, DenwaRenjiError, DMail, Message
-from timeleap.context.dmail import dmail_text
+from timeleap.context.dmail import dmail_text, note_text
 from timeleap.errors import TimeleapError
 
 
@@ -80,9 +80,15 @@ CLOSERS = st.sampled_from(["</system>", "</SYSTEM >", "< / system>", "<system>",
 
 @given(st.lists(CLOSERS | st.text(max_size=8)).map("".join))
 def test_nothing_in_a_note_closes_the_tags(note: str) -> None:
-    text = dmail_text(note)
-    assert text.endswith("</system>")
-    assert len(re.findall(r"<\s*/\s*system\b", text, re.IGNORECASE)) == 1
+    for text in (dmail_text(note), dmail_text(note, "s-1"), note_text(note, "s-1")):
+        assert text.endswith("</system>")
+        assert len(re.findall(r"<\s*/\s*system\b", text, re.IGNORECASE)) == 1
+
+
+def test_who_reads_a_note_of_another_session_learns_where_it_comes_from() -> None:
+    assert "s-1" in dmail_text("{sender}", "s-1")
+    assert note_text("{x}", "s-1").count("s-1") == 1
+    assert note_text("{x}", "s-1").endswith("{x}</system>")
 
 
 def test_a_note_without_tags_is_kept_to_the_letter() -> None:

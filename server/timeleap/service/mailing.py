@@ -1,0 +1,195 @@
+"""context/sendDMail and cancelDMail: notes to an earlier self, and to other sessions.
+
+A note to another session takes effect there, under a request id that is made of the sender and of its request id: so the
+session it goes to knows it again, whatever has crashed between the two. The sender remembers the request, too, as it
+does all others. The process that owns the sender does this; where the note goes to is said by a path then, because
+processes may call a directory differently.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from timeleap.errors import InvalidInputError, ReadOnlyError, SessionLockedError, SessionNotFoundError
+from timeleap.failpoints import failpoint
+from timeleap.service import views
+from timeleap.service.forwarded import plain
+from timeleap.service.guards import MADE_HERE, guard
+from timeleap.service.opening import attached_for
+from timeleap.service.registry import handles
+from timeleap.sessions.names import check_session_id
+from timeleap.sessions.session import Session
+from timeleap_protocol.context import SendDMailParams
+
+if TYPE_CHECKING:
+    from timeleap.service.attachment import Attachment
+    from timeleap.service.call import Call
+    from timeleap.service.service import Service
+    from timeleap.service.views import Json
+    from timeleap.sessions.place import Place
+    from timeleap_protocol.context import CancelDMailParams
+
+
+@handles("context/sendDMail")
+async def send_dmail(service: Service, params: SendDMailParams, call: Call) -> Any:
+    """Leave a note for an earlier self, or for another session."""
+    _check(params)
+    attachment = service.attached(call).get(params.session_id)
+    mine = attachment.place.directory if attachment else service.session(call, params.session_id).path
+    target = await _target(service, params, mine, call) if params.to_session_id or params.to_path else None
+    addressed = params.model_copy(
+        update={"to_session_id": None, "to_path": str(target.directory) if target is not None else None}
+    )
+    if target is None and params.from_session_id is None:
+        _demand_checkpoint(params)
+    if attachment is not None:
+        asked = {name: value for name, value in call.params.items() if name not in {"toSessionId", "toPath"}}
+        if target is not None:
+            asked["toPath"] = addressed.to_path
+        return await attachment.request(call.method, addressed, replace(call, params=asked))
+    session = service.writable(call, params.session_id)
+    if target is not None:
+        return await _send_elsewhere(service, session, target, addressed, call)
+    return await _receive(session, addressed, call)
+
+
+@handles("context/cancelDMail")
+async def cancel_dmail(service: Service, params: CancelDMailParams, call: Call) -> Json:
+    """Forget the pending note."""
+    session = service.writable(call, params.session_id)
+    return await session.cancel_dmail(guard=guard(params, call, views.head))
+
+
+async def _receive(session: Session, params: SendDMailParams, call: Call, cause: str | None = None) -> Json:
+    """Put a note where it belongs in this session. `cause` is the client's request id where another one is used."""
+    mine = guard(params, call, views.dmail)
+    if cause is not None:
+        mine = replace(mine, cause=replace(mine.cause, request_id=cause))
+    sender, uid, number = params.from_session_id, params.checkpoint_uid, params.checkpoint_id
+    if sender is not None and uid is None and number is None:
+        return await session.take_note(params.message, sender, mine)
+    return await session.send_dmail(params.message, checkpoint_id=number, checkpoint_uid=uid, sender=sender, guard=mine)
+
+
+async def _send_elsewhere(
+    service: Service, session: Session, target: Place, params: SendDMailParams, call: Call
+) -> Json:
+    mine = guard(params, call, views.head)
+    if (known := await session.answered(mine)) is not None:
+        return known
+    there = params.model_copy(
+        update={
+            "session_id": target.session_id,
+            "to_path": None,
+            "from_session_id": session.session_id,
+            "expected_head": None,
+            "request_id": _id_there(session, params.request_id),
+        }
+    )
+    async with _reached(service, target, call) as reached:
+        if isinstance(reached, Session):
+            found = await _receive(reached, there, call, mine.cause.request_id)
+        else:
+            asked = {name: value for name, value in there.to_wire().items() if name != "sessionId"}
+            found = plain(await reached.request(call.method, there, replace(call, params=asked)))
+    failpoint("mail.arrived")
+    arrival = {"sessionId": target.session_id, "head": found["head"], **views.set_members(index=found.get("index"))}
+    answer = {"pendingDMail": found["pendingDMail"], "to": arrival}
+    # What the sender's head is by now says nothing about what is done already.
+    remembered = replace(mine, expected_head=None, render=lambda done: {**views.head(done), **answer})
+    result = await session.mail_sent(remembered)
+    return {**result, "duplicate": True} if found.get("duplicate") else result
+
+
+def _id_there(session: Session, request_id: str | None) -> str | None:
+    """The request id of the same request in the session it goes to: the same for each repeat, and nobody else's."""
+    if request_id is None:
+        return None
+    name = hashlib.blake2b(f"{session.meta.uid}\n{request_id}".encode(), digest_size=16).hexdigest()
+    return f"{MADE_HERE}dmail.{name}"
+
+
+@contextlib.asynccontextmanager
+async def _reached(service: Service, target: Place, call: Call) -> AsyncIterator[Session | Attachment]:
+    """The session a note goes to, for the time of the request: ours, or through its owner.
+
+    Raises:
+        SessionLockedError: Its owner cannot be reached.
+    """
+    if (attachment := service.attached(call).get(target.session_id)) is not None:
+        yield attachment
+        return
+    try:
+        session = (await service.own(target)).session
+    except SessionLockedError:
+        if service.network is None:
+            raise
+        async with attached_for(service, target, call) as quiet:
+            if quiet is not None:
+                yield quiet
+                return
+        session = (await service.own(target)).session  # the owner went just now
+    try:
+        yield session
+    finally:
+        await session.aclose()
+
+
+async def _target(service: Service, params: SendDMailParams, mine: Path, call: Call) -> Place | None:
+    """Where the note goes; None where that is the session itself.
+
+    Raises:
+        SessionNotFoundError: There is no such session; it may be in the trash.
+        ReadOnlyError: The client has it open, but only to look at it.
+    """
+    path = Path(params.to_path) if params.to_path is not None else None
+    if path is not None and not path.is_absolute():
+        raise _refused("toPath", "must be an absolute path")
+    try:
+        place = service.store.place(params.to_session_id, path)
+    except SessionNotFoundError:
+        if params.to_session_id is not None:
+            await asyncio.to_thread(_say_if_in_trash, service, params.to_session_id)
+        raise
+    held = service.if_held(call, place.session_id)
+    if held is not None and held.access == "readOnly":
+        message = f"session {place.session_id} is open read-only: close it to send a note to it"
+        raise ReadOnlyError(message, sessionId=place.session_id)
+    return None if place.directory == mine else place
+
+
+def _say_if_in_trash(service: Service, session_id: str) -> None:
+    try:
+        service.store.home.newest_trashed(session_id)
+    except SessionNotFoundError:
+        return
+    message = f"session {session_id} is in the trash: bring it back with session/undelete first"
+    raise SessionNotFoundError(message, sessionId=session_id)
+
+
+def _check(params: SendDMailParams) -> None:
+    """What the schema does not say of the params."""
+    if params.to_session_id is not None and params.to_path is not None:
+        raise _refused("toPath", "does not go with toSessionId: say one of them")
+    if params.from_session_id is not None:
+        check_session_id(params.from_session_id)
+        if params.to_session_id is not None or params.to_path is not None:
+            raise _refused("fromSessionId", "does not go with toSessionId and toPath: a note has one sender")
+
+
+def _demand_checkpoint(params: SendDMailParams) -> None:
+    if params.checkpoint_id is None and params.checkpoint_uid is None:
+        message = (
+            "a note to the session itself goes to a checkpoint: give exactly one of 'checkpointId', 'checkpointUid'"
+        )
+        raise InvalidInputError(message, errors=[{"loc": [], "msg": message, "type": "choice"}])
+
+
+def _refused(name: str, message: str) -> InvalidInputError:
+    return InvalidInputError(f"{name}: {message}", errors=[{"loc": [name], "msg": message, "type": "choice"}])

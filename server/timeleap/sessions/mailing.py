@@ -1,0 +1,64 @@
+"""The D-Mails of a session: left for an earlier self, taken back, come from another session, gone to one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from timeleap.sessions import additions, desk
+from timeleap.sessions.checkpoints import find_line, read_checkpoint
+from timeleap.sessions.desk import Change
+from timeleap.sessions.outcomes import DMailOutcome, Guard, HeadOutcome, PendingDMail
+from timeleap.sessions.turns import NOBODY, Turns
+
+Json = dict[str, Any]
+
+
+class Mailing(Turns):
+    """The part of a session that sends and receives. Delivery is a rewrite, and stands with the others."""
+
+    async def send_dmail(
+        self,
+        message: str,
+        *,
+        checkpoint_id: int | None = None,
+        checkpoint_uid: str | None = None,
+        sender: str | None = None,
+        guard: Guard = NOBODY,
+    ) -> Json:
+        """Leave a note for the self at a checkpoint; it waits until it is delivered.
+
+        Args:
+            message: The note.
+            checkpoint_id: The first checkpoint with that id.
+            checkpoint_uid: Or the one with that uid.
+            sender: The session it comes from, if not from this one.
+            guard: The request.
+
+        Raises:
+            CheckpointNotFoundError: There is no such checkpoint.
+            DMailPendingError: One waits already.
+        """
+
+        def work_out() -> desk.Step:
+            target = read_checkpoint(self.engine, find_line(self.engine, checkpoint_id, checkpoint_uid))
+            dmail = PendingDMail(target.id, target.uid, message, sender)
+            return self._mailed(desk.with_dmail(self._desk.facts, dmail), DMailOutcome(self.head, dmail))
+
+        return await self._change(guard, work_out)
+
+    async def cancel_dmail(self, guard: Guard = NOBODY) -> Json:
+        """Take the pending D-Mail back."""
+        return await self._change(
+            guard, lambda: self._mailed(desk.without_dmail(self._desk.facts), DMailOutcome(self.head, None))
+        )
+
+    async def take_note(self, message: str, sender: str, guard: Guard = NOBODY) -> Json:
+        """Append a note from another session (see `additions.note`)."""
+        return await self._append(guard, lambda state, marks: additions.note(state, message, sender, marks))
+
+    async def mail_sent(self, guard: Guard) -> Json:
+        """Remember a request that took effect in another session, with the answer that `guard` makes."""
+        return await self._change(guard, lambda: self._mailed(Change(self._desk.facts), HeadOutcome(self.head)))
+
+    def _mailed(self, change: Change, outcome: DMailOutcome | HeadOutcome) -> desk.Step:
+        return desk.Step(change, outcome, desk.changes(self._desk.facts, change.facts, self.head))
