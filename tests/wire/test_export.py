@@ -197,13 +197,19 @@ def test_a_revert_meanwhile_leaves_the_export_as_it_was_asked_for(session: Sessi
 
 
 def test_a_cancelled_export_leaves_nothing(session: Session, tmp_path: Path) -> None:
-    session.append(*(user("lorem ipsum " * 5000 + str(number)) for number in range(200)))
+    for _ in range(4):
+        session.append(*(user(os.urandom(100_000).hex()) for _ in range(20)))
     pending = session.start("session/export", format="native", path=str(tmp_path / "all.zip"), workDoneToken=1)
-    session.server.heard("$/progress", since=pending.sent_at)
     session.server.notify("$/cancelRequest", id=pending.id)
     assert pending.error()["code"] == -32800
     assert list(tmp_path.iterdir()) == []
-    export(session, tmp_path / "all.zip")
+    midway = session.start("session/export", format="native", path=str(tmp_path / "all.zip"), workDoneToken=2)
+    session.server.heard("$/progress", since=midway.sent_at)
+    session.server.notify("$/cancelRequest", id=midway.id)
+    if "error" in midway.reply():  # else it was done before it could be cancelled
+        assert list(tmp_path.iterdir()) == []
+    export(session, tmp_path / "all.zip", overwrite=True)
+    assert leftovers(tmp_path) == []
 
 
 def test_progress_is_told(session: Session, tmp_path: Path) -> None:

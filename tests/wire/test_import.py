@@ -176,12 +176,17 @@ def test_requests_behind_an_import_wait_for_it(shared: Server, told: Session, tm
 def test_a_cancelled_import_leaves_nothing(shared: Server, tmp_path: Path) -> None:
     log = b"".join(b'{"role":"user","content":"%s %d"}\n' % (os.urandom(3000).hex().encode(), n) for n in range(3000))
     path = archive(tmp_path / "large.zip", {"context.jsonl": log})
-    pending = shared.start("session/import", path=str(path), sessionId="cancelled", workDoneToken=1)
-    shared.heard("$/progress", since=pending.sent_at)
+    pending = shared.start("session/import", path=str(path), sessionId="cancelled")
     shared.notify("$/cancelRequest", id=pending.id)
     assert pending.error()["code"] == -32800
     nothing_is_left(shared)
     assert shared.refuse("session/getState", sessionId="cancelled")["code"] == 4001
+    midway = shared.start("session/import", path=str(path), sessionId="midway", workDoneToken=1)
+    shared.heard("$/progress", since=midway.sent_at)
+    shared.notify("$/cancelRequest", id=midway.id)
+    if "error" in midway.reply():  # else it was done before it could be cancelled
+        assert shared.refuse("session/getState", sessionId="midway")["code"] == 4001
+    nothing_is_left(shared)
     assert take_in(shared, path, sessionId="cancelled").state["context"]["messageCount"] == 3000
 
 

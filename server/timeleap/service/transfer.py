@@ -39,6 +39,7 @@ async def export_session(service: Service, params: SessionExportParams, call: Ca
     form = exported(params.format)
     async with _looked_at(service, params.session_id, call) as session:
         exhibit = await exporting.exhibit(session)  # first of all: later requests must not show in it
+        _heed_cancellation()
         await asyncio.to_thread(check_target, service.store.home, path, overwrite)
         pieces = form.write(exhibit)
         async with NewFile(path, overwrite=overwrite) as file:
@@ -50,6 +51,13 @@ async def export_session(service: Service, params: SessionExportParams, call: Ca
             await to_its_end(file.finish())
     losses = await asyncio.to_thread(exhibit.all_losses)
     return {"path": str(path), "bytes": file.bytes, "losses": [asdict(one) for one in losses]}
+
+
+def _heed_cancellation() -> None:
+    """Stop if that was asked for while the session had its turn, which puts a cancellation aside."""
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
 
 
 @contextlib.asynccontextmanager

@@ -16,12 +16,13 @@ from tests.unit.sessions.worlds import USER, World
 from timeleap.errors import InvalidInputError, StorageFailureError, TooLargeError
 from timeleap.sessions.outcomes import Retention
 from timeleap.sessions.session import Session
-from timeleap.sessions.transfer import archive, outside, unpacking
+from timeleap.sessions.transfer import archive, unpacking
 from timeleap.sessions.transfer.exporting import exhibit, set_aside_before
 from timeleap.sessions.transfer.outside import NewFile, check_target
 from timeleap.sessions.transfer.packing import write_archive
 from timeleap.sessions.transfer.source import Exhibit
 from timeleap.sessions.transfer.unpacking import Unpacked, unpack
+from timeleap.storage import durable
 from timeleap.storage.durable import OpenFile
 from timeleap.storage.reader import StoredLog
 
@@ -170,7 +171,7 @@ async def test_a_file_that_comes_meanwhile_is_not_replaced(tmp_path: Path, monke
     path = tmp_path / "file"
     for links in (True, False):
         if not links:
-            monkeypatch.setattr(outside.durable, "link_exclusive", lambda *_: False)
+            monkeypatch.setattr(durable, "link_exclusive", lambda *_: False)
         async with NewFile(path, overwrite=False) as file:
             await file.write(b"ours")
             path.write_text("theirs")
@@ -183,7 +184,7 @@ async def test_a_file_that_comes_meanwhile_is_not_replaced(tmp_path: Path, monke
 async def test_without_hard_links_a_new_file_comes_to_its_place(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outside.durable, "link_exclusive", lambda *_: False)
+    monkeypatch.setattr(durable, "link_exclusive", lambda *_: False)
     async with NewFile(tmp_path / "file", overwrite=False) as file:
         await file.write(b"ours")
         await file.finish()

@@ -1,0 +1,55 @@
+"""Work that is given up has stopped before what it wrote is removed."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Generator
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from timeleap.service.slices import Slices
+from timeleap.service.transfer import _run
+
+
+class Work:
+    """Slices that take a while each."""
+
+    def __init__(self) -> None:
+        self.begun = 0
+        self.under_way = False
+        self.stopped = False
+
+    def slices(self) -> Generator[tuple[int, int], None, None]:
+        try:
+            while True:
+                self.begun, self.under_way = self.begun + 1, True
+                time.sleep(0.05)
+                self.under_way = False
+                yield 0, 0
+        finally:
+            self.stopped = True
+
+
+async def test_what_is_cancelled_in_the_middle_of_a_slice_has_stopped_before_that_is_told() -> None:
+    work = Work()
+    service = cast("Any", SimpleNamespace(slices=Slices()))
+    running = asyncio.ensure_future(_run(service, work.slices(), None))
+    while not work.under_way:
+        await asyncio.sleep(0.001)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert (work.stopped, work.under_way) == (True, False)
+
+
+async def test_what_fails_is_told_as_it_is() -> None:
+    def failing() -> Generator[tuple[int, int], None, None]:
+        yield 0, 0
+        raise ValueError("no")
+
+    service = cast("Any", SimpleNamespace(slices=Slices()))
+    with pytest.raises(ValueError, match="no"):
+        await _run(service, failing(), None)
