@@ -6,6 +6,7 @@ import { createApi } from "./api.js";
 import type { TimeleapApi } from "./apiTypes.js";
 import { approvalCommands } from "./commands/approvalCommands.js";
 import { compactCommand } from "./commands/compactCommand.js";
+import { dmailCommands } from "./commands/dmailCommands.js";
 import { documentCommands } from "./commands/documentCommands.js";
 import { installCommand } from "./commands/installCommand.js";
 import { pinCommands } from "./commands/pinCommands.js";
@@ -14,6 +15,7 @@ import { searchCommands } from "./commands/searchCommands.js";
 import { serverCommands } from "./commands/serverCommands.js";
 import { sessionCommands } from "./commands/sessionCommands.js";
 import { timeTravelCommands } from "./commands/timeTravel.js";
+import { transferCommands } from "./commands/transferCommands.js";
 import { Documents } from "./documents/documents.js";
 import { locateServer } from "./server/locate.js";
 import { ManagedEnvironment } from "./server/managed.js";
@@ -77,7 +79,9 @@ function commandsOf(bench: Workbench, managed: ManagedEnvironment): Handlers {
     ...sessionCommands(bench),
     ...timeTravelCommands(bench),
     ...compactCommand(bench),
+    ...dmailCommands(bench),
     ...documentCommands(bench),
+    ...transferCommands(bench),
     ...searchCommands(bench),
     ...pinCommands(bench),
     ...approvalCommands(bench),

@@ -1,12 +1,13 @@
 /** Compaction: an instruction, a dry run that is shown, and only then the real one, with the very summary that was shown. */
 
 import * as vscode from "vscode";
-import type { CompactResult, RequestOptions } from "timeleap-client";
+import type { CompactResult } from "timeleap-client";
 import { compactionReport, numbersOf, scoreLine } from "../documents/scorecard.js";
 import type { Session } from "../sessions/session.js";
 import { summaryByModel } from "../sessions/summaries.js";
 import { readSettings } from "../settings.js";
 import { messages, oneLine, tokens } from "../text/format.js";
+import { withProgress, type Work } from "./progress.js";
 import type { Handlers, Workbench } from "./register.js";
 import { Refusal } from "./report.js";
 import { writableSession } from "./targets.js";
@@ -76,27 +77,4 @@ async function agreed(bench: Workbench, plan: CompactResult): Promise<boolean> {
   }
   await bench.documents.showText(vscode.l10n.t("Summary"), compactionReport(plan, false));
   return (await vscode.window.showInformationMessage(vscode.l10n.t("This summary would take the place of {0}.", messages(plan.removedMessages)), compactButton)) === compactButton;
-}
-
-/** A step of the work, under a notification. */
-interface Work {
-  readonly token: vscode.CancellationToken;
-  /** Of its requests: Cancel reaches the server, and what the server says of its progress the notification. */
-  readonly options: RequestOptions;
-}
-
-function withProgress<T>(title: string, work: (work: Work) => Promise<T>): Promise<T> {
-  const notification = { location: vscode.ProgressLocation.Notification, title, cancellable: true };
-  return Promise.resolve(
-    vscode.window.withProgress(notification, (progress, token) => {
-      const abort = new AbortController();
-      const cancelling = token.onCancellationRequested(() => abort.abort());
-      const onProgress: RequestOptions["onProgress"] = ({ message }) => {
-        if (message !== undefined) {
-          progress.report({ message });
-        }
-      };
-      return work({ token, options: { signal: abort.signal, onProgress } }).finally(() => void cancelling.dispose());
-    }),
-  );
 }

@@ -1,19 +1,14 @@
-/** Looking into conversations: documents, comparisons, transcripts. */
+/** Looking into conversations: documents and comparisons. */
 
-import { open } from "node:fs/promises";
-import { join } from "node:path";
 import * as vscode from "vscode";
 import type { DiffPoint } from "timeleap-client";
 import { commonMessages, differenceByServer, sharedByCheckpoints, type Difference, type Side } from "../documents/comparison.js";
-import { markdownOf } from "../documents/markdown.js";
 import { uriOf, type Reference, type Selected } from "../documents/reference.js";
 import type { Session } from "../sessions/session.js";
-import { folderOf } from "../sessions/workspaces.js";
 import { exact, oneLine } from "../text/format.js";
 import { gistOf } from "../text/message.js";
 import { BeginningNode, CheckpointNode, checkpointName } from "../views/checkpointNodes.js";
 import { MessageNode, roleName, ToolCallNode } from "../views/messageNodes.js";
-import { SessionNode } from "../views/sessionsTree.js";
 import { TimelineNode } from "../views/timelinesTree.js";
 import { pickCheckpoint } from "./pick.js";
 import type { Handlers, Workbench } from "./register.js";
@@ -25,7 +20,6 @@ export function documentCommands(bench: Workbench): Handlers {
     openDocument: (node) => bench.documents.show(referenceTo(node, "md")),
     openJson: (node) => bench.documents.show(referenceTo(node, "json")),
     compare: (node) => compare(bench, node),
-    exportMarkdown: (node) => exportMarkdown(bench, node),
   };
 }
 
@@ -118,60 +112,4 @@ async function comparedWith(bench: Workbench, node: unknown): Promise<Compared> 
     throw new vscode.CancellationError();
   }
   return { session, log: session.log, side: { end: picked.messageCount }, point: { checkpointUid: picked.uid }, name: oneLine(checkpointName(picked), 40) };
-}
-
-/** Messages read and written at a time. */
-const EXPORT_PAGE = 500;
-
-async function exportMarkdown(bench: Workbench, node: unknown): Promise<void> {
-  const id = node instanceof SessionNode ? node.info.sessionId : shownSession(bench.sessions).id;
-  await bench.sessions.withOpen(id, async (session) => {
-    const name = `${session.name.replace(/[/\\?#:*"<>|\s]+/gu, " ").trim() || id}.md`;
-    const folder = folderOf(session.state.workspace);
-    const file = await vscode.window.showSaveDialog({
-      filters: { Markdown: ["md"] },
-      title: vscode.l10n.t("Export Transcript"),
-      ...(folder === undefined ? {} : { defaultUri: vscode.Uri.file(join(folder, name)) }),
-    });
-    if (file) {
-      await vscode.window.withProgress({ location: vscode.ProgressLocation.Notification, title: vscode.l10n.t("Exporting…"), cancellable: true }, (_, token) =>
-        writeTranscript(session, file.fsPath, token),
-      );
-      offerToOpen(file);
-    }
-  });
-}
-
-/** Written page by page, so that a long conversation is never held whole. */
-async function writeTranscript(session: Session, path: string, token: vscode.CancellationToken): Promise<void> {
-  const file = await open(path, "w");
-  try {
-    await file.write(`# ${session.name}\n\n`);
-    const { systemPrompt, messageCount } = session.state.context;
-    if (systemPrompt !== null) {
-      await file.write(`## ${vscode.l10n.t("System prompt")}\n\n${systemPrompt.trimEnd()}\n\n`);
-    }
-    for (let from = 0; from < messageCount; ) {
-      if (token.isCancellationRequested) {
-        throw new vscode.CancellationError();
-      }
-      const { messages } = await session.request("context/getHistory", { from, to: messageCount, limit: EXPORT_PAGE });
-      if (messages.length === 0) {
-        break;
-      }
-      await file.write(`${markdownOf(messages)}\n`);
-      from += messages.length;
-    }
-  } finally {
-    await file.close();
-  }
-}
-
-function offerToOpen(file: vscode.Uri): void {
-  const button = vscode.l10n.t("Open");
-  void vscode.window.showInformationMessage(vscode.l10n.t("Exported to {0}", file.fsPath), button).then(async (chosen) => {
-    if (chosen === button) {
-      await vscode.window.showTextDocument(await vscode.workspace.openTextDocument(file));
-    }
-  });
 }

@@ -114,7 +114,7 @@ interface Offer {
 export function offerUndo(
   bench: Workbench,
   session: Session,
-  done: RewriteResult | { head: string; timelineId?: string },
+  done: { readonly head: string; readonly timelineId?: string },
   message: string,
   ...more: readonly Offer[]
 ): void {
@@ -145,7 +145,7 @@ export async function confirm(message: string, detail: string, button: string): 
   return (await vscode.window.showWarningMessage(message, { modal: true, detail }, button)) === button;
 }
 
-function amount({ removed }: RewriteResult): string {
+export function amount({ removed }: Pick<RewriteResult, "removed">): string {
   const parts = [messages(removed.messages), checkpoints(removed.checkpoints)];
   return [...parts, ...(removed.tokens > 0 ? [tokens(removed.tokens)] : [])].join(", ");
 }
@@ -154,6 +154,6 @@ function size({ context }: RewriteResult): string {
   return [messages(context.messageCount), tokens(context.tokenCount)].join(", ");
 }
 
-function kept(): string {
+export function kept(): string {
   return vscode.l10n.t("What goes is kept as a timeline and can be restored at any time.");
 }

@@ -1,5 +1,6 @@
 /** One open session: its state as of the last notification, what has been read of it, and how it is changed. */
 
+import { basename } from "node:path";
 import * as vscode from "vscode";
 import type { Checkpoint, ContextDidChange, ContextSummary, Methods, RequestOptions, SessionDidChange, SessionOpenParams, SessionState } from "timeleap-client";
 import { Disposables } from "../lifecycle.js";
@@ -64,9 +65,10 @@ export class Session extends Disposables {
     return this.openedRestricted;
   }
 
-  /** What a person calls it. */
+  /** What a person calls it; a folder that was opened has the name it has on the disk. */
   get name(): string {
-    return this.present.title ?? this.id;
+    const { path } = this.how;
+    return this.present.title ?? (path === undefined ? this.id : basename(path));
   }
 
   /** Asks or changes. What changes something takes effect once, also if the server dies before it answers. */

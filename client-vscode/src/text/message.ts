@@ -31,6 +31,14 @@ export function gistOf(message: Message): string {
   return first.kind === "media" ? `[${first.type}]` : first.text;
 }
 
+/** The note in the message that a D-Mail or a note of another session arrives as; undefined: it is none. */
+export function noteOf(message: Message): string | undefined {
+  if (message.role !== "user") {
+    return undefined;
+  }
+  return /^<system>A (?:D-Mail|note) has arrived\b[^]*?\n\nThe note:\n\n([^]*)<\/system>/u.exec(textOf(message))?.[1];
+}
+
 export function callsOf(message: Message): ToolCall[] {
   const calls: unknown = message.tool_calls;
   return Array.isArray(calls) ? calls.filter(isCall) : [];

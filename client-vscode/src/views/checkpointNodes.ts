@@ -59,11 +59,11 @@ export class CheckpointNode extends TreeNode {
     const { checkpoint } = this.span;
     const age = checkpoint.createdAt === undefined ? undefined : relativeTime(checkpoint.createdAt);
     const growth = this.growth();
-    const description = [age, growth].filter((part) => part !== undefined && part !== "").join(" · ");
+    const description = [age, growth, this.waiting()].filter((part) => part !== undefined && part !== "").join(" · ");
     return treeItem(this.id, {
       label: this.name,
       description,
-      icon: checkpoint.label === undefined ? "circle-outline" : "bookmark",
+      icon: isDMailLabel(checkpoint.label) ? "mail-read" : checkpoint.label === undefined ? "circle-outline" : "bookmark",
       tooltip: this.tooltip(),
       spoken: vscode.l10n.t("Checkpoint {0}: {1}, {2}", checkpoint.id, this.name, description),
       context: this.place.log.timelineId === undefined ? "checkpoint" : "timelineCheckpoint",
@@ -90,6 +90,13 @@ export class CheckpointNode extends TreeNode {
     return grown.filter(Boolean).join(", ");
   }
 
+  /** Whether a note is on its way here. */
+  private waiting(): string {
+    const { session, log } = this.place;
+    const here = log.timelineId === undefined && session.state.pendingDMail?.checkpointUid === this.span.checkpoint.uid;
+    return here ? vscode.l10n.t("a D-Mail waits") : "";
+  }
+
   private tooltip(): vscode.MarkdownString {
     const { checkpoint, start, end } = this.span;
     const text = new vscode.MarkdownString();
@@ -103,6 +110,11 @@ export class CheckpointNode extends TreeNode {
     ];
     return text.appendMarkdown(["| | |", "|---|---|", ...rows.map(([name, value]) => `| ${name} | ${value} |`)].join("\n"));
   }
+}
+
+/** How the server labels the checkpoint before a note that has arrived. */
+function isDMailLabel(label: string | undefined): boolean {
+  return label !== undefined && /^D-Mail( from .+)?$/u.test(label);
 }
 
 /** Its label, else the first words after it: few enough that what stands behind the name can be seen too. */

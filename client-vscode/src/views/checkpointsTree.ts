@@ -1,7 +1,10 @@
 /** The view of the shown session's live log. */
 
+import type { PendingDMail } from "timeleap-client";
+import type { Session } from "../sessions/session.js";
 import type { Sessions } from "../sessions/sessions.js";
-import { checkpointRows, type Setting } from "./checkpointNodes.js";
+import { checkpointName, checkpointRows, type Setting } from "./checkpointNodes.js";
+import { DMailNode } from "./dmailNode.js";
 import type { TreeNode } from "./node.js";
 import { NodeTree } from "./tree.js";
 
@@ -18,6 +21,16 @@ export class CheckpointsTree extends NodeTree {
 
   protected async roots(): Promise<TreeNode[]> {
     const session = (await this.ready()) ? this.sessions.shown : undefined;
-    return session ? checkpointRows(undefined, session, session.log, this.setting) : [];
+    if (!session) {
+      return [];
+    }
+    const rows = await checkpointRows(undefined, session, session.log, this.setting);
+    const { pendingDMail } = session.state;
+    return pendingDMail ? [await this.dmail(session, pendingDMail), ...rows] : rows;
+  }
+
+  private async dmail(session: Session, dmail: PendingDMail): Promise<DMailNode> {
+    const target = (await session.log.spans()).find(({ checkpoint }) => checkpoint.uid === dmail.checkpointUid);
+    return new DMailNode(session, dmail, target && checkpointName(target.checkpoint));
   }
 }

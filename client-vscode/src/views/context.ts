@@ -16,6 +16,7 @@ export function contextKeys(server: SidecarState, sessions: Sessions, trusted: b
     "timeleap.timelines": (state?.context.timelines ?? 0) > 0,
     "timeleap.sessionProblem": sessions.problem?.kind ?? "",
     "timeleap.writable": state !== undefined && state.access !== "readOnly" && trusted,
+    "timeleap.dmail": Boolean(state?.pendingDMail),
     "timeleap.yolo": state?.approval.yolo ?? false,
   };
 }

@@ -5,7 +5,7 @@ import type { HistoryMessage, ToolCall } from "timeleap-client";
 import type { Log } from "../sessions/log.js";
 import type { Session } from "../sessions/session.js";
 import { exact, oneLine } from "../text/format.js";
-import { argumentsOf, gistOf, rowsOf, type Row } from "../text/message.js";
+import { argumentsOf, gistOf, noteOf, rowsOf, type Row } from "../text/message.js";
 import { MoreNode, TreeNode, treeItem } from "./node.js";
 
 /** Where messages are: a range of a log of a session. */
@@ -81,12 +81,15 @@ export class MessageNode extends TreeNode {
 
   item(): vscode.TreeItem {
     const { role } = this.entry.message;
-    const gist = oneLine(gistOf(this.entry.message)) || vscode.l10n.t("(empty)");
+    const note = noteOf(this.entry.message);
+    const gist = oneLine(note ?? gistOf(this.entry.message)) || vscode.l10n.t("(empty)");
+    const speaker = note === undefined ? roleName(role) : vscode.l10n.t("D-Mail");
     return treeItem(this.id, {
       label: gist,
-      icon: ICONS[role] ?? "comment",
-      tooltip: `${roleName(role)} · #${exact(this.entry.index)}\n\n${gistOf(this.entry.message).slice(0, 1_000)}`,
-      spoken: `${roleName(role)}: ${gist}`,
+      ...(note === undefined ? {} : { description: speaker }),
+      icon: note === undefined ? (ICONS[role] ?? "comment") : "mail-read",
+      tooltip: `${speaker} · #${exact(this.entry.index)}\n\n${gistOf(this.entry.message).slice(0, 1_000)}`,
+      spoken: `${speaker}: ${gist}`,
       context: "message",
       command: show(this),
     });

@@ -1,7 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { afterEach, beforeEach, expect, onTestFinished, test } from "vitest";
+import { afterEach, beforeEach, expect, test } from "vitest";
 import { SAMPLE, seed, turns } from "../support/data.js";
 import { start, type Running } from "../support/extension.js";
 import { commands, user, workspace, type Uri } from "../support/vscode.js";
@@ -102,19 +99,6 @@ test("the document of something that is gone says so", async () => {
   await commands.executeCommand("timeleap.clear");
   await commands.executeCommand("timeleap.openDocument", checkpoint!.node);
   expect(shown()).toMatch(/^This cannot be shown: /);
-});
-
-test("the transcript has the title, the system prompt and every message, in order", async () => {
-  const folder = mkdtempSync(join(tmpdir(), "timeleap-export-"));
-  onTestFinished(() => rmSync(folder, { recursive: true }));
-  seed(running.home, "chat", [{ role: "_system_prompt", content: "Be brief." }, ...turns(700)]);
-  await open("chat");
-  user.path = join(folder, "chat.md");
-  await commands.executeCommand("timeleap.exportMarkdown");
-  const text = readFileSync(user.path, "utf8");
-  expect(text.startsWith("# chat\n\n## System prompt\n\nBe brief.\n\n## 0 · User\n\nquestion 0\n")).toBe(true);
-  expect([...text.matchAll(/^## (\d+) · /gm)].map(([, index]) => Number(index))).toEqual(Array.from({ length: 1_400 }, (_, index) => index));
-  expect(user.said).toMatchObject([{ kind: "information" }]);
 });
 
 test("a document shows so much and says that there is more", async () => {

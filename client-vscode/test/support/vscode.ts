@@ -183,6 +183,8 @@ export const user = {
   /** How each of them was opened. */
   openedAs: [] as unknown[],
   picks: [] as QuickPick[],
+  /** Files that were given to other programs. */
+  external: [] as string[],
   clipboard: "",
   statusBar: [] as StatusBarItem[],
   trees: new Map<string, { options: { treeDataProvider: unknown }; message?: string; description?: string; selection: unknown[] }>(),
@@ -200,6 +202,7 @@ export const user = {
     this.opened = [];
     this.openedAs = [];
     this.picks = [];
+    this.external = [];
     window.activeTextEditor = undefined;
     this.statusBar = [];
     this.trees.clear();
@@ -418,6 +421,7 @@ export const workspace = {
 
 export const env = {
   language: "en",
+  openExternal: (uri: Uri) => Promise.resolve(user.external.push(uri.fsPath) > 0),
   clipboard: {
     writeText: (text: string) => {
       user.clipboard = text;

@@ -1,0 +1,55 @@
+/** The note to an earlier self that waits: delivered, after its dry run was shown, or dropped. */
+
+import * as vscode from "vscode";
+import type { DeliverDMailResult } from "timeleap-client";
+import type { Session } from "../sessions/session.js";
+import { oneLine } from "../text/format.js";
+import type { Handlers, Workbench } from "./register.js";
+import { Refusal } from "./report.js";
+import { writableSession } from "./targets.js";
+import { amount, confirm, kept, offerUndo } from "./timeTravel.js";
+
+/** How much of the note a question shows. */
+const EXCERPT = 600;
+
+export function dmailCommands(bench: Workbench): Handlers {
+  return {
+    deliverDMail: () => deliver(bench),
+    cancelDMail: () => cancel(bench),
+  };
+}
+
+async function deliver(bench: Workbench): Promise<void> {
+  const { session, message } = waiting(bench);
+  const plan = await session.request("context/deliverDMail", { dryRun: true });
+  const agreed = await confirm(
+    vscode.l10n.t("Deliver the D-Mail?"),
+    `${vscode.l10n.t("The session goes back to the checkpoint it is for; {0} go, and the note stands there.", gone(plan))}\n\n${kept()}\n\n${oneLine(message, EXCERPT)}`,
+    vscode.l10n.t("Deliver"),
+  );
+  if (agreed) {
+    const done = await session.request("context/deliverDMail", { expectedHead: plan.head });
+    offerUndo(bench, session, done, vscode.l10n.t("D-Mail delivered: {0} set aside.", gone(done)));
+  }
+}
+
+/** The server counts the note and its checkpoint against what goes. */
+function gone({ removed }: DeliverDMailResult): string {
+  return amount({ removed: { ...removed, messages: removed.messages + 1, checkpoints: removed.checkpoints + 1 } });
+}
+
+async function cancel(bench: Workbench): Promise<void> {
+  const { session, message } = waiting(bench);
+  if (await confirm(vscode.l10n.t("Drop the D-Mail?"), vscode.l10n.t("It is not delivered, and not kept: {0}", oneLine(message, EXCERPT)), vscode.l10n.t("Drop"))) {
+    await session.request("context/cancelDMail", {});
+  }
+}
+
+function waiting(bench: Workbench): { readonly session: Session; readonly message: string } {
+  const session = writableSession(bench.sessions);
+  const { pendingDMail } = session.state;
+  if (!pendingDMail) {
+    throw new Refusal(vscode.l10n.t("No D-Mail waits in this session."));
+  }
+  return { session, message: pendingDMail.message };
+}

@@ -1,0 +1,94 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { seed, turns } from "../support/data.js";
+import { start, type Running } from "../support/extension.js";
+import { commands, user } from "../support/vscode.js";
+import { agent, labels, open, press } from "./support.js";
+
+let running: Running;
+let folder: string;
+
+beforeEach(() => {
+  user.reset();
+  running = start();
+  folder = mkdtempSync(join(tmpdir(), "timeleap-export-"));
+});
+
+afterEach(async () => {
+  await running.stop();
+  rmSync(folder, { recursive: true });
+});
+
+test("a session is written as Markdown, as a page and as an archive, of which the same session can be made", async () => {
+  seed(running.home, "chat", [{ role: "_system_prompt", content: "Be brief." }, ...turns(700)]);
+  await open("chat");
+  user.path = join(folder, "chat.md");
+  writeFileSync(user.path, "an earlier export"); // the dialog has asked whether to replace it
+  await commands.executeCommand("timeleap.exportMarkdown");
+  const text = readFileSync(user.path, "utf8");
+  expect(text.startsWith("# chat\n")).toBe(true);
+  expect(text).toContain("Be brief.");
+  expect([...text.matchAll(/question (\d+)$/gm)].map(([, index]) => Number(index))).toEqual(Array.from({ length: 700 }, (_, index) => index));
+
+  user.path = join(folder, "chat.html");
+  user.pick = (items) => items.find((item) => (item as { label: string }).label === "HTML page");
+  press("Open");
+  await commands.executeCommand("timeleap.exportSession");
+  expect(readFileSync(user.path, "utf8")).toContain("<html");
+  await vi.waitFor(() => expect(user.external).toEqual([user.path]));
+
+  user.path = join(folder, "chat.zip");
+  user.pick = (items) => items.find((item) => (item as { label: string }).label === "Archive");
+  await commands.executeCommand("timeleap.exportSession");
+  expect(readFileSync(user.path).subarray(0, 2).toString()).toBe("PK");
+  await commands.executeCommand("timeleap.importSession");
+  const session = running.api.shownSession!;
+  expect(session.id).not.toBe("chat");
+  expect(session.state.context.messageCount).toBe(1_400);
+  expect(user.said.at(-1)).toMatchObject({ kind: "information" });
+});
+
+test("a file that is no session is refused in words, and what was shown stays", async () => {
+  seed(running.home, "chat", turns(1));
+  await open("chat");
+  user.path = join(folder, "picture.png");
+  writeFileSync(user.path, "not a session");
+  await commands.executeCommand("timeleap.importSession");
+  expect(user.said).toMatchObject([{ kind: "error" }]);
+  expect(running.api.shownSession!.id).toBe("chat");
+});
+
+test("a D-Mail that waits is a row; delivered it is told apart, and Undo brings back what went", async () => {
+  seed(running.home, "chat", turns(4));
+  await open("chat");
+  const other = await agent(running);
+  try {
+    await other.request("session/open", { sessionId: "chat" });
+    await other.request("context/sendDMail", { sessionId: "chat", checkpointId: 2, message: "Do not\ntouch <b>." });
+  } finally {
+    await other.shutdown();
+  }
+  await vi.waitFor(async () => expect(labels(await running.rows("checkpoints"))[0]).toBe("Do not touch <b>."), { timeout: 10_000 });
+  const [row, , target] = await running.rows("checkpoints");
+  expect(row!.description).toBe("D-Mail for “question 2”, not delivered yet");
+  expect(target).toMatchObject({ label: "question 2", description: expect.stringContaining("a D-Mail waits") as string });
+  expect(user.context.get("timeleap.dmail")).toBe(true);
+
+  await commands.executeCommand("timeleap.cancelDMail", row!.node);
+  expect(running.api.shownSession!.state.pendingDMail).not.toBeNull(); // nobody agreed
+
+  press("Deliver");
+  await commands.executeCommand("timeleap.deliverDMail", row!.node);
+  expect(user.said.find(({ buttons }) => buttons.includes("Deliver"))!.detail).toContain("4 messages, 2 checkpoints, 200 tokens go");
+  const [arrived, before] = await running.rows("checkpoints");
+  expect(arrived).toMatchObject({ label: "D-Mail", item: { iconPath: { id: "mail-read" } } });
+  expect(before!.label).toBe("question 1");
+  const [note] = await running.rows("checkpoints", arrived!.node);
+  expect(note).toMatchObject({ label: "Do not touch <b>.", description: "D-Mail", item: { iconPath: { id: "mail-read" } } });
+  expect((await running.rows("timelines"))[0]).toMatchObject({ label: "Before a D-Mail" });
+  expect(user.said.at(-1)).toMatchObject({ buttons: ["Undo"] });
+  await commands.executeCommand("timeleap.deliverDMail");
+  expect(user.said.at(-1)).toMatchObject({ kind: "warning", message: "No D-Mail waits in this session." });
+});
