@@ -115,6 +115,16 @@ class Approvals:
             return []
         return [{"kind": "approvalSealBroken", "message": f"approvals in state.json are off, because {why}"}]
 
+    @property
+    def to_save(self) -> dict[str, Any]:
+        """What a save of other fields of `state.json` puts right: what the file switches on and nobody may believe.
+
+        The original program would believe it. The approvals of a session that is opened by its path are its own.
+        """
+        if self._verdict.disbelieved is None or not self._trusted:
+            return {}
+        return {"approval": approval_members(self.current.yolo, self.current.afk, self.current.actions)}
+
     def load(self, values: StateValues) -> None:
         """Judge what the file says now."""
         if self._trusted:

@@ -149,7 +149,7 @@ class Desk:
         """
         try:
             if change.state:
-                self._report_moved(self._state.write(change.state))
+                self._report_moved(self._state.write({**self._approvals.to_save, **change.state}))
                 failpoint("state.after_state")
             self.note(change.meta, [request] if request else [])
             failpoint("state.after_meta")

@@ -369,6 +369,42 @@ async def test_a_fork_starts_with_everything_off(world: World) -> None:
     assert fork.subagents == session.subagents
 
 
+@pytest.mark.parametrize("save", ["set_title", "archive", "put_subagent"])
+async def test_what_nobody_believes_does_not_outlast_a_save(world: World, save: str) -> None:
+    session = await world.session()
+    await session.set_title("t")
+    await world.close()
+    edited = {"yolo": True, "afk": True, "auto_approve_actions": ["shell"], "theirs": 1}
+    world.put_json("state.json", {**world.json("state.json"), "approval": edited})
+    session = await world.reopened()
+    assert is_off(session)
+    assert broken(session)
+    assert world.json("state.json")["approval"] == edited  # opening alone changes nothing
+    await getattr(session, save)(*{"set_title": ["u"], "put_subagent": ["a", "b"]}.get(save, []))
+    off = {"yolo": False, "afk": False, "auto_approve_actions": [], "theirs": 1}
+    assert world.json("state.json")["approval"] == off
+    session = await world.reopened()
+    assert is_off(session)
+    assert not broken(session)
+
+
+async def test_a_save_leaves_approvals_alone_that_are_believed_or_of_a_session_opened_by_path(
+    world: World, tmp_path: Path
+) -> None:
+    session = await world.session()
+    await session.set_yolo(True)
+    await session.set_title("t")
+    assert world.json("state.json")["approval"]["yolo"] is True
+    await world.close()
+    shutil.copytree(world.path(), tmp_path / "elsewhere")
+    await world.restart()
+    session = (await world.store.open(path=tmp_path / "elsewhere", access="write")).session
+    assert is_off(session)
+    await session.set_title("u")
+    state = json.loads((tmp_path / "elsewhere" / "state.json").read_text())
+    assert (state["custom_title"], state["approval"]["yolo"]) == ("u", True)
+
+
 async def test_a_session_opened_by_path_starts_with_everything_off(world: World, tmp_path: Path) -> None:
     session = await world.session()
     await session.set_yolo(True)
