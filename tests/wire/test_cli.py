@@ -381,6 +381,11 @@ def test_settings_are_kept_in_the_store_and_judged_before_they_are_written(cli, 
     assert shown["triggerRatio"] == {"value": 0.5, "from": "TIMELEAP_TRIGGER_RATIO"}
     assert shown["maxContextSize"]["from"] == str(cli.home / "config.toml")
     assert shown["durability"] == {"value": "disk", "from": "default"}
+    cli.run("config", "set", "summarizer.timeout", "900")
+    cli.run("config", "set", "summarizer.contextSize", "32000")
+    settings = cli.json("config", "show")
+    assert [settings[f"summarizer.{key}"]["value"] for key in ("timeout", "contextSize")] == [900, 32_000]
+    assert "summarizer.timeout" in cli.run("config", "set", "summarizer.timeout", "soon", code=2).err
     cli.run("config", "unset", "maxContextSize")
     cli.run("config", "get", "maxContextSize", code=1)
     assert cli.json("config", "path") == {"path": str(cli.home / "config.toml"), "exists": True}

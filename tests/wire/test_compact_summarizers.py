@@ -203,6 +203,18 @@ def test_the_client_of_an_attached_process_is_asked(start_at: StartServer, home:
     assert session.texts()[-1] == "meanwhile"
 
 
+def test_an_attached_client_has_as_long_for_a_summary_as_the_owner_waits(start_at: StartServer, home: Path) -> None:
+    owner, other = start_at(home), start_at(home)
+    owner.initialize(initializationOptions={"summarizer": {"timeout": 2}})
+    other.initialize(capabilities=CAN, initializationOptions={"summarizer": {"timeout": 600}})
+    attached = fill(Session.open(owner)).reopen(other)
+    pending = attached.start("context/compact")
+    request = asked(other)
+    error = pending.error()
+    assert (error["code"], "2 s" in error["message"]) == (4006, True)
+    other.wait_for(lambda m: m.get("method") == "$/cancelRequest" and m["params"]["id"] == request["id"])
+
+
 def test_a_result_that_arrives_late_is_not_orphaned(start_at: StartServer, home: Path) -> None:
     owner, other = start_at(home), start_at(home)
     owner.initialize()

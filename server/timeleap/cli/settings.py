@@ -37,6 +37,8 @@ DEFAULTS: dict[str, Any] = {
     "summarizer.baseUrl": None,
     "summarizer.model": None,
     "summarizer.apiKeyFile": None,
+    "summarizer.contextSize": None,
+    "summarizer.timeout": 300,
 }
 _TEXTS = frozenset({"durability", "summarizer.baseUrl", "summarizer.model", "summarizer.apiKeyFile"})
 

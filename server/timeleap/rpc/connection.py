@@ -172,7 +172,7 @@ class Connection(asyncio.Protocol):
         self.close_input()
         await asyncio.shield(self.ended)
 
-    async def request(self, method: str, params: dict[str, Any], *, timeout: float) -> Any:  # noqa: ASYNC109
+    async def request(self, method: str, params: dict[str, Any], *, timeout: float | None) -> Any:  # noqa: ASYNC109
         """Ask the client something.
 
         Raises:

@@ -329,13 +329,13 @@ class EdgeProtocol(JsonRPCProtocol):
         """Queue a notification; what is queued later leaves later."""
         self._send_data({"jsonrpc": VERSION, "method": method, "params": params or {}})
 
-    async def request(self, method: str, params: dict[str, Any], *, timeout: float) -> Any:  # noqa: ASYNC109
+    async def request(self, method: str, params: dict[str, Any], *, timeout: float | None) -> Any:  # noqa: ASYNC109
         """Ask the client and wait for its answer.
 
         Args:
             method: A method of the client's.
             params: Its params.
-            timeout: Seconds after which the answer is no longer wanted.
+            timeout: Seconds after which the answer is no longer wanted; None: whoever wants it cancels.
 
         Raises:
             ClientRequestError: It refused, did not answer in time, or is gone.

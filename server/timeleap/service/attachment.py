@@ -45,7 +45,6 @@ PATIENCE = 5.0
 
 _FIRST_PAUSE = 0.005
 _LONGEST_PAUSE = 0.25
-_SUMMARY_SECONDS = 600.0
 _WITH_STATE = frozenset({"session/open", "session/getState", "session/reload"})
 _NOT_OPEN = ERRORS[ErrorKind.SESSION_NOT_OPEN].code
 
@@ -283,7 +282,8 @@ class Attachment:
 
     async def _be_asked(self, method: str, params: Json) -> Any:
         asked = {**params, "sessionId": self.place.session_id} if "sessionId" in params else params
-        return await self._client.request(method, asked, timeout=_SUMMARY_SECONDS)
+        # How long is waited is for the owner to say: it takes its question back (`summarizer.timeout`), or is lost.
+        return await self._client.request(method, asked, timeout=None)
 
     def _regulate(self, congested: bool) -> None:
         """Let what our client does not read wait where it comes from: the owner knows how much it may be."""

@@ -31,8 +31,8 @@ class Client(Protocol):
     def notify(self, method: str, params: Any) -> None:
         """Queue a notification; it leaves before every reply that is queued after it."""
 
-    async def request(self, method: str, params: dict[str, Any], *, timeout: float) -> Any:  # noqa: ASYNC109
-        """Ask the client something and wait for its answer, at most `timeout` seconds."""
+    async def request(self, method: str, params: dict[str, Any], *, timeout: float | None) -> Any:  # noqa: ASYNC109
+        """Ask the client something and wait for its answer, at most `timeout` seconds (None: until we are cancelled)."""
 
     def watch_congestion(self, watcher: Callable[[bool], None]) -> Callable[[], None]:
         """Have `watcher` called whenever it stops reading, or reads again; returns what ends that."""

@@ -14,6 +14,7 @@ from timeleap.cli.settings import DEFAULTS, _variable
 from timeleap.cli.terminal import Terminal, UsageError
 from timeleap.client.errors import ConnectionLostError, TimeleapRpcError
 from timeleap.service import config
+from timeleap_protocol.limits import DEFAULT_SUMMARIZER_TIMEOUT
 
 COMMANDS = [
     *("demo", "new", "append", "call", "state", "yolo", "tail", "sessions", "log", "show", "checkpoint", "revert"),
@@ -102,6 +103,9 @@ def test_settings_of_the_command_line_are_those_of_the_server(tmp_path: Path):
     assert DEFAULTS["maxPreservedMessages"] == loaded.max_preserved_messages
     assert DEFAULTS["retention.maxTimelines"] == loaded.retention.max_timelines
     assert DEFAULTS["retention.maxTimelineBytes"] == loaded.retention.max_timeline_bytes
+    assert DEFAULTS["summarizer.timeout"] == DEFAULT_SUMMARIZER_TIMEOUT
+    single = {*config._CHECKS} - {"home"}
+    assert {*DEFAULTS} == single | {f"{group}.{key}" for group, keys in config._GROUPS.items() for key in keys}
     known = {*config._VARIABLES}
     assert {_variable(key) for key in DEFAULTS} <= known
 
