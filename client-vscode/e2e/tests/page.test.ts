@@ -1,5 +1,5 @@
 /** The HTML page that a session is exported to, in a browser, from a file. No workbench is needed. */
-import { type Page, expect, test as base } from "@playwright/test";
+import { type Locator, type Page, expect, test as base } from "@playwright/test";
 import { mkdtempSync, readFileSync, readdirSync, rmSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -148,7 +148,12 @@ test("timelines are branches: each leaves where it leaves, says why, and can be 
     const page = await open("tally");
     const lanes = page.getByRole("group", { name: "Present and timelines" }).getByRole("button");
     await expect(lanes).toHaveText([/^The present/, /^Timeline 4restore/, /^Timeline 3compaction/, /^Timeline 2revert/, /^Timeline 1revert/]);
-    await expect(page.locator("#branches g.lane")).toHaveCount(5);
+    const ends = page.locator("#branches g.lane .end");
+    await expect(ends).toHaveCount(5);
+    for (let row = 0; row < 5; row++) {
+        const [label, drawn] = [await middle(lanes.nth(row)), await middle(ends.nth(4 - row))]; // the present is drawn last, over the others
+        expect(Math.abs(label - drawn)).toBeLessThan(2);
+    }
     await lanes.nth(4).press("Enter"); // without a mouse
     await expect(page.locator("#about")).toContainText("Timeline 1: what the conversation was before a revert");
     await expect(page.locator("#about")).toContainText("It leaves the present after");
@@ -323,6 +328,11 @@ test("it looks as the documentation shows it", async ({ open }) => {
         await page.screenshot({ animations: "disabled", caret: "hide", path: join(ROOT, "docs", "page.png") });
     }
 });
+
+async function middle(of: Locator): Promise<number> {
+    const box = await of.boundingBox();
+    return (box?.y ?? 0) + (box?.height ?? 0) / 2;
+}
 
 function file(sessionId: string): string {
     return join(folder, `${sessionId}.html`);
