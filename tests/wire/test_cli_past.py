@@ -184,6 +184,16 @@ def test_a_dmail_waits_is_delivered_and_taken_back(cli, session):
     assert cli.run("dmail", "show", session).err == "none is waiting\n"
 
 
+def test_a_dmail_goes_to_another_session(cli, session):
+    cli.run("new", "parent")
+    cli.run("checkpoint", "parent", "plan")
+    assert cli.run("dmail", "send", session, "--to", "parent", "Done.").out == "the note stands at the end of parent\n"
+    assert "Done." in cli.run("show", "parent").out
+    sent = cli.run("dmail", "send", session, "--to", "parent", "--at", "plan", "Think again.")
+    assert sent.out == "the note waits in parent for checkpoint #0\n"
+    assert cli.run("dmail", "show", "parent").out.startswith("for checkpoint #0, from s:\n")
+
+
 def test_storage_says_what_takes_space(cli, session):
     cli.run("new", "other")
     cli.run("trash", "delete", "other")

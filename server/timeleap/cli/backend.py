@@ -160,6 +160,10 @@ class OpenSession:
         result: Json = self.backend.call(method, {"sessionId": self.id, **given}, saying=saying)
         return result
 
+    def close(self) -> None:
+        """Close it before the end of the command."""
+        self.call("session/close")
+
     def pages(self, method: str, member: str, **params: Any) -> Iterator[Json]:
         """The entries of a list of this session; params that are None are not sent."""
         given = {name: value for name, value in params.items() if value is not None}

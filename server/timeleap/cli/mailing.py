@@ -51,14 +51,9 @@ def send(
     note = text_or_file(" ".join(text))
     with Backend(terminal) as backend:
         opened = backend.open_to_write(Target.of(session))
-        where: Json = {}
-        if to is not None:
-            receiver = Target.of(to).identity
-            where = {"toPath": receiver["path"]} if "path" in receiver else {"toSessionId": to}
+        where = {} if to is None else _receiver(to)
         if at is not None:
-            reader = opened if to is None else backend.open_to_read(Target.of(to))
-            found = find_checkpoint(reader, at)
-            where["checkpointUid"] = at if found is None else found["uid"]
+            where["checkpointUid"] = _uid(backend, opened, to, at)
         result = opened.call("context/sendDMail", message=note, **where)
     if terminal.machine:
         terminal.document(result)
@@ -69,6 +64,22 @@ def send(
     else:
         terminal.say(f"the note waits in {whom} for checkpoint #{waiting['checkpointId']}")
         terminal.hint(f"timeleap dmail deliver {whom} takes the session back to it")
+
+
+def _receiver(name: str) -> Json:
+    identity = Target.of(name).identity
+    return {"toPath": identity["path"]} if "path" in identity else {"toSessionId": name}
+
+
+def _uid(backend: Backend, sender: OpenSession, to: str | None, checkpoint: str) -> str:
+    """The uid of a checkpoint of the session that gets the note."""
+    if to is None:
+        found = find_checkpoint(sender, checkpoint)
+    else:
+        receiver = backend.open_to_read(Target.of(to))
+        found = find_checkpoint(receiver, checkpoint)
+        receiver.close()  # open to read it takes no note
+    return checkpoint if found is None else str(found["uid"])
 
 
 @command(dmail)

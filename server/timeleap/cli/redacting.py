@@ -103,6 +103,6 @@ def _say_where(terminal: Terminal, plan: Json) -> None:
     if plan["kept"]:
         terminal.say(f"  {count(plan['kept'], 'place')} stay: they give a record its form")
     if plan["split"]:
-        terminal.say(f"  {count(plan['split'], 'message')} would still hold it, split over parts")
+        terminal.say(f"  {count(plan['split'], 'place')} of these lie over the border of two parts of a message")
     if plan.get("alsoIn"):
         terminal.say(f"  other sessions hold it, too: {', '.join(one_line(name) for name in plan['alsoIn'])}")
