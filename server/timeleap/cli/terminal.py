@@ -160,6 +160,7 @@ class Terminal:
             bars.SpinnerColumn(),
             bars.TextColumn("{task.description}"),
             bars.BarColumn(),
+            bars.TaskProgressColumn(),
             bars.TimeElapsedColumn(),
         )
         with bars.Progress(*columns, console=self.err, transient=True) as display:

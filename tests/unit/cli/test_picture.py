@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from timeleap.cli.graph import Branch, Graph
+from timeleap.cli.graph import Branch, Graph, Kin
 from timeleap.cli.picture import PLAIN, draw, glyphs_for, rows
 
 
@@ -62,6 +62,26 @@ def test_a_timeline_that_leaves_at_a_checkpoint_that_is_not_drawn_hangs_below_th
     graph = Graph(STATE, [checkpoint(9)], omitted=9, branches={"u3": [Branch(timeline(3), [])]})
     drawn = lines(graph)
     assert [line.split()[1] for line in drawn] == ["now", "#9", "...", "context_3", "start"]
+
+
+def test_forks_hang_where_they_were_made_and_a_fork_says_of_what():
+    def fork(name, **parent):
+        return {"sessionId": name, "messageCount": 3, "createdAt": None, "parent": {"sessionId": "s", **parent}}
+
+    forks = [fork("whole"), fork("early", checkpointUid="u0"), fork("elsewhere", checkpointUid="gone")]
+    graph = Graph(STATE, [checkpoint(0), checkpoint(1)], kin=Kin({"sessionId": "origin"}, forks))
+    drawn = lines(graph)
+    assert [line.split()[1] for line in drawn] == ["now", "whole", "#1", "early", "#0", "elsewhere", "start"]
+    assert drawn[-1].endswith("start of a fork of origin")
+    assert graph.as_json()["forks"] == forks
+
+
+def test_a_dmail_waits_at_its_checkpoint():
+    mail = {"checkpointId": 0, "checkpointUid": "u0", "message": "do\nnot"}
+    graph = Graph({**STATE, "pendingDMail": mail}, [checkpoint(0), checkpoint(1)])
+    drawn = lines(graph)
+    assert "a D-Mail waits: do not" in drawn[2]
+    assert "#0" in drawn[3]
 
 
 def test_what_is_not_drawn_is_counted():

@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import io
+import sys
+import threading
+from concurrent.futures import CancelledError, Future
+
+import pytest
+
+from timeleap.cli import terminal as terminals
+from timeleap.cli.terminal import Progress, Terminal
+
+
+class Screen(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.fixture
+def look(monkeypatch):
+    """Makes the standard error output a terminal, where even short work is long."""
+
+    def make():  # not before the test runs: pytest puts an output of its own there when it begins
+        screen = Screen()
+        monkeypatch.setattr(sys, "stderr", screen)
+        return screen
+
+    monkeypatch.setattr(terminals, "_PATIENCE", 0.01)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")
+    return make
+
+
+def finish(work, screen, wanted):
+    """End `work` when that stands on the screen."""
+
+    def watch():
+        for _ in range(500):
+            if wanted in screen.getvalue():
+                break
+            threading.Event().wait(0.02)
+        work.set_result(wanted in screen.getvalue())
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def test_long_work_shows_how_far_it_is(look):
+    screen = look()
+    work: Future[bool] = Future()
+    progress = Progress()
+    finish(work, screen, "40%")
+    progress.take({"kind": "report", "message": "writing", "percentage": 40})
+    assert Terminal(None, machine=False).wait(work, progress, "Exporting") is True
+    assert "writing" in screen.getvalue()
+
+
+def test_work_that_says_nothing_is_named(look):
+    screen = look()
+    work: Future[bool] = Future()
+    finish(work, screen, "Exporting")
+    assert Terminal(None, machine=False).wait(work, Progress(), "Exporting") is True
+
+
+def test_programs_see_no_bar(look):
+    screen = look()
+    work: Future[int] = Future()
+    threading.Timer(0.1, work.set_result, [1]).start()
+    assert Terminal(None, machine=True).wait(work, Progress(), "Exporting") == 1
+    assert screen.getvalue() == ""
+
+
+def test_an_error_of_long_work_is_its_own(look):
+    look()
+    work: Future[None] = Future()
+    threading.Timer(0.1, work.set_exception, [TimeoutError("the server's own")]).start()
+    with pytest.raises(TimeoutError, match="the server's own"):
+        Terminal(None, machine=False).wait(work, Progress(), "Exporting")
+
+
+def test_work_that_is_waited_for_no_longer_is_cancelled(look, monkeypatch):
+    look()
+    work: Future[None] = Future()
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(work, "result", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        Terminal(None, machine=False).wait(work, Progress(), "Exporting")
+    monkeypatch.undo()
+    with pytest.raises(CancelledError):
+        work.result()
