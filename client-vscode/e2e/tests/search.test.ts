@@ -1,0 +1,35 @@
+import { expect, picture, sample, test } from "../support/test";
+import { pathToFileURL } from "node:url";
+
+test.describe.configure({ mode: "serial" });
+
+test.beforeAll(async ({ workbench, store, window }) => {
+    await store.replay("bill", sample(), { title: "Split the bill", workspace: pathToFileURL(workbench.folder).href });
+    await workbench.open();
+    await window.show();
+    await window.openSession("Split the bill");
+});
+
+test("what is typed is searched for, and the chosen message opens with the words selected", async ({ window }) => {
+    await window.run("search");
+    const box = window.quick.saying("Search “Split the bill”");
+    await expect(box).toBeVisible();
+    await window.quick.input.fill("FORGOT the imports");
+    const hit = window.quick.options.filter({ hasText: "I forgot the imports" }).first();
+    await expect(hit).toBeVisible();
+    await picture(window, "search");
+    await hit.click();
+    await expect(window.editor).toContainText("I forgot the imports");
+    await expect(window.status(/\(18 selected\)/)).toBeVisible();
+    await window.closeEditors();
+});
+
+test("a text that is pinned is in the list, and goes when it is chosen", async ({ window, store }) => {
+    const pins = async (): Promise<string[]> => (await store.call<{ pins?: string[] }>("session/getState", { sessionId: "bill" })).pins ?? [];
+    await window.closeEditors();
+    await window.ask("pinText", "no compaction of “Split the bill”", "never round twice");
+    await expect.poll(pins).toEqual(["never round twice"]);
+    await window.run("managePins");
+    await window.quick.choose("Pins of “Split the bill”", "never round twice");
+    await expect.poll(pins).toEqual([]);
+});
