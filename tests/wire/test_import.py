@@ -227,7 +227,7 @@ def archive(
 def twice(path: Path) -> Path:
     archive(path, {"context.jsonl": LOG})
     with pytest.warns(UserWarning, match="Duplicate"), zipfile.ZipFile(path, "a") as target:
-        target.writestr("context.jsonl", b"other")
+        target.writestr("context.jsonl", LOG)
     return path
 
 
@@ -245,9 +245,11 @@ def flip(where: bytes, offset: int) -> Callable[[bytearray], None]:
     return change
 
 
-def nul_in_a_name(data: bytearray) -> None:
-    for at in (data.find(b"context.jsonl"), data.rfind(b"context.jsonl")):
-        data[at + 7] = 0
+def cut_by_nul(path: Path) -> Path:
+    """A member whose name goes on behind a NUL, where many programs stop reading."""
+    archive(path, {"context.jsonl+evil": LOG}, said=manifest(GOOD))
+    path.write_bytes(path.read_bytes().replace(b"context.jsonl+evil", b"context.jsonl\0evil"))
+    return path
 
 
 def cut(share: float) -> Callable[[bytearray], None]:
@@ -281,7 +283,7 @@ GOOD = {"context.jsonl": LOG}
 
 
 def with_a_member_called(name: str) -> Make:
-    return lambda path: archive(path, {**GOOD, name: b"x"})
+    return lambda path: archive(path, {**GOOD, name: b"{}"})
 
 
 REFUSED: dict[str, tuple[Make, int, str]] = {
@@ -304,7 +306,7 @@ REFUSED: dict[str, tuple[Make, int, str]] = {
     "a device": (lambda path: archive(path, GOOD, mode=stat.S_IFCHR | 0o666), 4014, "context.jsonl"),
     "a directory": (lambda path: archive(path, GOOD, mode=stat.S_IFDIR | 0o700), 4014, "context.jsonl"),
     "twice": (twice, 4014, "context.jsonl"),
-    "a name cut by NUL": (lambda path: patched(path, nul_in_a_name), 4014, "context\0jsonl"),
+    "a name cut by NUL": (cut_by_nul, 4014, "context.jsonl\0evil"),
     "bzip2": (lambda path: archive(path, GOOD, method=zipfile.ZIP_BZIP2), 4014, "manifest.json"),
     "encrypted": (lambda path: patched(path, flip(b"PK\x01\x02", 8)), 4014, "context.jsonl"),
     "no log": (lambda path: archive(path, {"state.json": b"{}"}), 4014, "context.jsonl"),
@@ -344,7 +346,11 @@ REFUSED: dict[str, tuple[Make, int, str]] = {
     "empty": (lambda path: patched(path, cut(0)), 4014, ""),
     "a newer version": (lambda path: archive(path, GOOD, said=manifest(GOOD, version=2)), -32602, "path"),
     "a bomb": (lambda path: archive(path, {"context.jsonl": bytes(32 << 20)}), 4011, ""),
-    "a bomb in a document": (lambda path: archive(path, {**GOOD, "state.json": bytes(17 << 20)}), 4011, ""),
+    "a large document": (
+        lambda path: archive(path, {**GOOD, "state.json": b"{}" + b" " * (17 << 20)}, method=zipfile.ZIP_STORED),
+        4011,
+        "",
+    ),
     "many members": (
         lambda path: archive(path, {**GOOD, **{f"context_{n}.jsonl": b"" for n in range(1, 20_001)}}, said=b"{}"),
         4011,
@@ -369,6 +375,11 @@ def test_an_archive_that_is_not_whole_and_honest_is_refused(shared: Server, tmp_
     nothing_is_left(shared)
     if before:
         assert sorted((shared.home / "sessions").iterdir()) == before
+
+
+def test_what_is_encrypted_is_told_as_such(shared: Server, tmp_path: Path) -> None:
+    path = patched(tmp_path / "hostile.zip", flip(b"PK\x01\x02", 8))
+    assert "is encrypted" in shared.refuse("session/import", path=str(path))["message"]
 
 
 def test_every_prefix_of_an_archive_is_refused(shared: Server, tmp_path: Path) -> None:
