@@ -63,9 +63,10 @@ def start_at(tmp_path: Path) -> Iterator[StartServer]:
         wrapper: tuple[str, ...] = (),
         home_argument: bool = True,
         private: Path | None = None,
+        fresh: bool = False,
         **options: Any,
     ) -> Server:
-        launch = Launch(home, framing, args, env or {}, wrapper, home_argument, private)
+        launch = Launch(home, framing, args, env or {}, wrapper, home_argument, private, fresh)
         started.append(Server(launch, **options))
         return started[-1]
 

@@ -23,7 +23,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
-from tests.support import schema
+from tests.support import forked, schema
+from tests.support.forked import Running
 from tests.support.framing import Decoder, Framing, dumps, frame, loads
 
 PATIENCE = 30.0
@@ -98,16 +99,29 @@ class Launch:
     home_argument: bool = True
     private: Path | None = None
     """The user's own directory: key, what the server says on stderr. Default: beside the store."""
+    fresh: bool = False
+    """A new interpreter, as a user would start it, also where a fork of one that has imported everything would do."""
 
     @property
     def user(self) -> Path:
         """The user's own directory."""
         return self.private or self.home.parent / "user"
 
+    def arguments(self) -> list[str]:
+        """The arguments of the program."""
+        home = ["--home", str(self.home)] if self.home_argument else []
+        return ["serve", *home, *self.args]
+
     def command(self) -> list[str]:
         """The command line."""
-        home = ["--home", str(self.home)] if self.home_argument else []
-        return [*self.wrapper, sys.executable, "-m", "timeleap", "serve", *home, *self.args]
+        return [*self.wrapper, sys.executable, "-m", "timeleap", *self.arguments()]
+
+    def run(self, stdin: int | IO[Any], stdout: int | IO[Any], stderr: IO[Any]) -> Running:
+        """Start it: forked off one that is ready, unless it is the start that matters."""
+        if forked.possible() and not self.fresh and not self.wrapper and not any(map(_for_python, self.env)):
+            return forked.Forked(self.arguments(), self.environment(), stdin, stdout, stderr)
+        environment = self.environment()
+        return subprocess.Popen(self.command(), stdin=stdin, stdout=stdout, stderr=stderr, env=environment, bufsize=0)
 
     def environment(self) -> dict[str, str]:
         """The environment: ours, with nothing of the user's own Timeleap in it."""
@@ -119,6 +133,10 @@ class Launch:
             "TIMELEAP_KEY_FILE": str(self.user / "key"),
             **self.env,
         }
+
+
+def _for_python(name: str) -> bool:
+    return name.startswith("PYTHON")
 
 
 class Server:
@@ -134,7 +152,7 @@ class Server:
     ) -> None:
         self.launch = launch
         self.home = launch.home
-        self.framing = launch.framing
+        self.framing: Framing = launch.framing
         self.hello: Message = {}
         self._successors: list[Server] = []
         self.received: list[Message] = []
@@ -149,9 +167,7 @@ class Server:
         private = launch.user
         private.mkdir(parents=True, exist_ok=True)
         self._stderr = (private / f"stderr-{time.monotonic_ns()}").open("w+b")
-        self.process: subprocess.Popen[bytes] = subprocess.Popen(
-            launch.command(), stdin=stdin, stdout=stdout, stderr=self._stderr, env=launch.environment(), bufsize=0
-        )
+        self.process: Running = launch.run(stdin, stdout, self._stderr)
         self._reader = threading.Thread(target=self._read, daemon=True)
         if reading:
             self.start_reading()

@@ -87,23 +87,23 @@ def test_shutdown_answers_what_was_accepted_before_it(start_at: StartServer, fra
 
 
 def test_exit_after_shutdown_is_clean(start: StartServer, framing: Framing) -> None:
-    assert start(framing).shut_down() == 0
+    assert start(framing, fresh=True).shut_down() == 0
 
 
 def test_exit_without_shutdown_is_1(start: StartServer, framing: Framing) -> None:
-    server = start(framing)
+    server = start(framing, fresh=True)
     server.notify("exit")
     assert server.wait() == 1
 
 
 def test_exit_before_initialize_is_1(start_at: StartServer, framing: Framing, home: Path) -> None:
-    server = start_at(home, framing)
+    server = start_at(home, framing, fresh=True)
     server.notify("exit")
     assert server.wait() == 1
 
 
 def test_exit_finishes_what_was_accepted(start_at: StartServer, home: Path) -> None:
-    server = start_at(home, env=SLOW_SYNC)
+    server = start_at(home, env=SLOW_SYNC, fresh=True)
     server.initialize()
     appended = Session.open(server, "s").start("context/appendMessage", message=user("kept"))
     server.notify("exit")
@@ -112,7 +112,7 @@ def test_exit_finishes_what_was_accepted(start_at: StartServer, home: Path) -> N
 
 
 def test_exit_leaves_with_stdin_still_open(start: StartServer) -> None:
-    server = start()
+    server = start(fresh=True)
     server.call("shutdown")
     server.notify("exit")
     assert server.wait(timeout=10) == 0
@@ -123,19 +123,19 @@ def test_exit_leaves_with_stdin_still_open(start: StartServer) -> None:
 
 
 def test_end_of_input_is_clean(start: StartServer, framing: Framing) -> None:
-    assert start(framing).finish() == 0
+    assert start(framing, fresh=True).finish() == 0
 
 
 @pytest.mark.parametrize("data", [b"", b"\n", b" \r\n\t\n", b"\xef\xbb\xbf"])
 def test_empty_input_is_clean(start_at: StartServer, home: Path, data: bytes) -> None:
-    server = start_at(home)
+    server = start_at(home, fresh=True)
     server.send_bytes(data)
     assert server.finish() == 0
     assert server.received == []
 
 
 def test_accepted_requests_are_answered_at_end_of_input(start_at: StartServer, framing: Framing, home: Path) -> None:
-    server = start_at(home, framing, env=SLOW_SYNC)
+    server = start_at(home, framing, env=SLOW_SYNC, fresh=True)
     server.start("initialize")
     server.start("session/open", sessionId="s")
     appended = [server.start("context/appendMessage", sessionId="s", message=user(str(n))) for n in range(20)]
@@ -166,7 +166,7 @@ def test_a_last_line_without_line_feed_counts(start: StartServer) -> None:
 def test_a_signal_drains_and_exits_0_with_stdin_open_and_an_append_in_flight(
     start_at: StartServer, home: Path, framing: Framing, number: signal.Signals
 ) -> None:
-    server = start_at(home, framing, env=SLOW_SYNC)
+    server = start_at(home, framing, env=SLOW_SYNC, fresh=True)
     server.initialize()
     session = Session.open(server, "s")
     appended = session.start("context/appendMessage", message=user("kept"))
@@ -180,7 +180,7 @@ def test_a_signal_drains_and_exits_0_with_stdin_open_and_an_append_in_flight(
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_before_initialize_exits_0(start_at: StartServer, home: Path, number: signal.Signals) -> None:
-    server = start_at(home)
+    server = start_at(home, fresh=True)
     assert server.call("rpc.discover")
     server.signal(number)
     assert server.wait() == 0
@@ -188,7 +188,7 @@ def test_a_signal_before_initialize_exits_0(start_at: StartServer, home: Path, n
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 def test_a_second_signal_while_draining_changes_nothing(start_at: StartServer, home: Path) -> None:
-    server = start_at(home, env=SLOW_SYNC)
+    server = start_at(home, env=SLOW_SYNC, fresh=True)
     server.initialize()
     appended = Session.open(server, "s").start("context/appendMessage", message=user("kept"))
     time.sleep(0.2)
@@ -201,7 +201,7 @@ def test_a_second_signal_while_draining_changes_nothing(start_at: StartServer, h
 
 def test_the_death_of_the_given_process_ends_the_server_drained(start_at: StartServer, home: Path) -> None:
     parent = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    server = start_at(home)
+    server = start_at(home, fresh=True)
     server.initialize(processId=parent.pid)
     Session.open(server, "s").say("kept")
     assert parent.stdin is not None
@@ -214,14 +214,14 @@ def test_the_death_of_the_given_process_ends_the_server_drained(start_at: StartS
 def test_a_given_process_that_is_dead_already_ends_the_server(start_at: StartServer, home: Path) -> None:
     parent = subprocess.Popen([sys.executable, "-c", ""])
     parent.wait()
-    server = start_at(home)
+    server = start_at(home, fresh=True)
     server.start("initialize", processId=parent.pid)
     assert server.wait(timeout=20) == 0
 
 
 def test_a_living_or_null_process_keeps_the_server(start_at: StartServer, home: Path) -> None:
     for process_id in (os.getpid(), None):
-        server = start_at(home)
+        server = start_at(home, fresh=True)
         server.initialize(processId=process_id)
         time.sleep(1.5)
         assert server.call("session/list")["sessions"] == []
