@@ -28,7 +28,7 @@ METHODS: Final[dict[str, tuple[str, ...]]] = {
     "session/putSubagent": ("sessionId", "expectedHead", "requestId", "name", "systemPrompt"),
     "session/removeSubagent": ("sessionId", "expectedHead", "requestId", "name"),
     "session/setTitle": ("sessionId", "expectedHead", "requestId", "title"),
-    "session/fork": ("sessionId", "checkpointId", "checkpointUid", "newSessionId", "title", "requestId"),
+    "session/fork": ("sessionId", "checkpointId", "checkpointUid", "timelineId", "newSessionId", "title", "requestId"),
     "session/archive": ("sessionId", "expectedHead", "requestId"),
     "session/unarchive": ("sessionId", "expectedHead", "requestId"),
     "session/delete": ("sessionId", "expectedHead", "requestId"),

@@ -123,6 +123,8 @@ class SessionForkParams(Choice, SessionParams):
     """History up to and including this checkpoint; all of it if none is given."""
     checkpoint_uid: Opt[str] = None
     """The same, by uid."""
+    timeline_id: Opt[str] = None
+    """Of this timeline instead of the present log."""
     new_session_id: Opt[SessionId] = None
     """Generated if absent."""
     title: Opt[str] = None

@@ -22,7 +22,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 from tests.crash.storage.faults import CHANGING, faults
-from tests.support.session_model import Model, RefusedError
+from tests.support.session_model import Model, RefusedError, written
 from tests.support.session_seen import RENDERERS, guard_of, log_of, perform, rehearsed, seen, summary_text
 from tests.unit.storage.engines import ENGINES, Opener
 
@@ -471,26 +471,30 @@ class StoreMachine(EngineMachine):
         return (await self.store.open("s", create=False)).session
 
     @precondition(lambda self: len(self.model.fork_points) < 3)
-    @rule(pick=PICK, at=st.integers(0, 40))
-    def fork(self, pick: int, at: int) -> None:
-        """Also with a crash at the `at`-th change of the disk (0: none); asked again, there is one fork, and a whole one."""
-        points = self.model.checkpoint_uids()
+    @rule(pick=PICK, at=st.integers(0, 40), past=PICK)
+    def fork(self, pick: int, at: int, past: int) -> None:
+        """Of the present or of a timeline, also with a crash at the `at`-th change of the disk (0: none); asked again, there
+        is one fork, and a whole one."""
+        names = list(self.model.timelines)
+        timeline = names[past % len(names)] if past >= 0 and names else None
+        lines = self.model.lines if timeline is None else self.model.timelines[timeline]["lines"]
+        points = [one["uid"] for one in lines if one["uid"] is not None]
         uid = points[pick % len(points)] if pick >= 0 and points else None
         self.asked += 1
         guard = Guard(request_id=f"f{self.asked}", method="session/fork", fingerprint="f" * 16)
         if at:
-            self.dying(self.forked(uid, guard), at, False)
-        forks = {self.run(self.forked(uid, guard)) for _ in range(2)}
+            self.dying(self.forked(uid, timeline, guard), at, False)
+        forks = {self.run(self.forked(uid, timeline, guard)) for _ in range(2)}
         there = [one.session_id for one in self.run(self.store.list()).sessions if one.session_id != "s"]
         assert len(forks) == 1
         assert sorted(there) == sorted({*there, *forks})
         (name,) = forks
         fork = self.run(self.store.open(name, create=False)).session
-        end = len(self.model.lines) if uid is None else self.model.find(None, uid) + 1
+        end = len(lines) if uid is None else 1 + [one["uid"] for one in lines].index(uid)
         assert fork.parent is not None
         assert (fork.parent.session_id, fork.parent.checkpoint_uid) == ("s", uid)
         shown = seen(fork)
-        assert shown["log"] == self.model.shown()["log"][:end]
+        assert shown["log"] == [written(one) for one in lines[:end]]
         title = f"{self.model.state['title'] or 's'} (fork)"
         expected = self.expected_to_show()["state"]
         assert shown["state"] == {
@@ -502,8 +506,8 @@ class StoreMachine(EngineMachine):
         if uid is not None:
             self.model.fork_points.append(uid)
 
-    async def forked(self, uid: str | None, guard: Guard) -> str:
-        opened = await self.store.fork("s", checkpoint_uid=uid, guard=guard)
+    async def forked(self, uid: str | None, timeline: str | None, guard: Guard) -> str:
+        opened = await self.store.fork("s", checkpoint_uid=uid, timeline_id=timeline, guard=guard)
         await opened.session.aclose()
         return opened.session.session_id
 

@@ -60,6 +60,18 @@ def test_a_fork_at_a_checkpoint_ends_with_that_record(told: Session, server: Ser
     assert info(server, fork.id)["parent"] == {"sessionId": told.id, "checkpointUid": checkpoint["uid"]}
 
 
+def test_a_fork_of_a_timeline_brings_back_what_a_revert_took(told: Session, server: Server) -> None:
+    checkpoint = told.get_state()["context"]["checkpoints"][1]
+    timeline = told.call("context/revertTo", checkpointId=0)["timelineId"]
+    fork = Session(server, told.call("session/fork", timelineId=timeline))
+    assert fork.texts() == ["m0", "m1", "m2"]
+    part = Session(server, told.call("session/fork", timelineId=timeline, checkpointUid=checkpoint["uid"]))
+    assert part.texts() == ["m0"]
+    assert info(server, part.id)["parent"] == {"sessionId": told.id, "checkpointUid": checkpoint["uid"]}
+    assert told.texts() == []
+    assert told.refuse("session/fork", timelineId="context_99")["code"] == 4009
+
+
 def test_a_fork_takes_the_id_it_is_given_or_says_it_is_taken(told: Session, server: Server) -> None:
     name = f"{told.id}-fork"[:60]
     assert told.call("session/fork", newSessionId=name)["sessionId"] == name

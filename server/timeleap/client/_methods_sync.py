@@ -291,6 +291,7 @@ class SyncMethods(ABC):
         session_id: str,
         checkpoint_id: int | None = None,
         checkpoint_uid: str | None = None,
+        timeline_id: str | None = None,
         new_session_id: str | None = None,
         title: str | None = None,
         request_id: str | None = None,
@@ -301,6 +302,7 @@ class SyncMethods(ABC):
             session_id: The session.
             checkpoint_id: History up to and including this checkpoint; all of it if none is given.
             checkpoint_uid: The same, by uid.
+            timeline_id: Of this timeline instead of the present log.
             new_session_id: Generated if absent.
             request_id: Makes the request safe to retry.
         """
@@ -309,6 +311,7 @@ class SyncMethods(ABC):
                 "sessionId": session_id,
                 "checkpointId": checkpoint_id,
                 "checkpointUid": checkpoint_uid,
+                "timelineId": timeline_id,
                 "newSessionId": new_session_id,
                 "title": title,
                 "requestId": request_id,

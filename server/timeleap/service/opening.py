@@ -258,6 +258,7 @@ async def fork_session(service: Service, params: SessionForkParams, call: Call) 
             params.session_id,
             checkpoint_id=params.checkpoint_id,
             checkpoint_uid=params.checkpoint_uid,
+            timeline_id=params.timeline_id,
             new_session_id=params.new_session_id,
             title=params.title,
             guard=creation_guard(params, call),

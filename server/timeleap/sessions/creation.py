@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -77,6 +77,24 @@ class Copy:
     traits: Traits
     subagents: tuple[Subagent, ...]
     state: Mapping[str, Any]
+
+
+def source_log(source: Session, live: Callable[[str], StoredLog], timeline_id: str | None) -> StoredLog:
+    """The log that a fork is a copy of.
+
+    Args:
+        source: The session.
+        live: Gives its present log, by its id.
+        timeline_id: The earlier log to copy instead.
+
+    Raises:
+        TimelineNotFoundError: There is no such timeline.
+    """
+    if timeline_id is None:
+        return live(source.session_id)
+    log = source.engine.timeline(timeline_id)
+    assert isinstance(log, StoredLog)  # what lies in a store is on disk
+    return log
 
 
 def taken(source: Session, log: StoredLog, at: tuple[int | None, str | None], title: str | None) -> Copy:

@@ -244,6 +244,7 @@ class SessionStore:
         *,
         checkpoint_id: int | None = None,
         checkpoint_uid: str | None = None,
+        timeline_id: str | None = None,
         new_session_id: str | None = None,
         title: str | None = None,
         guard: Guard = NOBODY,
@@ -254,16 +255,17 @@ class SessionStore:
             session_id: The session; open here, elsewhere, or not at all.
             checkpoint_id: Copy up to and including the first checkpoint with that id.
             checkpoint_uid: The same by uid. Neither: all of it.
+            timeline_id: Of this timeline instead of the present log.
             new_session_id: Id of the new session.
             title: Its title; else the session's with "(fork)".
             guard: The request.
 
         Raises:
-            SessionNotFoundError, CheckpointNotFoundError, SessionExistsError, CorruptedError, StorageFailureError:
-                Nothing was made.
+            SessionNotFoundError, TimelineNotFoundError, CheckpointNotFoundError, SessionExistsError, CorruptedError,
+            StorageFailureError: Nothing was made.
         """
         try:
-            copy = await self._taken(session_id, checkpoint_id, checkpoint_uid, title)
+            copy = await self._taken(session_id, (checkpoint_id, checkpoint_uid), title, timeline_id)
             refused = None
         except TimeleapError as error:
             copy, refused = None, error
@@ -278,7 +280,7 @@ class SessionStore:
         return replace(await self.open(new_id, create=False), created=True)
 
     async def _taken(
-        self, session_id: str, checkpoint_id: int | None, checkpoint_uid: str | None, title: str | None
+        self, session_id: str, at: tuple[int | None, str | None], title: str | None, timeline_id: str | None
     ) -> Copy:
         """What a fork takes from a session, at the turn of the request that asks for it."""
         source = self._openings.again(session_id)  # without waiting, which would let later requests pass
@@ -288,7 +290,7 @@ class SessionStore:
         try:
             log = self._openings.view
             return await session.at_turn(
-                lambda: creation.taken(session, log(session_id), (checkpoint_id, checkpoint_uid), title)
+                lambda: creation.taken(session, creation.source_log(session, log, timeline_id), at, title)
             )
         finally:
             await session.aclose()

@@ -17,6 +17,7 @@ from timeleap.errors import (
     InvalidInputError,
     SessionExistsError,
     SessionNotFoundError,
+    TimelineNotFoundError,
 )
 from timeleap.sessions.outcomes import Cause, Guard, SessionInfo
 from timeleap.sessions.session import Session
@@ -67,6 +68,25 @@ async def test_a_fork_without_a_checkpoint_has_everything(world: World) -> None:
     assert fork.parent is not None
     assert fork.parent.checkpoint_uid is None
     assert fork.summary().token_count == 9
+
+
+async def test_a_fork_of_a_timeline_has_its_history(world: World) -> None:
+    session = await forkable(world)
+    uid = session.find_checkpoint(id=1).uid
+    before = session.engine.read(0, session.engine.state.lines)
+    await session.revert(checkpoint_id=0)
+    await session.append([{"role": "user", "content": "another beginning"}])
+    whole = (await world.store.fork("s1", timeline_id="context_1")).session
+    part = (await world.store.fork("s1", timeline_id="context_1", checkpoint_uid=uid)).session
+    assert whole.engine.read(0, 99) == before
+    assert texts(part) == ["question 0", "In the drawer."]
+    assert part.parent is not None
+    assert (part.parent.session_id, part.parent.checkpoint_uid) == ("s1", uid)
+    assert texts(session) == ["another beginning"]
+    for at in ({"timeline_id": "context_9"}, {"timeline_id": "context_1", "checkpoint_id": 7}):
+        with pytest.raises((TimelineNotFoundError, CheckpointNotFoundError)):
+            await world.store.fork("s1", **at)
+    assert len((await world.store.list()).sessions) == 3
 
 
 async def test_a_fork_of_a_session_that_is_not_open_leaves_it_closed(world: World) -> None:

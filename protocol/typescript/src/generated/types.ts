@@ -1413,6 +1413,8 @@ export interface SessionForkParams {
   checkpointId?: number;
   /** The same, by uid. */
   checkpointUid?: string;
+  /** Of this timeline instead of the present log. */
+  timelineId?: string;
   /** Generated if absent. */
   newSessionId?: string;
   title?: string;
