@@ -64,4 +64,4 @@ async def deliver_dmail(service: Service, params: DeliverDMailParams, call: Call
         session = service.session(call, params.session_id)
         return service.views.rewrite(await session.at_turn(lambda: session.plan_deliver_dmail(bool(params.heal))))
     session = service.writable(call, params.session_id)
-    return await session.deliver_dmail(bool(params.heal), guard=guard(params, call, service.views.rewrite))
+    return await session.deliver_dmail(guard(params, call, service.views.rewrite), heal=bool(params.heal))

@@ -195,7 +195,7 @@ class Session(Rehearsal, Pruning, Redacting, Mailing):
         """Put an earlier log back, byte for byte."""
         return await self._rewrite(guard, lambda _: plan.plan_restore(self.engine, timeline_id))
 
-    async def deliver_dmail(self, heal: bool = False, guard: Guard = NOBODY) -> Json:
+    async def deliver_dmail(self, guard: Guard = NOBODY, *, heal: bool = False) -> Json:
         """Go back to the pending D-Mail's checkpoint and leave the note there (see `plan.plan_deliver`)."""
         return await self._rewrite(guard, lambda _: plan.plan_deliver(self.engine, self.pending_dmail, heal))
 
