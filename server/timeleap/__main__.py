@@ -22,7 +22,7 @@ def main() -> int:
         return serve.main(arguments[:position] + arguments[position + 1 :])
     from timeleap.cli.app import main as command_line
 
-    return command_line()
+    return command_line(None if position is None else arguments[position])
 
 
 def command_position(arguments: Sequence[str]) -> int | None:

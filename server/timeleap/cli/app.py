@@ -2,29 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import sys
 from typing import Annotated
 
 import typer
 
-from timeleap.cli import (
-    approvals,
-    compacting,
-    comparing,
-    demo,
-    finding,
-    keeping,
-    looking,
-    mailing,
-    making,
-    redacting,
-    settings,
-    space,
-    transferring,
-    travelling,
-    wire,
-)
 from timeleap.cli.command import Home, Machine
 from timeleap.cli.terminal import Terminal, forget_output
 
@@ -38,15 +22,42 @@ _EPILOG = """[bold]First steps[/bold]
 
 Exit codes: 0 done, 1 an error (in words on the standard error output), 2 a misuse, 130 Ctrl-C."""
 
-app = typer.Typer(
-    name="timeleap",
-    help="Durable conversations for AI agents: history, checkpoints, time travel and its undo.",
-    epilog=_EPILOG,
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    context_settings={"help_option_names": ["--help", "-h"]},
-    pretty_exceptions_enable=False,
-)
+_MODULES = {
+    "demo": ("demo",),
+    "looking": ("state", "sessions", "log", "show", "tail"),
+    "finding": ("search", "at"),
+    "comparing": ("diff",),
+    "making": ("new", "append", "checkpoint", "fork"),
+    "approvals": ("yolo",),
+    "travelling": ("revert", "undo", "restore"),
+    "compacting": ("compact", "pins"),
+    "mailing": ("dmail",),
+    "transferring": ("export", "import"),
+    "keeping": ("archive", "unarchive", "trash", "verify", "repair"),
+    "space": ("storage", "prune"),
+    "redacting": ("redact",),
+    "settings": ("config",),
+    "wire": ("call", "schema", "serve"),
+}
+"""The commands of each module, in the order of the overview."""
+
+
+def application(command: str | None = None) -> typer.Typer:
+    """The command line: as far as `command` needs it, so that a person does not wait for all the others; else whole."""
+    app = typer.Typer(
+        name="timeleap",
+        help="Durable conversations for AI agents: history, checkpoints, time travel and its undo.",
+        epilog=_EPILOG,
+        no_args_is_help=True,
+        rich_markup_mode="rich",
+        context_settings={"help_option_names": ["--help", "-h"]},
+        pretty_exceptions_enable=False,
+    )
+    app.callback()(timeleap)
+    needed = [name for name, commands in _MODULES.items() if command in commands]
+    for name in needed or _MODULES:
+        app.add_typer(importlib.import_module(f"timeleap.cli.{name}").app)
+    return app
 
 
 def _print_version(asked: bool) -> None:
@@ -57,7 +68,6 @@ def _print_version(asked: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def timeleap(
     ctx: typer.Context,
     home: Home = None,
@@ -74,21 +84,18 @@ def timeleap(
     ctx.obj = Terminal(home, machine)
 
 
-_LOOK = (demo, looking, finding, comparing)
-_CHANGE = (making, approvals, travelling, compacting, mailing)
-_KEEP = (transferring, keeping, space, redacting, settings, wire)
-for each in (*_LOOK, *_CHANGE, *_KEEP):
-    app.add_typer(each.app)
+def main(command: str | None = None) -> int:
+    """Run the command of `sys.argv`; returns the exit code.
 
-
-def main() -> int:
-    """Run the command of `sys.argv`; returns the exit code."""
+    Args:
+        command: Its name, where that is known.
+    """
     for stream in (sys.stdout, sys.stderr):
         # A pipe on Windows, or LANG=C: what a message holds must never end a command.
         if isinstance(stream, io.TextIOWrapper) and not stream.isatty():
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     try:
-        app(prog_name="timeleap")
+        application(command)(prog_name="timeleap")
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
     else:

@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 import typer
+from typer.core import TyperGroup
+from typer.main import get_command
 from typer.testing import CliRunner
 
-from timeleap.cli.app import app
+from timeleap.cli.app import _MODULES, application
 from timeleap.cli.backend import Target
 from timeleap.cli.command import guarded
 from timeleap.cli.settings import DEFAULTS, _variable
@@ -35,7 +37,7 @@ COMMANDS = [
 
 
 def run(*args: str, **more):
-    return CliRunner().invoke(app, list(args), env={"COLUMNS": "120", "TERM": "dumb"}, **more)
+    return CliRunner().invoke(application(), list(args), env={"COLUMNS": "120", "TERM": "dumb"}, **more)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -53,6 +55,23 @@ def test_the_overview_names_every_command_and_the_exit_codes():
     for command in [*COMMANDS, "serve"]:
         assert f" {command.split()[0]} " in told
     assert "Exit codes" in told
+
+
+def commands(needed):
+    """The commands there are where that one is needed."""
+    group = get_command(application(needed))
+    assert isinstance(group, TyperGroup)
+    return sorted(group.commands)
+
+
+@pytest.mark.parametrize("module", _MODULES)
+def test_a_command_is_found_without_loading_those_of_other_modules(module):
+    assert commands(_MODULES[module][0]) == sorted(_MODULES[module])
+
+
+def test_no_command_is_in_no_module():
+    assert commands(None) == sorted(name for names in _MODULES.values() for name in names)
+    assert commands("no-such-command") == commands(None)
 
 
 def test_what_is_not_known_is_a_misuse():
