@@ -113,15 +113,20 @@ def test_diff_knows_a_checkpoint_of_a_timeline_by_its_uid_and_says_what_it_does_
     assert "2 checkpoints are called twice: name one of #1, #2" in cli.run("diff", session, "twice", code=2).err
 
 
-def test_diff_says_that_the_prompts_differ_and_reads_all_pages(cli):
+def test_diff_reads_all_pages(cli):
     cli.run("new", "s")
     records = [{"role": "user", "content": f"{number}"} for number in range(2500)]
     cli.run("append", "s", input="".join(json.dumps(record) + "\n" for record in records))
-    cli.run("checkpoint", "s", "end")
-    cli.run("revert", "s", "0", "--yes")
-    whole = cli.json("compact", "s", "--summary", "numbers", "--keep", "1")
-    found = cli.json("diff", "s", whole["timelineId"])
-    assert len(found["removed"]) == found["removedCount"] == 2500
+    done = cli.json("compact", "s", "--summary", "numbers", "--keep", "1")
+    found = cli.json("diff", "s", done["timelineId"])
+    assert [entry["index"] for entry in found["removed"]] == list(range(found["common"], 2500))
+    assert found["removedCount"] == len(found["removed"])
+
+
+def test_diff_says_that_the_prompts_differ(cli, session):
+    assert "system prompt" not in cli.run("diff", session, "0").out
+    cli.run("append", session, input='{"role": "_system_prompt", "content": "Be quick."}\n')
+    assert "the system prompt is another one" in cli.run("diff", session, "0").out
 
 
 def test_at_says_what_led_to_a_moment(cli, session):
@@ -224,6 +229,32 @@ def test_prune_says_what_goes_and_asks(cli, session):
     assert "nothing was changed" in cli.run("prune", session, "--older-than", "30d").err
     assert "is no size" in cli.run("prune", session, "--keep-bytes", "many", code=2).err
     assert "time span" in cli.run("prune", session, "--older-than", "soon", code=2).err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["revert", "s", "0"],
+        ["prune", "s", "context_1"],
+        ["redact", "s", "--pattern", "1969"],
+        ["dmail", "deliver", "s"],
+    ],
+    ids=lambda command: command[0],
+)
+def test_what_was_changed_while_somebody_thought_is_not_taken_away(cli, session, monkeypatch, command):
+    cli.run("dmail", "send", session, "--at", "0", "a note")
+
+    def think(*_, **__):
+        cli.run("append", session, "one more")
+        return True
+
+    monkeypatch.setattr("typer.confirm", think)
+    refused = cli.run(*command, input=Typed(""), code=1)
+    assert "The session was changed meanwhile" in refused.err
+    kept = cli.run("show", session, "--json").lines()
+    assert [entry["message"]["content"] for entry in kept] == [FIRST[0], "It is the time zone.", "one more"]
+    (timeline,) = cli.json("log", session)["timelines"]
+    assert timeline["timelineId"] == "context_1"
 
 
 def test_the_graph_has_forks_and_where_a_session_comes_from(cli, session):

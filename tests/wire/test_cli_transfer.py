@@ -56,6 +56,19 @@ def test_a_file_for_people_is_written_where_none_is_yet(cli, session, tmp_path, 
     cli.run("export", session, "notes", "--format", "markdown")
 
 
+def test_a_page_is_written_by_the_ending_of_its_name(cli, session, tmp_path):
+    cli.run("export", session, str(tmp_path / "page.html"))
+    assert "<title>" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_a_log_of_the_original_program_is_taken_in(cli, session, tmp_path):
+    (tmp_path / "context.jsonl").write_bytes(SAMPLE.read_bytes())
+    made = cli.run("import", str(tmp_path / "context.jsonl"), "taken", "--format", "kimi")
+    assert made.out == "taken\n"
+    timeline = cli.json("log", session)["timelines"][0]["timelineId"]
+    assert shown(cli, "taken") == shown(cli, session, "--timeline", timeline)
+
+
 def test_what_is_no_session_is_refused_in_words(cli, tmp_path):
     file = tmp_path / "x.zip"
     file.write_bytes(b"PK no archive")
