@@ -85,7 +85,7 @@ def test_markdown_is_for_people_and_nothing_in_it_breaks_out(session: Session, t
     text = path.read_text()
     assert result["bytes"] == len(text.encode())
     assert text.startswith("# A \\*bold\\* title\n")
-    assert "> Why is &lt;b&gt;a.py&lt;/b&gt; broken?\n> # no heading\n" in text
+    assert "> Why is &lt;b>a.py&lt;/b> broken?\n> # no heading\n" in text
     assert "<summary>System prompt</summary>\n\n```\nBe careful.\n```" in text
     assert '<summary>Call · look</summary>\n\n```json\n{\n  "path": "a.py"\n}\n```' in text
     assert "\n````\n```\nnot the end\n```\n````\n" in text

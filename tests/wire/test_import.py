@@ -158,6 +158,12 @@ def test_the_same_request_again_gets_the_same_session(start: StartServer, told: 
     assert len(list((server.home / "sessions").iterdir())) == 1
 
 
+def test_progress_is_told(shared: Server, told: Session, tmp_path: Path) -> None:
+    pending = shared.start("session/import", path=str(exported(told, tmp_path / "all.zip")), workDoneToken="t")
+    seen = [m["params"]["value"]["kind"] for m in pending.heard() if m["method"] == "$/progress"]
+    assert (seen[0], seen[-1]) == ("begin", "end")
+
+
 def test_ids_that_cannot_be_had(shared: Server, told: Session, tmp_path: Path) -> None:
     path = exported(told, tmp_path / "all.zip")
     for session_id, code in ((told.id, 4016), ("../x", 4010), ("con", 4010)):

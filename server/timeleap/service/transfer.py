@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 from timeleap.service import opening
 from timeleap.service.order import to_its_end
 from timeleap.service.registry import handles
-from timeleap.sessions.transfer.outside import absolute
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from timeleap.service.call import Call
     from timeleap.service.service import Service
     from timeleap.service.slices import T, Work
@@ -33,7 +34,7 @@ async def export_session(service: Service, params: SessionExportParams, call: Ca
     """Write a session to a file; it may be open here, elsewhere or nowhere: it is only read."""
     from timeleap.sessions.transfer import exporting
     from timeleap.sessions.transfer.formats import exported
-    from timeleap.sessions.transfer.outside import NewFile, check_target
+    from timeleap.sessions.transfer.outside import NewFile, absolute, check_target
 
     path, overwrite = absolute(params.path), bool(params.overwrite)
     form = exported(params.format)
@@ -43,7 +44,7 @@ async def export_session(service: Service, params: SessionExportParams, call: Ca
         await asyncio.to_thread(check_target, service.store.home, path, overwrite)
         pieces = form.write(exhibit)
         async with NewFile(path, overwrite=overwrite) as file:
-            written = _told(call, "writing", exhibit)
+            written = await _told(call, "writing", exhibit)
             while (block := await service.slices.run(_gathered(pieces))) is not None:
                 await file.write(block)
                 written(file.bytes)
@@ -87,12 +88,14 @@ def _gathered(pieces: Iterator[bytes]) -> Work[bytes | None]:
     return bytes(found) or None
 
 
-def _told(call: Call, message: str, exhibit: Exhibit) -> Callable[[int], None]:
+async def _told(call: Call, message: str, exhibit: Exhibit) -> Callable[[int], None]:
     """Tells the client how many bytes are written. How many there will be depends on the form; that there will be more
     than the session has is as good as unknown."""
     report = call.byte_progress(message)
-    total = sum(one.bytes for one in exhibit.strands) if report is not None else 0
-    return lambda done: report(min(done, total), total) if report is not None else None
+    if report is None:
+        return lambda _: None
+    total = await asyncio.to_thread(lambda: sum(one.bytes for one in exhibit.strands))  # opens every timeline
+    return lambda done: report(min(done, total), total)
 
 
 @handles("session/import")
@@ -100,24 +103,28 @@ async def import_session(service: Service, params: SessionImportParams, call: Ca
     """Make a session of a file, and open it."""
     from timeleap.sessions.transfer.admission import Admission
     from timeleap.sessions.transfer.adoption import origin_losses
+    from timeleap.sessions.transfer.outside import absolute
 
-    absolute(params.path)
+    path = absolute(params.path)
     admission = Admission(service.store, opening.creation_guard(params, call))
     async with service.reachable():
         opened = await admission.repeated()
         if opened is None:
-            opened = await _made(service, params, call, admission)
+            opened = await _made(service, (path, params.format, params.session_id), call, admission)
         held = service.hold(call, opened.session, "owner")
     state = opening.answer(service, held, opened.duplicate)
     return {**state, "losses": origin_losses(opened.session.meta)}
 
 
-async def _made(service: Service, params: SessionImportParams, call: Call, admission: Admission) -> Opened:
+async def _made(
+    service: Service, asked: tuple[Path, str | None, str | None], call: Call, admission: Admission
+) -> Opened:
     from timeleap.sessions.transfer.importing import take_in
 
-    session_id = await asyncio.to_thread(admission.session_id, params.session_id)
+    path, form, wanted = asked
+    session_id = await asyncio.to_thread(admission.session_id, wanted)
     with service.store.home.building() as directory:
-        work = take_in(absolute(params.path), params.format, directory, admission.guard)
+        work = take_in(path, form, directory, admission.guard)
         await _run(service, work, call.byte_progress("reading"))
         return await to_its_end(admission.put_in_place(directory, session_id))
 

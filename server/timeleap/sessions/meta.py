@@ -2,8 +2,9 @@
 
 Members: `version`, `uid` (of the session, for ever), `createdAt`, `createdBy` (the request that made the session),
 `workspace`, `parent`, `autoCheckpoint`, `subagents`, `pendingDMail`, `pins`, `seals`, `epoch` and `rotation` (parts of the
-head), `timelines` (facts by timeline id), `journal` (see `timeleap.sessions.requests`) and `removing` (see
-`timeleap.sessions.removal`). All are optional; members nobody here knows are kept.
+head), `timelines` (facts by timeline id), `importedFrom` (see `timeleap.sessions.transfer.adoption`), `journal` (see
+`timeleap.sessions.requests`) and `removing` (see `timeleap.sessions.removal`). All are optional; members nobody here knows
+are kept.
 
 The file belongs to the holder of the session's lock; a follower reads it again when the owner has written.
 """

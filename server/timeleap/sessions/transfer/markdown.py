@@ -109,7 +109,8 @@ def _part(part: Any, role: str, left_out: Tally) -> Iterator[str]:
     if kind == "text":
         text = part.get("text")
         if isinstance(text, str) and text.strip():
-            yield (_quoted(text) if role == "user" else _kept_open(text)) + "\n\n"
+            shown = _kept_open(text)
+            yield (_quoted(shown) if role == "user" else shown) + "\n\n"
     elif kind == "think":
         thought = part.get("think")
         if isinstance(thought, str) and thought.strip():
@@ -168,8 +169,8 @@ def _fenced(text: str, language: str = "") -> str:
 
 
 def _kept_open(text: str) -> str:
-    """An answer is Markdown and stays it, but for what would swallow what comes after it: HTML, and a fence that is not
-    closed."""
+    """What is said is Markdown more often than not, and stays it, but for what would swallow what comes after it: HTML, and a
+    fence that is not closed."""
     lines = text.splitlines()
     fences = [number for number, line in enumerate(lines) if line.lstrip().startswith(("```", "~~~"))]
     if len(fences) % 2:
@@ -184,7 +185,7 @@ def _without_html(line: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    return "\n".join(f"> {html.escape(line, quote=False)}" for line in text.splitlines())
+    return "\n".join(f"> {line}" for line in text.splitlines())
 
 
 def _indented(value: Any) -> str:
