@@ -91,7 +91,8 @@ def _wanted(terminal: Terminal, *, value_stdin: bool, pattern: str | None, secre
 
 def _say_where(terminal: Terminal, plan: Json) -> None:
     places = f"{count(plan['occurrences'], 'place')} in {count(plan['records'], 'record')}"
-    terminal.say(f"It stands in {places} of {count(len(plan['files']), 'file')}.")
+    where = f"in {places} of {count(len(plan['files']), 'file')}" if plan["occurrences"] else "nowhere in the session"
+    terminal.say(f"It stands {where}.")
     for file in plan["files"][:_MOST_FILES]:
         trash = f", in the trash: {one_line(file['trash'])}" if file.get("trash") else ""
         linked = "; the file has another name besides, and stays as it is there" if file.get("linked") else ""

@@ -136,7 +136,12 @@ def prune(
 def _say_what_goes(terminal: Terminal, plan: Json) -> None:
     removed, files = plan["removed"], plan["quarantine"]
     what = count(len(removed), "timeline") + (f" and {count(len(files), 'quarantine file')}" if files else "")
-    terminal.say(f"This removes {what} for good: {size(plan['freedBytes'])}.")
+    goes = (
+        f"This removes {what} for good: {size(plan['freedBytes'])}."
+        if removed or files
+        else "There is nothing to remove."
+    )
+    terminal.say(goes)
     for each in removed:
         terminal.say(f"  {one_line(each['timelineId'])}  {size(each['bytes'])}")
     for each in files:
