@@ -6,64 +6,17 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.support.fixtures import StartServer
+from tests.support.leftovers import holders, parsed, strings
 from tests.support.server import Message
 from tests.support.session import Session, assistant, user
 
 SECRET = 'hun"ter2/\\ä😀-7f3a'
 PLAIN = "Tr0ub4dor-and-3"
-
-
-def spellings(value: str) -> Iterator[bytes]:
-    """A value as JSON spells it, within strings of JSON however deep."""
-    for ascii_only in (True, False):
-        text = value
-        for _ in range(5):
-            yield text.encode()
-            yield text.replace("/", "\\/").encode()
-            text = json.dumps(text, ensure_ascii=ascii_only)[1:-1]
-
-
-def strings(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-        if value.lstrip()[:1] in ("{", "[", '"'):
-            try:
-                yield from strings(json.loads(value, strict=False))
-            except ValueError:
-                return
-    elif isinstance(value, dict):
-        for pair in value.items():
-            for one in pair:
-                yield from strings(one)
-    elif isinstance(value, list):
-        for one in value:
-            yield from strings(one)
-
-
-def holders(*roots: Path, value: str = SECRET) -> list[str]:
-    """The files below some directories that hold a value in any form."""
-    found = []
-    for path in (path for root in roots for path in root.rglob("*") if path.is_file()):
-        data = path.read_bytes()
-        texts = list(strings(_parsed(data)))
-        for line in data.split(b"\n"):
-            texts += strings(_parsed(line))
-        if any(one in data for one in spellings(value)) or any(value in text for text in texts):
-            found.append(str(path))
-    return sorted(found)
-
-
-def _parsed(data: bytes) -> Any:
-    try:
-        return json.loads(data, strict=False)
-    except ValueError:
-        return None
 
 
 def call(name: str, **arguments: Any) -> Message:
@@ -278,7 +231,7 @@ def test_no_fingerprint_is_left_of_what_went(session: Session) -> None:
     for path in session.path.glob("[!.]*.json*"):
         assert b"4711" not in path.read_bytes()
         for line in path.read_text().splitlines():
-            found = _parsed(line.encode())
+            found = parsed(line.encode())
             marks = found.get("_tl", found) if isinstance(found, dict) else {}
             assert not marks.get("h"), (path, line)
             assert not (isinstance(marks.get("v"), dict) and marks["v"].get("head")), (path, line)

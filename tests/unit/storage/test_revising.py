@@ -190,6 +190,22 @@ async def test_a_log_that_another_program_changed_is_left_alone(tmp_path: Path) 
     await reader.aclose()
 
 
+async def test_a_log_that_another_program_changes_meanwhile_keeps_what_it_wrote(tmp_path: Path) -> None:
+    log = tmp_path / "context.jsonl"
+    engine = await open_log(log, b"\n".join(SAID) + b"\n")
+
+    def edit(number: int, line: bytes) -> bytes | None:
+        if number == 1:
+            with log.open("ab") as file:
+                file.write(said("foreign").body + b"\n")
+        return line.replace(b"secret", b"*")
+
+    with pytest.raises(ExternallyModifiedError):
+        await revised(engine, edit)
+    assert log.read_bytes() == b"\n".join([*SAID, said("foreign").body]) + b"\n"
+    await engine.aclose()
+
+
 async def test_a_follower_sees_it(tmp_path: Path) -> None:
     log = tmp_path / "context.jsonl"
     engine = await open_log(log, b"\n".join(SAID) + b"\n")
