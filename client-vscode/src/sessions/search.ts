@@ -16,8 +16,9 @@ export type Hit = Pick<SessionMatch, "sessionId" | "timelineId" | "index" | "ran
 
 /** The most matches of a page. */
 const PAGE = 50;
-/** Characters of an excerpt before the match: few enough that the match itself is in sight. */
-const LEAD = 40;
+/** Characters of a preview, and of them before the match: few enough that the match, and what stands behind the preview, is in sight. */
+const LENGTH = 72;
+const LEAD = 24;
 
 export class Search {
   private cursor: string | undefined;
@@ -60,5 +61,5 @@ export function previewOf({ ranges, excerpt }: Pick<Hit, "ranges" | "excerpt">):
   const before = excerpt.text.slice(0, at).replace(/\s+/gu, " ");
   const cut = before.length > LEAD || excerpt.start > 0;
   const lead = before.slice(-LEAD).replace(/^[\uDC00-\uDFFF]/u, "");
-  return `${cut ? "…" : ""}${oneLine(lead + excerpt.text.slice(at))}`;
+  return `${cut ? "…" : ""}${oneLine(lead + excerpt.text.slice(at), LENGTH)}`;
 }

@@ -11,6 +11,20 @@ const UNITS: readonly [Intl.RelativeTimeFormatUnit, number][] = [
   ["minute", MINUTE],
 ];
 
+/** Formats of the editor's language, by what they format; making one takes longer than using it a hundred times. */
+const formats = new Map<string, { readonly language: string; readonly format: unknown }>();
+
+function formatOf<T>(name: string, make: (language: string) => T): T {
+  const { language } = vscode.env;
+  const known = formats.get(name);
+  if (known?.language === language) {
+    return known.format as T;
+  }
+  const format = make(language);
+  formats.set(name, { language, format });
+  return format;
+}
+
 /** "3 min. ago"; the full time where it cannot be told. */
 export function relativeTime(iso: string, now = Date.now()): string {
   const age = now - Date.parse(iso);
@@ -21,24 +35,24 @@ export function relativeTime(iso: string, now = Date.now()): string {
   if (unit === "second") {
     return vscode.l10n.t("just now");
   }
-  const format = new Intl.RelativeTimeFormat(vscode.env.language, { style: "short", numeric: "always" });
+  const format = formatOf("age", (language) => new Intl.RelativeTimeFormat(language, { style: "short", numeric: "always" }));
   return format.format(-Math.trunc(age / length), unit);
 }
 
 /** The time in full, for tooltips. */
 export function fullTime(iso: string): string {
   const time = new Date(iso);
-  return Number.isNaN(time.getTime()) ? iso : time.toLocaleString(vscode.env.language);
+  return Number.isNaN(time.getTime()) ? iso : formatOf("time", (language) => new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "medium" })).format(time);
 }
 
 /** "12.3K" */
 export function short(count: number): string {
-  return new Intl.NumberFormat(vscode.env.language, { notation: "compact", maximumFractionDigits: 1 }).format(count);
+  return formatOf("short", (language) => new Intl.NumberFormat(language, { notation: "compact", maximumFractionDigits: 1 })).format(count);
 }
 
 /** "12,345" */
 export function exact(count: number): string {
-  return new Intl.NumberFormat(vscode.env.language).format(count);
+  return formatOf("exact", (language) => new Intl.NumberFormat(language)).format(count);
 }
 
 export function messages(count: number): string {

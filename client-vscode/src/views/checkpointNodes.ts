@@ -13,7 +13,13 @@ const NAME = 50;
 /** What rows need besides their data. */
 export interface Setting {
   readonly shown: Shown;
+  /** Rows made before: most are as they were, however many there are. */
+  readonly known: WeakMap<Span["checkpoint"], CheckpointNode>;
   readonly refresh: () => void;
+}
+
+export function newSetting(refresh: () => void): Setting {
+  return { shown: new Map(), known: new WeakMap(), refresh };
 }
 
 /** The loaded checkpoints of a log, newest first, then what was before the first one. */
@@ -22,7 +28,13 @@ export async function checkpointRows(parent: TreeNode | undefined, session: Sess
   const prefix = parent?.id ?? session.id;
   const spans = await log.spans();
   const beginning = log.beginning(spans);
-  const nodes: TreeNode[] = spans.map((span) => new CheckpointNode(parent, prefix, place, span, setting));
+  const nodes: TreeNode[] = spans.map((span) => {
+    const fresh = new CheckpointNode(parent, prefix, place, span, setting);
+    const before = setting.known.get(span.checkpoint);
+    const node = before?.isAs(fresh) ? before : fresh;
+    setting.known.set(span.checkpoint, node);
+    return node;
+  });
   if (log.hasMore) {
     nodes.push(
       new MoreNode(parent, vscode.l10n.t("Show older checkpoints"), async () => {
@@ -38,6 +50,8 @@ export async function checkpointRows(parent: TreeNode | undefined, session: Sess
 
 export class CheckpointNode extends TreeNode {
   readonly id: string;
+  /** How old it is, what was added since the one before, and whether a note is on its way to it. */
+  private readonly facts: string;
 
   constructor(
     parent: TreeNode | undefined,
@@ -48,6 +62,16 @@ export class CheckpointNode extends TreeNode {
   ) {
     super(parent);
     this.id = `${prefix}/${span.checkpoint.uid}`;
+    const { createdAt } = span.checkpoint;
+    this.facts = [createdAt === undefined ? "" : relativeTime(createdAt), this.growth(), this.waiting()].filter(Boolean).join(" · ");
+  }
+
+  /** Whether it can stand for another one. */
+  isAs({ id, parent, place, span, facts }: CheckpointNode): boolean {
+    const { session, log } = this.place;
+    const { previous, start, end } = this.span;
+    const sameSpan = span.previous === previous && span.start === start && span.end === end;
+    return this.id === id && this.parent === parent && session === place.session && log === place.log && sameSpan && this.facts === facts;
   }
 
   /** What a person calls it. */
@@ -57,15 +81,12 @@ export class CheckpointNode extends TreeNode {
 
   item(): vscode.TreeItem {
     const { checkpoint } = this.span;
-    const age = checkpoint.createdAt === undefined ? undefined : relativeTime(checkpoint.createdAt);
-    const growth = this.growth();
-    const description = [age, growth, this.waiting()].filter((part) => part !== undefined && part !== "").join(" · ");
     return treeItem(this.id, {
       label: this.name,
-      description,
+      description: this.facts,
       icon: isDMailLabel(checkpoint.label) ? "mail-read" : checkpoint.label === undefined ? "circle-outline" : "bookmark",
       tooltip: this.tooltip(),
-      spoken: vscode.l10n.t("Checkpoint {0}: {1}, {2}", checkpoint.id, this.name, description),
+      spoken: vscode.l10n.t("Checkpoint {0}: {1}, {2}", checkpoint.id, this.name, this.facts),
       context: this.place.log.timelineId === undefined ? "checkpoint" : "timelineCheckpoint",
       ...(this.span.end > this.span.start ? { expands: "collapsed" as const } : {}),
     });

@@ -3,13 +3,13 @@
 import type { PendingDMail } from "timeleap-client";
 import type { Session } from "../sessions/session.js";
 import type { Sessions } from "../sessions/sessions.js";
-import { checkpointName, checkpointRows, type Setting } from "./checkpointNodes.js";
+import { checkpointName, checkpointRows, newSetting } from "./checkpointNodes.js";
 import { DMailNode } from "./dmailNode.js";
 import type { TreeNode } from "./node.js";
 import { NodeTree } from "./tree.js";
 
 export class CheckpointsTree extends NodeTree {
-  private readonly setting: Setting = { shown: new Map(), refresh: () => this.refresh() };
+  private readonly setting = newSetting(() => this.refresh());
 
   constructor(
     private readonly sessions: Sessions,

@@ -5,12 +5,12 @@ import type { Timeline } from "timeleap-client";
 import type { Session } from "../sessions/session.js";
 import type { Sessions } from "../sessions/sessions.js";
 import { checkpoints, exact, fullTime, messages, relativeTime } from "../text/format.js";
-import { checkpointRows, type Setting } from "./checkpointNodes.js";
+import { checkpointRows, newSetting, type Setting } from "./checkpointNodes.js";
 import { MoreNode, TreeNode, treeItem } from "./node.js";
 import { NodeTree } from "./tree.js";
 
 export class TimelinesTree extends NodeTree {
-  private readonly setting: Setting = { shown: new Map(), refresh: () => this.refresh() };
+  private readonly setting = newSetting(() => this.refresh());
 
   constructor(
     private readonly sessions: Sessions,

@@ -21,6 +21,7 @@ export abstract class NodeTree extends Disposables implements vscode.TreeDataPro
   /** Whose children the editor shows. */
   private readonly open = new Set<string>();
   private readonly items = new WeakMap<TreeNode, vscode.TreeItem>();
+  private readonly appearances = new WeakMap<TreeNode, string>();
   private isVisible = (): boolean => true;
   /** Counts changes, and which of them `given` has. */
   private changes = 0;
@@ -135,7 +136,13 @@ export abstract class NodeTree extends Disposables implements vscode.TreeDataPro
 
   /** Everything of a row that can be seen or heard. */
   private looks(node: TreeNode): string {
+    const known = this.appearances.get(node);
+    if (known !== undefined) {
+      return known;
+    }
     const { label, description, tooltip, iconPath, contextValue, collapsibleState, accessibilityInformation } = this.getTreeItem(node);
-    return JSON.stringify([node.id, label, description, tooltip, iconPath, contextValue, collapsibleState, accessibilityInformation]);
+    const looks = JSON.stringify([node.id, label, description, tooltip, iconPath, contextValue, collapsibleState, accessibilityInformation]);
+    this.appearances.set(node, looks);
+    return looks;
   }
 }

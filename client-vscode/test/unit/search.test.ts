@@ -168,7 +168,7 @@ test("the chosen message opens with its first match", async () => {
 
 test("a preview is one line with the match in sight, and nothing in it becomes an icon", async () => {
   const long = { ranges: [[500, 504]] as [number, number][], excerpt: { start: 400, text: `${"x".repeat(98)}\n word\nmore` } };
-  expect(previewOf(long)).toBe(`…${"x".repeat(39)} word more`);
+  expect(previewOf(long)).toBe(`…${"x".repeat(23)} word more`);
   expect(previewOf({ ranges: [[0, 1]] })).toBe("");
   const { pick, pages } = await box();
   pages.push({ matches: [match(1, { ranges: [[0, 1]], excerpt: { start: 0, text: "$(flame) $(not one" } })] });
