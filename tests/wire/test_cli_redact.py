@@ -32,7 +32,12 @@ def everything(cli):
 
 def test_a_value_is_asked_for_unseen_shown_where_it_stands_and_taken_out(cli, session, monkeypatch):
     asked = []
-    monkeypatch.setattr("getpass.getpass", lambda prompt, *_, **__: asked.append(prompt) or SECRET)
+
+    def unseen(prompt):
+        asked.append(prompt)
+        return SECRET
+
+    monkeypatch.setattr("getpass.getpass", unseen)
     refused = cli.run("redact", session, input=Typed("n\n"), code=1)
     assert "nothing was changed" in refused.err
     assert SECRET in everything(cli)
