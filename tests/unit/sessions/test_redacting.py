@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.support.leftovers import holders
-from tests.unit.sessions.worlds import Json, World, asked, heard, kinds, texts
+from tests.unit.sessions.worlds import Json, World, asked, heard, kinds, records, texts
 
 from timeleap.context.needles import Expression, Needle, Words
 from timeleap.errors import HeadConflictError, InvalidInputError, SessionLockedError, StorageFailureError
@@ -224,7 +224,8 @@ async def test_what_is_split_over_parts(world: World) -> None:
     await session.append([{"role": "user", "content": parts}])
     done = await taken_out(session, order())
     assert [(one.occurrences, one.split) for one in done["finds"]] == [(1, 1)]
-    assert texts(session) == [[{"type": "text", "text": "*"}, {"type": "text", "text": ""}]]
+    (record,) = records(session)
+    assert [part["text"] for part in record["content"]] == ["*", ""]
 
 
 async def test_other_sessions_are_only_looked_at(world: World) -> None:
