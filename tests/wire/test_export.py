@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import signal
 import stat
 import zipfile
 from collections.abc import Iterator
@@ -171,6 +172,11 @@ def test_a_session_that_is_live_elsewhere(start: StartServer, tmp_path: Path) ->
         with zipfile.ZipFile(tmp_path / f"{name}.zip") as archive:
             assert archive.read("context.jsonl").count(b"\n") == lines
     assert live.history() == attached.history()
+    owner.signal(signal.SIGSTOP)
+    try:
+        export(attached, tmp_path / "hanging.zip")
+    finally:
+        owner.signal(signal.SIGCONT)
 
 
 def test_what_is_appended_meanwhile_is_not_in_it(session: Session, tmp_path: Path) -> None:

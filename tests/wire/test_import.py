@@ -151,10 +151,13 @@ def test_the_same_request_again_gets_the_same_session(start: StartServer, told: 
     first = server.call("session/import", path=str(path), requestId="r1")
     server.dispose()
     path.unlink()
-    second = start().call("session/import", path=str(path), requestId="r1")
+    server = start()
+    second = server.call("session/import", path=str(path), requestId="r1")
     assert second["duplicate"] is True
     assert second["sessionId"] == first["sessionId"]
     assert second["losses"] == first["losses"]
+    other = server.refuse("session/import", path=str(path), requestId="r1", sessionId="other")
+    assert (other["code"], other["data"]["errors"][0]["loc"]) == (-32602, ["requestId"])
     assert len(list((server.home / "sessions").iterdir())) == 1
 
 

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from timeleap.service.slices import Slices
-from timeleap.service.transfer import _run
+from timeleap.service.transfer import _heed_cancellation, _run
 
 
 class Work:
@@ -53,3 +53,23 @@ async def test_what_fails_is_told_as_it_is() -> None:
     service = cast("Any", SimpleNamespace(slices=Slices()))
     with pytest.raises(ValueError, match="no"):
         await _run(service, failing(), None)
+
+
+async def test_a_cancellation_that_a_turn_has_put_aside_is_heeded_behind_it() -> None:
+    behind: list[str] = []
+
+    async def request() -> None:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            behind.append("put aside")  # as the turn of a session does
+        _heed_cancellation()
+        behind.append("went on")
+
+    running = asyncio.ensure_future(request())
+    await asyncio.sleep(0)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert behind == ["put aside"]
+    _heed_cancellation()  # nobody has cancelled this one
