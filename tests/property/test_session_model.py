@@ -42,7 +42,7 @@ T = TypeVar("T")
 Json = dict[str, Any]
 Op = tuple[str, Json]
 
-MAX_TIMELINES = 5
+MAX_TIMELINES = 3
 REWRITES = ("revert", "clear", "compact", "restore_timeline", "deliver_dmail")
 BESIDE = (
     "set_pins",
@@ -88,6 +88,11 @@ MESSAGES = st.one_of(
         st.lists(st.just({"type": "text", "text": "more"}), max_size=1),
     ),
 )
+TAIL = [
+    {"role": "assistant", "content": "", "tool_calls": [{"type": "function", "id": "c1", **RUN}]},
+    {"role": "tool", "content": "done", "tool_call_id": "c1"},
+    {"role": "user", "content": "wait"},
+]
 NAMES = st.sampled_from(["coder", "tester", "writer"])
 PICK = st.integers(-1, 12)
 """Which of several things; -1: one that is not there."""
@@ -182,6 +187,9 @@ class EngineMachine(RuleBasedStateMachine):
 
     @rule(op=OPS, with_id=st.booleans(), expect=EXPECTATION)
     def do(self, op: Op, with_id: bool, expect: str) -> None:
+        self.one(op, with_id, expect)
+
+    def one(self, op: Op, with_id: bool = True, expect: str = "none") -> None:
         name, args = self.resolved(op)
         guard = self.guard(name, args, with_id, expect)
         if expect != "stale":
@@ -212,10 +220,26 @@ class EngineMachine(RuleBasedStateMachine):
         for _ in range(times):
             before, name = self.live, list(self.model.timelines)[-1]
             wanted = self.kept[name]
-            self.do.__wrapped__(self, ("restore_timeline", {"pick": 0}), False, "none")  # type: ignore[attr-defined]
+            self.one(("restore_timeline", {"pick": 0}))
             self.agrees()
             assert self.live == wanted
             assert self.kept[list(self.model.timelines)[-1]] == before
+
+    @rule(pick=PICK, then=st.one_of(CHANGES, op("deliver_dmail"), op("deliver_dmail"), op("cancel_dmail")))
+    def mail(self, pick: int, then: Op) -> None:
+        """To a checkpoint of which there is one at least; and then something that may take it away."""
+        self.one(("checkpoint", {"label": None, "add_user_message": True}))
+        self.agrees()
+        self.one(("send_dmail", {"pick": pick, "by_uid": True, "message": "Look in the drawer."}))
+        self.agrees()
+        self.one(then)
+
+    @rule(tail=st.lists(st.sampled_from(TAIL), min_size=2, max_size=5), max_preserved=st.integers(1, 3))
+    def compact_an_exchange(self, tail: list[Json], max_preserved: int) -> None:
+        """In the middle of tool calls, where the summary would like to end."""
+        self.one(("append", {"messages": [{"role": "system", "content": "a long rule " * 40}, *tail]}))
+        self.agrees()
+        self.one(("compact", {"words": "s", "max_preserved": max_preserved}))
 
     @precondition(lambda self: self.done)
     @rule(data=st.data(), expect=EXPECTATION, other=st.booleans())
