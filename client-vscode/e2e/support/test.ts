@@ -3,7 +3,7 @@ import { test as base } from "@playwright/test";
 import { readFileSync } from "node:fs";
 import { Window } from "../window/window";
 import { Middleman } from "./middleman";
-import { EXTENSION, PYTHON, SAMPLE_SESSION } from "./places";
+import { EXTENSION, FIXTURES, PYTHON, ROOT, SAMPLE_SESSION } from "./places";
 import { Store } from "./store";
 import { Texts } from "./texts";
 import { Workbench, type WorkbenchOptions } from "./workbench";
@@ -24,6 +24,9 @@ interface Setup extends Partial<WorkbenchOptions> {
 
 /** For the files whose servers go wrong; named once, so that they share a workbench. */
 export const THROUGH_MIDDLEMAN: Setup = { throughMiddleman: true };
+
+/** For those that need another extension beside ours: one that says when all are there, and the sample agent. */
+export const WITH_AN_AGENT: Setup = { extensions: [VSIX, join(FIXTURES, "ready"), join(ROOT, "examples/vscode-agent")] };
 
 interface Everything {
     /** How the workbench is set up, beyond this checkout's server and the packaged extension. */

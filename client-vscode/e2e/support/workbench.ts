@@ -1,14 +1,14 @@
 /** The workbench: code-server with everything fresh and the extension installed, and a browser that shows it. */
 import { chromium as playwright, type BrowserContext, type Page } from "@playwright/test";
 import { type ChildProcess, spawn } from "node:child_process";
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { NODE, WORKBENCH, chromium, tool } from "./places";
 import { end, run } from "./process";
 
 export interface WorkbenchOptions {
-    /** Extensions to install: packaged ones (.vsix), and folders of ones that need no building. */
+    /** Extensions to install: packaged ones (.vsix), and folders of others. */
     extensions: string[];
     /** `ask`: Restricted Mode until somebody says otherwise in the trust prompt. */
     trust: "granted" | "ask";
@@ -180,7 +180,12 @@ async function install(extensions: string[], base: string[], scratch: string, en
 async function packaged(extension: string, scratch: string): Promise<string> {
     if (extension.endsWith(".vsix")) return extension;
     const file = join(scratch, `${basename(extension)}.vsix`);
-    const quietly = ["--no-dependencies", "--allow-missing-repository", "--skip-license", "--out", file];
+    const source = join(extension, "src/extension.ts");
+    if (existsSync(source)) {
+        const how = ["--bundle", "--platform=node", "--format=cjs", "--external:vscode", "--log-level=warning"];
+        await run(tool("esbuild/bin/esbuild"), [source, ...how, `--outfile=${join(extension, "dist/extension.js")}`], process.env);
+    }
+    const quietly = ["--no-dependencies", "--allow-missing-repository", "--no-rewrite-relative-links", "--skip-license", "--out", file];
     await run(NODE, [tool("@vscode/vsce/vsce"), "package", ...quietly], process.env, extension);
     return file;
 }

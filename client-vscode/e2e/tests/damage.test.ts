@@ -1,6 +1,8 @@
-import { expect, picture, sample, test } from "../support/test";
+import { THROUGH_MIDDLEMAN, expect, picture, sample, test } from "../support/test";
 import { mkdirSync, renameSync, rmdirSync } from "node:fs";
 import { pathToFileURL } from "node:url";
+
+test.use({ setup: THROUGH_MIDDLEMAN }); // it is not needed, but its workbench is there
 
 test.beforeAll(async ({ workbench, store, window }) => {
     const workspace = pathToFileURL(workbench.folder).href;

@@ -1,7 +1,9 @@
 import { expect, picture, sample, test } from "../support/test";
-import { existsSync, readFileSync, readdirSync, rmSync } from "node:fs";
-import { join } from "node:path";
+import { existsSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { basename, join } from "node:path";
 import { pathToFileURL } from "node:url";
+import { press } from "../window/menu";
+import { patiently } from "../window/patience";
 
 test.beforeAll(async ({ workbench, store, window }) => {
     const workspace = pathToFileURL(workbench.folder).href;
@@ -64,6 +66,60 @@ test("a session is exported as Markdown", async ({ window, workbench }) => {
     await expect.poll(() => (existsSync(file) ? readFileSync(file, "utf8") : "")).toContain("I forgot the imports");
     expect(existing(file)).toContain("25 passed in 0.09s");
     rmSync(file);
+});
+
+test("ids are copied, and the log of what the extension does is shown", async ({ window, store }) => {
+    await window.openSession("In this folder");
+    const row = window.checkpoints.row("I forgot the imports", 1);
+    await expect(row).toBeVisible();
+    await window.page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
+    await patiently(async () => {
+        await press(await window.checkpoints.openMenu(row, window.texts.command("copyId")));
+        const copied = await window.page.evaluate(() => navigator.clipboard.readText());
+        const { checkpoints } = await store.call<{ checkpoints: { uid: string }[] }>("context/listCheckpoints", { sessionId: "here" });
+        expect(checkpoints.map(({ uid }) => uid)).toContain(copied);
+    });
+    await window.run("showLogs");
+    const channel = window.page.locator(".part.panel select option:checked");
+    await expect(channel.filter({ hasText: "Timeleap" }).first()).toBeAttached();
+    await window.quick.command("View: Toggle Panel Visibility");
+});
+
+test("without a session the view says what one is, and how to come to one", async ({ window }) => {
+    await window.openSession("In this folder");
+    await window.run("closeSession");
+    const welcome = window.welcome(/No session is open/);
+    await expect(welcome).toBeVisible();
+    await expect(window.checkpoints.rows).toHaveCount(0);
+    await expect(welcome.getByRole("button", { name: "New Session…" })).toBeVisible();
+    await picture(window, "no-session");
+    await welcome.getByRole("button", { name: "Open Session…" }).click();
+    await window.quick.choose("Open which session?", "In this folder");
+    await expect(window.checkpoints.row("I forgot the imports", 1)).toBeVisible();
+});
+
+test("a folder of somebody else's is opened as a session, to look only", async ({ workbench, window }) => {
+    const { folder } = workbench; // the dialog proposes it
+    writeFileSync(join(folder, "context.jsonl"), sample());
+    const before = readdirSync(folder);
+    await window.run("openFolder");
+    await window.quick.confirm("A folder with a context.jsonl", `${folder}/`, "Open as Session");
+    await window.quick.choose(`Open ${folder}`, "Look only");
+    await expect(window.header).toContainText(basename(folder));
+    await expect(window.checkpoints.row("I forgot the imports", 1)).toBeVisible();
+    await expect(window.saying(/can only be looked at/)).toBeVisible();
+    expect(readdirSync(folder)).toEqual(before); // nothing was written beside it
+    rmSync(join(folder, "context.jsonl"));
+});
+
+test("a walkthrough shows the way", async ({ window }) => {
+    await window.quick.command("Welcome: Open Walkthrough...");
+    await window.quick.choose("Select a walkthrough to open", "Travel in time with Timeleap");
+    const walkthrough = window.page.locator(".gettingStartedContainer");
+    await expect(walkthrough).toContainText("See the checkpoints");
+    await expect(walkthrough).toContainText("Go back");
+    await picture(window, "walkthrough");
+    await window.closeEditors();
 });
 
 function existing(file: string): string {

@@ -1,15 +1,13 @@
-import { FIXTURES } from "../support/places";
 import type { Store } from "../support/store";
-import { OURS, VSIX, expect, sample, test } from "../support/test";
+import { WITH_AN_AGENT, expect, sample, test } from "../support/test";
 import type { Window } from "../window/window";
-import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 
 /** How many rounds there are: some in any case, more as long as a busy machine leaves none undisturbed. */
 const ROUNDS = { least: 3, most: 8 };
 const AIM = 2;
 
-test.use({ setup: { extensions: [VSIX, join(FIXTURES, "ready")], settings: OURS } });
+test.use({ setup: WITH_AN_AGENT });
 
 /** Milliseconds from starting the program to its first page of checkpoints: what the tree needs of it, and nothing else. */
 async function coldStart(store: Store): Promise<number> {

@@ -1,4 +1,4 @@
-import { expect, picture, sample, test } from "../support/test";
+import { OURS, expect, picture, sample, test } from "../support/test";
 import { readFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 
@@ -53,4 +53,15 @@ test("actions that are approved by themselves are listed and revoked", async ({ 
     await window.quick.choose("Approvals of", "write file");
     await expect.poll(() => state(store).approval.auto_approve_actions).toEqual(["run tests"]);
     await agent.close();
+});
+
+test("a context that is getting full is shown in another colour, and one that is full in a third", async ({ workbench, window }) => {
+    for (const [size, share, colour] of [[8_000, "87%", /warning-kind/], [7_000, "99%", /error-kind/]] as const) {
+        workbench.configure({ ...OURS, "timeleap.maxContextSize": size });
+        await expect(window.status(share)).toBeVisible();
+        await expect(window.status(share)).toHaveClass(colour);
+    }
+    await picture(window, "full");
+    workbench.configure(OURS);
+    await expect(window.status(/^\s*7K\s*$/)).toBeVisible();
 });

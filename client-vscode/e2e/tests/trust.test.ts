@@ -3,7 +3,7 @@ import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 
-test.use({ setup: { extensions: [VSIX], settings: OURS, trust: "ask" } });
+test.use({ setup: { extensions: [VSIX], settings: { ...OURS, "timeleap.openNewest": false }, trust: "ask" } });
 
 test("in Restricted Mode a session is looked at and not changed; with trust it is", async ({ workbench, window, store }) => {
     const workspace = pathToFileURL(workbench.folder).href;
@@ -17,7 +17,10 @@ test("in Restricted Mode a session is looked at and not changed; with trust it i
     await workbench.open();
     await window.dialog.press(/No, I don't trust/);
     await window.show();
-    await window.openSession("Guarded");
+    const welcome = window.welcome(/Restricted Mode: sessions can be looked at, not changed/);
+    await expect(welcome.getByRole("button", { name: "Manage Workspace Trust" })).toBeVisible();
+    await welcome.getByRole("button", { name: "Open Session…" }).click();
+    await window.quick.choose("Open which session?", "Guarded");
     const row = window.checkpoints.row("There is a second bug", 1);
     await expect(row).toBeVisible();
     const revert = await window.checkpoints.openMenu(row, window.texts.command("revertTo"));

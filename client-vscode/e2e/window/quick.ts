@@ -54,18 +54,18 @@ export class Quick {
         await list.waitFor({ timeout: WHILE });
         await patiently(async () => {
             if (!(await list.isVisible())) return;
+            if (typeof option === "string") await this.input.fill(option, { timeout: MOMENT }); // it may be far down
             await this.options.filter({ hasText: option }).first().click({ timeout: MOMENT });
             await list.waitFor({ state: "hidden", timeout: MOMENT });
         });
     }
 
-    /** Name a file or folder in the workbench's own file dialog, and press its button. */
+    /** Press the button of the workbench's own file dialog once it proposes `file`. */
     async confirm(title: string, file: string, button = "OK"): Promise<void> {
         const dialog = this.saying(title);
         await dialog.waitFor();
         await patiently(async () => {
             if (!(await dialog.isVisible())) return;
-            await this.input.fill(file, { timeout: MOMENT });
             await expect(this.input).toHaveValue(file, { timeout: MOMENT });
             await dialog.getByRole("button", { name: button }).click({ timeout: MOMENT });
             await dialog.waitFor({ state: "hidden", timeout: MOMENT });
@@ -81,7 +81,8 @@ export class Quick {
 
     /** The widget, when it says `text`. */
     saying(text: string | RegExp): Locator {
-        return this.root.filter({ hasText: text });
+        const placeholder = this.page.getByPlaceholder(text);
+        return this.root.filter({ hasText: text }).or(this.root.filter({ has: placeholder }));
     }
 
     // A key that is pressed while a dialog or menu is still closing goes nowhere.

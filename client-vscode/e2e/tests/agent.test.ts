@@ -1,0 +1,24 @@
+import { WITH_AN_AGENT, expect, test } from "../support/test";
+
+test.use({ setup: WITH_AN_AGENT });
+
+const QUESTION = "What do you want to know?";
+
+test("an agent of a few lines keeps its conversation here, and goes on from the past it is taken back to", async ({ workbench, window, store }) => {
+    await workbench.open();
+    await window.show();
+    const ask = async (question: string): Promise<void> => {
+        await window.quick.command("Ask the Sample Agent");
+        await window.quick.answer(QUESTION, question);
+        await expect(window.checkpoints.row(question, 1)).toBeVisible();
+    };
+    await ask("How tall is the tower?");
+    await expect(window.header).toContainText("Sample agent");
+    await ask("And how old?");
+    await window.checkpoints.command(window.checkpoints.row("And how old?", 1), window.texts.command("revertTo"), window.dialog.root);
+    await window.dialog.press(/Revert/);
+    await expect(window.checkpoints.row("And how old?", 1)).toHaveCount(0);
+    await ask("Who built it?");
+    const said = (): unknown => store.messages("sample-agent").at(-1)?.content;
+    await expect.poll(said).toBe("That was question 2; you said: Who built it?"); // it does not know of the other one
+});
