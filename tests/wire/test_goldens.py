@@ -171,6 +171,7 @@ BEFORE: dict[str, Change] = {
     "context.restoreTimeline/damaged": _damage_timeline,
     "context.revertTo/heals-a-tool-exchange": _amid_an_exchange,
     "context.search/damaged-timeline": _damage_timeline,
+    "context.sendDMail/note-to-another-session": lambda server, session: Session.open(server, "shop"),
     "context.sendDMail/one-is-pending": _dmail,
     "session.close/not-open": _close,
     "session.getState/pinned": _call("context/setPins", pins=["x"]),
