@@ -163,6 +163,7 @@ BEFORE: dict[str, Change] = {
     "context.compact/nothing-to-compact": _clear_twice,
     "context.deliverDMail/dry-run": _dmail,
     "context.deliverDMail/plain": _dmail,
+    "context.getHistory/a-note-that-arrived": _call("context/sendDMail", fromSessionId="tests", message="x"),
     "context.getHistory/of-a-timeline-newest-first": _call("session/getState"),
     "context.listTimelines/page": _many("context/clear"),
     "context.listUsage/page": _many("context/updateTokenCount", tokenCount=5),

@@ -29,6 +29,7 @@ def same(one: dict[str, Any], other: dict[str, Any]) -> bool:
 
 async def test_large_subagents_are_not_kept_again_with_each_request(world: World) -> None:
     session = await world.session()
+    last: dict[str, Any] = {}
     for number in range(6):
         last = await session.put_subagent("coder", f"{number}" * MEGABYTE, asked(f"r{number}", SUBAGENT))
     assert size(world, "requests.jsonl") < 10_000

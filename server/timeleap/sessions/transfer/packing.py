@@ -32,17 +32,17 @@ _REGULAR_FILE: Final = (stat.S_IFREG | 0o600) << 16
 
 @dataclass(frozen=True, slots=True)
 class _Member:
-    """Something to be packed: the first `bytes` bytes of a file, opened whenever they are read."""
+    """Something to be packed: the first `size` bytes of a file, opened whenever they are read."""
 
     name: str
-    bytes: int
+    size: int
     opened: Callable[[], Readable | None]
 
     def blocks(self) -> Iterator[bytes]:
         """Its bytes; fewer if the file has become shorter."""
         source = self.opened()
         at = 0
-        while source is not None and at < self.bytes and (block := source.pread(at, min(BLOCK, self.bytes - at))):
+        while source is not None and at < self.size and (block := source.pread(at, min(BLOCK, self.size - at))):
             at += len(block)
             yield block
 
@@ -92,7 +92,7 @@ def _pack(target: ZipFile, sink: _Sink, member: _Member, deflated: bool) -> Iter
     info.compress_type = ZIP_DEFLATED if deflated else ZIP_STORED
     info.external_attr = _REGULAR_FILE
     sha256 = hashlib.sha256()
-    with target.open(info, "w", force_zip64=member.bytes >= 1 << 30) as entry:
+    with target.open(info, "w", force_zip64=member.size >= 1 << 30) as entry:
         for block in member.blocks():
             entry.write(block)
             sha256.update(block)
@@ -102,7 +102,7 @@ def _pack(target: ZipFile, sink: _Sink, member: _Member, deflated: bool) -> Iter
 
 
 def _check(member: _Member, said: Listed, sha256: str) -> None:
-    if said.sha256 != sha256 or said.bytes != member.bytes:
+    if said.sha256 != sha256 or said.bytes != member.size:
         message = f"{member.name} changed while it was exported; export the session again"
         raise StorageFailureError(message, path=member.name, errno="ESTALE")
 
