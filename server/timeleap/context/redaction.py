@@ -161,11 +161,18 @@ class Redactor:
         if depth > 0 and is_json(text):
             inside = self._in_json(text, depth)
             plain = [span for span in self.needle.spans(text) if not _amid_an_escape(text, span[0])]
+            changes = self._together(inside, plain)
+            if not changes or is_json(changed(text, changes)):
+                return changes
+            # It stood in what gave the text its form, such as the word null: what is left has letters, not escapes.
         else:
             inside = [] if depth <= 0 else self._in_lines(text, depth)
-            plain = self.needle.spans(text)
-            if spelled := self.needle.spelled(text):
-                plain = sorted([*plain, *beside(plain, spelled)])
+        plain = self.needle.spans(text)
+        if spelled := self.needle.spelled(text):
+            plain = sorted([*plain, *beside(plain, spelled)])
+        return self._together(inside, plain)
+
+    def _together(self, inside: list[Change], plain: list[tuple[int, int]]) -> list[Change]:
         free = beside([(one.start, one.end) for one in inside], plain)
         return sorted([*inside, *(Change(start, end, self.replacement) for start, end in free)])
 

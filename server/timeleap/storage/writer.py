@@ -174,6 +174,9 @@ class Writer:
                     await self._append_group(steps)
                 else:
                     await self._do(step)
+                    if self._waiting:
+                        # Who waits for it goes on with the log as the job left it, before the next step changes that.
+                        await asyncio.sleep(0)
         finally:
             self._task = None
 
@@ -239,8 +242,6 @@ class Writer:
                 if not job.done():
                     job.taken = True
                     job.set_result(await job.work())
-                    # Who waits for it goes on with the log as the job left it, before the next step changes that.
-                    await asyncio.sleep(0)
             finally:
                 await self._medium.leave()
         except BaseException as error:

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from timeleap.context.needles import Expression, Words
@@ -172,6 +172,7 @@ def strings(value: Any, depth: int = MAX_NESTING) -> list[str]:
 
 
 @given(VALUES, st.text(st.sampled_from('ab"\\/nu06é😀'), min_size=1, max_size=3), st.booleans())
+@example(json.dumps([[None, "é"]]), "u", False)
 def test_nothing_is_left_of_any_value_in_any_record(extra: Any, word: str, ascii_only: bool) -> None:
     text = json.dumps({"role": "user", "content": "x", "extra": extra}, ensure_ascii=ascii_only)
     done = Redactor(Words([word]), "|").json(text, record_form)
