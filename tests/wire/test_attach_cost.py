@@ -13,7 +13,7 @@ from benchmarks.attaching import ATTACHED, OWNER, Durability, cases
 from benchmarks.measure import interleaved
 from tests.support.server import runtime_directory
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.long, pytest.mark.slow, pytest.mark.timeout(300)]
 
 CHANCES = 6
 

@@ -114,6 +114,7 @@ async def test_who_takes_over_is_told_and_who_was_killed_comes_back_attached(two
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs SIGSTOP")
+@pytest.mark.long
 async def test_an_owner_that_hangs_for_a_while_is_waited_for_and_the_request_takes_effect_once(two):
     first, second = two
     async with first.session("live"), second.session("live") as theirs:
@@ -129,6 +130,7 @@ async def test_an_owner_that_hangs_for_a_while_is_waited_for_and_the_request_tak
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs SIGSTOP")
+@pytest.mark.long
 async def test_an_owner_that_hangs_for_good_is_an_error_and_the_session_can_be_watched(arguments):
     owner, other = AsyncTimeleap(**arguments), AsyncTimeleap(**arguments, patience=0.0)
     async with owner as first, other as second, first.session("live") as session:

@@ -172,6 +172,7 @@ def test_progress_ends_also_when_the_method_fails(session: Session) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_client_that_does_not_read_slows_only_itself_and_gets_everything(
     start_at: StartServer, home: Any, framing: Framing
 ) -> None:

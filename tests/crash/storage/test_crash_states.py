@@ -128,6 +128,7 @@ def no_hard_links(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(durable, "link_exclusive", lambda *_: False)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "names", [("revert",), ("clear",), ("undo",), ("append", "compact"), ("revert", "undo")], ids="-".join
 )
@@ -140,6 +141,7 @@ async def test_every_crash_state_without_hard_links(folder: Path, names: tuple[s
     assert await check_recoveries(folder, recorded, states[::5], expected) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "names", [("redact",), ("append", "redact"), ("redact", "revert"), ("undo", "redact")], ids="-".join
 )
@@ -155,6 +157,7 @@ def windows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(durable, "HOLD_OPEN", False)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("names", [("append", "revert"), ("batch", "undo"), ("compact", "undo")], ids="-".join)
 @pytest.mark.usefixtures("windows")
 async def test_every_crash_state_where_files_are_not_held_open(folder: Path, names: tuple[str, ...]) -> None:

@@ -33,6 +33,14 @@ UNREACHED_BY_RUNNING = {
     "replace.declared": "only where hard links are missing: tests/unit/storage",
     "replace.set_aside": "only where hard links are missing: tests/unit/storage",
 }
+KILLED_ELSEWHERE = {
+    "mail.arrived": "test_dmail_elsewhere",
+    **dict.fromkeys(
+        ("revise.built", "revise.prepared", "revise.renamed", "revise.done", "revise.closed_built"),
+        "test_redact, and all of the storage's in tests/crash/storage/test_kill",
+    ),
+}
+PRUNING = ("prune.noted",)
 RECOVERY = ("recovery.unlink", "recovery.before_cut", "recovery.after_cut")
 names = (f"s{number}" for number in itertools.count())
 
@@ -222,6 +230,25 @@ def test_killed_while_recovering_from_a_crash(keeper: Server, failpoint: str) ->
     assert again.texts() == ["kept", "next"]
 
 
+@pytest.mark.parametrize("failpoint", PRUNING)
+def test_killed_while_pruning_the_rest_goes_at_the_next_opening(keeper: Server, failpoint: str) -> None:
+    session = Session.open(keeper, next(names))
+    session.say("kept")
+    for _ in range(3):
+        session.call("context/clear")
+    session.call("session/close")
+    victim = Server(Launch(keeper.home, "lsp", env={"TIMELEAP_FAILPOINTS": f"{failpoint}=kill"}))
+    victim.initialize()
+    victim.call("session/open", sessionId=session.id)
+    victim.start("session/prune", sessionId=session.id, maxTimelines=1, requestId="op")
+    assert victim.process.wait(20) == -signal.SIGKILL
+    victim.dispose()
+    again = session.reopen(keeper)
+    assert [one["timelineId"] for one in again.timelines()] == ["context_3"]
+    repeated = again.call("session/prune", maxTimelines=1, requestId="op")
+    assert repeated["duplicate"] and [one["timelineId"] for one in repeated["removed"]] == ["context_2", "context_1"]
+
+
 def test_killed_at_random_moments_of_a_busy_session(keeper: Server, tmp_path: Path) -> None:
     """No failpoints: the kill comes at some moment of a stream of pipelined work."""
     for attempt in range(8):
@@ -303,4 +330,5 @@ def test_every_failpoint_of_the_source_is_passed_by_what_is_killed_above(keeper:
     session.call("session/delete", requestId="delete")
     server.call("session/undelete", sessionId=session.id, requestId="undelete")
     server.dispose()
-    assert found - set(tracer.passed()) == set(UNREACHED_BY_RUNNING) | set(RECOVERY)
+    named = {*UNREACHED_BY_RUNNING, *KILLED_ELSEWHERE, *PRUNING, *RECOVERY}
+    assert found - set(tracer.passed()) == named

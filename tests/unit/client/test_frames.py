@@ -11,12 +11,13 @@ from timeleap.client.frames import BrokenStreamError, FrameReader, Framing, enco
 BOTH = [Framing.LSP, Framing.NDJSON]
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
 )
 
 
 @pytest.mark.parametrize("framing", BOTH)
-@given(messages=st.lists(st.dictionaries(st.text(), values), max_size=4), size=st.integers(1, 40))
+@given(messages=st.lists(st.dictionaries(st.text(), values, max_size=3), max_size=4), size=st.integers(1, 40))
 def test_what_is_encoded_comes_back_however_it_is_cut(framing, messages, size):
     stream = b"".join(encode(message, framing) for message in messages)
     reader = FrameReader(framing)
