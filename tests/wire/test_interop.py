@@ -111,6 +111,25 @@ def test_the_original_restores_every_timeline_a_fork_and_a_new_session(server: S
     assert theirs(original, fork.log) == ours(fork)
 
 
+def test_the_original_restores_what_is_redacted_noted_imported_and_forked_from_a_timeline(
+    server: Server, original: Original, tmp_path: Path
+) -> None:
+    session = Session.open(server, systemPrompt="p")
+    prepare(session)
+    session.append(*RICH)
+    timeline = session.call("context/revertTo", checkpointId=1)["timelineId"]
+    elsewhere = Session(server, session.call("session/fork", timelineId=timeline))
+    session.call("context/sendDMail", message="all green", fromSessionId="tests")
+    assert session.call("session/redact", value="look", replacement="*")["redacted"]
+    archive = tmp_path / "session.zip"
+    session.call("session/export", format="native", path=str(archive))
+    taken_in = Session(server, server.call("session/import", path=str(archive)))
+    for one in (session, elsewhere, taken_in):
+        assert theirs(original, one.log) == ours(one)
+    assert ours(taken_in) == ours(session)
+    assert len(ours(elsewhere).history) > len(ours(session).history)
+
+
 def test_the_original_goes_on_where_we_stopped_and_we_where_it_stopped(server: Server, original: Original) -> None:
     session = Session.open(server)
     prepare(session)
