@@ -134,6 +134,7 @@ CHANGES = st.one_of(
     op("restore_timeline", pick=st.just(0)),
     op("deliver_dmail"),
     op("send_dmail", pick=PICK, by_uid=st.booleans(), message=TEXT),
+    op("take_note", message=TEXT, sender=NAMES),
     op("prune", pick=PICK),
     op("prune", keep=st.integers(1, 3)),
 )

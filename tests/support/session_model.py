@@ -95,6 +95,14 @@ class Model:
         made = {"id": number, "label": label, "message_count": count, "token_count": tokens}
         return {"checkpoint": {**made, "preview": text if add_user_message else None}}
 
+    def take_note(self, message: str, sender: str) -> Json:
+        """From another session; with a checkpoint of its own, by which one gets rid of it."""
+        before = len(self.messages())
+        self._add_checkpoint(f"D-Mail from {sender}")
+        self._add({"role": "user", "content": NOTE + message})
+        self.written += 1
+        return {"first_index": before, "message_count": before + 1}
+
     # What puts another log in the place of the present one
 
     def revert(self, id: int | None = None, uid: str | None = None, heal: bool = False) -> Json:

@@ -30,6 +30,7 @@ WIRE = {
     "restore_timeline": "context/restoreTimeline",
     "deliver_dmail": "context/deliverDMail",
     "send_dmail": "context/sendDMail",
+    "take_note": "context/sendDMail",
     "cancel_dmail": "context/cancelDMail",
     "set_pins": "context/setPins",
     "set_title": "session/setTitle",
