@@ -35,7 +35,10 @@ async def two(arguments) -> AsyncIterator[tuple[AsyncTimeleap, AsyncTimeleap]]:
         yield first, second
 
 
-def kill(client):
+async def kill(client):
+    async with asyncio.timeout(WINDOW_PATIENCE):
+        while client.pid is None:  # the last one was killed just now
+            await asyncio.sleep(0.01)
     os.kill(client.pid, signal.SIGKILL)
 
 
@@ -89,7 +92,7 @@ async def test_owners_are_killed_under_load_and_nothing_is_lost_or_doubled(two):
             ]
             if number in {20, 40, 60}:
                 await tasks[-20]
-                kill(two[number // 20 % 2])
+                await kill(two[number // 20 % 2])
             await asyncio.sleep(0.002)
         await asyncio.gather(*tasks)
         found = await contents(one)
@@ -105,7 +108,7 @@ async def test_who_takes_over_is_told_and_who_was_killed_comes_back_attached(two
         await mine.append("one")
         taking_over = theirs.notifications("session/didChange")
         back = first.notifications(RECONNECTED)
-        kill(first)
+        await kill(first)
         assert (await heard(taking_over, "accessChanged"))[-1].params["access"] == "owner"
         told = (await asyncio.wait_for(anext(back), WINDOW_PATIENCE)).params
         assert told == {"sessions": [{"sessionId": "live", "head": mine.head, "access": "attached"}], "refused": []}
@@ -171,7 +174,7 @@ async def test_a_session_in_a_folder_whose_name_is_no_id_keeps_the_id_it_was_giv
             folder = Path(original.opened.path)
         moved = folder.rename(tmp_path / "a folder, of somebody's")
         async with client.session(path=str(moved), access="write") as session:
-            kill(client)
+            await kill(client)
             await session.append("two")
             assert await contents(session) == ["one", "two"]
 
@@ -182,7 +185,7 @@ def test_the_blocking_client_does_the_same(arguments):
         assert theirs.opened.access == "attached"
         listening = theirs.notifications("session/didChange")
         mine.append("one")
-        kill(first)
+        os.kill(first.pid, signal.SIGKILL)
         taken = listening.take(WINDOW_PATIENCE)
         assert taken is not None
         assert taken.params["access"] == "owner"

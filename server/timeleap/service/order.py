@@ -82,6 +82,14 @@ class Order:
             else:
                 self._finish(names, mine)
 
+    def hold_up_for_now(self, session_id: str) -> None:
+        """Let what begins now go first: of those requests that have come, but have not begun, none overtakes it."""
+        if session_id in self._last:
+            return
+        mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._last[session_id] = mine
+        asyncio.get_running_loop().call_soon(self._finish, [session_id], mine)
+
     def _finish(self, names: list[str], mine: asyncio.Future[None]) -> None:
         mine.set_result(None)
         for name in names:

@@ -292,8 +292,9 @@ class Service:
             connection.attached.pop(attachment.place.session_id, None)
 
     def replace(self, client: Client, attachment: Attachment, session: Session) -> None:
-        """A session that was attached to is ours now."""
+        """A session that was attached to is ours now; what the last owner has not answered is about to be done here."""
         connection = self._connections[id(client)]
+        connection.order.hold_up_for_now(attachment.place.session_id)
         connection.attached.pop(attachment.place.session_id, None)
         connection.held[attachment.place.session_id] = Held(session, "owner", attachment.times)
         self._audience(session).join(client)

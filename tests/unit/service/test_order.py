@@ -126,3 +126,33 @@ async def test_what_fails_at_its_end_fails():
 
     with pytest.raises(ValueError, match="no"):
         await to_its_end(work())
+
+
+async def test_what_begins_now_goes_before_what_has_come_and_not_begun():
+    order, told = Order(), []
+
+    async def request(name: str) -> None:
+        if order.held_up("a"):
+            await order.turn("a")
+        told.append(name)
+
+    async def left_unanswered(name: str) -> None:
+        told.append(name)
+
+    work = [asyncio.create_task(request(name)) for name in ("2", "3")]
+    order.hold_up_for_now("a")
+    work += [asyncio.create_task(left_unanswered(name)) for name in ("0", "1")]
+    await asyncio.sleep(0)
+    work.append(asyncio.create_task(request("4")))
+    await asyncio.gather(*work)
+    assert told == ["0", "1", "2", "3", "4"]
+    assert not order.held_up("a")
+
+
+async def test_where_something_is_held_up_already_it_stays_so():
+    order = Order()
+    async with order.holding_up(["a"]):
+        order.hold_up_for_now("a")
+        await asyncio.sleep(0.01)
+        assert order.held_up("a")
+    assert not order.held_up("a")
