@@ -62,7 +62,7 @@ test("a timeline is looked into and restored", async ({ window, store }) => {
     await window.timelines.expand(timeline);
     await expect(window.timelines.row(last, 2)).toBeVisible();
     await window.timelines.command(timeline, window.texts.command("compare"), window.diff.root);
-    await expect(window.diff.before).toContainText("14.28 14.28 14.28");
+    await expect(window.diff.before).toContainText("14.28"); // wherever in the difference the editor has scrolled to
     await window.closeEditors();
     await picture(window, "timelines");
     await window.timelines.command(timeline, window.texts.command("restoreTimeline"), window.dialog.root);

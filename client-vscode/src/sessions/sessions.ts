@@ -33,6 +33,8 @@ export class Sessions extends Disposables {
   readonly onDidFindStore = this.storeFound.event;
 
   private readonly open_ = new Map<string, Session>();
+  /** Those that are being opened. */
+  private readonly opening = new Map<string, Promise<Session>>();
   /** How many need a session that is open for them alone. */
   private readonly guests = new Map<string, number>();
   private current: Session | undefined;
@@ -90,7 +92,18 @@ export class Sessions extends Disposables {
       this.guests.delete(known.id); // somebody wants it to stay
       return known;
     }
-    return this.adopt(how, await this.ask(how));
+    const id = how.sessionId;
+    const underway = id === undefined ? undefined : this.opening.get(id);
+    if (underway) {
+      return underway; // asked for again while it takes its time, as with an owner that hangs
+    }
+    const opening = this.ask(how).then((state) => this.adopt(how, state));
+    if (id !== undefined) {
+      const done = (): boolean => this.opening.delete(id);
+      this.opening.set(id, opening);
+      opening.then(done, done);
+    }
+    return opening;
   }
 
   /** Takes a session that a request has opened, such as a fork. */

@@ -1,0 +1,49 @@
+import { expect, test } from "vitest";
+import type { Memento } from "vscode";
+import type { SessionState } from "timeleap-client";
+import type { Sidecar } from "../../src/server/sidecar.js";
+import { Sessions } from "../../src/sessions/sessions.js";
+import { EventEmitter, workspace } from "../support/vscode.js";
+
+/** A server that takes its time to open a session. */
+class Slow {
+  asked = 0;
+  answer: (state: Partial<SessionState>) => void = () => undefined;
+  refuse: (error: Error) => void = () => undefined;
+  readonly onDidConnect = new EventEmitter<undefined>().event;
+  readonly onNotification = new EventEmitter<undefined>().event;
+
+  request(): Promise<Partial<SessionState>> {
+    this.asked += 1;
+    return new Promise((resolve, reject) => {
+      this.answer = resolve;
+      this.refuse = reject;
+    });
+  }
+}
+
+const sessionsOf = (server: Slow): Sessions => new Sessions(server as unknown as Sidecar, { get: () => undefined, update: () => Promise.resolve() } as unknown as Memento);
+
+test("a session that is asked for again while it is being opened is opened once", async () => {
+  workspace.isTrusted = true;
+  const server = new Slow();
+  const sessions = sessionsOf(server);
+  const both = [sessions.attach({ sessionId: "s" }), sessions.attach({ sessionId: "s", create: false })];
+  server.answer({ sessionId: "s" });
+  const [one, other] = await Promise.all(both);
+  expect(one).toBe(other);
+  expect(server.asked).toBe(1);
+});
+
+test("a session that could not be opened can be asked for again", async () => {
+  workspace.isTrusted = true;
+  const server = new Slow();
+  const sessions = sessionsOf(server);
+  const refused = sessions.attach({ sessionId: "s" });
+  server.refuse(new Error("no"));
+  await expect(refused).rejects.toThrow("no");
+  const opened = sessions.attach({ sessionId: "s" });
+  server.answer({ sessionId: "s" });
+  expect((await opened).id).toBe("s");
+  expect(server.asked).toBe(2);
+});
