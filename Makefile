@@ -30,7 +30,8 @@ export PYRIGHT_PYTHON_NODEJS_WHEEL := 0
 export PYRIGHT_PYTHON_CACHE_DIR := $(CURDIR)/.tools/pyright
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
-JOBS ?= auto
+# Much of a test's time is waiting for other processes and the disk: half as many again as there are processors.
+JOBS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) '*' 3 / 2)
 TESTS ?= tests
 # What `make test COVERAGE=1` measures: the tests of the layers whose coverage is judged. Measuring costs time the others can do without.
 MEASURED := tests/unit/storage tests/unit/context tests/property

