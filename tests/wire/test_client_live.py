@@ -185,6 +185,7 @@ def test_the_blocking_client_does_the_same(arguments):
         assert theirs.opened.access == "attached"
         listening = theirs.notifications("session/didChange")
         mine.append("one")
+        assert first.pid is not None
         os.kill(first.pid, signal.SIGKILL)
         taken = listening.take(WINDOW_PATIENCE)
         assert taken is not None
