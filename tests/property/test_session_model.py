@@ -22,8 +22,18 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 from tests.crash.storage.faults import CHANGING, faults
+from tests.support.leftovers import holders
 from tests.support.session_model import Model, RefusedError, written
-from tests.support.session_seen import RENDERERS, guard_of, log_of, perform, rehearsed, seen, summary_text
+from tests.support.session_seen import (
+    RENDERERS,
+    guard_of,
+    log_of,
+    perform,
+    planned_redaction,
+    rehearsed,
+    seen,
+    summary_text,
+)
 from tests.unit.storage.engines import ENGINES, Opener
 
 from timeleap.errors import TimeleapError
@@ -34,6 +44,10 @@ from timeleap.sessions.seal import KeyRing
 from timeleap.sessions.session import Session
 from timeleap.sessions.statefile import StateFile
 from timeleap.sessions.store import SessionStore
+from timeleap.sessions.transfer.admission import Admission
+from timeleap.sessions.transfer.exporting import exhibit
+from timeleap.sessions.transfer.importing import take_in
+from timeleap.sessions.transfer.packing import write_archive
 from timeleap.sessions.turns import Files, Surroundings, Turns
 from timeleap.storage.engine import Durability
 from timeleap.storage.index import index_path
@@ -94,6 +108,9 @@ TAIL = [
     {"role": "user", "content": "wait"},
 ]
 NAMES = st.sampled_from(["coder", "tester", "writer"])
+ACTIONS = st.sampled_from(["run", "read", "open the drawer"])
+SECRETS = st.sampled_from(["drawer", "wait", "CHECKPOINT"])
+"""What is taken out for good."""
 PICK = st.integers(-1, 12)
 """Which of several things; -1: one that is not there."""
 
@@ -118,7 +135,7 @@ STATES = st.one_of(
     op("put_subagent", name=NAMES, system_prompt=TEXT),
     op("remove_subagent", name=NAMES),
     op("set_yolo", yolo=st.booleans()),
-    op("set_auto_approve", action=NAMES, enabled=st.booleans()),
+    op("set_auto_approve", action=ACTIONS, enabled=st.booleans()),
     op("set_auto_checkpoint", setting=st.sampled_from(["turn", "off"])),
 )
 CHANGES = st.one_of(
@@ -146,6 +163,7 @@ class EngineMachine(RuleBasedStateMachine):
     """What holds of a session whatever its log is kept by."""
 
     opener: ClassVar[Opener]
+    has_files: ClassVar[bool] = True
     max_timelines = 1000
     reasons = False
 
@@ -156,6 +174,7 @@ class EngineMachine(RuleBasedStateMachine):
         self.model = Model(self.max_timelines)
         self.done: dict[str, tuple[str, Json, Json]] = {}  # by request id: operation and result
         self.asked = 0
+        self.blurred: set[str] = set()  # requests whose params are not known any more
         self.uids: set[str] = set()
         self.kept: dict[str, list[bytes]] = {}  # the bytes of timelines, as they were when they were made
         self.heads: list[str] = []
@@ -253,10 +272,32 @@ class EngineMachine(RuleBasedStateMachine):
         guard = guard_of(name, args, request_id, self.expected(expect))
         args.pop("other", None)
         again = self.attempt(name, args, guard)
-        if other:
+        if other and (again == "invalidParams" or request_id not in self.blurred):
             assert again == "invalidParams"
         else:
             self.is_repeat(again, result)
+
+    @precondition(lambda self: self.has_files)  # where it looks
+    @rule(text=SECRETS, expect=EXPECTATION)
+    def redact(self, text: str, expect: str) -> None:
+        """Nothing of it is left; and the dry run says what goes."""
+        args = {"text": text, "replacement": "[gone]"}
+        guard = self.guard("redact", args, True, expect)
+        planned = self.run(planned_redaction(self.session, **args))
+        self.agrees()
+        result = self.attempt("redact", args, guard)
+        self.take("redact", args, guard, result)
+        if isinstance(result, dict):
+            assert result["found"] == planned["found"]
+            self.forget(text)
+
+    def forget(self, text: str) -> None:
+        """What was taken out is in nothing that is expected; requests are not compared with what they were any more."""
+        self.kept = {
+            name: lines for name, lines in self.kept.items() if not any(text.encode() in line for line in lines)
+        }
+        self.done = {one: known for one, known in self.done.items() if text not in json.dumps(known)}
+        self.blurred.update(self.done)
 
     @rule()
     def reload(self) -> None:
@@ -536,6 +577,54 @@ class StoreMachine(EngineMachine):
         await opened.session.aclose()
         return opened.session.session_id
 
+    @rule(at=st.integers(0, 40), undo=st.booleans())
+    def export_and_import(self, at: int, undo: bool) -> None:
+        """What is made of an archive is the session, with everything that can be undone in it; also where the importing
+        process dies at the `at`-th change of the disk (0: none), and is asked again."""
+        archive = self.folder / "s.timeleap"
+        archive.write_bytes(b"".join(write_archive(self.run(exhibit(self.session)))))
+        self.asked += 1
+        guard = Guard(request_id=f"i{self.asked}", method="session/import", fingerprint="f" * 16)
+        if at:
+            self.dying(self.imported(archive, guard), at, False)
+        names = {self.run(self.imported(archive, guard)) for _ in range(2)}
+        assert len(names) == 1
+        (name,) = names
+        copied = self.run(self.store.open(name, create=False)).session
+        model = copy.deepcopy(self.model)
+        model.state |= {"title": " ".join((model.state["title"] or "").split()) or None}
+        model.state |= {"archived": False, "yolo": False, "actions": []}
+        assert seen(copied) == model.shown()
+        if undo and model.timelines:
+            back = {"timeline_id": list(model.timelines)[-1]}
+            model.do("restore_timeline", back)
+            self.run(perform(copied, "restore_timeline", back, Guard()))
+            assert seen(copied)["log"] == model.shown()["log"]
+        self.run(copied.aclose())
+        self.run(self.store.delete(name))
+
+    async def imported(self, archive: Path, guard: Guard) -> str:
+        admission = Admission(self.store, guard)
+        opened = await admission.repeated()
+        if opened is None:
+            with self.store.home.building() as directory:
+                for _ in take_in(archive, None, directory, guard):
+                    pass
+                opened = await admission.put_in_place(directory, admission.session_id(None))
+        await opened.session.aclose()
+        return opened.session.session_id
+
+    @rule(text=SECRETS, at=st.integers(1, 60))
+    def redact_and_die(self, text: str, at: int) -> None:
+        """It is done file by file: who asks again finds what is left, and finishes it."""
+        args = {"text": text, "replacement": "[gone]"}
+        self.dying(self.result("redact", args, self.guard("redact", args, True, "none")), at, False)
+        result = self.attempt("redact", args, self.guard("redact", args, True, "none"))
+        assert isinstance(result, dict), f"asked again: {result}"
+        self.model.redact(**args)
+        self.forget(text)
+        assert holders(self.place, value=text) == []
+
     # Crashes
 
     @rule(op=OPS, at=st.integers(1, 30), short=st.booleans(), with_id=st.booleans(), again=st.booleans())
@@ -664,7 +753,10 @@ LONG = settings(
 )
 
 MACHINES: dict[str, type[EngineMachine]] = {
-    **{name: type("Machine", (EngineMachine,), {"opener": staticmethod(opener)}) for name, opener in ENGINES.items()},
+    **{
+        name: type("Machine", (EngineMachine,), {"opener": staticmethod(opener), "has_files": name != "memory"})
+        for name, opener in ENGINES.items()
+    },
     "store": StoreMachine,
     "store, durability os": OsMachine,
 }

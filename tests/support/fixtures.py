@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from tests.support.scene import Scene, Two, scene_at
 from tests.support.server import Launch, Server
 from tests.support.session import Session
 
-__all__ = ["framing", "home", "scene", "server", "servers", "session", "start", "start_at", "two"]
+__all__ = ["framing", "home", "scene", "server", "servers", "session", "shared", "start", "start_at", "two"]
 
 StartServer = Callable[..., Server]
 
@@ -25,16 +26,28 @@ def framing(request: pytest.FixtureRequest) -> Framing:
     return chosen
 
 
-@pytest.fixture(scope="module")
-def server(framing: Framing, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """One initialized server for all tests of a module; they keep apart by their sessions."""
-    home = tmp_path_factory.mktemp("shared") / "home"
+@contextmanager
+def _running(home: Path, framing: Framing) -> Iterator[Server]:
     running = Server(Launch(home, framing))
     try:
         running.initialize(clientInfo={"name": "tests"})
         yield running
     finally:
         running.dispose()
+
+
+@pytest.fixture(scope="module")
+def server(framing: Framing, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """One initialized server for all tests of a module; they keep apart by their sessions."""
+    with _running(tmp_path_factory.mktemp("server") / "home", framing) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """The same where the framing makes no difference."""
+    with _running(tmp_path_factory.mktemp("shared") / "home", "lsp") as running:
+        yield running
 
 
 @pytest.fixture

@@ -218,6 +218,18 @@ class Model:
             del self.timelines[name]
         return {"removed_ids": sorted(going)}
 
+    def redact(self, text: str, replacement: str) -> Json:
+        """Put something in the place of a text, wherever it stands; nothing is kept of what was there."""
+        logs = [self.lines, *(one["lines"] for one in self.timelines.values())]
+        holding = [many for one in (line for log in logs for line in log) if (many := occurrences(one, text))]
+        self.written += bool(holding)
+        for lines in logs:
+            lines[:] = [{**replaced(one, text, replacement), "uid": one["uid"]} for one in lines]
+        # What runs without asking is known by its name: without that it is not approved any more.
+        actions = [one for one in self.state["actions"] if text not in one]
+        self.state = {**replaced(self.state, text, replacement), "actions": actions}
+        return {"records_of_logs": len(holding), "occurrences_in_logs": sum(holding)}
+
     def reload(self) -> Json:
         self.written += 1
         return {}
@@ -373,6 +385,28 @@ class Model:
                 return True
         running = self._open_exchange(messages)
         return running is not None and running["index"] < cut
+
+
+def replaced(value: Any, text: str, replacement: str) -> Any:
+    """Any value with another text in its strings, roles aside."""
+    if isinstance(value, dict):
+        return {name: one if name == "role" else replaced(one, text, replacement) for name, one in value.items()}
+    if isinstance(value, list):
+        return [replaced(one, text, replacement) for one in value]
+    return value.replace(text, replacement) if isinstance(value, str) else value
+
+
+def occurrences(line: Json, text: str) -> int:
+    """How often a line has a text in its strings, its role and its uid aside."""
+
+    def count(value: Any) -> int:
+        if isinstance(value, dict):
+            return sum(count(one) for name, one in value.items() if name not in ("role", "uid"))
+        if isinstance(value, list):
+            return sum(map(count, value))
+        return value.count(text) if isinstance(value, str) else 0
+
+    return count(line)
 
 
 def line_of(record: Json, label: str | None = None) -> Json:

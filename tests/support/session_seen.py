@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
 from timeleap.context.compaction import summary_message
 from timeleap.context.guard import called
+from timeleap.context.needles import Words
 from timeleap.context.pins import with_pins
 from timeleap.context.summary import summarise
 from timeleap.service.compaction import read_history
 from timeleap.sessions.outcomes import Cause, CompactionPlan, Guard, Retention
 from timeleap.sessions.pruning import Wish
+from timeleap.sessions.redacting import Order, RedactOutcome
 from timeleap.sessions.session import Session
 from timeleap.storage.engine import LogReader, RecordKind
 
@@ -41,8 +44,8 @@ WIRE = {
     "set_yolo": "session/setYolo",
     "set_auto_approve": "session/setAutoApprove",
     "prune": "session/prune",
+    "redact": "session/redact",
 }
-RENDERERS = dict.fromkeys(WIRE.values(), asdict)
 
 
 def log_of(reader: LogReader) -> list[Json]:
@@ -110,6 +113,8 @@ async def perform(session: Session, name: str, args: Json, guard: Guard) -> Json
         rest = {key: value for key, value in args.items() if key not in ("id", "uid")}
         target = {"checkpoint_id": args.get("id"), "checkpoint_uid": args.get("uid")}
         result = await getattr(session, name)(**target, **rest, guard=guard)
+    elif name == "redact":
+        result = await session.redact(_order(**args), guard)
     elif name == "prune":
         result = await session.prune(_wish(**args), guard)
         result = {**result, "removed_ids": sorted(one for one, _ in result["removed"])}
@@ -135,6 +140,23 @@ def rehearsed(session: Session, name: str, args: Json) -> Json | None:
     return asdict(plan)
 
 
+async def planned_redaction(session: Session, text: str, replacement: str) -> Json:
+    """What the dry run of a redaction says."""
+    return redaction_of(await session.plan_redact(_order(text, replacement)))
+
+
+def redaction_of(outcome: RedactOutcome) -> Json:
+    """What was found, of which only that in logs can be foretold."""
+    logs = [one for one in outcome.finds if one.kind in ("log", "timeline")]
+    return {
+        "head": outcome.head,
+        "context": asdict(outcome.context),
+        "records_of_logs": sum(one.records for one in logs),
+        "occurrences_in_logs": sum(one.occurrences for one in logs),
+        "found": {one.name: one.occurrences for one in outcome.finds},
+    }
+
+
 def summary_text(messages: list[Json], pins: list[str], words: str) -> str:
     """A summary with the pins in it: of `words`, or, where there are none, the built-in summariser's."""
     text, _ = with_pins(words or summarise(messages), pins)
@@ -151,6 +173,7 @@ def guard_of(name: str, args: Json, request_id: str | None, expected_head: str |
         method=WIRE.get(name, ""),
         fingerprint=hashlib.sha256(text.encode()).hexdigest()[:16],
         cause=Cause(request_id, "tester"),
+        render=RENDERERS.get(WIRE.get(name, ""), asdict),
     )
 
 
@@ -172,6 +195,10 @@ async def _compact(session: Session, guard: Guard, summary: str, max_preserved: 
 
 def _wish(timeline_ids: list[str] | None = None, keep: int | None = None) -> Wish:
     return Wish(None if keep is None else Retention(keep), timeline_ids=tuple(timeline_ids or ()))
+
+
+def _order(text: str, replacement: str) -> Order:
+    return Order(Words([text]), replacement)
 
 
 def _state(session: Session) -> Json:
@@ -196,3 +223,6 @@ def _text(body: bytes) -> str:
 
 def _number(timeline_id: str) -> int:
     return int(timeline_id.rpartition("_")[2])
+
+
+RENDERERS: dict[str, Callable[[Any], Json]] = {**dict.fromkeys(WIRE.values(), asdict), "session/redact": redaction_of}

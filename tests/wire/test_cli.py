@@ -40,12 +40,12 @@ def lines(records):
     return "".join(json.dumps(record) + "\n" for record in records)
 
 
-def shown(cli, *args):
-    return [entry["message"] for entry in cli.run("show", "s", *args, "--json").lines()]
+def shown(cli, *args, session="s"):
+    return [entry["message"] for entry in cli.run("show", session, *args, "--json").lines()]
 
 
-def contents(cli, *args):
-    return [message["content"] for message in shown(cli, *args)]
+def contents(cli, *args, session="s"):
+    return [message["content"] for message in shown(cli, *args, session=session)]
 
 
 def test_new_prints_the_id_alone_and_refuses_a_taken_one(cli):
@@ -220,6 +220,35 @@ def test_checkpoint_and_fork(cli, session):
     other = cli.json("state", "other")
     assert other["title"] == "Elsewhere"
     assert other["context"]["messageCount"] == 1
+
+
+def test_a_timeline_is_forked_as_it_was(cli, session):
+    cli.run("revert", session, "1", "--yes")
+    cli.run("append", session, "another way")
+    assert cli.run("fork", session, "whole", "--timeline", "context_1").out == "whole\n"
+    assert cli.run("fork", session, "part", "--timeline", "context_1", "--at", "2").out == "part\n"
+    assert contents(cli, session="whole") == ["one", "two", "three"]
+    assert contents(cli, session="part") == ["one", "two"]
+    assert "context_9" in cli.run("fork", session, "none", "--timeline", "context_9", code=1).err
+
+
+def test_a_revert_between_a_call_and_its_result_says_so_and_heals_if_asked(cli):
+    cli.run("new", "s")
+    cli.run("append", "s", "What is there?")
+    calling = {"id": "c1", "type": "function", "function": {"name": "list", "arguments": "{}"}}
+    cli.run("append", "s", input=lines([{"role": "assistant", "content": "", "tool_calls": [calling]}]))
+    cli.run("checkpoint", "s")
+    cli.run("append", "s", input=lines([{"role": "tool", "tool_call_id": "c1", "content": "a.py"}]))
+    assert "leaves 1 tool call without a result" in cli.run("revert", "s", "0", "--dry-run").out
+    healing = cli.run("revert", "s", "0", "--heal", "--dry-run").out
+    assert "takes 2 messages" in healing
+    assert "goes back to before 1 tool call" in healing
+    cli.run("dmail", "send", "s", "a.py is there", "--at", "0")
+    cli.run("dmail", "deliver", "s", "--heal", "--yes")
+    assert [message["role"] for message in shown(cli)] == ["user", "user"]
+    cli.run("undo", "s")
+    cli.run("revert", "s", "0", "--heal", "--yes")
+    assert contents(cli) == ["What is there?"]
 
 
 def test_yolo_is_shown_switched_and_its_author_told(cli, session):

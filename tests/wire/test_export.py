@@ -8,23 +8,14 @@ import os
 import signal
 import stat
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.support.fixtures import StartServer
-from tests.support.server import Launch, Message, Server
+from tests.support.server import Message, Server
 from tests.support.session import Session, assistant, user
 
 CALL = {"type": "function", "id": "call_1", "function": {"name": "look", "arguments": '{"path": "a.py"}'}}
-
-
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    running = Server(Launch(tmp_path_factory.mktemp("export") / "home", "lsp"))
-    running.initialize(clientInfo={"name": "tests"})
-    yield running
-    running.dispose()
 
 
 @pytest.fixture

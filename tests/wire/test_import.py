@@ -9,25 +9,17 @@ import os
 import stat
 import struct
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.support.fixtures import StartServer
-from tests.support.server import Launch, Message, Server
+from tests.support.server import Message, Server
 from tests.support.session import Session, assistant, user
 
 LOG = b'{"role":"user","content":"hello"}\n'
 Make = Callable[[Path], Path]
-
-
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    running = Server(Launch(tmp_path_factory.mktemp("import") / "home", "lsp"))
-    running.initialize(clientInfo={"name": "tests"})
-    yield running
-    running.dispose()
 
 
 @pytest.fixture

@@ -51,6 +51,12 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.", show_defau
 DryRun = Annotated[
     bool, typer.Option("--dry-run", "-n", help="Say what would happen, and change nothing.", show_default=False)
 ]
+Heal = Annotated[
+    bool,
+    typer.Option(
+        "--heal", help="If tool calls would be left without results, go back to before them.", show_default=False
+    ),
+]
 
 
 def place(checkpoint: str | None) -> Json:

@@ -112,9 +112,9 @@ class Backend:
         """Open a session without taking its lock: reading never stands in an agent's way, and works while one runs."""
         return self._open(target, "readOnly")
 
-    def open_to_write(self, target: Target) -> OpenSession:
-        """Open a session that exists, to change it."""
-        return self._open(target, "write")
+    def open_to_write(self, target: Target, *, dry_run: bool = False) -> OpenSession:
+        """Open a session that exists, to change it; or only to say what a change would do."""
+        return self._open(target, "readOnly" if dry_run else "write")
 
     def pages(self, method: str, params: Json, member: str) -> Iterator[Json]:
         """The entries of a list, page by page."""

@@ -57,8 +57,7 @@ def compact(
         timeleap compact fix-dates --keep 4 --summary @summary.md --pin "never touch main"
     """
     with Backend(terminal) as backend:
-        target = Target.of(session)
-        opened = backend.open_to_read(target) if dry_run else backend.open_to_write(target)
+        opened = backend.open_to_write(Target.of(session), dry_run=dry_run)
         result = opened.call(
             "context/compact",
             maxPreservedMessages=keep,
@@ -127,8 +126,7 @@ def pins(
     """
     changes = bool(add or remove or clear)
     with Backend(terminal) as backend:
-        target = Target.of(session)
-        opened = backend.open_to_write(target) if changes else backend.open_to_read(target)
+        opened = backend.open_to_write(Target.of(session), dry_run=not changes)
         present = opened.call("session/getState")
         result = {"head": present["head"], "pins": present.get("pins", [])}
         if changes:

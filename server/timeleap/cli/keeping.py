@@ -124,8 +124,7 @@ def repair(terminal: Terminal, session: Session, yes: Yes = False, dry_run: DryR
         timeleap repair fix-dates --yes
     """
     with Backend(terminal) as backend:
-        target = Target.of(session)
-        opened = backend.open_to_read(target) if dry_run else backend.open_to_write(target)
+        opened = backend.open_to_write(Target.of(session), dry_run=dry_run)
         result = opened.call("session/repair", dryRun=True, saying="Checking")
         problems = result["problems"]
         if problems and not dry_run:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from timeleap.cli.arguments import DryRun, Session, Yes, complete_session, text_or_file
+from timeleap.cli.arguments import DryRun, Heal, Session, Yes, complete_session, text_or_file
 from timeleap.cli.backend import Backend, OpenSession, Target
 from timeleap.cli.command import command
 from timeleap.cli.points import find_checkpoint
@@ -102,7 +102,9 @@ def show(terminal: Terminal, session: Session) -> None:
 
 
 @command(dmail)
-def deliver(terminal: Terminal, session: Session, yes: Yes = False, dry_run: DryRun = False) -> None:
+def deliver(
+    terminal: Terminal, session: Session, *, heal: Heal = False, yes: Yes = False, dry_run: DryRun = False
+) -> None:
     """Go back to the D-Mail's checkpoint and put the note there, as one step. `timeleap undo` takes it back.
 
     Examples:
@@ -111,19 +113,19 @@ def deliver(terminal: Terminal, session: Session, yes: Yes = False, dry_run: Dry
         timeleap dmail deliver fix-dates --yes
     """
     with Backend(terminal) as backend:
-        target = Target.of(session)
-        opened = backend.open_to_read(target) if dry_run else backend.open_to_write(target)
+        opened = backend.open_to_write(Target.of(session), dry_run=dry_run)
         before = opened.call("session/getState")
-        result = opened.call("context/deliverDMail", dryRun=True)
+        healing: Json = {"heal": heal or None}
+        result = opened.call("context/deliverDMail", **healing, dryRun=True)
         if not terminal.machine:
             waiting = before["pendingDMail"]
             # The delivery's own plan counts the note in; what goes is what a revert to there would take.
-            plan = opened.call("context/revertTo", checkpointUid=waiting["checkpointUid"], dryRun=True)
+            plan = opened.call("context/revertTo", checkpointUid=waiting["checkpointUid"], **healing, dryRun=True)
             say_what_goes(terminal, opened, before, plan)
             terminal.say(f"At checkpoint #{waiting['checkpointId']} it puts: {one_line(waiting['message'], 200)}")
         if not dry_run:
             terminal.require_consent("Deliver?", yes)
-            result = opened.call("context/deliverDMail", expectedHead=before["head"], saying="Delivering")
+            result = opened.call("context/deliverDMail", **healing, expectedHead=before["head"], saying="Delivering")
     if terminal.machine:
         terminal.document(result)
     else:

@@ -186,19 +186,25 @@ def fork(
     new_id: Annotated[
         str | None, typer.Argument(metavar="[NEW-ID]", help="The new session's id; generated if none is given.")
     ] = None,
+    *,
     at: Annotated[
         str | None, typer.Option("--at", metavar="CHECKPOINT", help="Take the history up to this checkpoint only.")
     ] = None,
+    timeline: Annotated[
+        str | None, typer.Option(metavar="TIMELINE", help="Take what was set aside as this instead of the present log.")
+    ] = None,
     title: Annotated[str | None, typer.Option(help="The new session's title.")] = None,
 ) -> None:
-    """Copy a session's history into a new session, whole or up to a checkpoint.
+    """Copy a session's history into a new session, whole or up to a checkpoint; also that of a timeline.
 
     Approvals start off in the copy; its parent is recorded.
 
-    Example:
+    Examples:
         timeleap fork fix-dates other-way --at 3
+
+        timeleap fork fix-dates as-it-was --timeline context_2
     """
-    members = {"newSessionId": new_id, "title": title, **place(at)}
+    members = {"newSessionId": new_id, "title": title, "timelineId": timeline, **place(at)}
     with Backend(terminal) as backend:
         source = backend.open_to_read(Target.of(session))
         state = source.call("session/fork", saying="Copying", **members)

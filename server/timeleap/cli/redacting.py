@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from timeleap.cli.arguments import DryRun, Session, Yes
-from timeleap.cli.backend import Backend, Target
 from timeleap.cli.command import command
+from timeleap.cli.removing import Removal, remove
 from timeleap.cli.terminal import Terminal, UsageError
 from timeleap.cli.words import count, one_line
 
@@ -52,22 +52,19 @@ def redact(
     """
     wanted = _wanted(terminal, value_stdin=value_stdin, pattern=pattern, secrets=secrets)
     wanted |= {"replacement": replacement, "store": store or None}
-    with Backend(terminal) as backend:
-        target = Target.of(session)
-        opened = backend.open_to_read(target) if dry_run else backend.open_to_write(target)
-        result = opened.call("session/redact", **wanted, dryRun=True, saying="Looking")
-        found = result["redacted"]
-        if not terminal.machine:
-            _say_where(terminal, result)
-        if found and not dry_run:
-            terminal.require_consent("Take it out for good?", yes)
-            result = opened.call("session/redact", **wanted, expectedHead=result["head"], saying="Redacting")
-    if terminal.machine:
-        terminal.document(result)
-    elif dry_run or not found:
-        terminal.hint("nothing was changed" + (" (--dry-run)" if dry_run else ""))
-    else:
-        terminal.say(f"taken out of {count(result['records'], 'record')} in {count(len(result['files']), 'file')}")
+    removal = Removal(
+        "session/redact",
+        wanted,
+        question="Take it out for good?",
+        looking="Looking",
+        doing="Redacting",
+        goes=lambda result: bool(result["redacted"]),
+        plan=_say_where,
+        done=lambda result: (
+            f"taken out of {count(result['records'], 'record')} in {count(len(result['files']), 'file')}"
+        ),
+    )
+    remove(terminal, session, removal, yes=yes, dry_run=dry_run)
 
 
 def _wanted(terminal: Terminal, *, value_stdin: bool, pattern: str | None, secrets: bool) -> Json:

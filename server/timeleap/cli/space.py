@@ -11,6 +11,7 @@ import typer
 from timeleap.cli.arguments import DryRun, Session, Yes, complete_session
 from timeleap.cli.backend import Backend, Target
 from timeleap.cli.command import command
+from timeleap.cli.removing import Removal, remove
 from timeleap.cli.terminal import Terminal, UsageError
 from timeleap.cli.words import count, one_line, size
 
@@ -115,22 +116,17 @@ def prune(
         "olderThan": None if older_than is None else parse_age(older_than),
         "quarantine": quarantine or None,
     }
-    with Backend(terminal) as backend:
-        target = Target.of(session)
-        opened = backend.open_to_read(target) if dry_run else backend.open_to_write(target)
-        result = opened.call("session/prune", **wishes, dryRun=True)
-        goes = bool(result["removed"] or result["quarantine"])
-        if not terminal.machine:
-            _say_what_goes(terminal, result)
-        if goes and not dry_run:
-            terminal.require_consent("Remove for good?", yes)
-            result = opened.call("session/prune", **wishes, expectedHead=result["head"], saying="Removing")
-    if terminal.machine:
-        terminal.document(result)
-    elif dry_run or not goes:
-        terminal.hint("nothing was changed" + (" (--dry-run)" if dry_run else ""))
-    else:
-        terminal.say(f"{size(result['freedBytes'])} freed")
+    removal = Removal(
+        "session/prune",
+        wishes,
+        question="Remove for good?",
+        looking="Measuring",
+        doing="Removing",
+        goes=lambda result: bool(result["removed"] or result["quarantine"]),
+        plan=_say_what_goes,
+        done=lambda result: f"{size(result['freedBytes'])} freed",
+    )
+    remove(terminal, session, removal, yes=yes, dry_run=dry_run)
 
 
 def _say_what_goes(terminal: Terminal, plan: Json) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from timeleap.cli.arguments import Checkpoint, DryRun, Session, Yes, place
+from timeleap.cli.arguments import Checkpoint, DryRun, Heal, Session, Yes, place
 from timeleap.cli.backend import Backend, OpenSession, Target
 from timeleap.cli.command import command
 from timeleap.cli.terminal import Terminal, UsageError
@@ -22,7 +22,13 @@ _MOST_NAMED = 12
 
 @command(app, rich_help_panel=PANEL)
 def revert(
-    terminal: Terminal, session: Session, checkpoint: Checkpoint, yes: Yes = False, dry_run: DryRun = False
+    terminal: Terminal,
+    session: Session,
+    checkpoint: Checkpoint,
+    *,
+    heal: Heal = False,
+    yes: Yes = False,
+    dry_run: DryRun = False,
 ) -> None:
     """Go back to before a checkpoint: it and all after it leave the log.
 
@@ -35,10 +41,10 @@ def revert(
         timeleap revert fix-dates 3 --yes
     """
     with Backend(terminal) as backend:
-        target = Target.of(session)
-        opened = backend.open_to_read(target) if dry_run else backend.open_to_write(target)
+        opened = backend.open_to_write(Target.of(session), dry_run=dry_run)
         before = opened.call("session/getState")
-        plan = opened.call("context/revertTo", **place(checkpoint), dryRun=True)
+        wanted = {**place(checkpoint), "heal": heal or None}
+        plan = opened.call("context/revertTo", **wanted, dryRun=True)
         if not terminal.machine:
             say_what_goes(terminal, opened, before, plan)
         if dry_run:
@@ -46,7 +52,7 @@ def revert(
             return
         terminal.require_consent("Revert?", yes)
         # The head we looked at: should anything have been written meanwhile, the revert would take more than was shown.
-        done = opened.call("context/revertTo", **place(checkpoint), expectedHead=before["head"], saying="Reverting")
+        done = opened.call("context/revertTo", **wanted, expectedHead=before["head"], saying="Reverting")
         _finish(terminal, done, f"reverted; undo with: timeleap undo {session}")
 
 
@@ -74,6 +80,13 @@ def say_what_goes(terminal: Terminal, opened: OpenSession, before: Json, plan: J
         terminal.say(f"  [{entry['index']}] {one_line(str(message.get('role')), 12):<10} {gist(message, 80)}")
     if (more := removed["messages"] - len(entries)) > 0:
         terminal.say(f"  ... and {more:,} more")
+    if (exchange := plan.get("toolExchange")) is not None:
+        calls = count(len(exchange["openCalls"]), "tool call")
+        terminal.say(
+            f"It also goes back to before {calls} that would have no result."
+            if exchange["healed"]
+            else f"It leaves {calls} without a result, which models refuse; --heal goes back to before that."
+        )
 
 
 @command(app, rich_help_panel=PANEL)
@@ -86,8 +99,7 @@ def undo(terminal: Terminal, session: Session, dry_run: DryRun = False) -> None:
         timeleap undo fix-dates
     """
     with Backend(terminal) as backend:
-        target = Target.of(session)
-        opened = backend.open_to_read(target) if dry_run else backend.open_to_write(target)
+        opened = backend.open_to_write(Target.of(session), dry_run=dry_run)
         newest = opened.call("context/listTimelines", limit=1)["timelines"]
         if not newest:
             raise UsageError(f"there is nothing to undo in {opened.id}: it has no timeline")
@@ -107,8 +119,7 @@ def restore(
         timeleap restore fix-dates context_2
     """
     with Backend(terminal) as backend:
-        target = Target.of(session)
-        opened = backend.open_to_read(target) if dry_run else backend.open_to_write(target)
+        opened = backend.open_to_write(Target.of(session), dry_run=dry_run)
         known = opened.pages("context/listTimelines", "timelines", limit=1000)
         found = next((each for each in known if each["timelineId"] == timeline), {"timelineId": timeline})
         _restore(terminal, opened, found, dry_run)
