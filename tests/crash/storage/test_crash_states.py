@@ -82,12 +82,15 @@ async def record(folder: Path, names: tuple[str, ...]) -> tuple[Recording, Expec
     return recorder.recording, expected
 
 
-@pytest.mark.parametrize("names", [*SINGLES, *PAIRS], ids="-".join)
+@pytest.mark.parametrize(
+    "names", [*SINGLES, *(pytest.param(pair, marks=pytest.mark.long) for pair in PAIRS)], ids="-".join
+)
 async def test_every_crash_state_of_one_and_two_operations(folder: Path, names: tuple[str, ...]) -> None:
     recorded, expected = await record(folder, names)
     assert await enumerate_states(folder, recorded, expected) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("first", ["append", "batch", *LONG])
 @pytest.mark.parametrize("then", LONG)
 async def test_every_crash_state_of_what_covers_several_blocks(folder: Path, first: str, then: str) -> None:
@@ -165,6 +168,7 @@ async def test_every_crash_state_where_files_are_not_held_open(folder: Path, nam
     assert await enumerate_states(folder, recorded, expected) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", SINGLES, ids="-".join)
 async def test_every_crash_state_of_the_recovery_from_a_crash(folder: Path, name: tuple[str, ...]) -> None:
     recorded, expected = await record(folder, name)
