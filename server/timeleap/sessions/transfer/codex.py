@@ -2,13 +2,13 @@
 
 Lines are `{timestamp, type, payload}`; of `response_item`s the conversation is made, `compacted` puts another one in its
 place, of events only token counts and rollbacks matter. Older files have the items themselves on their lines, behind a
-first line with `id` and `instructions`.
+first line with `id` and `instructions`. The oldest (`rollout-*.json`) are one document, `{session, items}`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,8 +25,9 @@ from timeleap.sessions.transfer.draft import (
     tool_call,
 )
 from timeleap.sessions.transfer.importing import nothing_of, opened
-from timeleap.sessions.transfer.jsonlines import JsonLines, time_of, workspace_of
+from timeleap.sessions.transfer.jsonlines import JsonLines, document, time_of, workspace_of
 from timeleap.sessions.transfer.losses import Tally
+from timeleap.storage.durable import OpenFile
 from timeleap.storage.engine import TimelineReason
 
 Json = dict[str, Any]
@@ -51,13 +52,13 @@ def read_session(path: Path, directory: Path) -> Generator[tuple[int, int], None
         lines = JsonLines(file, left_out)
         drafts = Drafts(directory, left_out)
         rollout = _Rollout(drafts, left_out)
-        for line in lines:
-            if line.record is not None:
+        for at, record in _records(file, lines, left_out):
+            if record is not None:
                 try:
-                    rollout.take(line.record)
+                    rollout.take(record)
                 except RecursionError:
                     left_out.add("items", "items are nested too deeply")
-            yield line.offset, lines.size
+            yield at, lines.size
     finally:
         file.close()
     live = rollout.finished()
@@ -70,6 +71,21 @@ def read_session(path: Path, directory: Path) -> Generator[tuple[int, int], None
         lines=live.lines,
         origin=Origin("codex", rollout.session_id, losses=tuple(left_out.losses())),
     )
+
+
+def _records(file: OpenFile, lines: JsonLines, left_out: Tally) -> Iterator[tuple[int, Json | None]]:
+    """What stands on each line, and where; of a document, what would stand on the lines of a newer file."""
+    whole = document(file)
+    if whole is None:
+        yield from ((line.offset, line.record) for line in lines)
+        return
+    items = whole.get("items")
+    every = [whole["session"], *(items if isinstance(items, list) else [])]
+    for number, one in enumerate(every):
+        if not isinstance(one, dict):
+            left_out.add("items", "items are no JSON objects")
+        else:
+            yield lines.size * number // len(every), one
 
 
 class _Rollout:
@@ -186,14 +202,13 @@ class _Rollout:
     def _function_call(self, item: Json) -> None:
         arguments = item.get("arguments")
         shown = arguments if isinstance(arguments, str) else json.dumps(arguments)
-        self._calls.append(tool_call(item.get("call_id"), item.get("name"), shown))
+        self._calls.append(tool_call(_call_id(item), item.get("name"), shown))
 
     def _custom_call(self, item: Json) -> None:
-        self._calls.append(tool_call(item.get("call_id"), item.get("name"), json.dumps({"input": item.get("input")})))
+        self._calls.append(tool_call(_call_id(item), item.get("name"), json.dumps({"input": item.get("input")})))
 
     def _shell_call(self, item: Json) -> None:
-        call_id = item.get("call_id") or item.get("id")
-        self._calls.append(tool_call(call_id, "local_shell", json.dumps(item.get("action"))))
+        self._calls.append(tool_call(_call_id(item), "local_shell", json.dumps(item.get("action"))))
 
     def _output(self, item: Json) -> None:
         self._flush()
@@ -253,6 +268,11 @@ class _Rollout:
         path = self._drafts.timeline(reason, self._time)
         if path is not None:
             self._live.copy_to(path)
+
+
+def _call_id(item: Json) -> Any:
+    """What results call it by."""
+    return item.get("call_id") or item.get("id")
 
 
 def _texts(content: Any) -> list[str]:

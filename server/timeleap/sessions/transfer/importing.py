@@ -12,6 +12,7 @@ from timeleap.errors import InvalidInputError, StorageFailureError
 from timeleap.sessions.outcomes import Guard
 from timeleap.sessions.transfer.adoption import Arrival, Origin, settle_in
 from timeleap.sessions.transfer.formats import IMPORTED, unsupported
+from timeleap.sessions.transfer.jsonlines import begins_document
 from timeleap.sessions.transfer.outside import refused
 from timeleap.sessions.transfer.unpacking import unpack
 from timeleap.storage.durable import OpenFile
@@ -64,6 +65,8 @@ def recognised(path: Path) -> str:
     start = _beginning(path)
     if start.startswith(b"PK"):
         return "native"
+    if begins_document(start):
+        return "codex"
     form = next(filter(None, map(_form_of, _objects(start))), None)
     if form is None:
         raise refused(f"is of none of the forms that can be imported: {', '.join(IMPORTED)}; if it is, say which")

@@ -1,8 +1,10 @@
-"""Files of JSON lines that other programs wrote: read line by line, however long they are, none of it believed."""
+"""Files of JSON lines that other programs wrote: read line by line, however long they are, none of it believed. Some of
+them began with files that are one JSON document each."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -10,7 +12,7 @@ from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any, Final
 
 from timeleap import clock
-from timeleap.errors import TooLargeError
+from timeleap.errors import CorruptedError, TooLargeError
 from timeleap.sessions.transfer.losses import Tally
 from timeleap.storage.durable import OpenFile
 
@@ -19,6 +21,8 @@ MAX_LINE: Final = 64 << 20
 MAX_FILE: Final = 4 << 30
 
 Json = dict[str, Any]
+
+_DOCUMENT: Final = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"session"\s*:\s*\{')
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +93,30 @@ class JsonLines:
                 return at + end + 1
             at += len(block)
         return self.size
+
+
+def begins_document(start: bytes) -> bool:
+    """Whether a file that begins like this is one document, `{"session": {...}, ...}`, and has no lines."""
+    return _DOCUMENT.match(start) is not None
+
+
+def document(file: OpenFile) -> Json | None:
+    """The document a file is; None for a file of lines.
+
+    Raises:
+        CorruptedError: It is cut short, or damaged.
+        TooLargeError: It is larger than what is held in memory.
+    """
+    if not begins_document(file.pread(0, BLOCK)):
+        return None
+    size = file.status().size
+    if size > MAX_LINE:
+        message = f"the file is one JSON document of {size} bytes; at most {MAX_LINE} are imported"
+        raise TooLargeError(message, limit="bytes", maximum=MAX_LINE)
+    found = _object(file.pread(0, size))
+    if found is None:
+        raise CorruptedError("the file is one JSON document, and it is cut short or damaged")
+    return found
 
 
 def workspace_of(path: object) -> str | None:

@@ -1,4 +1,4 @@
-"""Session files of Codex, the present form and the older one."""
+"""Session files of Codex: the present form, the older one, and the oldest."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 from tests.unit.sessions.transfer.arrivals import Json, arrived
+
+from timeleap.errors import CorruptedError, TooLargeError
+from timeleap.sessions.transfer import jsonlines
 
 META = {"id": "019a", "timestamp": "2025-10-29T00:59:38.308Z", "cwd": "/home/ada/shop", "cli_version": "0.46.0"}
 
@@ -145,6 +148,48 @@ def test_the_older_form_has_bare_items(tmp_path: Path) -> None:
     assert [one["role"] for one in came.records()] == ["_system_prompt", "_checkpoint", "user", "assistant"]
     assert came.notes["createdAt"] == "2025-07-01T10:00:00.000Z"
     assert came.losses == {}
+
+
+OLDEST: Json = {
+    "session": {"timestamp": "2025-04-17T10:00:00.000Z", "id": "8d14", "instructions": "Old base."},
+    "items": [
+        said_by("user", "Q0")["payload"],
+        item("reasoning", id="rs", summary=[], duration_ms=2400)["payload"],
+        item("function_call", id="f1", name="shell", arguments='{"command":["ls"]}', status="completed")["payload"],
+        item("function_call_output", call_id="f1", output='{"output":"a.py","metadata":{"exit_code":0}}')["payload"],
+        said_by("assistant", "A0")["payload"],
+    ],
+}
+
+
+@pytest.mark.parametrize("indent", [2, None])
+def test_the_oldest_form_is_one_document(tmp_path: Path, indent: int | None) -> None:
+    came = arrived(tmp_path, json.dumps(OLDEST, indent=indent))
+    assert [one["role"] for one in came.records()] == [
+        *("_system_prompt", "_checkpoint", "user", "assistant", "tool", "assistant"),
+    ]
+    assert came.messages()[1]["tool_calls"][0]["id"] == came.messages()[2]["tool_call_id"] == "f1"
+    assert came.notes["createdAt"] == "2025-04-17T10:00:00.000Z"
+    assert came.notes["importedFrom"]["sessionId"] == "8d14"
+    assert came.losses == {}
+
+
+def test_odd_things_in_the_oldest_form_do_no_harm(tmp_path: Path) -> None:
+    came = arrived(
+        tmp_path, json.dumps({"session": {}, "items": [7, {}, {"type": "message", "role": "user", "content": "Q0"}]})
+    )
+    assert contents(came.messages()) == ["Q0"]
+    assert came.losses == {"records": "2 records are of no known kind", "items": "1 items are no JSON objects"}
+
+
+def test_a_document_that_is_cut_short_or_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = json.dumps(OLDEST, indent=2)
+    with pytest.raises(CorruptedError, match="cut short"):
+        arrived(tmp_path, text[:-200])
+    monkeypatch.setattr(jsonlines, "MAX_LINE", len(text) - 1)
+    (tmp_path / "more").mkdir()
+    with pytest.raises(TooLargeError, match="one JSON document"):
+        arrived(tmp_path / "more", text)
 
 
 def test_what_has_no_place_is_told(tmp_path: Path) -> None:

@@ -34,6 +34,8 @@ def written(path: Path, *lines: Any) -> Path:
         ([{"type": "session_meta", "payload": {}}], "codex"),
         ([{"id": "x", "timestamp": "y", "instructions": None}], "codex"),
         ([{"type": "message", "role": "user", "content": []}], "codex"),
+        ([{"session": {"id": "x"}, "items": []}], "codex"),
+        (["", "{", '  "session": {', '    "id": "x"'], "codex"),
     ],
 )
 def test_lines_are_recognised(tmp_path: Path, lines: list[Any], form: str) -> None:
