@@ -52,8 +52,23 @@ def test_a_file_for_people_is_written_where_none_is_yet(cli, session, tmp_path, 
     assert cli.run("export", session, "notes.md", code=1).err.startswith("error: ")
     told = cli.run("export", session, "notes.md", "--overwrite")
     assert all(line.startswith("not carried over: ") for line in told.err.splitlines())
-    assert "what form notes is to have is not clear" in cli.run("export", session, "notes", code=2).err
     cli.run("export", session, "notes", "--format", "markdown")
+    assert (tmp_path / "notes").read_bytes() == (tmp_path / "notes.md").read_bytes()
+
+
+def test_what_has_no_ending_of_its_own_is_an_archive(cli, session, tmp_path):
+    told = cli.run("export", session, "-o", str(tmp_path / "s.timeleap"))
+    assert "an archive to import" in told.err
+    assert cli.run("import", str(tmp_path / "s.timeleap"), "copy").out == "copy\n"
+
+
+def test_the_file_may_be_named_as_an_option(cli, session, tmp_path):
+    cli.run("export", session, "-o", str(tmp_path / "s.zip"))
+    assert cli.run("import", str(tmp_path / "s.zip"), "copy").out == "copy\n"
+    assert cli.json("export", session, f"--output={tmp_path / 'page.html'}")["bytes"] > 0
+    for args in ((), (str(tmp_path / "a.zip"), "-o", str(tmp_path / "b.zip"))):
+        assert "name the file to be written" in cli.run("export", session, *args, code=2).err
+    assert sorted(one.name for one in tmp_path.glob("*.*")) == ["page.html", "s.zip"]
 
 
 def test_a_page_is_written_by_the_ending_of_its_name(cli, session, tmp_path):

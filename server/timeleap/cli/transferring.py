@@ -24,10 +24,16 @@ _BY_SUFFIX = {".zip": "native", ".md": "markdown", ".markdown": "markdown", ".ht
 def export(
     terminal: Terminal,
     session: Session,
-    file: Annotated[Path, typer.Argument(help="Where to write it.", dir_okay=False, show_default=False)],
+    file: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="Where to write it.", dir_okay=False, show_default=False)
+    ] = None,
     *,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="The same.", dir_okay=False)
+    ] = None,
     form: Annotated[
-        str | None, typer.Option("--format", "-f", help="native, markdown, html; default: by FILE's ending.")
+        str | None,
+        typer.Option("--format", "-f", help="native, markdown, html; default: by FILE's ending, else native."),
     ] = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace a file that is there.", show_default=False)
@@ -38,23 +44,30 @@ def export(
     The archive has everything, timelines and checksums included. What a form cannot carry is said.
 
     Examples:
-        timeleap export fix-dates fix-dates.zip
+        timeleap export fix-dates -o fix-dates.zip
 
         timeleap export fix-dates notes.md --overwrite
     """
-    chosen = form or _BY_SUFFIX.get(file.suffix.lower())
-    if chosen is None:
-        raise UsageError(f"what form {file.name} is to have is not clear: --format native, markdown or html")
+    target = file or output
+    if target is None or (file and output):
+        raise UsageError("name the file to be written, once")
+    by_ending = _BY_SUFFIX.get(target.suffix.lower())
     with Backend(terminal) as backend:
         opened = backend.open_to_read(Target.of(session))
-        path = str(file.expanduser().absolute())
+        path = str(target.expanduser().absolute())
         result = opened.call(
-            "session/export", format=chosen, path=path, overwrite=overwrite or None, saying="Exporting"
+            "session/export",
+            format=form or by_ending or "native",
+            path=path,
+            overwrite=overwrite or None,
+            saying="Exporting",
         )
     if terminal.machine:
         terminal.document(result)
     else:
         terminal.say(f"{result['path']}  {size(result['bytes'])}")
+        if form is None and by_ending is None:
+            terminal.hint("an archive to import; for people: --format markdown or html")
         _say_losses(terminal, result["losses"])
 
 
