@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 Path = tuple[str, ...]
@@ -34,6 +34,7 @@ class Token:
         path: Where it stands in the value; of a key, the path it leads to.
         key: It is the key of a member.
         string: It is a string; else a number or one of `true`, `false`, `null`.
+        owner: Of the objects and arrays of the text, from 1, the one it stands in.
     """
 
     start: int
@@ -41,6 +42,7 @@ class Token:
     path: Path
     key: bool
     string: bool
+    owner: int = 0
 
 
 _TOKEN: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\]:,]|[^"{}\[\]:,\s]+', re.DOTALL)
@@ -53,17 +55,19 @@ _UNIT: Final = re.compile(
 @dataclass(slots=True)
 class _Level:
     array: bool
-    keys: set[str] = field(default_factory=set)
+    number: int
 
 
 def tokens(text: str) -> Iterator[Token]:
     """The strings and bare words of a JSON text, in order."""
     path: list[str] = [""]
     levels: list[_Level] = []
+    begun = 0
     for match in _TOKEN.finditer(text):
         first = text[match.start()]
         if first in "{[":
-            levels.append(_Level(first == "["))
+            begun += 1
+            levels.append(_Level(first == "[", begun))
             path.append("*")
         elif first in "}]":
             if levels:
@@ -73,7 +77,8 @@ def tokens(text: str) -> Iterator[Token]:
             key = first == '"' and bool(levels) and not levels[-1].array and _COLON.match(text, match.end()) is not None
             if key:
                 path[-1] = decoded(match.group())
-            yield Token(match.start(), match.end(), tuple(path[1:]), key, first == '"')
+            owner = levels[-1].number if levels else 0
+            yield Token(match.start(), match.end(), tuple(path[1:]), key, first == '"', owner)
 
 
 def decoded(string: str) -> str:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Final
 
@@ -18,6 +19,9 @@ from timeleap.context.needles import Needle, beside
 
 MAX_NESTING: Final = 8
 """JSON in strings of JSON in strings: how deep it is looked into."""
+
+_LETTERS: Final = str.maketrans("0123456789", "abcdefghij")
+_STROKES: Final = str.maketrans("01", "-_")
 
 Form = Callable[[Token], bool]
 """Whether a token gives a text its form and is to stay as it is."""
@@ -139,11 +143,41 @@ class Redactor:
         return len(across), changes
 
     def _in_json(self, text: str, depth: int, form: Form = no_form) -> list[Change]:
-        changes: list[Change] = []
+        found = [
+            (token, changes)
+            for token in tokens(text)
+            if not form(token) and (changes := self._changes_of(text, token, depth))
+        ]
+        if any(token.key for token, _ in found):
+            self._keep_apart(text, found, form)
+        return [change for _, changes in found for change in changes]
+
+    def _keep_apart(self, text: str, found: list[tuple[Token, list[Change]]], form: Form) -> None:
+        """Number the names of members that would become the same in one object, of which a reader would see one only, or
+        would become what gives a record its form."""
+        changing = {token.start: token.owner for token, _ in found if token.key}
+        names: dict[int, set[str]] = {owner: set() for owner in changing.values()}
         for token in tokens(text):
-            if not form(token):
-                changes += self._changes_of(text, token, depth)
-        return changes
+            if token.key and token.owner in names and token.start not in changing:
+                names[token.owner].add(token.path[-1])
+        numbers: Counter[tuple[int, str]] = Counter()
+        for token, changes in found:
+            if not token.key:
+                continue
+            last, taken = changes[-1], names[token.owner]
+            name = _name_after(text, token, changes)
+            new = name
+            while new in taken or form(replace(token, path=(*token.path[:-1], new))):
+                numbers[token.owner, name] += 1
+                changes[-1] = last._replace(text=f"{last.text} {self._number(numbers[token.owner, name] + 1)}")
+                new = _name_after(text, token, changes)
+            taken.add(new)
+
+    def _number(self, number: int) -> str:
+        """A number in digits; in letters or strokes where it would hold what is taken out."""
+        digits = str(number)
+        spelled = digits, digits.translate(_LETTERS), f"{number:b}".translate(_STROKES)
+        return next((one for one in spelled if not self.needle.spans(f" {one}")), digits)
 
     def _changes_of(self, text: str, token: Token, depth: int) -> list[Change]:
         written = text[token.start : token.end]
@@ -188,6 +222,12 @@ class Redactor:
                 changes += [Change(at + start, at + end, new) for start, end, new in inside]
             at += len(line) + 1
         return changes
+
+
+def _name_after(text: str, token: Token, changes: list[Change]) -> str:
+    """What a key says when it has changed."""
+    inner = [Change(start - token.start, end - token.start, new) for start, end, new in changes]
+    return decoded(changed(text[token.start : token.end], inner))
 
 
 def _text_parts(text: str) -> list[Token]:

@@ -93,6 +93,43 @@ def test_what_gives_a_record_its_form_stays_and_is_counted() -> None:
     assert done.kept == 4 and done.occurrences == 12
 
 
+def test_members_stay_apart_whose_names_become_the_same() -> None:
+    inner = {"a sk-1 b": 1, "a * b": 2, "a sk-2 b": {"sk-3": 3}, "sk-4": 4, "sk-5": 5, "* 2": 6, "x": 7}
+    text = json.dumps({"role": "user", "content": "x", "arguments": json.dumps(inner), "sk-1": 1, "sk-2": 2})
+    done = Redactor(Expression(r"sk-\d"), "*").json(text, record_form)
+    after = json.loads(done.text, object_pairs_hook=lambda pairs: pairs)
+    assert after == [
+        ("role", "user"),
+        ("content", "x"),
+        ("arguments", after[2][1]),
+        ("*", 1),
+        ("* 2", 2),
+    ]
+    assert list(json.loads(after[2][1]).items()) == [
+        *(("a * 2 b", 1), ("a * b", 2), ("a * 3 b", {"*": 3}), ("*", 4), ("* 3", 5), ("* 2", 6), ("x", 7)),
+    ]
+    assert done.occurrences == 7
+
+
+@pytest.mark.parametrize("name", ["role", "content", "tool_calls", "_tl"])
+def test_no_member_becomes_one_that_gives_a_record_its_form(name: str) -> None:
+    text = json.dumps({"role": "user", "content": "x", "hunter2": "assistant"})
+    done = Redactor(Words(["hunter2"]), name).json(text, record_form)
+    assert json.loads(done.text) == {"role": "user", "content": "x", f"{name} 2": "assistant"}
+
+
+@pytest.mark.parametrize("needle", [Words(["2", "sk"]), Expression(r"sk-\w|[\d_]")])
+def test_what_keeps_names_apart_is_not_what_is_taken_out(needle: Words | Expression) -> None:
+    done = Redactor(needle, "*").json(json.dumps({"sk-a": True, "sk-b": False}))
+    assert not needle.spans(done.text) and list(json.loads(done.text).values()) == [True, False]
+
+
+def test_ten_thousand_names_that_become_the_same() -> None:
+    text = json.dumps({f"sk-{number}": number for number in range(10_000)})
+    done = Redactor(Expression(r"sk-\d+"), "*").json(text)
+    assert len(json.loads(done.text)) == done.occurrences == 10_000
+
+
 def test_a_string_that_must_go_goes_whatever_it_is() -> None:
     text = '{"role":"user","content":"secret","_tl":{"r":"1","h":"0123456789abcdef"}}'
     done = Redactor(Words(["secret"]), "*").json(text, record_form, ("_tl", "h"))
