@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from tests.unit.sessions.worlds import ANSWER, USER, World
 
+from timeleap.errors import TooLargeError
 from timeleap.sessions.session import Session
 from timeleap.sessions.transfer import page
 from timeleap.sessions.transfer.exporting import exhibit
@@ -283,3 +284,20 @@ def test_a_script_is_one_noun(name: str) -> None:
     text = page.asset(name)
     assert text.startswith("/** ")
     assert len(text.splitlines()) < 400
+
+
+async def test_a_page_that_is_hard_to_open_says_so_and_one_that_cannot_be_opened_is_not_written(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = await world.session()
+    await session.append([USER] * 3)
+    whole = await text_of(session)
+    shown = await exhibit(session)
+    "".join(page.write_page(shown))
+    assert shown.all_losses() == []
+    monkeypatch.setattr(page, "MANY_CHARACTERS", len(whole) - 1)
+    "".join(page.write_page(shown))
+    assert [one.kind for one in shown.all_losses()] == ["size"]
+    monkeypatch.setattr(page, "MOST_CHARACTERS", len(whole) - 1)
+    with pytest.raises(TooLargeError, match="browsers"):
+        await text_of(session)

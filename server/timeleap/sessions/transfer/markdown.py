@@ -19,8 +19,10 @@ from timeleap.sessions.transfer.source import Exhibit, Said, Strand
 SUMMARY_LENGTH: Final = 80
 
 _FENCES = re.compile("`{3,}")
+_FENCE = re.compile(r" {0,3}(?:(`{3,})([^`]*)|(~{3,})(.*))", re.DOTALL)
 _CODE = re.compile("(`[^`]+`)")
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|])")
+_USUAL: Final = frozenset({"role", "content", "tool_calls", "tool_call_id", "name", "partial"})
 _TITLES: Final = {"user": "User", "assistant": "Assistant", "tool": "Tool", "system": "System"}
 
 
@@ -92,6 +94,8 @@ def _marked(one: Checkpoint) -> str:
 def _message(said: Said, left_out: Tally) -> Iterator[str]:
     record = said.record
     content = record.get("content")
+    if not record.keys() <= _USUAL:
+        left_out.add("members", "messages have members of their own, which are not shown")
     if record.get("role") == "tool":
         text = _joined(content, left_out)
         yield _folded(f"Result · {_first_line(text)}", _fenced(text))
@@ -171,12 +175,18 @@ def _fenced(text: str, language: str = "") -> str:
 def _kept_open(text: str) -> str:
     """What is said is Markdown more often than not, and stays it, but for what would swallow what comes after it: HTML, and a
     fence that is not closed."""
-    lines = text.splitlines()
-    fences = [number for number, line in enumerate(lines) if line.lstrip().startswith(("```", "~~~"))]
-    if len(fences) % 2:
-        return _fenced(text)
-    fenced = {number for start, end in zip(fences[::2], fences[1::2], strict=True) for number in range(start, end)}
-    return "\n".join(line if number in fenced else _without_html(line) for number, line in enumerate(lines))
+    shown: list[str] = []
+    fence = ""  # the one that is open
+    for line in text.splitlines():
+        found = _FENCE.fullmatch(line)
+        marks, rest = (found[1] or found[3], found[2] or found[4]) if found else ("", None)
+        if fence:
+            fence = "" if marks.startswith(fence) and not (rest or "").strip() else fence
+            shown.append(line)
+        else:
+            fence = marks
+            shown.append(line if marks else _without_html(line))
+    return _fenced(text) if fence else "\n".join(shown)
 
 
 def _without_html(line: str) -> str:

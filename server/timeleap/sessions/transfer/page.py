@@ -10,7 +10,7 @@ A message stands in the page once, however many logs have it: it has a number, a
 it shares with the log it branches off. So messages are the same exactly if their numbers are. They come in blocks of
 `BLOCK`, each an element of its own, which the script parses when it needs one of them.
 
-The same session gives the same bytes.
+The same session gives the same bytes. What no browser would show is not written: a page has at most `MOST_CHARACTERS`.
 """
 
 from __future__ import annotations
@@ -26,13 +26,17 @@ from hashlib import blake2b, sha256
 from importlib.resources import files
 from typing import Any, Final
 
+from timeleap.errors import TooLargeError
 from timeleap.sessions.checkpoints import list_checkpoints
+from timeleap.sessions.transfer.losses import Loss
 from timeleap.sessions.transfer.source import Exhibit, Strand
 from timeleap.sessions.walking import shared_lines, state_after_lines
 from timeleap.storage.engine import LogState
 from timeleap.storage.jsontext import encode_quickly
 
 BLOCK: Final = 64  # messages
+MANY_CHARACTERS: Final = 100 << 20
+MOST_CHARACTERS: Final = 512 << 20
 SCRIPTS: Final = ("words", "elements", "session", "overview", "message", "conversation", "comparison", "search", "page")
 
 _PLACE = re.compile(r"\{\{(\w+)\}\}")
@@ -44,8 +48,25 @@ def write_page(exhibit: Exhibit) -> Iterator[str]:
     """The page, piece by piece; what is read of the session is read on the way, and nothing of it is kept.
 
     Args:
-        exhibit: The session. What of it could not be read is told in the page, too.
+        exhibit: The session. What of it could not be read is told in the page, too; that the page is hard to open is told
+            in `exhibit.losses`.
+
+    Raises:
+        TooLargeError: No browser would open it.
     """
+    size = 0
+    for piece in _pieces(exhibit):
+        size += len(piece)
+        if size > MOST_CHARACTERS:
+            message = f"the page would have more than {MOST_CHARACTERS >> 20} MiB, which browsers do not open"
+            raise TooLargeError(f"{message}; write native or markdown", limit="bytes", maximum=MOST_CHARACTERS)
+        yield piece
+    if size > MANY_CHARACTERS:
+        message = f"the page has {size >> 20} MiB: browsers need long to open it, or cannot"
+        exhibit.losses.append(Loss("size", message))
+
+
+def _pieces(exhibit: Exhibit) -> Iterator[str]:
     style, script = asset("page.css"), program()
     title = html.escape(exhibit.title or exhibit.session_id)
     yield filled(asset("page.html"), {"policy": policy(style, script), "title": title, "style": style})

@@ -28,6 +28,10 @@ async def page(world: World, *messages: dict[str, Any], title: str | None = None
         ("```\nnever closed <b>", "````\n```\nnever closed <b>\n````"),
         ("~~~\nneither", "```\n~~~\nneither\n```"),
         ("````\n", "`````\n````\n\n`````"),
+        ("````\n```\n````\n```\n<b>", "`````\n````\n```\n````\n```\n<b>\n`````"),
+        ("~~~\n```\n~~~\n<b>", "~~~\n```\n~~~\n&lt;b>"),
+        ("```js <b>\n</b>\n```js\n```", "```js <b>\n</b>\n```js\n```"),
+        ("    ```\n<b>\n    ```", "    ```\n&lt;b>\n    ```"),
     ],
 )
 async def test_what_an_answer_may_do_to_the_page(world: World, said: str, shown: str) -> None:
@@ -61,6 +65,21 @@ async def test_odd_messages_are_shown_somehow(world: World) -> None:
     assert "*[video\\_url]*" in text
     assert "<summary>Call · &lt;/summary&gt;</summary>\n\n```json\n{broken\n```" in text
     assert "```\na\n[image_url]\n```" in text
+
+
+async def test_members_that_are_not_shown_are_told(world: World) -> None:
+    session = await world.session()
+    call = {"type": "function", "id": "c1", "function": {"name": "ls", "arguments": "{}"}}
+    await session.append(
+        [
+            {"role": "user", "content": "x", "name": "ada", "mood": 7, "more": {}},
+            {"role": "assistant", "content": "", "tool_calls": [call], "partial": True},
+            {"role": "tool", "content": "y", "tool_call_id": "c1", "mood": 1},
+        ]
+    )
+    shown = await exhibit(session)
+    "".join(write_markdown(shown))
+    assert [one.message for one in shown.all_losses()] == ["2 messages have members of their own, which are not shown"]
 
 
 async def test_an_empty_session_has_a_page(world: World) -> None:
