@@ -621,7 +621,10 @@ class StoreMachine(EngineMachine):
         self.dying(self.result("redact", args, self.guard("redact", args, True, "none")), at, False)
         result = self.attempt("redact", args, self.guard("redact", args, True, "none"))
         assert isinstance(result, dict), f"asked again: {result}"
+        before = self.model.written
         self.model.redact(**args)
+        if self.session.head == self.heads[-1]:  # it had come to timelines only, and a new process tells of those
+            self.model.written = before
         self.forget(text)
         assert holders(self.place, value=text) == []
 

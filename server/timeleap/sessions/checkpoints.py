@@ -109,6 +109,17 @@ def preview_of(message: Mapping[str, Any]) -> str | None:
     return text.encode("utf-8", "replace").decode("utf-8") or None
 
 
+def preview_of_record(record: bytes) -> str | None:
+    """The same of a message as it stands in the log; None also where it is too long to be looked at, or damaged."""
+    if len(record) > MAX_PREVIEW_BYTES:
+        return None
+    try:
+        message = decode_json(record)
+    except ValueError:
+        return None
+    return preview_of(message) if isinstance(message, dict) else None
+
+
 def _line_of_uid(reader: LogReader, uid: str) -> int | None:
     match = _UID.fullmatch(uid)
     if match is None or len(match[1]) > 18:
@@ -159,7 +170,6 @@ def _preview(reader: LogReader, index: int) -> str | None:
     if reader.entries(line, line + 1)[0].length > MAX_PREVIEW_BYTES:
         return None
     try:
-        message = decode_json(reader.read(line, line + 1)[0])
-    except (ValueError, CorruptedError):
+        return preview_of_record(reader.read(line, line + 1)[0])
+    except CorruptedError:
         return None  # a damaged message must not keep anybody from seeing the checkpoints
-    return preview_of(message) if isinstance(message, dict) else None

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from timeleap.errors import CorruptedError
-from timeleap.sessions.checkpoints import list_checkpoints
+from timeleap.sessions.checkpoints import list_checkpoints, preview_of_record
 from timeleap.sessions.outcomes import Checkpoint, Summary
 from timeleap.storage.engine import LogReader, LogState, NewRecord, RecordKind
 from timeleap.storage.jsontext import decode_json
@@ -39,12 +40,10 @@ def summarize_prefix(
     total = state.checkpoints + len(made)
     prompt = _prompt_among(records)
     from_reader = min(state.checkpoints, SHOWN_CHECKPOINTS - len(made))
-    checkpoints = (
-        *list_checkpoints(
-            reader, state.checkpoints - from_reader, from_reader, newest_first=False, messages=state.messages
-        ),
-        *made,
+    kept = list_checkpoints(
+        reader, state.checkpoints - from_reader, from_reader, newest_first=False, messages=state.messages
     )
+    checkpoints = (*_followed(kept, state.messages, records), *made)
     return Summary(
         message_count=end.messages,
         token_count=end.token_count,
@@ -74,6 +73,13 @@ def prompt_at(reader: LogReader, state: LogState) -> str | None:
         return _prompt_of(reader.read(line, line + 1)[0])
     except CorruptedError:
         return None  # the damage is reported by whoever checks the log; it must not keep the session from opening
+
+
+def _followed(checkpoints: Sequence[Checkpoint], messages: int, records: Sequence[NewRecord]) -> list[Checkpoint]:
+    """The checkpoints of a log of so many messages, with the preview that `records` gives to those at its end."""
+    first = next((one.body for one in records if one.kind is RecordKind.MESSAGE), None)
+    preview = None if first is None else preview_of_record(first)
+    return [replace(one, preview=preview) if one.message_count == messages else one for one in checkpoints]
 
 
 def _prompt_among(records: Sequence[NewRecord]) -> str | None:

@@ -187,6 +187,17 @@ async def test_a_table_that_was_loaded_follows_the_records_through_a_rewrite(wor
     assert plain(await session.append([], asked("gone"))) == plain(first)
 
 
+async def test_a_checkpoint_before_what_is_delivered_is_shown_the_same_when_asked_again(world: World) -> None:
+    session = await world.session()
+    await session.checkpoint("here", False)
+    made = await session.checkpoint("there", False)
+    await session.send_dmail("Look in the drawer.", checkpoint_uid=made["checkpoint"]["uid"])
+    first = await session.deliver_dmail(guard=asked("r", "context/deliverDMail"))
+    assert first["context"]["checkpoints"][0]["preview"]
+    session = await world.reopened()
+    assert plain(await session.deliver_dmail(guard=asked("r", "context/deliverDMail"))) == plain(first)
+
+
 async def test_an_id_reaches_from_one_mutator_into_the_rewrite_behind_it(world: World) -> None:
     session = await world.session()
     results = await asyncio.gather(
