@@ -35,6 +35,24 @@ def test_a_stale_head_changes_nothing_and_the_present_one_goes_through(session: 
     assert result["head"] == session.head
 
 
+DRY = [
+    operation
+    for operation in OPERATIONS
+    if operation.name in ("revert", "clear", "restore", "compact", "deliver D-Mail")
+]
+
+
+@pytest.mark.parametrize("operation", [*DRY, Operation("prune", "session/prune")], ids=str)
+def test_a_dry_run_meets_a_stale_head_like_the_request_itself(session: Session, operation: Operation) -> None:
+    prepare(session)
+    stale = session.head
+    session.say("meanwhile")
+    operation.before(session)
+    error = session.refuse(operation.method, **operation.params, dryRun=True, expectedHead=stale)
+    assert (error["code"], error["data"]["head"]) == (-32801, session.head)
+    assert session.call(operation.method, **operation.params, dryRun=True, expectedHead=session.head)
+
+
 @pytest.mark.parametrize("head", ["", "x", "0", "999999", "é", "\u0000", "x" * 100_000])
 def test_a_head_that_never_was_is_a_conflict(session: Session, head: str) -> None:
     assert session.refuse("context/appendMessage", message=user("x"), expectedHead=head)["code"] == -32801

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -119,10 +121,48 @@ def test_a_damaged_timeline_is_refused_and_nothing_changes(start: StartServer) -
     data[len(data) // 2] ^= 1
     timeline.write_bytes(data)
     before, state = session.log.read_bytes(), session.get_state()
-    error = session.refuse("context/restoreTimeline", timelineId="context_1")
-    assert (error["code"], error["data"]["kind"]) == (4014, "corrupted")
+    for params in ({"dryRun": True}, {}):
+        error = session.refuse("context/restoreTimeline", timelineId="context_1", **params)
+        assert (error["code"], error["data"]["kind"]) == (4014, "corrupted")
     assert (session.log.read_bytes(), session.get_state()) == (before, state)
     assert session.texts() == ["present"]
+
+
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("context/revertTo", {"checkpointId": 0}),
+        ("context/clear", {}),
+        ("context/compact", {"summary": "in short"}),
+        ("session/repair", {}),
+    ],
+)
+def test_what_was_damaged_before_comes_back_as_it_was(
+    start: StartServer, home: Path, method: str, params: dict[str, Any]
+) -> None:
+    directory = home / "sessions" / "old"
+    directory.mkdir(parents=True, mode=0o700)
+    said = [json.dumps(user(f"{number} " + "x" * 400)) for number in range(4)]
+    torn = '{"role": "user", "conte'
+    whole = "\n".join([said[0], '{"role": "_checkpoint", "id": 0}', torn, *said[1:]]) + "\n"
+    (directory / "context.jsonl").write_text(whole)
+    session = Session.open(start(), "old")
+    timeline = ""
+    for _ in range(2):  # the undo of the undo is none the worse
+        timeline = session.call(method, **params)["timelineId"]
+        assert session.log.read_text() != whole
+        compared = session.call("context/diff", **{"from": {"timelineId": timeline}, "to": {}})
+        assert compared["state"]["from"]["messageCount"] == 4
+        session.call("context/restoreTimeline", timelineId=timeline)
+        assert session.log.read_text() == whole
+        assert [len(text) for text in session.texts()] == [402] * 4
+    aside = session.path / f"{timeline}.jsonl"
+    aside.write_text(whole.replace("2 x", "2 y"))
+    assert session.refuse("context/restoreTimeline", timelineId=timeline)["code"] == 4014
+    aside.write_text(whole.replace(said[1], said[1][:-2]))
+    for index in session.path.glob(".context_*.idx"):
+        index.unlink()
+    assert session.refuse("context/restoreTimeline", timelineId=timeline)["code"] == 4014
 
 
 def test_lists_go_newest_first_by_pages(session: Session) -> None:

@@ -88,7 +88,9 @@ async def compact(service: Service, params: CompactParams, call: Call) -> Json:
     dry = bool(params.dry_run)
     session = service.session(call, params.session_id) if dry else service.writable(call, params.session_id)
     made_under = guard(params, call, service.views.compact)
-    if not dry and (stored := await session.answered(made_under)) is not None:
+    if dry:
+        await session.at_turn(lambda: session.expect_head(params.expected_head))
+    elif (stored := await session.answered(made_under)) is not None:
         return stored
     history = await read_history(session, params.max_preserved_messages or service.config.max_preserved_messages)
     if not history.removed:

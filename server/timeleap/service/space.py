@@ -62,7 +62,7 @@ async def prune(service: Service, params: SessionPruneParams, call: Call) -> Jso
     wish = _wish(service, params)
     async with service.borrowed(call, params.session_id, "read" if params.dry_run else "write") as session:
         if params.dry_run:
-            await session.at_turn(lambda: None)
+            await session.at_turn(lambda: session.expect_head(params.expected_head))
             return _pruned(await session.plan_prune(wish))
         return await session.prune(wish, guard(params, call, _pruned))
 

@@ -8,9 +8,14 @@ from timeleap.service.guards import guard
 from timeleap.service.registry import handles
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from timeleap.service.call import Call
     from timeleap.service.service import Service
     from timeleap.service.views import Json
+    from timeleap.sessions.outcomes import RewriteOutcome
+    from timeleap.sessions.session import Session
+    from timeleap_protocol.base import MutationParams
     from timeleap_protocol.context import (
         ClearParams,
         DeliverDMailParams,
@@ -24,9 +29,11 @@ async def revert_to(service: Service, params: RevertToParams, call: Call) -> Jso
     """Remove a checkpoint and all after it."""
     number, uid, heal = params.checkpoint_id, params.checkpoint_uid, bool(params.heal)
     if params.dry_run:
-        session = service.session(call, params.session_id)
-        return service.views.rewrite(
-            await session.at_turn(lambda: session.plan_revert(checkpoint_id=number, checkpoint_uid=uid, heal=heal))
+        return await _rehearsed(
+            service,
+            params,
+            call,
+            lambda session: session.plan_revert(checkpoint_id=number, checkpoint_uid=uid, heal=heal),
         )
     session = service.writable(call, params.session_id)
     call.say("writing the log anew")
@@ -38,20 +45,18 @@ async def revert_to(service: Service, params: RevertToParams, call: Call) -> Jso
 @handles("context/clear")
 async def clear(service: Service, params: ClearParams, call: Call) -> Json:
     """Start over with an empty log."""
+    keep = params.keep_system_prompt is not False
     if params.dry_run:
-        session = service.session(call, params.session_id)
-        keep = params.keep_system_prompt is not False
-        return service.views.rewrite(await session.at_turn(lambda: session.plan_clear(keep)))
+        return await _rehearsed(service, params, call, lambda session: session.plan_clear(keep))
     session = service.writable(call, params.session_id)
-    return await session.clear(params.keep_system_prompt is not False, guard=guard(params, call, service.views.rewrite))
+    return await session.clear(keep, guard=guard(params, call, service.views.rewrite))
 
 
 @handles("context/restoreTimeline")
 async def restore_timeline(service: Service, params: RestoreTimelineParams, call: Call) -> Json:
     """Bring an earlier log back; the undo of every rewrite."""
     if params.dry_run:
-        session = service.session(call, params.session_id)
-        return service.views.rewrite(await session.at_turn(lambda: session.plan_restore(params.timeline_id)))
+        return await _rehearsed(service, params, call, lambda session: session.plan_restore(params.timeline_id))
     session = service.writable(call, params.session_id)
     call.say("writing the log anew")
     return await session.restore_timeline(params.timeline_id, guard=guard(params, call, service.views.rewrite))
@@ -61,7 +66,19 @@ async def restore_timeline(service: Service, params: RestoreTimelineParams, call
 async def deliver_dmail(service: Service, params: DeliverDMailParams, call: Call) -> Json:
     """Go back to the note's checkpoint and find the note there."""
     if params.dry_run:
-        session = service.session(call, params.session_id)
-        return service.views.rewrite(await session.at_turn(lambda: session.plan_deliver_dmail(bool(params.heal))))
+        return await _rehearsed(service, params, call, lambda session: session.plan_deliver_dmail(bool(params.heal)))
     session = service.writable(call, params.session_id)
     return await session.deliver_dmail(guard(params, call, service.views.rewrite), heal=bool(params.heal))
+
+
+async def _rehearsed(
+    service: Service, params: MutationParams, call: Call, plan: Callable[[Session], RewriteOutcome]
+) -> Json:
+    """What a request would do, or the error it would meet: a dry run is asked of an expected head, too."""
+    session = service.session(call, params.session_id)
+
+    def at_its_turn() -> RewriteOutcome:
+        session.expect_head(params.expected_head)
+        return plan(session)
+
+    return service.views.rewrite(await session.at_turn(at_its_turn))

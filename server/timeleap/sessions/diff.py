@@ -11,6 +11,7 @@ from timeleap.sessions.logs import Stretch
 from timeleap.sessions.walking import line_of_message, pages, shared_lines, state_after_lines
 from timeleap.storage.engine import RecordFlag, Row
 from timeleap.storage.marks import strip_tl
+from timeleap.storage.timelines import new_damage
 
 _PAUSE = 128  # messages
 
@@ -47,8 +48,8 @@ def _refuse_damage(side: Stretch, first: int) -> None:
     """A timeline that is not what was set aside would be compared with a hole in it. The live log is what it is."""
     if side.timeline_id is None:
         return
-    for one in side.log.damage():
-        if one.kind != "notReadableByOriginal" and first <= one.line <= side.lines:
+    for one in new_damage(side.log, side.damaged_before):
+        if first <= one.line <= side.lines:
             message = f"the timeline {side.timeline_id} is damaged at byte {one.offset}: {one.message}"
             raise CorruptedError(message, timelineId=side.timeline_id, offset=one.offset)
 

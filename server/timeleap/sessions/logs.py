@@ -13,7 +13,7 @@ from timeleap.sessions.summary import prompt_at
 from timeleap.storage.engine import LogEngine, LogReader, Timeline
 from timeleap.storage.load import load
 from timeleap.storage.notes import MemoryNotes
-from timeleap.storage.timelines import Timelines
+from timeleap.storage.timelines import Timelines, damaged_before
 
 
 class Logs(Protocol):
@@ -98,11 +98,17 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """The first `lines` lines of a log; `timeline_id` is None where that is the live one."""
+    """The first `lines` lines of a log.
+
+    Attributes:
+        timeline_id: None where it is the live one.
+        damaged_before: The lines of a timeline that were damaged already when it was the live log.
+    """
 
     log: LogReader
     lines: int
     timeline_id: str | None = None
+    damaged_before: frozenset[int] = frozenset()
 
     @property
     def state(self) -> State:
@@ -122,7 +128,8 @@ def stretch(logs: Logs, point: Point) -> Stretch:
     """
     if point.timeline_id is not None:
         log = logs.timeline(point.timeline_id)
-        return Stretch(log, log.state.lines, point.timeline_id)
+        facts = next((one.facts for one in logs.timelines() if one.timeline_id == point.timeline_id), None)
+        return Stretch(log, log.state.lines, point.timeline_id, damaged_before(facts))
     live = logs.live()
     if point.checkpoint_uid is None:
         return Stretch(live, live.state.lines)
@@ -136,7 +143,7 @@ def _in_a_timeline(logs: Logs, uid: str) -> Stretch:
         try:
             log = logs.timeline(one.timeline_id)
             if has_uid(log, uid):
-                return Stretch(log, find_line(log, None, uid), one.timeline_id)
+                return Stretch(log, find_line(log, None, uid), one.timeline_id, damaged_before(one.facts))
         except (TimelineNotFoundError, CorruptedError, StorageFailureError):
             continue  # what cannot be read does not keep the others from being looked at
     message = f"checkpoint {uid[:80]} is neither in the present log nor in a timeline"

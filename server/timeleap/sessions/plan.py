@@ -6,14 +6,14 @@ Each function looks at a log through its reader, writes nothing, and costs the s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from timeleap import clock
 from timeleap.context.dmail import dmail_text
 from timeleap.context.guard import orphan_results
-from timeleap.errors import HeadConflictError, NoPendingDMailError
+from timeleap.errors import CorruptedError, HeadConflictError, NoPendingDMailError
 from timeleap.sessions.additions import DMAIL_LABEL
 from timeleap.sessions.checkpoints import find_line, new_checkpoint, preview_of, read_checkpoint
 from timeleap.sessions.events import RewriteKind, Rewritten
@@ -43,7 +43,9 @@ from timeleap.storage.engine import (
 )
 from timeleap.storage.jsontext import decode_json
 from timeleap.storage.marks import SENDER, strip_tl
+from timeleap.storage.reader import DAMAGE_LIMIT
 from timeleap.storage.record import classify, message_record, usage_record
+from timeleap.storage.timelines import DAMAGED_LINES, damaged_before, new_damage
 
 COMPACTED_LABEL = "compacted"
 CHARACTERS_PER_TOKEN = 4
@@ -154,8 +156,13 @@ def plan_restore(engine: LogEngine, timeline_id: str) -> Rewrite:
 
     Raises:
         TimelineNotFoundError: There is no such timeline.
+        CorruptedError: It is known to be damaged.
     """
     timeline = engine.timeline(timeline_id)
+    facts = next((one.facts for one in engine.timelines() if one.timeline_id == timeline_id), None)
+    for one in new_damage(timeline, damaged_before(facts)):
+        message = f"the timeline {timeline_id} is damaged at byte {one.offset} and is not restored"
+        raise CorruptedError(message, timelineId=timeline_id, offset=one.offset)
     end = timeline.state_before(timeline.state.lines)
     return _rewrite(engine, "timelineRestored", "restore", end, reader=timeline, from_timeline=timeline_id)
 
@@ -254,6 +261,13 @@ def plan_compact(engine: LogEngine, state: LogState, plan: CompactionPlan) -> Co
     )
 
 
+def facts_now(engine: LogEngine, reason: TimelineReason, extra: Mapping[str, Any]) -> TimelineFacts:
+    """What is remembered of the present log when it is set aside: which of its lines were damaged even then, too."""
+    damage = engine.damage()
+    known = {DAMAGED_LINES: [one.line for one in damage]} if 0 < len(damage) < DAMAGE_LIMIT else {}
+    return TimelineFacts(reason, clock.now_iso(), {**extra, **known})
+
+
 def _rewrite(
     engine: LogEngine,
     kind: RewriteKind,
@@ -278,7 +292,7 @@ def _rewrite(
     return Rewrite(
         kind=kind,
         replacement=Replacement(
-            facts=TimelineFacts(reason, clock.now_iso(), extra),
+            facts=facts_now(engine, reason, extra),
             keep_lines=keep_lines,
             from_timeline=from_timeline,
             records=records,

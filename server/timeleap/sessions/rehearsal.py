@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from timeleap.sessions import plan
-from timeleap.sessions.outcomes import CompactionPlan, CompactOutcome, RewriteOutcome
+from timeleap.sessions.outcomes import CompactionPlan, CompactOutcome, Guard, RewriteOutcome
 from timeleap.sessions.turns import Turns
 
 
 class Rehearsal(Turns):
     """The part of a session that foretells."""
+
+    def expect_head(self, head: str | None) -> None:
+        """Refuse what was asked of another past, as the request itself would be.
+
+        Args:
+            head: The head the caller expects; None for any.
+
+        Raises:
+            HeadConflictError: The head is not the expected one.
+        """
+        self._requests.admit(Guard(expected_head=head), self.head)
 
     def plan_revert(
         self, *, checkpoint_id: int | None = None, checkpoint_uid: str | None = None, heal: bool = False

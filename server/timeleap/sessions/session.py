@@ -39,7 +39,7 @@ from timeleap.sessions.redacting import Redacting
 from timeleap.sessions.rehearsal import Rehearsal
 from timeleap.sessions.summary import summarize
 from timeleap.sessions.turns import NOBODY
-from timeleap.storage.engine import LogReader, LogState, Recovery, Replacement, TimelineFacts
+from timeleap.storage.engine import LogReader, LogState, Recovery, Replacement
 
 T = TypeVar("T")
 Json = dict[str, Any]
@@ -300,7 +300,7 @@ class Session(Rehearsal, Pruning, Redacting, Mailing):
         def on_turn(state: LogState) -> Replacement:
             nonlocal removed
             removed = sum(1 for one in self.engine.damage() if one.kind == "damagedRecord")
-            return Replacement(TimelineFacts("unknown", clock.now_iso(), {"by": "repair"}), keep_lines=state.lines)
+            return Replacement(plan.facts_now(self.engine, "unknown", {"by": "repair"}), keep_lines=state.lines)
 
         done = await self.engine.replace(self._keeping_facts(on_turn))
         self._requests.forget()
@@ -327,7 +327,7 @@ class Session(Rehearsal, Pruning, Redacting, Mailing):
         Raises:
             HeadConflictError: The head is not the expected one.
         """
-        self._requests.admit(Guard(expected_head=expected_head), self.head)
+        self.expect_head(expected_head)
         summary = self.summary()
         tokens = summary.token_count_with_pending
         return CompactOutcome(

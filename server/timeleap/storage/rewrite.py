@@ -8,6 +8,7 @@ crash after it leaves the new one live and the old one as a timeline.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +24,7 @@ from timeleap.storage.index import ENTRY_SIZE, EntryStore, IndexDamagedError, he
 from timeleap.storage.load import Loaded, load
 from timeleap.storage.reader import StoredLog
 from timeleap.storage.record import without_batch_marks
-from timeleap.storage.timelines import Timelines, file_name, highest_number, same_as_live
+from timeleap.storage.timelines import Timelines, file_name, highest_number, new_damage, same_as_live
 from timeleap.storage.writer import group_on
 
 _STEP: Final = 4096
@@ -117,7 +118,8 @@ def replace_log(log: StoredLog, replacement: Replacement, timelines: Timelines, 
     try:
         if replacement.from_timeline is not None:
             path = timelines.path(replacement.from_timeline)
-            copy_timeline(draft, load(path, writable=False))
+            known = timelines.damaged_before(replacement.from_timeline)
+            copy_timeline(draft, load(path, writable=False), known)
         else:
             copy_prefix(draft, log, replacement.keep_lines)
         draft.add(list(replacement.records))
@@ -228,11 +230,16 @@ def _unmark_cut_batch(draft: Draft) -> None:
     draft.add([without_batch_marks(line) for line in lines])
 
 
-def copy_timeline(draft: Draft, source: Loaded) -> None:
+def copy_timeline(draft: Draft, source: Loaded, damaged_before: Collection[int] = ()) -> None:
     """Begin a draft with a timeline, byte for byte.
 
+    Args:
+        draft: Where to.
+        source: The timeline.
+        damaged_before: Lines that were damaged already when it was the live log: they come back as they were.
+
     Raises:
-        CorruptedError: A line of it is damaged, or its end is torn.
+        CorruptedError: Another line of it is damaged, or its end is torn.
     """
     log = source.log
     if log.file is None:
@@ -242,7 +249,7 @@ def copy_timeline(draft: Draft, source: Loaded) -> None:
         known = compare.Reference(log.store, log.state.lines)
         scanned = scan.thoroughly(draft.file, LogState(), log.state.length, draft.log.store, reference=known)
         draft.log = StoredLog(draft.log.path, draft.file, draft.log.store, scanned.state, open_ended=scanned.open_ended)
-    damaged = next((one for one in draft.log.damage() if one.kind != "notReadableByOriginal"), None)
+    damaged = next(iter(new_damage(draft.log, damaged_before)), None)
     if source.cut or source.lost or damaged is not None or draft.log.state.length != log.state.length:
         name = log.path.name
         offset = damaged.offset if damaged else log.state.length

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from timeleap.errors import StorageFailureError, TimelineNotFoundError
 from timeleap.storage import durable
 from timeleap.storage.durable import Identity
-from timeleap.storage.engine import Damage, LogState, Timeline, TimelineFacts
+from timeleap.storage.engine import Damage, LogReader, LogState, Timeline, TimelineFacts
 from timeleap.storage.index import ENTRY_SIZE, HEADER_SIZE, EntryStore, IndexDamagedError, index_path, read_header, save
 from timeleap.storage.load import Loaded, load
 from timeleap.storage.notes import Notes
 from timeleap.storage.reader import StoredLog
+
+DAMAGED_LINES: Final = "damagedLines"
+"""Member of `TimelineFacts.extra`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +91,17 @@ def peek(log: Path) -> LogState | None:
         return None
 
 
+def new_damage(log: LogReader, before: Collection[int]) -> list[Damage]:
+    """What is damaged in a timeline and was not `before`, when it was the live log."""
+    return [one for one in log.damage() if one.kind != "notReadableByOriginal" and one.line not in before]
+
+
+def damaged_before(facts: TimelineFacts | None) -> frozenset[int]:
+    """The lines of a timeline that were damaged already when it was the live log: no reason not to bring it back."""
+    lines = facts.extra.get(DAMAGED_LINES) if facts is not None else None
+    return frozenset(one for one in lines if isinstance(one, int)) if isinstance(lines, list) else frozenset()
+
+
 class Timelines:
     """The timelines of one log."""
 
@@ -152,6 +168,10 @@ class Timelines:
             raise
         except OSError as error:
             raise StorageFailureError.of(error, f"read the timeline {timeline_id}", path) from error
+
+    def damaged_before(self, timeline_id: str) -> frozenset[int]:
+        """Its lines that were damaged already when it was set aside, as far as that was noted."""
+        return damaged_before(self._notes.facts(timeline_id))
 
     def remove(self, timeline_id: str) -> None:
         """Delete a timeline and its index; its number is not used again."""
