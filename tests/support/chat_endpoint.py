@@ -35,6 +35,7 @@ class Reply:
         usage: Sent at the end.
         pause: Seconds before each piece.
         break_with: What follows half of the text: "garbage", "error", "end" (of the connection) or "hang".
+        whole: Sent in place of a stream: one body, as JSON where it is not bytes.
     """
 
     text: str = "Current focus: the login."
@@ -46,6 +47,15 @@ class Reply:
     usage: Json | None = None
     pause: float = 0.0
     break_with: str | None = None
+    whole: Json | bytes | None = None
+
+    @classmethod
+    def unstreamed(
+        cls, text: object, *, finish: str | None = "stop", usage: Json | None = None, **message: Any
+    ) -> Reply:
+        """The reply of a server that does not know how to stream."""
+        choice = {"index": 0, "message": {"role": "assistant", "content": text, **message}, "finish_reason": finish}
+        return cls(whole={"object": "chat.completion", "choices": [choice], **({"usage": usage} if usage else {})})
 
 
 class ChatEndpoint:
@@ -94,6 +104,9 @@ class ChatEndpoint:
         reply = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
         if reply.status != 200:
             return JSONResponse({"error": reply.error}, reply.status, reply.headers)
+        if reply.whole is not None:
+            body = reply.whole if isinstance(reply.whole, bytes) else json.dumps(reply.whole).encode()
+            return Response(body, media_type="application/json")
         return StreamingResponse(self._stream(request, reply), media_type="text/event-stream")
 
     async def _stream(self, request: Request, reply: Reply) -> AsyncIterator[bytes]:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import json
 import logging
 import os
 import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 from timeleap.context import prompts, tokens
@@ -38,6 +40,10 @@ _THOUGHTS = re.compile(r"^\s*<think>.*?</think>", re.DOTALL)  # of models that t
 _TOO_LONG = re.compile(
     r"context[ _]length|maximum context|context window|too (?:long|many tokens)|prompt is too", re.IGNORECASE
 )
+_STRANGE = "sent an answer that is not what the API says"
+_BYTES_PER_CHARACTER = 12  # in JSON, at most
+_ENVELOPE = 1 << 20  # bytes around an answer that does not stream
+_CALLED = "the model called a tool instead of writing a summary, though it was offered none"
 _LIBRARIES = ("openai", "httpx", "httpx2", "httpcore", "httpcore2")
 
 
@@ -137,7 +143,10 @@ class Endpoint:
                 extra_headers={name: cast("str", openai.Omit()) for name in _unwanted(client.api_key)},
             )
             async with stream:
-                return await self._read(stream, tokens.text_length(prompt), hear)
+                limit = tokens.text_length(prompt)
+                if _is_whole(stream.response):
+                    return await self._unstreamed(stream.response, limit)
+                return await self._read(stream, limit, hear)
         except openai.APITimeoutError:
             raise TimeoutError from None
         except openai.APIStatusError as error:
@@ -147,7 +156,7 @@ class Endpoint:
         except openai.APIError:
             raise _TransientError("reported an error in the middle of its answer") from None
         except (ValueError, TypeError, AttributeError, KeyError, IndexError):
-            raise _TransientError("sent an answer that is not what the API says") from None
+            raise _TransientError(_STRANGE) from None
 
     async def _read(self, stream: Any, limit: int, hear: Hear) -> Answer:
         """Put an answer together from its pieces."""
@@ -155,13 +164,12 @@ class Endpoint:
         size = told = 0
         reason: str | None = None
         usage: Any = None
+        end = _End(stream.response)
         async for chunk in stream:
             usage = getattr(chunk, "usage", None) or usage
             for choice in chunk.choices[:1]:
                 if choice.delta is not None and (choice.delta.tool_calls or choice.delta.function_call):
-                    raise failed(
-                        "the model called a tool instead of writing a summary, though it was offered none", self.name
-                    )
+                    raise failed(_CALLED, self.name)
                 if choice.delta is not None and choice.delta.content:
                     pieces.append(choice.delta.content)
                     size += len(pieces[-1])
@@ -171,13 +179,34 @@ class Endpoint:
             if size - told >= _HEARD_EVERY:
                 told = size
                 hear(size)
-        return self._whole("".join(pieces), reason, usage)
+        return self._whole("".join(pieces), reason or ("stop" if end.seen else None), usage)
+
+    async def _unstreamed(self, response: Any, limit: int) -> Answer:
+        """The answer of an endpoint that does not stream, though it was asked to: one JSON document."""
+        body = b""
+        try:
+            async for piece in response.aiter_bytes():
+                body += piece
+                if len(body) > limit * _BYTES_PER_CHARACTER + _ENVELOPE:
+                    raise TooLongAnswerError
+        except TooLongAnswerError:
+            raise
+        except Exception as error:  # of whichever library the official one reads with
+            raise _TransientError(f"cannot be reached, or broke off ({_innermost(error)})") from None
+        document = json.loads(body, object_hook=lambda members: SimpleNamespace(**members))
+        [choice, *_] = document.choices
+        if getattr(choice.message, "tool_calls", None) or getattr(choice.message, "function_call", None):
+            raise failed(_CALLED, self.name)
+        said = choice.message.content or ""
+        if len(said) > limit:
+            raise TooLongAnswerError
+        return self._whole(said, getattr(choice, "finish_reason", None) or "stop", getattr(document, "usage", None))
 
     def _whole(self, said: str, reason: str | None, usage: Any) -> Answer:
         if reason is None:
-            raise _TransientError("broke off in the middle of its answer")
+            raise _TransientError("broke off in the middle of its answer" if said else _STRANGE)
         if reason in ("tool_calls", "function_call"):
-            raise failed("the model called a tool instead of writing a summary, though it was offered none", self.name)
+            raise failed(_CALLED, self.name)
         if reason in ("length", "content_filter"):
             why = "its length limit" if reason == "length" else "the endpoint's content filter"
             raise failed(f"the summary was cut short by {why}", self.name)
@@ -202,6 +231,34 @@ class Endpoint:
                 f"the summarising endpoint knows no such address or model (HTTP status 404): {advice}", self.name
             )
         return failed(f"the summarising endpoint refused the request (HTTP status {status})", self.name)
+
+
+class _End:
+    """Watches a stream go by for the line that ends it: some endpoints give no other sign that they are done.
+
+    The library does not tell whether it came. Where it reads in another way than now, none is seen.
+    """
+
+    _LINE = re.compile(rb"\ndata: ?\[DONE\]")
+    _LENGTH = 13  # of that
+
+    def __init__(self, response: Any) -> None:
+        self.seen = False
+        self._tail = b"\n"
+        self._read = response.aiter_bytes
+        response.aiter_bytes = self._watched
+
+    async def _watched(self, *args: Any, **named: Any) -> AsyncIterator[bytes]:
+        async for piece in self._read(*args, **named):
+            piece_and_before = self._tail + piece
+            self.seen = self.seen or self._LINE.search(piece_and_before) is not None
+            self._tail = piece_and_before[-self._LENGTH :]
+            yield piece
+
+
+def _is_whole(response: Any) -> bool:
+    """Whether a response is one JSON document and no stream of events."""
+    return str(response.headers.get("content-type", "")).startswith("application/json")
 
 
 def _unwanted(key: str) -> list[str]:

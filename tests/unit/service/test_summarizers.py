@@ -126,7 +126,6 @@ WRONG = {
     "filtered": (Reply(finish="content_filter"), "content filter"),
     "tool calls": (Reply(delta={"tool_calls": [{"index": 0, "function": {"name": "rm"}}]}), "called a tool"),
     "finish says tool calls": (Reply(finish="tool_calls"), "called a tool"),
-    "no end": (Reply(finish=None), "broke off"),
     "no JSON": (Reply(break_with="garbage"), "not what the API says"),
     "other JSON": (Reply(break_with="nonsense"), "not what the API says"),
     "error half-way": (Reply(break_with="error", error={"message": KEY}), "in the middle"),
@@ -135,6 +134,12 @@ WRONG = {
     "wrong key": (Reply(status=401, error={"message": f"wrong key {KEY}"}), "does not take the key"),
     "no such model": (Reply(status=404, error={"message": KEY}), "no such address or model"),
     "bad request": (Reply(status=400, error={"message": KEY}), "refused the request"),
+    "no stream, no JSON": (Reply(whole=b"<html>"), "not what the API says"),
+    "no stream, other JSON": (Reply(whole={"choices": []}), "not what the API says"),
+    "no stream, parts": (Reply.unstreamed([{"type": "text"}]), "not what the API says"),
+    "no stream, empty": (Reply.unstreamed(None), "empty"),
+    "no stream, cut short": (Reply.unstreamed("The", finish="length"), "cut short by its length limit"),
+    "no stream, tool calls": (Reply.unstreamed(None, tool_calls=[{"id": "c"}]), "called a tool"),
     "overloaded": (Reply(status=429, error={"message": KEY}), "429, 3 times"),
     "broken": (Reply(status=500, error={"message": KEY}), "500, 3 times"),
 }
@@ -158,7 +163,7 @@ async def test_what_an_endpoint_does_wrong_is_said_and_what_to_do(
 
 
 @pytest.mark.parametrize(
-    "reply", [Reply(status=503), Reply(status=429, headers={"retry-after": "0"}), Reply(finish=None)]
+    "reply", [Reply(status=503), Reply(status=429, headers={"retry-after": "0"}), Reply(break_with="end")]
 )
 async def test_what_may_pass_is_tried_again(server: ChatEndpoint, reply: Reply):
     server.replies = [reply, reply, Reply("At last.")]
@@ -199,6 +204,27 @@ async def test_a_cancelled_question_is_broken_off(server: ChatEndpoint):
 
 async def test_an_answer_that_does_not_end_is_not_read_to_its_end(server: ChatEndpoint):
     server.replies = [Reply("x" * 100_000)]
+    with pytest.raises(TooLongAnswerError):
+        await ask(server)
+
+
+async def test_the_end_of_a_stream_may_be_all_that_says_it_is_whole(server: ChatEndpoint):
+    server.replies = [Reply("The login.", finish=None)]
+    assert await ask(server) == Answer("The login.", None)
+
+
+async def test_an_endpoint_need_not_stream(server: ChatEndpoint):
+    usage = {"completion_tokens": 30, "completion_tokens_details": {"reasoning_tokens": 18}}
+    server.replies = [Reply.unstreamed("The login is being fixed.", usage=usage)]
+    assert await ask(server) == Answer("The login is being fixed.", 12)
+    server.replies = [Reply.unstreamed("Fixed.", finish=None)]
+    assert await ask(server) == Answer("Fixed.", None)
+    assert [request["stream"] for request in server.requests] == [True, True]
+
+
+@pytest.mark.parametrize("reply", [Reply.unstreamed("x" * 100_000), Reply(whole=b" " * (4 << 20))])
+async def test_nor_is_one_that_does_not_stream_read_to_its_end(server: ChatEndpoint, reply: Reply):
+    server.replies = [reply]
     with pytest.raises(TooLongAnswerError):
         await ask(server)
 
