@@ -25,8 +25,10 @@ interface Setup extends Partial<WorkbenchOptions> {
 /** For the files whose servers go wrong; named once, so that they share a workbench. */
 export const THROUGH_MIDDLEMAN: Setup = { throughMiddleman: true };
 
-/** For those that need another extension beside ours: one that says when all are there, and the sample agent. */
-export const WITH_AN_AGENT: Setup = { extensions: [VSIX, join(FIXTURES, "ready"), join(ROOT, "examples/vscode-agent")] };
+/** For those that need another extension beside ours: the sample agent, one that says when all are there, a model, a folder on no disk. */
+export const WITH_OTHERS: Setup = {
+    extensions: [VSIX, join(ROOT, "examples/vscode-agent"), ...["ready", "model", "virtual"].map((name) => join(FIXTURES, name))],
+};
 
 interface Everything {
     /** How the workbench is set up, beyond this checkout's server and the packaged extension. */

@@ -120,9 +120,9 @@ export class Workbench {
         return new Workbench(page, scratch, address, context, server, environment);
     }
 
-    /** Show the workspace, and wait until the workbench is painted. Again: like a reload of the window. */
+    /** Show the folder, or the workspace that `query` names, and wait until the workbench is painted. Again: like a reload of the window. */
     async open(query: Record<string, string> = {}): Promise<void> {
-        const search = new URLSearchParams({ folder: this.folder, ...query });
+        const search = new URLSearchParams({ ...("workspace" in query ? {} : { folder: this.folder }), ...query });
         await this.page.goto(`${this.address}/?${search.toString()}`);
         await this.page.locator(".monaco-workbench .part.statusbar").waitFor();
     }

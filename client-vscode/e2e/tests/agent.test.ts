@@ -1,6 +1,6 @@
-import { WITH_AN_AGENT, expect, test } from "../support/test";
+import { WITH_OTHERS, expect, test } from "../support/test";
 
-test.use({ setup: WITH_AN_AGENT });
+test.use({ setup: WITH_OTHERS });
 
 const QUESTION = "What do you want to know?";
 

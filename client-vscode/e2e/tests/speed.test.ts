@@ -1,5 +1,5 @@
 import type { Store } from "../support/store";
-import { WITH_AN_AGENT, expect, sample, test } from "../support/test";
+import { WITH_OTHERS, expect, sample, test } from "../support/test";
 import type { Window } from "../window/window";
 import { pathToFileURL } from "node:url";
 
@@ -7,7 +7,7 @@ import { pathToFileURL } from "node:url";
 const ROUNDS = { least: 3, most: 8 };
 const AIM = 2;
 
-test.use({ setup: WITH_AN_AGENT });
+test.use({ setup: WITH_OTHERS });
 
 /** Milliseconds from starting the program to its first page of checkpoints: what the tree needs of it, and nothing else. */
 async function coldStart(store: Store): Promise<number> {
