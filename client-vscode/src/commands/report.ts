@@ -5,15 +5,22 @@ import { isConnectionLost, isTimeleapError, isTimeout, messageOf } from "../serv
 import { ServerFailure } from "../server/failure.js";
 import type { Workbench } from "./register.js";
 
-/** What a command throws when the user must know something and nothing is broken. */
-export class Refusal extends Error {
-  override readonly name = "Refusal";
-}
-
-interface Step {
+/** A button, and what it does. */
+export interface Step {
   readonly title: string;
   readonly command: string;
   readonly arguments?: readonly unknown[];
+}
+
+/** What a command throws when the user must know something and nothing is broken; with what can be done about it. */
+export class Refusal extends Error {
+  override readonly name = "Refusal";
+  readonly steps: readonly Step[];
+
+  constructor(message: string, ...steps: readonly Step[]) {
+    super(message);
+    this.steps = steps;
+  }
 }
 
 export interface Words {
@@ -46,7 +53,7 @@ export function isStale(error: unknown): boolean {
 
 export function wordsFor(error: unknown): Words {
   if (error instanceof Refusal) {
-    return { message: error.message, steps: [] };
+    return error;
   }
   if (error instanceof ServerFailure) {
     return { message: error.message, steps: error.kind === "noServer" ? [install(), logs()] : [restart(), logs()] };
@@ -63,11 +70,12 @@ export function wordsFor(error: unknown): Words {
 function wordsForKind(kind: string, message: string): Words {
   switch (kind) {
     case "contentModified":
-      return { message: vscode.l10n.t("The session has changed meanwhile, so nothing was done. The view is up to date now; look again."), steps: [] };
+      return { message: vscode.l10n.t("The session has changed meanwhile, so nothing was done. The view is up to date now; look again."), steps: [show("checkpoints")] };
     case "checkpointNotFound":
-      return { message: vscode.l10n.t("That checkpoint no longer exists, so nothing was done. The view is up to date now."), steps: [] };
+      // Whoever took it back has set it aside.
+      return { message: vscode.l10n.t("That checkpoint no longer exists, so nothing was done. The view is up to date now."), steps: [show("timelines")] };
     case "timelineNotFound":
-      return { message: vscode.l10n.t("That timeline no longer exists, so nothing was done. The view is up to date now."), steps: [] };
+      return { message: vscode.l10n.t("That timeline no longer exists, so nothing was done. The view is up to date now."), steps: [show("timelines")] };
     case "readOnly":
       return { message: vscode.l10n.t("This session can only be looked at here: {0}", message), steps: [reload()] };
     case "sessionLocked":
@@ -100,6 +108,15 @@ function install(): Step {
   return { title: vscode.l10n.t("Install"), command: "timeleap.installServer" };
 }
 
-function reload(): Step {
+function show(view: "checkpoints" | "timelines"): Step {
+  const title = view === "checkpoints" ? vscode.l10n.t("Show Checkpoints") : vscode.l10n.t("Show Timelines");
+  return { title, command: `timeleap.${view}.focus` };
+}
+
+export function reload(): Step {
   return { title: vscode.l10n.t("Reload Session"), command: "timeleap.reloadSession" };
+}
+
+export function manageTrust(): Step {
+  return { title: vscode.l10n.t("Manage Workspace Trust"), command: "workbench.trust.manage" };
 }

@@ -3,7 +3,7 @@
 import * as vscode from "vscode";
 import type { Session } from "../sessions/session.js";
 import type { Sessions } from "../sessions/sessions.js";
-import { Refusal } from "./report.js";
+import { manageTrust, Refusal, reload } from "./report.js";
 
 export function shownSession(sessions: Pick<Sessions, "shown">): Session {
   if (!sessions.shown) {
@@ -17,14 +17,14 @@ export function writableSession(sessions: Pick<Sessions, "shown">): Session {
   const session = shownSession(sessions);
   requireTrust();
   if (!session.writable) {
-    throw new Refusal(vscode.l10n.t("This session can only be looked at here."));
+    throw new Refusal(vscode.l10n.t("This session can only be looked at here."), ...(session.followed ? [reload()] : []));
   }
   return session;
 }
 
 export function requireTrust(): void {
   if (!vscode.workspace.isTrusted) {
-    throw new Refusal(vscode.l10n.t("In Restricted Mode sessions can be looked at, not changed."));
+    throw new Refusal(vscode.l10n.t("In Restricted Mode sessions can be looked at, not changed."), manageTrust());
   }
 }
 

@@ -44,6 +44,11 @@ export class News extends Disposables {
         }
       }),
     );
+    this.register(sessions.onDidChangeShown((session) => {
+      if (session?.followed) {
+        this.offerReload(session);
+      }
+    }));
     this.register(sessions.onDidFindStore((folder) => this.watch(folder)));
   }
 
@@ -66,11 +71,15 @@ export class News extends Disposables {
     });
   }
 
-  private say(message: string): void {
-    const button = vscode.l10n.t("Show Logs");
+  private offerReload(session: Session): void {
+    const message = vscode.l10n.t("The program that writes “{0}” does not answer, so it can only be looked at here.", session.name);
+    this.say(message, vscode.l10n.t("Reload Session"), () => void vscode.commands.executeCommand("timeleap.reloadSession"));
+  }
+
+  private say(message: string, button = vscode.l10n.t("Show Logs"), step = (): void => this.log.show()): void {
     void vscode.window.showWarningMessage(message, button).then((chosen) => {
       if (chosen === button) {
-        this.log.show();
+        step();
       }
     });
   }

@@ -1,15 +1,17 @@
 import { beforeEach, expect, test, vi } from "vitest";
 import { ERROR_CODES, TimeleapError, type ErrorKind } from "timeleap-client";
-import { isStale, Refusal, report, wordsFor } from "../../src/commands/report.js";
+import { isStale, Refusal, reload, report, wordsFor } from "../../src/commands/report.js";
+import { writableSession } from "../../src/commands/targets.js";
 import { referenceOf, uriOf, type Reference } from "../../src/documents/reference.js";
 import { ServerFailure } from "../../src/server/failure.js";
 import type { SidecarState } from "../../src/server/sidecar.js";
 import type { Sessions } from "../../src/sessions/sessions.js";
 import { oneLine, relativeTime, short, tokens } from "../../src/text/format.js";
 import { MoreNode, treeItem } from "../../src/views/node.js";
+import { News } from "../../src/views/news.js";
 import { tokensShown } from "../../src/views/statusBar.js";
 import { serverMessage, viewMessage } from "../../src/views/viewMessage.js";
-import { CancellationError, env, log, Uri, user } from "../support/vscode.js";
+import { CancellationError, env, EventEmitter, log, Uri, user, workspace } from "../support/vscode.js";
 
 beforeEach(() => {
   user.reset();
@@ -52,10 +54,59 @@ test("the button of an error is the next step", async () => {
   expect(user.executed.map(({ command }) => command)).toEqual(["timeleap.installServer", "timeleap.restartServer", "timeleap.reloadSession"]);
 });
 
-test("a refusal is a warning without buttons", async () => {
-  await report(new Refusal("not here"), { log: log(), views: {}, sessions: {} } as never);
-  expect(user.said).toMatchObject([{ kind: "warning", message: "not here", buttons: [] }]);
+test("what is not there any more has been set aside, or is shown as it is now", async () => {
+  user.answer = ({ buttons }) => buttons[0];
+  const bench = { log: log(), views: { refresh: () => Promise.resolve() }, sessions: {} } as never;
+  for (const kind of ["contentModified", "checkpointNotFound", "timelineNotFound"] as const) {
+    await report(TimeleapError.make(kind, "x"), bench);
+  }
+  expect(user.executed.map(({ command }) => command)).toEqual(["timeleap.checkpoints.focus", "timeleap.timelines.focus", "timeleap.timelines.focus"]);
 });
+
+test("a refusal is a warning, with a button where something can be done about it", async () => {
+  const bench = { log: log(), views: {}, sessions: {} } as never;
+  await report(new Refusal("not here"), bench);
+  await report(new Refusal("not yet", reload()), bench);
+  expect(user.said).toMatchObject([
+    { kind: "warning", message: "not here", buttons: [] },
+    { kind: "warning", message: "not yet", buttons: ["Reload Session"] },
+  ]);
+});
+
+test("without trust nothing is changed, and the way to trust is a button", () => {
+  workspace.isTrusted = false;
+  const session = { writable: true, followed: false };
+  expect(stepsOf(() => writableSession({ shown: session } as never))).toEqual(["workbench.trust.manage"]);
+});
+
+test("what can only be followed is not changed; only where its owner does not answer it is worth trying again", () => {
+  for (const [followed, steps] of [[true, ["timeleap.reloadSession"]], [false, []]] as const) {
+    expect(stepsOf(() => writableSession({ shown: { writable: false, followed } } as never))).toEqual(steps);
+  }
+});
+
+test("that a session can only be followed is said once it is shown, with the next step", () => {
+  const shown = new EventEmitter<unknown>();
+  const silent = { onDidFindStore: () => ({ dispose: () => undefined }), onDidChangeShown: shown.event };
+  const news = new News({ onNotification: () => ({ dispose: () => undefined }) } as never, silent as never, log() as never);
+  user.answer = ({ buttons }) => buttons[0];
+  shown.fire({ name: "mine", followed: false });
+  shown.fire(undefined);
+  expect(user.said).toEqual([]);
+  shown.fire({ name: "theirs", followed: true });
+  expect(user.said).toMatchObject([{ kind: "warning", message: expect.stringContaining("“theirs” does not answer"), buttons: ["Reload Session"] }]);
+  news.dispose();
+});
+
+/** What the buttons of a refusal would run. */
+function stepsOf(refused: () => unknown): string[] {
+  try {
+    refused();
+  } catch (error) {
+    return wordsFor(error).steps.map(({ command }) => command);
+  }
+  throw new Error("it was not refused");
+}
 
 // Documents' URIs
 
