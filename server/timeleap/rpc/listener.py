@@ -52,6 +52,13 @@ class Visitor(Connection):
 
     is_peer = True
 
+    def data_received(self, data: bytes) -> None:
+        """Bytes came. Whoever is gone by now may have told its client that we do not answer: nothing of it is begun."""
+        if self._transport is not None and local.has_left(cast("asyncio.Transport", self._transport)):
+            log.info("left alone what a process asked for that is gone")
+        else:
+            super().data_received(data)
+
 
 class LocalNetwork:
     """What `timeleap.service.network.Network` asks for, over local sockets.

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+import os
 import secrets
 import socket
 import sys
@@ -63,8 +64,6 @@ if sys.platform == "win32":
             OSError: The pipe cannot be made.
         """
         del environ  # pipes lie in no directory
-        import os
-
         address = f"{_PIPES}{os.getpid()}-{secrets.token_hex(8)}"
         # The first instance of a pipe fails where the name is taken, and only its maker may write to it.
         [server] = await _proactor().start_serving_pipe(make, address)
@@ -87,6 +86,11 @@ if sys.platform == "win32":
         async with asyncio.timeout(timeout):
             transport, protocol = await _proactor().create_pipe_connection(make, address)
         return transport, protocol
+
+    def has_left(transport: asyncio.Transport) -> bool:
+        """Whether nobody is at the other end any more; a pipe does not tell before it is read empty."""
+        del transport
+        return False
 
     def _proactor() -> Any:  # the stubs know these methods for streams only
         loop = asyncio.get_running_loop()
@@ -130,6 +134,14 @@ else:
         except BaseException:
             sock.close()
             raise
+
+    def has_left(transport: asyncio.Transport) -> bool:
+        """Whether nobody is at the other end any more, though what was said before may still be to be read."""
+        try:
+            os.write(transport.get_extra_info("socket").fileno(), b"")
+        except ConnectionError:
+            return True
+        return False
 
     async def _reach(sock: socket.socket, address: str) -> None:
         while True:

@@ -19,7 +19,7 @@ import msgspec
 
 from timeleap.clock import new_uid
 from timeleap.errors import SessionLockedError, SessionNotOpenError, TimeleapError
-from timeleap.service.audience import CONTEXT, SESSION
+from timeleap.service.audience import CONTEXT, SESSION, tell_recovery
 from timeleap.service.forwarded import Forwarded, as_here, forwarded, plain, read_change
 from timeleap.service.guards import MADE_HERE
 from timeleap.service.hearsay import Hearsay
@@ -363,6 +363,7 @@ class Attachment:
         self._closed = True
         self._stop_watching()
         self._service.replace(self._client, self, session)
+        tell_recovery(self._client, session)
         self._catch_up_with(self._service.views.state(session, "owner"))
         self._tell(SESSION, "accessChanged", access="owner")
         for one in self._unanswered.values():

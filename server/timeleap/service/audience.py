@@ -118,6 +118,14 @@ class Audience:
         self._over = over
 
 
+def tell_recovery(client: Client, session: Session) -> None:
+    """Report what opening mended, to the client for whom the session was opened."""
+    recovery = session.engine.recovery
+    if recovery.quarantined or recovery.cut_bytes:
+        event = events.Recovered(head=session.head, quarantined=recovery.quarantined, cut_bytes=recovery.cut_bytes)
+        client.notify("session/didRecover", recovered(session.session_id, event))
+
+
 def recovered(session_id: str, event: events.Recovered) -> Json:
     """`session/didRecover` of the contract."""
     return {

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from timeleap.errors import InvalidInputError, SessionLockedError, SessionNotOpenError
-from timeleap.service.audience import recovered
+from timeleap.service.audience import tell_recovery
 from timeleap.service.guards import fingerprint
 from timeleap.service.registry import handles
-from timeleap.sessions.events import Recovered
 from timeleap.sessions.outcomes import Cause, Guard
 
 if TYPE_CHECKING:
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from timeleap.service.service import Access, Held, Service
     from timeleap.service.views import Json
     from timeleap.sessions.place import Place
-    from timeleap.sessions.session import Session
     from timeleap.sessions.store import Opened
     from timeleap_protocol.session import (
         SessionCloseParams,
@@ -87,7 +85,7 @@ async def _open_here(
 def _hold(service: Service, call: Call, opened: Opened, wanted: Access = "owner") -> Held:
     access: Access = "owner" if wanted == "owner" and opened.session.access == "owner" else "readOnly"
     held = service.hold(call, opened.session, access)
-    _tell_recovery(call, opened.session)
+    tell_recovery(call.client, opened.session)
     return held
 
 
@@ -207,14 +205,6 @@ def creation_guard(params: Any, call: Call) -> Guard:
         fingerprint=fingerprint(call.method, params) if request_id else "",
         cause=Cause(request_id=request_id, client=call.client.name),
     )
-
-
-def _tell_recovery(call: Call, session: Session) -> None:
-    """Report what opening mended, to the connection whose request opened the session."""
-    recovery = session.engine.recovery
-    if recovery.quarantined or recovery.cut_bytes:
-        event = Recovered(head=session.head, quarantined=recovery.quarantined, cut_bytes=recovery.cut_bytes)
-        call.client.notify("session/didRecover", recovered(session.session_id, event))
 
 
 @handles("session/close")
