@@ -23,7 +23,7 @@ class SessionRedactParams(Choice, MutationParams):
     secrets: Opt[bool] = None
     """If true: take out what looks like a key, a token or a password, wherever it stands. Needs the extra `timeleap[redact]`."""
     replacement: Opt[Annotated[str, Field(max_length=MAX_REPLACEMENT)]] = None
-    """What stands in its place. Default: `[redacted]`."""
+    """What stands in its place. Default: `[redacted]`; where that would hold it, `***` or nothing."""
     dry_run: Opt[bool] = None
     """Say where it stands, and change nothing. Default: false."""
     store: Opt[bool] = None

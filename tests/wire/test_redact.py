@@ -295,6 +295,25 @@ def test_bad_wishes_are_refused_without_repeating_them(session: Session, params:
     assert session.refuse("session/redact")["code"] == -32602
 
 
+@pytest.mark.parametrize(
+    ("params", "left"),
+    [({"value": "red"}, "in *** ink"), ({"pattern": "[a-z]+|\\*"}, "  "), ({"pattern": ".*"}, "")],
+)
+def test_what_is_put_in_never_holds_what_is_taken_out(session: Session, params: Message, left: str) -> None:
+    session.say("in red ink")
+    assert session.call("session/redact", **params)["redacted"] is True
+    assert session.texts() == [left]
+
+
+def test_the_audits_own_words_are_nothing_to_be_taken_out(session: Session) -> None:
+    session.call("session/setYolo", yolo=True)
+    session.say("yolo redaction")
+    assert session.call("session/redact", pattern="yolo|redaction")["occurrences"] == 2
+    assert session.call("session/redact", pattern="yolo|redaction")["redacted"] is False
+    fields = [json.loads(line)["field"] for line in (session.path / "audit.jsonl").read_text().splitlines()]
+    assert fields == ["yolo", "redaction", "redaction"]
+
+
 def test_a_reader_may_look_but_not_touch(start: StartServer) -> None:
     server = start()
     Session.open(server, "one").say("SECRET-4")

@@ -606,7 +606,7 @@ class AsyncMethods(ABC):
             value: Take out this text, however JSON spells it, JSON within strings included.
             pattern: Take out what this regular expression, in RE2's syntax, matches.
             secrets: If true: take out what looks like a key, a token or a password, wherever it stands. Needs the extra `timeleap[redact]`.
-            replacement: What stands in its place. Default: `[redacted]`.
+            replacement: What stands in its place. Default: `[redacted]`; where that would hold it, `***` or nothing.
             dry_run: Say where it stands, and change nothing. Default: false.
             store: Also look (only look) into all other sessions of the store: `alsoIn`. Default: false.
             work_done_token: Asks for `$/progress` under this token.

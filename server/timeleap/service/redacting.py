@@ -26,15 +26,17 @@ if TYPE_CHECKING:
     from timeleap.sessions.session import Session
     from timeleap_protocol.redaction import SessionRedactParams
 
-REPLACEMENT = "[redacted]"
+REPLACEMENTS = ("[redacted]", "***", "")
+"""What stands in its place if nothing else is asked for: the first that does not hold it."""
+
 RULES = "secret-rules"
 
 
 @handles("session/redact")
 async def redact(service: Service, params: SessionRedactParams, call: Call) -> Json:
     """Take something out of a session for good, or say where it stands."""
-    needle, replacement = _needle(params), REPLACEMENT if params.replacement is None else params.replacement
-    _check_replacement(needle, replacement)
+    needle = _needle(params)
+    replacement = _replacement(needle, params.replacement)
     if needle is None:
         call.say("loading the rules")
         await asyncio.to_thread(load_rules, service.store.home.path / RULES)
@@ -79,12 +81,15 @@ def _needle(params: SessionRedactParams) -> Needle | None:
     return None
 
 
-def _check_replacement(needle: Needle | None, replacement: str) -> None:
-    """What is put in must not be what is to be taken out, nor end a line."""
-    if any(char < " " or 0xD800 <= ord(char) < 0xE000 for char in replacement):
+def _replacement(needle: Needle | None, wanted: str | None) -> str:
+    """What is put in: it must not be what is to be taken out, nor end a line."""
+    if wanted is None:
+        return next(one for one in REPLACEMENTS if needle is None or not needle.spans(one))
+    if any(char < " " or 0xD800 <= ord(char) < 0xE000 for char in wanted):
         raise _refused("replacement", "control characters and half surrogate pairs have no place in it", "value")
-    if needle is not None and needle.spans(replacement):
+    if needle is not None and needle.spans(wanted):
         raise _refused("replacement", "it holds what is to be taken out", "value")
+    return wanted
 
 
 def _refused(name: str, text: str, kind: str) -> InvalidInputError:

@@ -28,6 +28,8 @@ _FINGERPRINT: Final = re.compile(rb'("_tl":\{(?:[^{}"]|"[^"\\]*")*?"h":")[0-9a-f
 _META_FIXED: Final = frozenset(
     ("version", "uid", "createdAt", "epoch", "rotation", "seals", "autoCheckpoint", "inheritedLines", "parent")
 )
+_OWN_FIELD: Final = re.compile(r'"field":"\w+"')
+"""In an entry of the audit whose field has a name of ours: behind a colon stands what an action is called."""
 _IDENTITY: Final = frozenset(("checkpointUid", "fromSessionId", "h", "m", "timelineId", "chain", "reason", "createdAt"))
 
 
@@ -75,7 +77,8 @@ def redacted_file(path: Path, redactor: Redactor) -> tuple[bytes, Redacted, byte
 def _redacted_lines(data: bytes, redactor: Redactor) -> tuple[bytes, Redacted]:
     lines, total = [], Redacted("")
     for line in data.decode("utf-8", "surrogateescape").split("\n"):
-        done = redactor.json(line, _request_form) if is_json(line) else redactor.text(line)
+        form = _audit_form if _OWN_FIELD.search(line) else _request_form
+        done = redactor.json(line, form) if is_json(line) else redactor.text(line)
         lines.append(done.text)
         total.occurrences += done.occurrences
         total.kept += done.kept
@@ -108,3 +111,7 @@ def _state_form(token: Token) -> bool:
 
 def _request_form(token: Token) -> bool:
     return token.key or not token.string or token.path in (("h",), ("m",), ("time",))
+
+
+def _audit_form(token: Token) -> bool:
+    return _request_form(token) or token.path == ("field",)

@@ -1646,7 +1646,7 @@ export interface SessionRedactParams {
   pattern?: string;
   /** If true: take out what looks like a key, a token or a password, wherever it stands. Needs the extra `timeleap[redact]`. */
   secrets?: boolean;
-  /** What stands in its place. Default: `[redacted]`. */
+  /** What stands in its place. Default: `[redacted]`; where that would hold it, `***` or nothing. */
   replacement?: string;
   /** Say where it stands, and change nothing. Default: false. */
   dryRun?: boolean;
