@@ -53,17 +53,23 @@ def summarise(messages: Sequence[Record], custom_instruction: str = "") -> str:
     limit = max(MIN_TOKENS, int(size // tokens.CHARS_PER_TOKEN * SHARE)) * tokens.CHARS_PER_TOKEN
     limit = min(size, limit) if size else limit
     collector = _Collector(_words(custom_instruction), limit, _labels(messages))
-    first = next((index for index, message in enumerate(messages) if message.get("role") == "user"), 0)
+    opening = _opening(messages)
     read = 0
     for index in range(len(messages) - 1, -1, -1):
         message = messages[index]
         read += tokens.text_length(message)
-        collector.take(message, closely=read <= SCANNED_CHARS, is_task=index == first)
+        collector.take(message, closely=read <= SCANNED_CHARS, opening=index < opening)
     return fill(collector.sections(), limit)
 
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(word for word in re.findall(r"\w{3,}", text.lower()))
+
+
+def _opening(messages: Sequence[Record]) -> int:
+    """How many messages there are before anybody answers."""
+    answers = ("assistant", "tool")
+    return next((index for index, one in enumerate(messages) if one.get("role") in answers), len(messages))
 
 
 def _labels(messages: Sequence[Record]) -> frozenset[str]:
@@ -114,7 +120,9 @@ class _Collector:
         self._labels = labels
         self._code = CodeState()
         self._newest_request = ""
-        self._task = ""  # the oldest
+        self._task = ""  # the oldest; of several before the first answer the last, which is about what to do
+        self._opened = False
+        self._preamble: list[str] = []  # the others of them
         self._last_word = ""
         self._reaction = ""  # what the agent said after the message in hand
         self._succeeded = False  # something went well after the message in hand
@@ -122,20 +130,20 @@ class _Collector:
         self._result = ""  # what came after the message in hand, for agents that call tools in their text
         self._directory = ""
 
-    def take(self, message: Record, *, closely: bool, is_task: bool) -> None:
+    def take(self, message: Record, *, closely: bool, opening: bool) -> None:
         """Look at one message, the one before all those taken so far.
 
         Args:
             message: The message.
             closely: Look at all of it, not only at what a user demands.
-            is_task: It is the first of the user's.
+            opening: Nobody had answered yet.
         """
         if is_summary(message):
             self._carry_on("\n".join(tokens.texts(message)[1:]))
             return
         text = "\n".join(text for text in tokens.texts(message) if not is_system_text(text))
         if message.get("role") == "user" and text.strip():
-            self._user(text, printed=not is_task and self._is_output(text))
+            self._user(text, opening=opening, printed=not opening and self._is_output(text))
         if not closely:
             return
         if message.get("role") == "assistant":
@@ -165,6 +173,8 @@ class _Collector:
             yield f"Asked for at the start: {clip(self._task, min(1600, self._limit // 8), head=0.85)}"
         if self._newest_request not in ("", self._task):
             yield f"Last said by the user: {clip(self._newest_request, min(600, self._limit // 16))}"
+        if self._preamble:
+            yield f"Said before that: {clip(' '.join(reversed(self._preamble)), min(600, self._limit // 16))}"
 
     def _is_output(self, text: str) -> bool:
         """Whether a user message is the output of a command: agents without tools get it so."""
@@ -196,10 +206,15 @@ class _Collector:
                 if item and item != "none" and not item.startswith("Last said by"):
                     self._items[name].add(item, limit=findings.MAX_LINE * 4)
 
-    def _user(self, text: str, *, printed: bool) -> None:
-        self._task = "\n".join(line for line in findings.lines(text) if not self._is_framing(line)) or text
+    def _user(self, text: str, *, opening: bool, printed: bool) -> None:
+        said = "\n".join(line for line in findings.lines(text) if not self._is_framing(line)) or text
+        if opening and self._opened:
+            self._preamble.append(said)
+        else:
+            self._task = said
+        self._opened = opening
         if not printed:
-            self._newest_request = self._newest_request or self._task
+            self._newest_request = self._newest_request or said
         for sentence in reversed(list(findings.sentences(text[:_READ_OF_USER]))):
             if not findings.is_demand(sentence) or findings.is_numbered(sentence) or self._is_framing(sentence):
                 continue
@@ -213,7 +228,7 @@ class _Collector:
         calls = message.get("tool_calls")
         called = [call for call in calls if isinstance(call, Mapping)] if isinstance(calls, list) else []
         said = list(findings.sentences(_prose(text)))
-        asked = "; ".join(call_text(call) for call in called)
+        asked = "; ".join(filter(None, map(call_text, called)))
         self._last_word = self._last_word or " ".join(said[:4]) or asked
         for call in reversed(called):
             result = self._results.pop(str(call.get("id")), "")
@@ -236,6 +251,8 @@ class _Collector:
         self._reaction = clip(said[0], 140) if said else self._reaction
 
     def _ran(self, command: str, result: str) -> None:
+        if not command:
+            return
         came_of_it = f" -> {result}" if result else ""
         shown = clip(_DATA.sub(r"\1[...]\2", command), 160)
         self._items["completed_tasks"].add(

@@ -154,6 +154,20 @@ def test_quoted_tags_do_not_end_a_section() -> None:
     assert "</system>" not in summary
 
 
+def test_of_several_messages_before_the_first_answer_the_last_is_the_task() -> None:
+    example = say(
+        "user", "Here is how others went about it. ISSUE: the clock is slow. " + "They looked at the clock. " * 400
+    )
+    task = say("user", "Now it is your turn. ISSUE: the login does nothing.\nbash-$")
+    focus = section(summarise([example, task, *WORK[1:]]), "current_focus")
+    assert "Asked for at the start: Now it is your turn. ISSUE: the login does nothing." in focus
+    assert "Said before that: Here is how others went about it." in focus
+    focus = section(
+        summarise([say("user", "Fix the login."), say("user", "And use tabs."), *WORK[1:]]), "current_focus"
+    )
+    assert "Asked for at the start: And use tabs.\n" in focus and "Said before that: Fix the login." in focus
+
+
 def test_system_words_are_not_taken_for_the_user_s() -> None:
     messages = [say("user", "Build the parser."), *FILLER, say("user", "<system>CHECKPOINT 3</system>")]
     focus = section(summarise(messages), "current_focus")
@@ -193,6 +207,12 @@ def test_strange_messages_do_no_harm() -> None:
         say("assistant", "", ("f", "[1, a.py]"), ("f", '["a.py"]'), ("f", "[" * 5000 + '"b.py"')),
     ]
     assert summarise([*strange, *FILLER])
+
+
+def test_calls_of_nothing_are_not_told() -> None:
+    nothing = {"role": "assistant", "tool_calls": [1, {}, {"id": "q", "function": "f"}]}
+    summary = summarise([say("user", "Look around. " * 300), nothing])
+    assert "; ;" not in summary and "Ran" not in summary
 
 
 def test_of_a_very_long_past_the_newest_part_is_read_closely(monkeypatch: pytest.MonkeyPatch) -> None:
