@@ -94,7 +94,7 @@ test("that a session can only be followed is said once it is shown, with the nex
   shown.fire(undefined);
   expect(user.said).toEqual([]);
   shown.fire({ name: "theirs", followed: true });
-  expect(user.said).toMatchObject([{ kind: "warning", message: expect.stringContaining("“theirs” does not answer"), buttons: ["Reload Session"] }]);
+  expect(user.said).toMatchObject([{ kind: "warning", message: expect.stringContaining("“theirs” does not answer") as string, buttons: ["Reload Session"] }]);
   news.dispose();
 });
 
