@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Generator, Iterable, Iterator
-from dataclasses import dataclass
-from itertools import islice
+from dataclasses import dataclass, replace
+from itertools import islice, pairwise
 from typing import Any
 
 from timeleap.sessions.transfer.jsonlines import Json, Line, time_of
@@ -101,7 +101,7 @@ class Branches:
 
 def branches(nodes: Iterable[Node], most: int) -> Generator[None, None, Branches]:
     """The conversation, and at most `most` others. Pauses between two of them: a tree may have a million branches."""
-    tree = _Tree(nodes)
+    tree = _Tree(_in_a_row(list(nodes)))
     last = tree.last()
     if last is None:
         return Branches(Branch(()), (), 0)
@@ -112,6 +112,13 @@ def branches(nodes: Iterable[Node], most: int) -> Generator[None, None, Branches
         yield
     others.sort(key=lambda one: one.nodes[-1].order)
     return Branches(main, tuple(others), tree.unused())
+
+
+def _in_a_row(nodes: list[Node]) -> list[Node]:
+    """The nodes of a file in which none names a parent, each behind the one before it."""
+    if len(nodes) < 2 or any(node.parent is not None or node.follows is not None for node in nodes):
+        return nodes
+    return [nodes[0], *(replace(node, parent=before.uuid) for before, node in pairwise(nodes))]
 
 
 class _Tree:

@@ -12,7 +12,7 @@ from timeleap.errors import InvalidInputError, StorageFailureError
 from timeleap.sessions.outcomes import Guard
 from timeleap.sessions.transfer.adoption import Arrival, Origin, settle_in
 from timeleap.sessions.transfer.formats import IMPORTED, unsupported
-from timeleap.sessions.transfer.jsonlines import begins_document
+from timeleap.sessions.transfer.jsonlines import MAX_LINE, begins_document
 from timeleap.sessions.transfer.outside import refused
 from timeleap.sessions.transfer.unpacking import unpack
 from timeleap.storage.durable import OpenFile
@@ -89,9 +89,13 @@ def nothing_of(form: str) -> InvalidInputError:
 
 
 def _beginning(path: Path) -> bytes:
+    """The first lines of a file: one at least, however long it is, up to what a line may have."""
     file = opened(path)
     try:
-        return file.pread(0, FIRST_LOOK)
+        found = file.pread(0, FIRST_LOOK)
+        while b"\n" not in found and len(found) < MAX_LINE and (more := file.pread(len(found), len(found))):
+            found += more
+        return found
     except OSError as error:
         raise StorageFailureError.of(error, f"read {path.name}", path) from error
     finally:

@@ -200,6 +200,18 @@ def test_odd_trees_do_no_harm(tmp_path: Path, records: list[Json]) -> None:
     assert (came.directory / "context.jsonl").exists()
 
 
+def test_records_that_name_no_parent_follow_each_other(tmp_path: Path) -> None:
+    came = arrived(
+        tmp_path,
+        user("a", None, "Begin."),
+        answer("b", None, use("t1")),
+        user("c", None, result("t1", "one")),
+        answer("d", None, text("Done.")),
+    )
+    assert said(came.messages()) == ["Begin.", "", "one", "Done."]
+    assert came.timelines == {} and came.losses == {}
+
+
 def test_more_branches_than_a_session_keeps_are_counted(tmp_path: Path) -> None:
     branches = [user(f"b{number}", "a", f"Way {number}.") for number in range(60)]
     came = arrived(tmp_path, user("a", None, "Begin."), *branches)

@@ -11,7 +11,7 @@ import pytest
 
 from timeleap.errors import InvalidInputError, TooLargeError
 from timeleap.sessions.transfer import jsonlines
-from timeleap.sessions.transfer.importing import recognised
+from timeleap.sessions.transfer.importing import FIRST_LOOK, may_be_a_log, recognised
 from timeleap.sessions.transfer.jsonlines import JsonLines, time_of, workspace_of
 from timeleap.sessions.transfer.losses import MOST, Tally
 from timeleap.storage.durable import OpenFile
@@ -40,6 +40,15 @@ def written(path: Path, *lines: Any) -> Path:
 )
 def test_lines_are_recognised(tmp_path: Path, lines: list[Any], form: str) -> None:
     assert recognised(written(tmp_path / "any", *lines)) == form
+
+
+def test_a_first_line_may_be_long(tmp_path: Path) -> None:
+    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * (3 * FIRST_LOOK)}}
+    path = written(tmp_path / "any", {"role": "user", "content": [picture]}, {"role": "user", "content": "x"})
+    assert recognised(path) == "kimi" and may_be_a_log(path)
+    (tmp_path / "other").write_bytes(b"x" * (3 * FIRST_LOOK))
+    with pytest.raises(InvalidInputError, match="none of the forms"):
+        recognised(tmp_path / "other")
 
 
 def test_archives_and_directories_are_recognised(tmp_path: Path) -> None:
