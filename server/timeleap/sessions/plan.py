@@ -13,7 +13,7 @@ from typing import Any
 from timeleap import clock
 from timeleap.context.dmail import dmail_text
 from timeleap.context.guard import orphan_results
-from timeleap.errors import CorruptedError, HeadConflictError, NoPendingDMailError
+from timeleap.errors import HeadConflictError, NoPendingDMailError
 from timeleap.sessions.additions import DMAIL_LABEL
 from timeleap.sessions.checkpoints import find_line, new_checkpoint, preview_of, read_checkpoint
 from timeleap.sessions.events import RewriteKind, Rewritten
@@ -45,7 +45,7 @@ from timeleap.storage.jsontext import decode_json
 from timeleap.storage.marks import SENDER, strip_tl
 from timeleap.storage.reader import DAMAGE_LIMIT
 from timeleap.storage.record import classify, message_record, usage_record
-from timeleap.storage.timelines import DAMAGED_LINES, damaged_before, new_damage
+from timeleap.storage.timelines import DAMAGED_LINES
 
 COMPACTED_LABEL = "compacted"
 CHARACTERS_PER_TOKEN = 4
@@ -156,13 +156,8 @@ def plan_restore(engine: LogEngine, timeline_id: str) -> Rewrite:
 
     Raises:
         TimelineNotFoundError: There is no such timeline.
-        CorruptedError: It is known to be damaged.
     """
     timeline = engine.timeline(timeline_id)
-    facts = next((one.facts for one in engine.timelines() if one.timeline_id == timeline_id), None)
-    for one in new_damage(timeline, damaged_before(facts)):
-        message = f"the timeline {timeline_id} is damaged at byte {one.offset} and is not restored"
-        raise CorruptedError(message, timelineId=timeline_id, offset=one.offset)
     end = timeline.state_before(timeline.state.lines)
     return _rewrite(engine, "timelineRestored", "restore", end, reader=timeline, from_timeline=timeline_id)
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from timeleap.errors import CorruptedError
 from timeleap.sessions import plan
 from timeleap.sessions.outcomes import CompactionPlan, CompactOutcome, Guard, RewriteOutcome
 from timeleap.sessions.turns import Turns
+from timeleap.storage.timelines import damaged_before, new_damage
 
 
 class Rehearsal(Turns):
@@ -32,7 +34,17 @@ class Rehearsal(Turns):
         return self._imagined(plan.plan_clear(self.engine, keep_system_prompt))
 
     def plan_restore(self, timeline_id: str) -> RewriteOutcome:
-        """What `restore_timeline` would do."""
+        """What `restore_timeline` would do.
+
+        Raises:
+            TimelineNotFoundError: There is no such timeline.
+            CorruptedError: It is known to be damaged, so it would not be restored.
+        """
+        known = next((one for one in self.engine.timelines() if one.timeline_id == timeline_id), None)
+        damage = new_damage(self.engine.timeline(timeline_id), damaged_before(known.facts)) if known else []
+        if known and damage:
+            message = f"the timeline {known.file} is damaged at byte {damage[0].offset} and is not restored"
+            raise CorruptedError(message, path=str(self.path / known.file), offset=damage[0].offset)
         return self._imagined(plan.plan_restore(self.engine, timeline_id))
 
     def plan_deliver_dmail(self, heal: bool = False) -> RewriteOutcome:
