@@ -185,4 +185,5 @@ class AtResult(Shape):
     next_checkpoint: Checkpoint | None
     """The first checkpoint after it."""
     state: ContextState
-    """With the message; or, for a `time`, at `checkpoint`: what came between it and `nextCheckpoint` bears no time."""
+    """With the message; or, for a `time` after the last change of its log, at the end of that. For any other `time` at
+    `checkpoint`: what came between it and `nextCheckpoint` bears no time."""

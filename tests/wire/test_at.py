@@ -98,9 +98,21 @@ def test_a_time_leads_to_the_log_and_the_checkpoint_of_then(session: Session) ->
         None,
         None,
     ]
-    assert [one["state"]["messageCount"] for one in found] == [0, 0, 1, 0, 1, 0]
+    # Where nothing was written to a log after a time, its state then is known; of the others, the checkpoint's is.
+    assert [one["state"]["messageCount"] for one in found] == [0, 0, 2, 0, 2, 0]
     inside = session.call("context/at", time=times[1], timelineId="context_2")
     assert (inside["timelineId"], plain(inside["checkpoint"])) == ("context_2", plain(first))
+
+
+def test_after_the_last_change_it_is_the_state_as_it_is(session: Session) -> None:
+    session.call("context/setSystemPrompt", systemPrompt="be kind")
+    session.append(user("one"), assistant("two"))
+    session.call("context/updateTokenCount", tokenCount=7)
+    state = {"messageCount": 2, "checkpointCount": 0, "tokenCount": 7, "systemPrompt": "be kind"}
+    assert session.call("context/at", time=now())["state"] == state
+    assert session.call("context/at", time="2999-01-01T00:00:00Z")["state"] == state
+    nothing = {"messageCount": 0, "checkpointCount": 0, "tokenCount": 0, "systemPrompt": None}
+    assert session.call("context/at", time="2000-01-01T00:00:00Z")["state"] == nothing
 
 
 def test_any_offset_from_utc_will_do(session: Session) -> None:
@@ -120,9 +132,11 @@ def test_checkpoints_without_a_time_count_with_the_next_one_that_has_one(start: 
     lines = [f'{{"role": "_checkpoint", "id": {n}}}\n{{"role": "user", "content": "{n}"}}\n' for n in range(3)]
     (directory / "context.jsonl").write_text("".join(lines))
     session = Session.open(start(), "old")
-    assert session.call("context/at", time=now())["checkpoint"] is None
+    before = now()
+    assert session.call("context/at", time=before)["checkpoint"]["id"] == 2
     made = session.checkpoint()
     assert session.call("context/at", time=now())["checkpoint"]["uid"] == made["uid"]
+    assert session.call("context/at", time=before)["checkpoint"] is None, "they may have been written after that"
     assert session.call("context/at", time="2000-01-01T00:00:00Z")["checkpoint"] is None
 
 

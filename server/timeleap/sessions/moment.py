@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from math import floor
 
 from timeleap.errors import InvalidInputError
 from timeleap.sessions.checkpoints import read_checkpoint
@@ -20,7 +21,8 @@ class Moment:
         timeline_id: The earlier log that it is in; None if it is in the live one.
         checkpoint: The last checkpoint before it; None if there is none.
         following: The first checkpoint after it.
-        state: What the context amounted to: with the message; or, for a time, at the checkpoint: more may have been there.
+        state: What the context amounted to: with the message; or, for a time, at the end of the log if that was written
+            by then, else at the checkpoint: more may have been there.
     """
 
     timeline_id: str | None
@@ -65,6 +67,8 @@ def at_time(logs: Logs, time: str, timeline_id: str | None) -> Moment:
         timeline_id = min(later, key=lambda one: _parsed(one.facts.created_at)).timeline_id if later else None
     log = _log(logs, timeline_id)
     passed = _passed(log, wanted)
+    if _was_written(log, wanted, passed):
+        return _moment(log, timeline_id, log.state.checkpoints, log.state.lines)
     return _moment(log, timeline_id, passed, log.line_of_checkpoint(passed - 1) + 1 if passed else 0)
 
 
@@ -114,6 +118,14 @@ def _passed(log: LogReader, wanted: datetime) -> int:
         else:
             high = middle
     return low
+
+
+def _was_written(log: LogReader, wanted: datetime, passed: int) -> bool:
+    """Whether all of a log had been written at a time: no checkpoint tells a later one, and nothing was written since."""
+    written = log.last_change()
+    if written is None or wanted.timestamp() < floor(written * 1000) / 1000:  # many clocks show milliseconds
+        return False
+    return all(_time_of(log, ordinal) is None for ordinal in range(passed, log.state.checkpoints))
 
 
 def _time_of(log: LogReader, ordinal: int) -> datetime | None:

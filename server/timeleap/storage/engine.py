@@ -282,6 +282,10 @@ class LogReader(ABC):
     def damage(self) -> list[Damage]:
         """Lines known not to be part of history, at most 100, oldest first."""
 
+    def last_change(self) -> float | None:
+        """When it was written to for the last time, in seconds since the epoch; None where nobody knows."""
+        return None
+
     def request_lines(self, limit: int) -> list[int]:
         """The last `limit` lines that carry a request id, newest first (an engine may know a shorter way)."""
         found: list[int] = []

@@ -121,6 +121,10 @@ class StoredLog(LogReader):
         lost = [] if self.lost is None else [self.lost]
         return lost + (self._trusting(self._damage, DAMAGE_LIMIT, self._state.lines) if self._state.troubled else [])
 
+    def last_change(self) -> float | None:
+        """When its file was written to for the last time: perhaps after what is shown of it."""
+        return None if self.file is None else self.file.status().modified_ns / 1e9
+
     def request_lines(self, limit: int) -> list[int]:
         """The last `limit` lines that carry a request id, newest first."""
         return self._trusting(self._request_lines, self._state.lines, limit)

@@ -112,7 +112,7 @@ export interface AtResult {
   checkpoint: Checkpoint | null;
   /** The first checkpoint after it. */
   nextCheckpoint: Checkpoint | null;
-  /** With the message; or, for a `time`, at `checkpoint`: what came between it and `nextCheckpoint` bears no time. */
+  /** With the message; or, for a `time` after the last change of its log, at the end of that. For any other `time` at `checkpoint`: what came between it and `nextCheckpoint` bears no time. */
   state: ContextState;
 }
 
