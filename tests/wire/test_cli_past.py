@@ -65,6 +65,7 @@ def test_search_over_the_store_and_its_limit(cli, session):
     matches = cli.run("search", "1969", session, "--json").lines()
     assert [(match["sessionId"], match["index"]) for match in matches] == [("s", 0), ("s", 2)]
     assert "timeleap sessions --all" in cli.run("search", "x", "nobody", code=1).err
+    assert cli.run("search", session, "1969").out == cli.run("search", "1969", session).out
     assert cli.run("search", "(", session, "-E", code=1).err.startswith("error: ")
 
 

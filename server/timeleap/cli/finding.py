@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from timeleap.cli.arguments import Session, complete_session
-from timeleap.cli.backend import Backend, Target
+from timeleap.cli.backend import Backend, OpenSession, Target
 from timeleap.cli.command import command
 from timeleap.cli.terminal import Terminal, UsageError
 from timeleap.cli.words import clock, one_line, safe
+from timeleap.client.errors import TimeleapRpcError
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -67,7 +69,7 @@ def search(
         if session is None:
             method, own = "session/search", {}
         else:
-            opened = backend.open_to_read(Target.of(session))
+            opened, wanted["query"] = _opened(backend, query, session)
             method, own = "context/search", {"sessionId": opened.id}
         for page in backend.whole_pages(method, wanted | own, saying="Searching"):
             for match in page["matches"][:left]:
@@ -82,6 +84,16 @@ def search(
         terminal.hint("nothing found")
     elif more and not left:
         terminal.hint(f"there may be more: --limit {limit * 10}")
+
+
+def _opened(backend: Backend, query: str, session: str) -> tuple[OpenSession, str]:
+    """The session, and what is looked for in it: who names the session first, as with other commands, is understood."""
+    try:
+        return backend.open_to_read(Target.of(session)), query
+    except (TimeleapRpcError, UsageError):
+        with contextlib.suppress(TimeleapRpcError, UsageError):
+            return backend.open_to_read(Target.of(query)), session
+        raise
 
 
 def _tell(terminal: Terminal, match: Json) -> None:
