@@ -1,4 +1,5 @@
 import { OURS, VSIX, expect, picture, sample, test } from "../support/test";
+import { MOMENT, WHILE, patiently } from "../window/patience";
 import { pathToFileURL } from "node:url";
 
 // A window of its own: one in which nobody has opened anything yet.
@@ -25,9 +26,10 @@ test("the newest session of the workspace is there without a click, its checkpoi
 test("a checkpoint opens to its messages, with tool calls and their results in pairs", async ({ window }) => {
     const checkpoint = window.checkpoints.row("I forgot the imports", 1);
     await window.checkpoints.expand(checkpoint);
-    await expect(window.checkpoints.row("I forgot the imports", 2)).toBeVisible();
+    await expect(window.checkpoints.row("I forgot the imports", 2).locator(".codicon-sparkle")).toBeVisible(); // the agent's
     const call = window.checkpoints.row(/^run\(.*sed -i/, 2);
     await expect(call).toContainText("25 passed in 0.09s");
+    await expect(call.locator(".codicon-tools")).toBeVisible();
     await expect(call).toHaveAccessibleName(/Tool call run .*result: .*25 passed/);
     await picture(window, "conversation");
 });
@@ -60,6 +62,17 @@ test("a checkpoint is compared with the present in the diff editor", async ({ wi
     await expect(window.diff.before).not.toContainText("25 passed");
     await picture(window, "compare");
     await window.closeEditors();
+});
+
+test("the keyboard is enough to choose a checkpoint and to ask for a revert", async ({ window, store }) => {
+    const before = store.log("bill");
+    await patiently(async () => {
+        for (const key of ["Home", "Enter", "Delete"]) await window.checkpoints.root.press(key, { timeout: MOMENT });
+        await window.dialog.root.waitFor({ timeout: WHILE });
+    });
+    await expect(window.dialog.message).toContainText("Revert to “while reading”?");
+    await window.dialog.dismiss();
+    expect(store.log("bill")).toBe(before);
 });
 
 test("every row has a name for screen readers", async ({ window }) => {

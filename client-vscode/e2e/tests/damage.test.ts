@@ -1,6 +1,7 @@
 import { THROUGH_MIDDLEMAN, expect, picture, sample, test } from "../support/test";
 import { mkdirSync, renameSync, rmdirSync } from "node:fs";
 import { pathToFileURL } from "node:url";
+import { MOMENT, patiently } from "../window/patience";
 
 test.use({ setup: THROUGH_MIDDLEMAN }); // it is not needed, but its workbench is there
 
@@ -48,11 +49,15 @@ test("a session whose last write was cut off is opened without it, and what was 
     await window.notifications.look(/had not been written completely/);
 });
 
-test("an owner that hangs is followed, read-only, and joined when it is back", async ({ window, store }) => {
+test("an owner that hangs is followed, read-only, and joined on a click when it is back", async ({ window, store }) => {
     const agent = store.pipeline();
     await agent.call("initialize");
     await agent.replay("hanging", sample(), { title: "Hanging" });
     const owner = store.owner("hanging") ?? 0;
+    await patiently(async () => {
+        await window.run("refresh");
+        await expect(window.sessions.row("Hanging")).toContainText(`in use by process ${String(owner)}`, { timeout: MOMENT });
+    });
     process.kill(owner, "SIGSTOP");
     try {
         await window.openSession("Hanging");
@@ -64,5 +69,10 @@ test("an owner that hangs is followed, read-only, and joined when it is back", a
     }
     await agent.call("context/checkpoint", { sessionId: "hanging", label: "alive again" });
     await expect(window.checkpoints.row("alive again", 1)).toBeVisible();
+    await window.notifications.press(/“Hanging” does not answer/, "Reload Session");
+    await expect(window.saying(/only be looked at/)).toHaveCount(0);
+    await window.ask("createCheckpoint", "A label for the checkpoint", "through the owner");
+    await expect(window.checkpoints.row("through the owner", 1)).toBeVisible();
+    expect(store.owner("hanging")).toBe(owner);
     await agent.close();
 });

@@ -58,7 +58,8 @@ test("a checkpoint that the agent has taken back meanwhile cannot be reverted to
     await agent.call("context/revertTo", { sessionId: "live", checkpointId: 9 });
     const now = store.log("live");
     await window.dialog.press(/Revert/);
-    await window.notifications.look(/changed meanwhile|no longer exists/);
+    const said = await window.notifications.look(/changed meanwhile|no longer exists/);
+    await expect(said.getByRole("button", { name: /^Show (Checkpoints|Timelines)$/ })).toBeVisible();
     await expect(window.checkpoints.row("step by step", 1)).toHaveCount(0);
     expect(store.log("live")).toBe(now);
 });

@@ -74,9 +74,13 @@ test("a language model of the editor's chat writes the summary, which is shown b
     expect(asked(workbench).at(-1)?.prompt).toContain("That is not fair when there are many guests"); // of the conversation
     expect(store.log(session)).toBe(before);
     await picture(window, "model");
-    await window.dialog.press("Compact");
+    await window.dialog.press("Read the Summary First");
+    await expect(window.editor).toContainText("What the compaction would keep");
+    expect(store.log(session)).toBe(before);
+    await window.notifications.press(/This summary would take the place of/, "Compact");
     await expect(window.checkpoints.row("compacted", 1)).toBeVisible();
     expect(summary(store)).toContain(ANSWER);
+    await window.closeEditors();
     await window.notifications.press(/Compacted: /, "Undo");
     await expect.poll(() => store.log(session)).toBe(before);
 });

@@ -68,6 +68,7 @@ test("a timeline is looked into and restored", async ({ window, store }) => {
     await window.timelines.command(timeline, window.texts.command("restoreTimeline"), window.dialog.root);
     await window.dialog.press(/Restore/);
     await expect(window.checkpoints.row(last, 1)).toBeVisible();
+    await expect(window.timelines.row("Before a restore", 1)).toBeVisible();
     await expect.poll(() => store.log(session)).toBe(before);
 });
 
@@ -94,12 +95,13 @@ test("compaction shows what it would do, takes a focus, and can be undone", asyn
     await expect(window.checkpoints.row("compacted", 1)).toBeVisible();
     expect(store.messages(session)[0]?.content).toMatchObject([{ text: expect.stringContaining("compacted") }, {}]);
     expect(store.messages(session).length).toBeLessThan(32);
+    await expect(window.timelines.row("Before a compaction", 1)).toContainText("32 messages");
     await window.notifications.press(/Compacted: /, "Undo");
     await expect(window.checkpoints.row(last, 1)).toBeVisible();
     await expect.poll(() => store.log(session)).toBe(before);
 });
 
-test("clearing keeps the system prompt, and what was there", async ({ window, store }) => {
+test("clearing keeps the system prompt, and what was there; undo brings it back", async ({ window, store }) => {
     const before = store.log(session);
     await window.run("clear");
     await window.dialog.press(/Clear/);
@@ -107,4 +109,8 @@ test("clearing keeps the system prompt, and what was there", async ({ window, st
     await expect.poll(() => store.records(session).map(({ role }) => role)).toEqual(["_system_prompt"]);
     expect(store.log(session, "context_1.jsonl")).toBe(before);
     await expect(window.timelines.row("Before clearing", 1)).toBeVisible();
+    await window.run("undo");
+    await window.dialog.press(/Restore/);
+    await expect(window.checkpoints.row(last, 1)).toBeVisible();
+    await expect.poll(() => store.log(session)).toBe(before);
 });

@@ -3,6 +3,10 @@ import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 
+interface SessionState {
+    approval: { yolo: boolean };
+}
+
 test.use({ setup: { extensions: [VSIX], settings: { ...OURS, "timeleap.openNewest": false }, trust: "ask" } });
 
 test("in Restricted Mode a session is looked at and not changed; with trust it is", async ({ workbench, window, store }) => {
@@ -28,10 +32,16 @@ test("in Restricted Mode a session is looked at and not changed; with trust it i
     await picture(window, "restricted", { hovering: true });
     await window.checkpoints.closeMenu();
     expect(store.log("guarded")).toBe(before);
-    expect(await window.quick.offers("Timeleap: Turn On Yolo")).not.toContain(window.texts.command("enableYolo"));
+    await window.run("enableYolo");
+    const refused = await window.notifications.look(/In Restricted Mode sessions can be looked at/);
+    await expect(refused.getByRole("button", { name: "Manage Workspace Trust" })).toBeVisible();
+    await expect(window.dialog.root).toHaveCount(0);
+    await expect(window.status(/yolo/i)).toHaveCount(0);
 
     rmSync(join(workbench.folder, ".vscode/settings.json")); // trusting it would mean running its interpreter
-    await window.quick.command("Workspaces: Manage Workspace Trust");
+    await window.notifications.press(/In Restricted Mode sessions can be looked at/, "Manage Workspace Trust");
+    expect(store.log("guarded")).toBe(before);
+    expect((await store.call<SessionState>("session/getState", { sessionId: "guarded" })).approval.yolo).toBe(false);
     await window.page.locator(".workspace-trust-editor").getByRole("button", { name: /^Trust/ }).first().click();
     await window.closeEditors();
     await expect(window.saying(/Restricted Mode/)).toHaveCount(0);
