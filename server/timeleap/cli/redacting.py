@@ -31,7 +31,7 @@ def redact(
     secrets: Annotated[
         bool, typer.Option("--secrets", help="Take out what looks like a key or a password.", show_default=False)
     ] = False,
-    replacement: Annotated[str | None, typer.Option(help="What stands in its place (default: [redacted]).")] = None,
+    replacement: Annotated[str | None, typer.Option(help=r"What stands in its place (default: \[redacted]).")] = None,
     store: Annotated[
         bool, typer.Option("--store", help="Say which other sessions hold it, too.", show_default=False)
     ] = False,

@@ -50,6 +50,11 @@ def test_every_command_teaches_and_takes_the_shared_options(command):
         assert f"timeleap {command}" in told.output.split("Examples", 1)[1]
 
 
+def test_brackets_in_help_are_no_markup():
+    assert "(default: [redacted])" in run("redact", "--help").output
+    assert "[FILE]" in run("export", "--help").output
+
+
 def test_the_overview_names_every_command_and_the_exit_codes():
     told = run("--help").output
     for command in [*COMMANDS, "serve"]:
