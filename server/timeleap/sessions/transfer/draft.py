@@ -19,6 +19,8 @@ from timeleap.storage.record import checkpoint_record, message_record, system_pr
 WRITTEN_AT_ONCE: Final = 1 << 18
 MAX_RECORD: Final = 32 << 20
 MAX_TIMELINES: Final = 50
+MAX_TIMELINE_BYTES: Final = 2 << 30
+"""Of all together: each repeats what it has in common with the live log, so that a small file could fill a disk."""
 
 Json = dict[str, Any]
 
@@ -135,13 +137,19 @@ class Drafts:
         return Draft(self._directory / LOG_NAME, self._left_out)
 
     def timeline(self, reason: TimelineReason, time: str | None) -> Path | None:
-        """The name of one more timeline; None where there are as many as a session keeps. Noted as a loss then."""
+        """The name of one more timeline; None where there is as much as a session keeps. Noted as a loss then."""
         if len(self.timelines) >= MAX_TIMELINES:
             self._left_out.add("timelines", f"earlier states or branches beyond the first {MAX_TIMELINES}")
             return None
+        if sum(self._path(one).stat().st_size for one in self.timelines) >= MAX_TIMELINE_BYTES:
+            self._left_out.add("timelines", f"earlier states or branches beyond {MAX_TIMELINE_BYTES >> 20} MiB")
+            return None
         name = f"{Path(LOG_NAME).stem}_{len(self.timelines) + 1}"
         self.timelines[name] = TimelineFacts(reason, time or clock.now_iso())
-        return self._directory / f"{name}.jsonl"
+        return self._path(name)
+
+    def _path(self, timeline_id: str) -> Path:
+        return self._directory / f"{timeline_id}.jsonl"
 
 
 def sound(text: str) -> str:

@@ -19,6 +19,8 @@ from timeleap.storage.durable import OpenFile
 BLOCK: Final = 1 << 18
 MAX_LINE: Final = 64 << 20
 MAX_FILE: Final = 4 << 30
+MAX_LINES: Final = 1_000_000
+"""What is noted of each line stays in memory."""
 
 Json = dict[str, Any]
 
@@ -46,12 +48,13 @@ class JsonLines:
         left_out: Where lines are noted that cannot be read.
 
     Raises:
-        TooLargeError: It is larger than what is imported.
+        TooLargeError: It is larger than what is imported; on the way through it: it has more lines.
     """
 
     def __init__(self, file: OpenFile, left_out: Tally) -> None:
         self._file = file
         self._left_out = left_out
+        self._lines = 0
         self.size = file.status().size
         if self.size > MAX_FILE:
             message = f"the file has {self.size} bytes; at most {MAX_FILE} are imported"
@@ -80,6 +83,10 @@ class JsonLines:
         return _object(self._file.pread(offset, length)) or {}
 
     def _line(self, start: int, text: bytearray) -> Line:
+        self._lines += 1
+        if self._lines > MAX_LINES:
+            message = f"the file has more than {MAX_LINES} lines; no more are imported"
+            raise TooLargeError(message, limit="lines", maximum=MAX_LINES)
         found = _object(bytes(text))
         if found is None and text.strip():
             self._left_out.add("lines", "lines are no JSON objects")

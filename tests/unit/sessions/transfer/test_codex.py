@@ -10,7 +10,7 @@ import pytest
 from tests.unit.sessions.transfer.arrivals import Json, arrived
 
 from timeleap.errors import CorruptedError, TooLargeError
-from timeleap.sessions.transfer import jsonlines
+from timeleap.sessions.transfer import draft, jsonlines
 
 META = {"id": "019a", "timestamp": "2025-10-29T00:59:38.308Z", "cwd": "/home/ada/shop", "cli_version": "0.46.0"}
 
@@ -118,6 +118,15 @@ def test_turns_that_were_rolled_back_become_a_timeline(tmp_path: Path) -> None:
     assert [one["id"] for one in came.records() if one["role"] == "_checkpoint"] == [0, 1]
     assert came.timelines == {"context_1.jsonl": "revert"}
     assert contents(came.messages("context_1.jsonl")) == ["Q0", "A0", "Q1", "A1", "Q2", "A2"]
+
+
+def test_a_small_file_does_not_fill_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(draft, "MAX_TIMELINE_BYTES", 1_500)
+    back = [line("event_msg", {"type": "thread_rolled_back", "num_turns": 1}), said_by("user", "Q")]
+    came = arrived(tmp_path, meta(), said_by("user", "x" * 1000), said_by("user", "Q"), *back * 9)
+    assert len(came.timelines) == 2
+    assert came.losses == {"timelines": "7 earlier states or branches beyond 0 MiB"}
+    assert [len(one) for one in contents(came.messages())] == [1000, 1]
 
 
 @pytest.mark.parametrize(

@@ -88,6 +88,14 @@ def test_a_file_beyond_the_limit_is_refused(tmp_path: Path, monkeypatch: pytest.
         JsonLines(OpenFile(written(tmp_path / "any", {"a": "more than ten"})), Tally())
 
 
+def test_a_file_of_too_many_lines_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jsonlines, "MAX_LINES", 2)
+    path = written(tmp_path / "any", {"a": 1}, {"a": 2})
+    assert len(list(JsonLines(OpenFile(path), Tally()))) == 2
+    with pytest.raises(TooLargeError, match="more than 2 lines"):
+        list(JsonLines(OpenFile(written(path, {"a": 1}, {"a": 2}, {"a": 3})), Tally()))
+
+
 def test_folders_and_times_of_other_machines() -> None:
     assert workspace_of("/home/ada/my shop") == "file:///home/ada/my%20shop"
     assert workspace_of("C:\\Users\\ada") == "file:///C:/Users/ada"
