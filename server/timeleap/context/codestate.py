@@ -22,6 +22,7 @@ _CODE_ARGUMENTS = (
     "content", "contents", "new_str", "new_string", "new_text", "new_source", "replace", "replacement", "text", "code",
     "patch", "input",
 )  # fmt: skip
+_ALSO_NAMED = re.compile(r"^Also named: (.+)$", re.MULTILINE)
 _TEST = re.compile(r"(?:^|[\\/])tests?[\\/]|(?:^|[\\/])test_|_test\.|\.(?:test|spec)\.", re.IGNORECASE)
 
 
@@ -106,7 +107,11 @@ class CodeState:
         """Take in the section an earlier summary had; returns what of it is about no file."""
         for file in re.findall(r"<file>\n.+?\n</file>", body, re.DOTALL):
             self._old.setdefault(file.split("\n")[1], file)
-        return re.sub(r"<file>.*?</file>", "", body, flags=re.DOTALL)
+        rest = re.sub(r"<file>.*?</file>", "", body, flags=re.DOTALL)
+        for names in _ALSO_NAMED.findall(rest):
+            for path in names.split(", "):
+                self._file(path)
+        return _ALSO_NAMED.sub("", rest)
 
     def items(self, directory: str = "") -> list[str]:
         """The files as items of a summary: those with code come first, tests behind what they test.
@@ -115,22 +120,30 @@ class CodeState:
             directory: What relative paths are relative to, where that is known.
         """
         files = _merged(_absolute(self._files, directory))
+        # What an earlier summary shows of a file counts until its code was seen again.
+        old = {path: text for path in files if (text := self._old_of(path, directory)) and not files[path].code}
         order = sorted(
             files,
             key=lambda path: (
-                not files[path].code,
+                not (files[path].code or path in old),
                 not files[path].telling,
                 bool(_TEST.search(path)),
                 -files[path].mentions,
                 files[path].age,
             ),
         )
-        items = [self._shown(path, files[path]) for path in order if files[path].telling]
-        items += [text for path, text in self._old.items() if path not in files]
-        rest = [path for path in order if not files[path].telling]
+        items = [
+            old.get(path) or self._shown(path, files[path]) for path in order if path in old or files[path].telling
+        ]
+        again = {name for path in files for name in _names_of(path, directory)}
+        items += [text for path, text in self._old.items() if path not in again]
+        rest = [path for path in order if path not in old and not files[path].telling]
         if rest:
             items.append(quoted(f"Also named: {', '.join(rest[:_MAX_FILES])}"))
         return items
+
+    def _old_of(self, path: str, directory: str) -> str | None:
+        return next((self._old[name] for name in _names_of(path, directory) if name in self._old), None)
 
     def _file(self, path: str) -> _File:
         return self._files.setdefault(path.replace("/./", "/"), _File(len(self._files)))
@@ -156,6 +169,11 @@ class CodeState:
             own = [row for row in rows if file.listed and row.strip() in self._written]
             rows = own or [found[1] for row in rows if (found := findings.declaration(row))] or rows
         return "\n".join(rows[: MAX_LINES - 1])[:_MAX_CHARS]
+
+
+def _names_of(path: str, directory: str) -> tuple[str, str]:
+    """A path, and as a summary calls it that knows the working directory."""
+    return path, path.removeprefix(f"{directory}/") if len(directory) > 1 else path
 
 
 def _decoded(arguments: str) -> dict[str, str]:

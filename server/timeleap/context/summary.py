@@ -29,6 +29,9 @@ _READ_OF_USER = 8_000  # characters; what users paste beyond that is seldom a de
 _MAX_ITEMS = 400  # found in one section; more than any length allows to show
 _SHORT_REQUEST = 1_000  # characters of a message in which every demand counts as strict
 _SHORT_ITEM = 160  # characters that an item may always have
+_TASK = "Asked for at the start: "
+_DEMAND = "User: "
+_PLACE = "Working directory: "
 _REPEATED = 3  # outputs that end alike, from which their ends say nothing
 _DIRECTORY = re.compile(
     r"(?:(?:current|working) directory|\bcwd|\bpwd)[`'\"]?\s*(?:is|:|=)\s*[`'\"]?(/[^\s`'\")\]]+)", re.IGNORECASE
@@ -67,9 +70,10 @@ def _words(text: str) -> frozenset[str]:
 
 
 def _opening(messages: Sequence[Record]) -> int:
-    """How many messages there are before anybody answers."""
+    """How many messages there are before anybody answers; none where that was compacted away."""
     answers = ("assistant", "tool")
-    return next((index for index, one in enumerate(messages) if one.get("role") in answers), len(messages))
+    before = next((index for index, one in enumerate(messages) if one.get("role") in answers), len(messages))
+    return 0 if any(map(is_summary, messages[:before])) else before
 
 
 def _labels(messages: Sequence[Record]) -> frozenset[str]:
@@ -159,7 +163,7 @@ class _Collector:
         found["code_state"] = [*self._code.items(self._directory), *found["code_state"]]
         if self._directory:
             found = {name: [self._shortened(item) for item in items] for name, items in found.items()}
-            found["environment"].insert(0, quoted(f"Working directory: {self._directory}"))
+            found["environment"].insert(0, quoted(f"{_PLACE}{self._directory}"))
         return found
 
     def _shortened(self, item: str) -> str:
@@ -170,7 +174,7 @@ class _Collector:
         if self._last_word:
             yield f"Last said by the agent: {clip(self._last_word, min(600, self._limit // 20))}"
         if self._task:
-            yield f"Asked for at the start: {clip(self._task, min(1600, self._limit // 8), head=0.85)}"
+            yield f"{_TASK}{clip(self._task, min(1600, self._limit // 8), head=0.85)}"
         if self._newest_request not in ("", self._task):
             yield f"Last said by the user: {clip(self._newest_request, min(600, self._limit // 16))}"
         if self._preamble:
@@ -201,10 +205,15 @@ class _Collector:
             body = match[1] if match else ""
             if name == "code_state":
                 body = self._code.carry_on(body)
-            for line in body.splitlines():
+            for line in reversed(body.splitlines()):  # what mattered most stands last there
                 item = line.removeprefix("- ").strip()
-                if item and item != "none" and not item.startswith("Last said by"):
-                    self._items[name].add(item, limit=findings.MAX_LINE * 4)
+                if item.startswith(_TASK):
+                    self._task = item.removeprefix(_TASK)
+                elif item.startswith(_PLACE):
+                    self._directory = self._directory or item.removeprefix(_PLACE)
+                elif item and item != "none" and not item.startswith("Last said by"):
+                    strict = item.startswith(_DEMAND) and findings.is_strong(item)
+                    self._items[name].add(item, limit=findings.MAX_LINE * 4, rank=0 if strict else 1)
 
     def _user(self, text: str, *, opening: bool, printed: bool) -> None:
         said = "\n".join(line for line in findings.lines(text) if not self._is_framing(line)) or text
@@ -222,7 +231,7 @@ class _Collector:
             strong = findings.is_strong(sentence) or len(text) <= _SHORT_REQUEST
             rank = 0 if strong and not printed else 2
             if not (printed and findings.is_error(sentence)):
-                self._add("important_context", f"User: {findings.bare_demand(sentence)}", rank=rank)
+                self._add("important_context", f"{_DEMAND}{findings.bare_demand(sentence)}", rank=rank)
 
     def _assistant(self, text: str, message: Record) -> None:
         calls = message.get("tool_calls")

@@ -123,6 +123,60 @@ def test_what_an_earlier_compaction_kept_is_carried_on() -> None:
     assert third.count("<file>\nservices/auth/login.py") == 1
 
 
+def test_the_task_outlives_any_number_of_compactions_where_outputs_come_as_user_messages() -> None:
+    def shell(command: str, output: str) -> list[Record]:
+        ended = f"{output}\n(Current directory: /srv/app)\nbash-$"
+        return [say("assistant", f"Next one.\n```\n{command}\n```"), say("user", ended)]
+
+    history = [
+        say("user", "Make the login work. You must not touch the schema.\n(Current directory: /srv/app)\nbash-$")
+    ]
+    history += shell("cat > auth/login.py", "written to auth/login.py")
+    history += [say("assistant", "In auth/login.py:\n```\ndef check(user):\n    return bool(user)\n```")]
+    summary = ""
+    for number in range(5):
+        for step in range(6):
+            history += shell(
+                f"head auth/login.py {number} {step}", f"Page {number}.{step} of auth/login.py. " + "It goes on. " * 40
+            )
+        summary = summarise(history[:-2])
+        history = [summary_message(summary), *history[-2:]]
+    focus, code = section(summary, "current_focus"), section(summary, "code_state")
+    assert focus.count("Asked for at the start: ") == 1
+    assert "Asked for at the start: Make the login work. You must not touch the schema." in focus
+    assert section(summary, "environment").count("Working directory: /srv/app") == 1
+    assert "User: You must not touch the schema." in section(summary, "important_context")
+    assert "return bool(user)" in code, "a file that is only named again keeps its code"
+    assert code.count("auth/login.py") == 1
+
+
+def test_outputs_after_an_earlier_summary_are_no_requests() -> None:
+    outputs = [
+        say("user", f"Page {number}. " + "It goes on. " * 40 + "\n(Open file: n/a)\nbash-$") for number in range(4)
+    ]
+    turns = [one for output in outputs for one in (output, say("assistant", "Next page."))]
+    old = summary_message(summarise(WORK))
+    assert "Last said by the user" not in section(summarise([old, *turns]), "current_focus")
+
+
+def test_files_that_were_named_once_are_named_once() -> None:
+    old = summary_message("<code_state>\nAlso named: a/x.py, b/y.py\n</code_state>")
+    code = section(summarise([old, say("assistant", "Now b/y.py and c/z.py."), *FILLER]), "code_state")
+    assert code.count("Also named") == 1
+    assert all(code.count(path) == 1 for path in ("a/x.py", "b/y.py", "c/z.py"))
+
+
+def test_of_what_is_carried_on_strict_demands_come_first_and_then_the_newest() -> None:
+    remarks = [f"- It seems that part {number} of the listing is of no use to anybody in here" for number in range(80)]
+    demand = (
+        "- User: You must not touch the schema of the database, nor any of the indexes that belong to the other team."
+    )
+    old = summary_message("\n".join(["<important_context>", demand, *remarks, "</important_context>"]))
+    kept = section(summarise([old, *FILLER[:4]]), "important_context")
+    assert "must not touch the schema" in kept
+    assert "part 79 of" in kept and "part 0 of" not in kept
+
+
 def test_an_earlier_summary_without_sections_is_carried_on() -> None:
     old = summary_message("The build uses bazel. The port is 8443.")
     assert "The port is 8443." in section(summarise([old, *FILLER]), "important_context")
