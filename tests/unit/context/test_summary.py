@@ -167,14 +167,14 @@ def test_files_that_were_named_once_are_named_once() -> None:
 
 
 def test_of_what_is_carried_on_strict_demands_come_first_and_then_the_newest() -> None:
-    remarks = [f"- It seems that part {number} of the listing is of no use to anybody in here" for number in range(80)]
+    remarks = [f"- It seems that part {number} of the listing is of no use to anybody in here" for number in range(100, 180)]
     demand = (
         "- User: You must not touch the schema of the database, nor any of the indexes that belong to the other team."
     )
     old = summary_message("\n".join(["<important_context>", demand, *remarks, "</important_context>"]))
     kept = section(summarise([old, *FILLER[:4]]), "important_context")
     assert "must not touch the schema" in kept
-    assert "part 79 of" in kept and "part 0 of" not in kept
+    assert "part 179 of" in kept and "part 100 of" not in kept
 
 
 def test_an_earlier_summary_without_sections_is_carried_on() -> None:
