@@ -181,16 +181,22 @@ def copy_prefix(draft: Draft, log: StoredLog, keep_lines: int) -> None:
         _copy_sound_lines(draft, log, keep_lines)
     else:
         log.file.copy_to(draft.file, 0, state.length)
-        for start in range(0, keep_lines, _STEP):
-            raw = log.store.raw(start, min(start + _STEP, keep_lines))
-            draft.parsed = draft.parsed and all(flags & RecordFlag.VALIDATED for flags in set(raw[17::ENTRY_SIZE]))
-            draft.log.store.extend(raw)
-        ended = log.file.pread(state.length - 1, 1) == b"\n"
-        draft.log = StoredLog(log.path, draft.file, draft.log.store, state, open_ended=not ended)
+        _take_entries(draft, log, keep_lines)
     if draft.log.state.pending_chars < 0:
         scanned = scan.count_pending(draft.file, draft.log.store, draft.log.state)
         draft.log = StoredLog(log.path, draft.file, draft.log.store, scanned.state, open_ended=scanned.open_ended)
     _unmark_cut_batch(draft)
+
+
+def _take_entries(draft: Draft, log: StoredLog, lines: int) -> None:
+    """The lines were copied as they are, from the first on: their entries hold."""
+    state = log.store.state(lines)
+    for start in range(0, lines, _STEP):
+        raw = log.store.raw(start, min(start + _STEP, lines))
+        draft.parsed = draft.parsed and all(flags & RecordFlag.VALIDATED for flags in set(raw[17::ENTRY_SIZE]))
+        draft.log.store.extend(raw)
+    ended = draft.file.pread(state.length - 1, 1) == b"\n"
+    draft.log = StoredLog(draft.log.path, draft.file, draft.log.store, state, open_ended=not ended)
 
 
 def _copy_sound_lines(draft: Draft, log: StoredLog, keep_lines: int) -> None:
@@ -246,9 +252,13 @@ def copy_timeline(draft: Draft, source: Loaded, damaged_before: Collection[int] 
         return
     if not source.cut:
         log.file.copy_to(draft.file, 0, log.state.length)
-        known = compare.Reference(log.store, log.state.lines)
-        scanned = scan.thoroughly(draft.file, LogState(), log.state.length, draft.log.store, reference=known)
-        draft.log = StoredLog(draft.log.path, draft.file, draft.log.store, scanned.state, open_ended=scanned.open_ended)
+        if _is_known(draft, source):
+            _take_entries(draft, log, log.state.lines)
+        else:
+            known = compare.Reference(log.store, log.state.lines)
+            scanned = scan.thoroughly(draft.file, LogState(), log.state.length, draft.log.store, reference=known)
+            open_ended = scanned.open_ended
+            draft.log = StoredLog(draft.log.path, draft.file, draft.log.store, scanned.state, open_ended=open_ended)
     damaged = next(iter(new_damage(draft.log, damaged_before)), None)
     if source.cut or source.lost or damaged is not None or draft.log.state.length != log.state.length:
         name = log.path.name
@@ -256,6 +266,17 @@ def copy_timeline(draft: Draft, source: Loaded, damaged_before: Collection[int] 
         raise CorruptedError(
             f"the timeline {name} is damaged at byte {offset} and is not restored", path=str(log.path), offset=offset
         )
+
+
+def _is_known(draft: Draft, source: Loaded) -> bool:
+    """Whether each line was parsed when its entry was made, none of them is damaged, and the copy has these very bytes."""
+    log = source.log
+    if not source.parsed or log.state.troubled or log.state.pending_chars < 0 or not log.state.lines:
+        return False
+    try:
+        return compare.first_difference(draft.file, log.store, log.state.lines) is None
+    except IndexDamagedError:
+        return False
 
 
 def _exchange(log: StoredLog, draft: Draft, timeline: Path) -> None:

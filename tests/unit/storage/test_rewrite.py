@@ -132,6 +132,41 @@ async def test_a_damaged_timeline_is_not_restored(engine: JsonlEngine, content: 
     assert sorted(os.listdir(engine.path.parent)) == sorted([*before, "context_3.jsonl"])
 
 
+async def test_a_long_timeline_is_compared_with_what_was_written(
+    engine: JsonlEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(load, "SMALL", 10)
+    for text in ("aaaa", "bbbb", *"cdefghijkl"):  # more than the last ones, at which every opening looks
+        await say(engine, text)
+    before = engine.path.read_bytes()
+    kept = await keep(engine, 1)
+    timeline = engine.path.parent / f"{kept.timeline_id}.jsonl"
+    for spoilt in (before.replace(b"aaaa", b"aaab"), before.replace(b"bbbb", b"bb\xffb")):
+        with timeline.open("r+b") as file:
+            file.write(spoilt)
+        with pytest.raises(CorruptedError, match="context_1"):
+            await restore(engine, kept.timeline_id)
+    with timeline.open("r+b") as file:
+        file.write(before)
+    await restore(engine, kept.timeline_id)
+    assert engine.path.read_bytes() == before
+    assert texts(engine) == ["aaaa", "bbbb", *"cdefghijkl"]
+    assert engine.verify() == []
+
+
+async def test_a_long_timeline_that_was_never_parsed_is_parsed_before_it_is_restored(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Of what stands before the last token count a long log's opening sees only how it begins.
+    log.write_bytes(line("a")[:-3] + b'\xff"}\n' + b'{"role": "_usage", "token_count": 1}\n')
+    monkeypatch.setattr(load, "SMALL", 10)
+    engine = await JsonlEngine.open(log)
+    kept = await keep(engine, 0)
+    with pytest.raises(CorruptedError, match="context_1"):
+        await restore(engine, kept.timeline_id)
+    await engine.aclose()
+
+
 async def test_an_incomplete_batch_is_not_restored(engine: JsonlEngine) -> None:
     await engine.append(always(said("a"), said("b")))
     first = engine.path.read_bytes().splitlines(keepends=True)[0]
