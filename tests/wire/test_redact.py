@@ -446,3 +446,13 @@ except InvalidInputError as error:
 """
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert "pip install 'timeleap[redact]'" in said and "['secrets']" in said
+
+
+def test_what_is_sent_behind_a_redaction_takes_effect_behind_it(session: Session) -> None:
+    session.start("context/appendMessage", message=user("before: hunter2"))
+    redacting = session.start("session/redact", value="hunter2")
+    session.start("context/appendMessage", message=user("after: hunter2"))
+    page = session.start("context/getHistory")
+    said = [one["message"]["content"] for one in page.result()["messages"]]
+    assert said == ["before: [redacted]", "after: hunter2"]
+    assert redacting.result()["occurrences"] == 1

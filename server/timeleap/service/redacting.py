@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from timeleap.context.needles import Expression, Needle, Words
 from timeleap.context.redaction import Redactor
-from timeleap.context.secrets import load_rules
 from timeleap.errors import InvalidInputError, StorageFailureError
 from timeleap.service import views
 from timeleap.service.guards import guard
@@ -37,18 +37,15 @@ async def redact(service: Service, params: SessionRedactParams, call: Call) -> J
     """Take something out of a session for good, or say where it stands."""
     needle = _needle(params)
     replacement = _replacement(needle, params.replacement)
-    if needle is None:
-        call.say("loading the rules")
-        await asyncio.to_thread(load_rules, service.store.home.path / RULES)
     home = service.store.home
     async with service.borrowed(call, params.session_id, "read" if params.dry_run else "write") as session:
-        trash = await asyncio.to_thread(_trashed, service, session)
-        order = Order(needle, replacement, trash, call.byte_progress("looking through the session"))
+        # What takes time comes at the session's turn: nothing that was sent later is to get there first.
+        looking = call.byte_progress("looking through the session")
+        order = Order(needle, replacement, partial(_trashed, service, session), home.path / RULES, looking)
         also: list[str] | None = None
 
         async def elsewhere(redactor: Redactor) -> list[str]:
-            skipped = {session.path, *trash}
-            return await asyncio.to_thread(_holders, service, redactor, skipped)
+            return await asyncio.to_thread(_holders, service, redactor, session)
 
         if params.dry_run:
             planned = await session.plan_redact(order)
@@ -108,9 +105,9 @@ def _trashed(service: Service, session: Session) -> tuple[Path, ...]:
     )
 
 
-def _holders(service: Service, redactor: Redactor, skipped: set[Path]) -> list[str]:
+def _holders(service: Service, redactor: Redactor, session: Session) -> list[str]:
     """The ids of the store's other sessions that hold it, too; what cannot be looked at counts, since it may."""
-    home = service.store.home
+    home, skipped = service.store.home, {session.path, *_trashed(service, session)}
     places = [(name, home.sessions / name) for name in home.names()]
     places += [(name, path) for name, _, path in home.trashed()]
     found: list[str] = []

@@ -16,7 +16,7 @@ from typing import Any
 
 from timeleap.context.needles import Needle, Words
 from timeleap.context.redaction import Redactor
-from timeleap.context.secrets import secrets_in
+from timeleap.context.secrets import load_rules, secrets_in
 from timeleap.errors import SessionLockedError, StorageFailureError
 from timeleap.sessions import events, redaction
 from timeleap.sessions.approvals import Wanted
@@ -39,15 +39,17 @@ class Order:
     """What is to be taken out.
 
     Attributes:
-        needle: What; None: what looks like a secret (`secrets.load_rules` comes first).
+        needle: What; None: what looks like a secret.
         replacement: What stands in its place.
-        trash: Directories of earlier sessions of this one's, in the trash.
+        trash: Says, in a thread, which directories in the trash are earlier sessions of this one's.
+        rules: Where the rules for secrets are kept between two processes.
         progress: Told, in bytes, how far the looking is.
     """
 
     needle: Needle | None
     replacement: str
-    trash: Sequence[Path] = ()
+    trash: Callable[[], Sequence[Path]] = tuple
+    rules: Path | None = None
     progress: Progress | None = None
 
 
@@ -139,9 +141,10 @@ class Redacting(Turns):
 
     def _survey(self, order: Order) -> _Found:
         """Look at everything. Blocking."""
-        places = [(self.path, None), *((one, one.name) for one in order.trash)]
+        places = [(self.path, None), *((one, one.name) for one in order.trash())]
         needle, rules = order.needle, None
         if needle is None:
+            load_rules(order.rules)
             found = {
                 (value, rule)
                 for path, _ in places

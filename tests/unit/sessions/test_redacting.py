@@ -27,7 +27,7 @@ SECRET = 'se"cret/7'
 
 
 def order(needle: str | Needle = SECRET, replacement: str = "*", *trash: Path) -> Order:
-    return Order(Words([needle]) if isinstance(needle, str) else needle, replacement, trash)
+    return Order(Words([needle]) if isinstance(needle, str) else needle, replacement, lambda: trash)
 
 
 async def taken_out(session: Session, what: Order, guard: Guard | None = None) -> Json:
