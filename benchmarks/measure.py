@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+import psutil
 from rich.console import Console
 from rich.table import Table
 
@@ -28,18 +29,29 @@ class Measured:
         return statistics.median(mine / its for mine, its in zip(self.seconds, other.seconds, strict=True))
 
 
-def interleaved(title: str, cases: Mapping[str, Callable[[], object]], *, rounds: int) -> dict[str, Measured]:
-    """Run all cases in turn, `rounds` times after one round to warm up, and print how they compare with the first."""
+def interleaved(title: str, cases: Mapping[str, Callable[[], float | None]], *, rounds: int) -> dict[str, Measured]:
+    """Run all cases in turn, `rounds` times after one round to warm up, and print how they compare with the first.
+
+    Args:
+        title: What is measured.
+        cases: What to run, by name. One that returns a number has taken its time itself: seconds.
+        rounds: How often.
+    """
     taken: dict[str, list[float]] = {name: [] for name in cases}
     for number in range(rounds + 1):
         for name, case in cases.items():
             started = time.perf_counter()
-            case()
+            told = case()
             if number:
-                taken[name].append(time.perf_counter() - started)
+                taken[name].append(time.perf_counter() - started if told is None else told)
     measured = {name: Measured(name, tuple(seconds)) for name, seconds in taken.items()}
     _print(title, list(measured.values()))
     return measured
+
+
+def resident(pid: int) -> int:
+    """Bytes of memory that a process has for itself."""
+    return int(psutil.Process(pid).memory_info().rss)
 
 
 def _print(title: str, results: list[Measured]) -> None:

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
+from benchmarks.measure import resident
+
 TIMELEAP = (sys.executable, "-m", "timeleap", "serve")
 BARE_PYGLS = (
     sys.executable,
@@ -57,6 +59,11 @@ class Server:
         if "error" in reply:
             raise RuntimeError(reply["error"])
         return reply["result"]
+
+    @property
+    def memory(self) -> int:
+        """Bytes that are resident."""
+        return resident(self._process.pid)
 
     def kill(self) -> None:
         """End it at once."""

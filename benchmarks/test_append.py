@@ -1,4 +1,4 @@
-"""What does a durable append over the wire cost, beside a bare write and fdatasync: alone, and with many in flight?"""
+"""What does a durable append over the wire cost, beside a bare write and fdatasync, and beside the original's?"""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from benchmarks.measure import interleaved
+from benchmarks.original import Original
 from benchmarks.server import Server
 
 pytestmark = pytest.mark.bench
@@ -45,17 +46,16 @@ def bare(tmp_path: Path) -> Iterator[Bare]:
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
-    running = Server.timeleap(tmp_path / "store")
-    running.request("session/open", {"sessionId": "bench"})
-    yield running
-    running.kill()
+def session(server: Server) -> str:
+    """The id of an open session."""
+    server.request("session/open", {"sessionId": "bench"})
+    return "bench"
 
 
-def test_a_durable_append_costs_little_more_than_the_disk(bare: Bare, server: Server) -> None:
+def test_a_durable_append_costs_little_more_than_the_disk(bare: Bare, server: Server, session: str) -> None:
     def append() -> None:
         for _ in range(APPENDS):
-            server.request("context/appendMessage", {"sessionId": "bench", "message": MESSAGE})
+            server.request("context/appendMessage", {"sessionId": session, "message": MESSAGE})
 
     measured = interleaved(
         f"{APPENDS} durable appends, one at a time",
@@ -65,9 +65,9 @@ def test_a_durable_append_costs_little_more_than_the_disk(bare: Bare, server: Se
     assert measured["timeleap"].over(measured["write + fdatasync"]) <= 2.5
 
 
-def test_durable_appends_in_flight_together_share_the_disks_work(bare: Bare, server: Server) -> None:
+def test_durable_appends_in_flight_together_share_the_disks_work(bare: Bare, server: Server, session: str) -> None:
     def append() -> None:
-        server.requests("context/appendMessage", [{"sessionId": "bench", "message": MESSAGE}] * IN_FLIGHT)
+        server.requests("context/appendMessage", [{"sessionId": session, "message": MESSAGE}] * IN_FLIGHT)
 
     measured = interleaved(
         f"{IN_FLIGHT} durable appends in flight together",
@@ -75,3 +75,25 @@ def test_durable_appends_in_flight_together_share_the_disks_work(bare: Bare, ser
         rounds=15,
     )
     assert measured["timeleap"].over(measured["write + fdatasync, one by one"]) <= 1.0
+
+
+def test_appends_beside_the_original(tmp_path: Path, server: Server, session: str, original: Original) -> None:
+    """The original appends in its own process, and does not sync."""
+    log = tmp_path / "original.jsonl"
+
+    def together() -> None:
+        server.requests("context/appendMessage", [{"sessionId": session, "message": MESSAGE}] * IN_FLIGHT)
+
+    measured = interleaved(
+        f"{IN_FLIGHT} appends",
+        {
+            "original, in process, not durable": lambda: original.append(log, MESSAGE, IN_FLIGHT),
+            "timeleap, over the wire, durable, in flight together": together,
+        },
+        rounds=15,
+    )
+    ours, theirs = (
+        measured["timeleap, over the wire, durable, in flight together"],
+        measured["original, in process, not durable"],
+    )
+    assert ours.over(theirs) <= 1 / 2

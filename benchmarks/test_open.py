@@ -1,0 +1,60 @@
+"""How long until a session is open, beside the original, beside reading the file, and as it grows?"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from benchmarks.corpus import write_session
+from benchmarks.measure import interleaved
+from benchmarks.original import Original
+from benchmarks.server import Server
+
+pytestmark = pytest.mark.bench
+
+
+def opening(server: Server, log: Path) -> float:
+    """Seconds to open a session over the wire; it is closed again afterwards."""
+    started = time.perf_counter()
+    state = server.request("session/open", {"path": str(log.parent), "access": "write"})
+    taken = time.perf_counter() - started
+    server.request("session/close", {"sessionId": state["sessionId"]})
+    return taken
+
+
+def test_open_beside_the_original(tmp_path: Path, server: Server, original: Original) -> None:
+    log = write_session(tmp_path / "session", 10_000)
+    measured = interleaved(
+        "Open a session of 10 000 messages (44 MB)",
+        {"original, restore": lambda: original.restore(log), "timeleap": lambda: opening(server, log)},
+        rounds=5,
+    )
+    assert measured["timeleap"].over(measured["original, restore"]) <= 1 / 20
+
+
+def test_open_does_not_grow_with_the_session(tmp_path: Path, server: Server) -> None:
+    small = write_session(tmp_path / "small", 1_000, size=0.1)
+    large = write_session(tmp_path / "large", 100_000, size=0.1)
+    measured = interleaved(
+        "Open as the session grows",
+        {"1 000 messages": lambda: opening(server, small), "100 000 messages": lambda: opening(server, large)},
+        rounds=15,
+    )
+    assert measured["100 000 messages"].over(measured["1 000 messages"]) <= 4
+
+
+def test_open_without_an_index_is_one_scan(tmp_path: Path, server: Server, original: Original) -> None:
+    log = write_session(tmp_path / "session", 10_000)
+
+    def rebuilding() -> float:
+        for index in log.parent.glob("*.idx"):
+            index.unlink()
+        return opening(server, log)
+
+    measured = interleaved(
+        "Open a session of 10 000 messages whose index is lost",
+        {"original, restore": lambda: original.restore(log), "timeleap, index lost": rebuilding},
+        rounds=5,
+    )
+    assert measured["timeleap, index lost"].over(measured["original, restore"]) <= 1 / 2
