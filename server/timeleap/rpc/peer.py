@@ -263,7 +263,7 @@ class PeerConnection(asyncio.Protocol):
     # Output, and the end
 
     def _write(self, message: dict[str, Any]) -> None:
-        if self._transport is not None:
+        if self._transport is not None and not self._transport.is_closing():  # else it is about to say that it is lost
             self._transport.write(Framing.LSP.wrap(encode(message)))
 
     def _look(self) -> None:

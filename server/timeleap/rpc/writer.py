@@ -172,7 +172,8 @@ class Writer:
 
     async def drain(self) -> None:
         """Wait until everything is written, or nobody reads it any more."""
-        await self._idle.wait()
+        while not self._idle.is_set():  # more may come before we are woken
+            await self._idle.wait()
 
     def hurry(self, patience: float) -> None:
         """From now on a reader that takes nothing for so many seconds counts as gone."""

@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+SOON = 0.02
+"""Seconds until the second look for a new owner; doubled from one look to the next."""
 PERIOD = 0.5
-"""Seconds between two looks for a new owner."""
+"""Seconds between two looks at most."""
 AT_ONCE = 1.0
 """Seconds that opening a session waits for the first attempt."""
 
@@ -68,6 +70,7 @@ class Watcher:
             self._peer.close()
 
     async def _watch(self, first: asyncio.Event) -> None:
+        pause = SOON
         while True:
             try:
                 await self._attach()
@@ -76,8 +79,10 @@ class Watcher:
             else:
                 first.set()
                 await self._heard_out()
+                pause = SOON
             first.set()
-            await asyncio.sleep(PERIOD)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, PERIOD)
 
     async def _attach(self) -> None:
         if self._session.access == "owner":

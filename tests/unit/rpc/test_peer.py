@@ -46,6 +46,9 @@ class Wire:
 
     abort = close
 
+    def is_closing(self) -> bool:
+        return self.closed
+
     def pause_reading(self) -> None:
         self.paused = True
 
@@ -130,6 +133,14 @@ async def test_the_end_is_told_once_and_not_after_our_own_end() -> None:
     ours.peer.close()
     ours.peer.connection_lost(None)
     assert ours.lost == []
+
+
+async def test_nothing_more_is_written_once_the_connection_is_broken() -> None:
+    wire = Wire()
+    wire.closed = True  # a write failed: the loop says so in its next turn, and logs each attempt until then
+    answer = wire.ask()
+    wire.peer.connection_lost(None)
+    assert (wire.sent, len(wire.lost), answer.done()) == ([], 1, False), "it may be asked of another owner"
 
 
 async def test_notifications_come_in_order_and_before_the_reply_behind_them() -> None:

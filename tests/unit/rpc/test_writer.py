@@ -117,6 +117,27 @@ async def test_nothing_overtakes_what_is_waiting(ends: Ends) -> None:
     writer.close()
 
 
+async def test_what_comes_at_the_last_moment_is_waited_for_too(ends: Ends) -> None:
+    writer = Writer(ends[1], Listener())
+    eased, late = writer._eased, b"late" * 1_000_000
+
+    def eased_and_more() -> None:
+        eased()
+        writer._eased = eased  # type: ignore[method-assign]
+        writer.write(late)
+
+    writer._eased = eased_and_more  # type: ignore[method-assign]
+    early = b"early" * 300_000
+    writer.write(early)
+    draining = asyncio.create_task(writer.drain())
+    read = await collect(ends[0], len(early))
+    await asyncio.sleep(0.1)
+    assert not draining.done()
+    assert read + await collect(ends[0], len(early + late) - len(read)) == early + late
+    await asyncio.wait_for(draining, 5)
+    writer.close()
+
+
 async def test_a_reader_that_is_gone(ends: Ends) -> None:
     listener = Listener()
     writer = Writer(ends[1], listener)
