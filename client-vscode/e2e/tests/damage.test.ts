@@ -25,6 +25,7 @@ test("a session that is damaged beyond opening is said to be, and opens once it 
     await expect(welcome).toBeVisible();
     await expect(welcome.getByRole("button", { name: "Open Session…" })).toBeVisible();
     await expect(window.spinning).toHaveCount(0);
+    await expect(window.sessions.row("Whole")).not.toContainText("shown"); // it is still open
     await picture(window, "damaged");
 
     rmdirSync(log);
@@ -50,6 +51,7 @@ test("a session whose last write was cut off is opened without it, and what was 
 });
 
 test("an owner that hangs is followed, read-only, and joined on a click when it is back", async ({ window, store }) => {
+    await window.clearNotifications();
     const agent = store.pipeline();
     await agent.call("initialize");
     await agent.replay("hanging", sample(), { title: "Hanging" });

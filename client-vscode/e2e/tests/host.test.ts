@@ -54,7 +54,7 @@ async function checked(workbench: Workbench, file: string): Promise<Outcome[]> {
 test("activation takes less than 50 ms of the extension host's thread, and starts nothing", async ({ workbench }) => {
     // The least of a few windows: on a busy machine the same work takes longer, by the processor's clock as well.
     const taken: number[] = [];
-    while (taken.length < 4 && Math.min(...taken) >= 50) {
+    while (taken.length < 8 && Math.min(...taken) >= 50) {
         const [activation] = await checked(workbench, "host/activation.cts");
         taken.push(activation?.facts?.["cpuMilliseconds"] ?? Infinity);
     }
