@@ -16,6 +16,7 @@ MAX_LINES = 20
 
 _MAX_CHARS = 2000
 _MAX_FILES = 60
+_MOST_FILES = 1000  # that are told apart, the newest
 _TELLING = 8  # characters from which a line of code says something
 _PATH_ARGUMENTS = ("path", "file_path", "filename", "file_name", "file", "target_file", "notebook_path")
 _CODE_ARGUMENTS = (
@@ -146,7 +147,12 @@ class CodeState:
         return next((self._old[name] for name in _names_of(path, directory) if name in self._old), None)
 
     def _file(self, path: str) -> _File:
-        return self._files.setdefault(path.replace("/./", "/"), _File(len(self._files)))
+        known = self._files.get(path := path.replace("/./", "/"))
+        if known is None:
+            known = _File(len(self._files))
+            if len(self._files) < _MOST_FILES:
+                self._files[path] = known
+        return known
 
     def _note_written(self, code: str) -> None:
         self._written.update(line.strip() for line in code.splitlines() if len(line.strip()) >= _TELLING)

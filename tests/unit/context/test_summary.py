@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -167,7 +168,9 @@ def test_files_that_were_named_once_are_named_once() -> None:
 
 
 def test_of_what_is_carried_on_strict_demands_come_first_and_then_the_newest() -> None:
-    remarks = [f"- It seems that part {number} of the listing is of no use to anybody in here" for number in range(100, 180)]
+    remarks = [
+        f"- It seems that part {number} of the listing is of no use to anybody in here" for number in range(100, 180)
+    ]
     demand = (
         "- User: You must not touch the schema of the database, nor any of the indexes that belong to the other team."
     )
@@ -180,6 +183,16 @@ def test_of_what_is_carried_on_strict_demands_come_first_and_then_the_newest() -
 def test_an_earlier_summary_without_sections_is_carried_on() -> None:
     old = summary_message("The build uses bazel. The port is 8443.")
     assert "The port is 8443." in section(summarise([old, *FILLER]), "important_context")
+
+
+def test_ten_thousand_files_are_no_matter_of_minutes() -> None:
+    history = [
+        say("assistant", f"I fixed helper_{number} in src/part{number}/file{number}.py.") for number in range(10_000)
+    ]
+    begun = time.monotonic()
+    summary = summarise([say("user", "Fix all of them."), *history])
+    assert time.monotonic() - begun < 20  # it takes one; comparing each with each took fifty
+    assert "src/part9999/file9999.py" in section(summary, "code_state")
 
 
 def test_a_newer_version_of_a_file_goes_before_the_one_of_an_old_summary() -> None:
