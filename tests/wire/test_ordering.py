@@ -53,6 +53,19 @@ def test_a_read_behind_a_write_sees_it(session: Session) -> None:
         assert [entry["message"]["content"] for entry in page.result()["messages"]] == [str(number)]
 
 
+@pytest.mark.parametrize(("method", "seen"), [("session/verify", "lines"), ("session/repair", "head")])
+def test_a_check_behind_a_write_sees_it(session: Session, method: str, seen: str) -> None:
+    appending = session.start("context/appendMessage", message=user("x"))
+    result = session.start(method).result()
+    assert result[seen] == {"lines": 1, "head": appending.result()["head"]}[seen]
+
+
+def test_what_is_measured_behind_a_write_has_it(session: Session) -> None:
+    session.start("context/appendMessage", message=user("x"))
+    (one,) = session.start("session/storage").result()["sessions"]
+    assert one["logBytes"] == session.log.stat().st_size > 0
+
+
 def test_two_sessions_do_not_wait_for_each_other(start: StartServer, framing: Framing) -> None:
     server = start(framing, failpoints=SLOW)
     slow, other = Session.open(server, "slow"), Session.open(server, "other")
