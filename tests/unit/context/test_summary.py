@@ -187,7 +187,7 @@ def test_an_earlier_summary_without_sections_is_carried_on() -> None:
 
 def test_twenty_thousand_files_are_no_matter_of_minutes() -> None:
     history = [
-        say("assistant", f"I fixed helper_{number} in src/part{number}/file{number}.py.") for number in range(10_000)
+        say("assistant", f"I fixed helper_{number} in src/part{number}/file{number}.py.") for number in range(20_000)
     ]
     begun = time.monotonic()
     summary = summarise([say("user", "Fix all of them."), *history])
