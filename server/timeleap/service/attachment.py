@@ -86,6 +86,7 @@ class Attachment:
         name = new_uid(12)
         self._request_ids = (f"{MADE_HERE}{name}.{number}" for number in itertools.count(1))
         self._search: asyncio.Task[None] | None = None
+        self._reaching_out = False
         self._leaving: asyncio.Task[None] | None = None
         self._held_back: list[tuple[str, bytes]] = []  # what came before the client knew that the session is open
         self._closed = False
@@ -113,6 +114,7 @@ class Attachment:
         until, pause = loop.time() + PATIENCE, _FIRST_PAUSE
         lost = PeerLostError("it is not known")
         while True:
+            self._reaching_out = True
             try:
                 return await self._attach(params)
             except PeerLostError as error:
@@ -120,6 +122,8 @@ class Attachment:
             except OwnersRefusalError as error:
                 if error.wire.get("code") != _NOT_OPEN:  # it is about to be the owner, or was
                     raise
+            finally:
+                self._reaching_out = False
             try:
                 return await self._service.own(self.place, progress)
             except SessionLockedError as locked:
@@ -160,8 +164,9 @@ class Attachment:
         """End it at once; what is not answered yet never took place as far as the client is told."""
         if self._closed:
             return
-        # A search ends by itself: cancelled in the midst of opening, it could leave the lock behind.
         self._closed = True
+        if self._search is not None and self._reaching_out:
+            self._search.cancel()  # else it ends by itself: cancelled in the midst of opening, it could leave the lock behind
         self._stop_watching()
         self._drop_peer()
         self._fail(SessionNotOpenError(f"session {self.place.session_id} was closed"))

@@ -1,8 +1,9 @@
-"""What an owner asks of us, and we of our client: how long that may take is the owner's to say."""
+"""What an owner asks of us, and we of our client: how long that may take is the owner's to say; and leaving one that hangs."""
 
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -27,3 +28,22 @@ async def test_a_question_waits_until_the_owner_takes_it_back() -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+
+
+async def test_who_leaves_does_not_wait_for_an_owner_that_hangs(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    waiting = asyncio.Event()
+
+    async def connect(*_: Any) -> Any:
+        waiting.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr("timeleap.service.attachment.endpoint_of", lambda _: {})
+    client = SimpleNamespace(watch_congestion=lambda _: lambda: None)
+    place, network = SimpleNamespace(session_id="s", directory=tmp_path), SimpleNamespace(connect=connect)
+    attachment = Attachment(cast("Any", None), cast("Any", network), cast("Any", client), cast("Any", place))
+    attachment._look_for_owner()
+    await asyncio.wait_for(waiting.wait(), 10)
+    await asyncio.wait_for(attachment.close(), 10)
+    assert attachment._search is None
