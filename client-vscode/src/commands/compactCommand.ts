@@ -2,11 +2,11 @@
 
 import * as vscode from "vscode";
 import type { CompactResult } from "timeleap-client";
-import { compactionReport, numbersOf, scoreLine } from "../documents/scorecard.js";
+import { compactionReport, excerpt, numbersOf, scoreLine } from "../documents/scorecard.js";
 import type { Session } from "../sessions/session.js";
 import { summaryByModel } from "../sessions/summaries.js";
 import { readSettings } from "../settings.js";
-import { messages, oneLine, tokens } from "../text/format.js";
+import { messages, tokens } from "../text/format.js";
 import { withProgress, type Work } from "./progress.js";
 import type { Handlers, Workbench } from "./register.js";
 import { Refusal } from "./report.js";
@@ -70,7 +70,7 @@ async function agreed(bench: Workbench, plan: CompactResult): Promise<boolean> {
   const score = scoreLine(plan);
   const kept = vscode.l10n.t("The present conversation is kept as a timeline and can be restored at any time.");
   const facts = [...numbersOf(plan), ...(score === undefined ? [] : [score]), kept].join("\n");
-  const detail = `${facts}\n\n${oneLine(plan.summary ?? "", EXCERPT)}`;
+  const detail = `${facts}\n\n${excerpt(plan.summary ?? "", EXCERPT)}`;
   const chosen = await vscode.window.showWarningMessage(vscode.l10n.t("Compact the conversation?"), { modal: true, detail }, compactButton, lookButton);
   if (chosen !== lookButton) {
     return chosen === compactButton;

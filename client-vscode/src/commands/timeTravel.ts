@@ -3,7 +3,7 @@
 import * as vscode from "vscode";
 import type { RewriteResult } from "timeleap-client";
 import type { Session } from "../sessions/session.js";
-import { checkpoints, messages, tokens } from "../text/format.js";
+import { checkpoints, listed, messages, tokens } from "../text/format.js";
 import { CheckpointNode, checkpointName } from "../views/checkpointNodes.js";
 import { timelineName, TimelineNode } from "../views/timelinesTree.js";
 import { pickCheckpoint, pickTimeline } from "./pick.js";
@@ -146,12 +146,11 @@ export async function confirm(message: string, detail: string, button: string): 
 }
 
 export function amount({ removed }: Pick<RewriteResult, "removed">): string {
-  const parts = [messages(removed.messages), checkpoints(removed.checkpoints)];
-  return [...parts, ...(removed.tokens > 0 ? [tokens(removed.tokens)] : [])].join(", ");
+  return listed([messages(removed.messages), checkpoints(removed.checkpoints), removed.tokens > 0 ? tokens(removed.tokens) : ""]);
 }
 
 function size({ context }: RewriteResult): string {
-  return [messages(context.messageCount), tokens(context.tokenCount)].join(", ");
+  return listed([messages(context.messageCount), tokens(context.tokenCount)]);
 }
 
 export function kept(): string {

@@ -36,6 +36,12 @@ export function scoreLine({ scorecard, pins }: Pick<CompactResult, "scorecard" |
   return all.length === 0 ? undefined : vscode.l10n.t("Still there – {0}.", all.join("; "));
 }
 
+/** How a summary begins, in one line. The tags around its sections become their names: `<current_focus>` is "Current focus:". */
+export function excerpt(summary: string, length: number): string {
+  const named = summary.replace(/^<(\w)(\w*)>$/gm, (_, first: string, rest: string) => `${first.toUpperCase()}${rest.replaceAll("_", " ")}:`);
+  return oneLine(named.replace(/^<\/\w+>$/gm, ""), length);
+}
+
 type Row = readonly [name: string, tally: FactTally];
 
 function rowsOf({ paths, identifiers, errors, todos, constraints }: Scorecard): Row[] {

@@ -67,6 +67,11 @@ export function tokens(count: number): string {
   return vscode.l10n.t("{0} tokens", short(count));
 }
 
+/** One after the other, as a list is written. */
+export function listed(parts: readonly string[]): string {
+  return parts.filter((part) => part !== "").join(vscode.l10n.t(", "));
+}
+
 /** On one line, cut where it would be longer than a row shows anyway. */
 export function oneLine(text: string, length = 120): string {
   const line = text.slice(0, length * 4).replace(/\s+/gu, " ").trim();

@@ -3,7 +3,7 @@
 import * as vscode from "vscode";
 import type { Log, Span } from "../sessions/log.js";
 import type { Session } from "../sessions/session.js";
-import { exact, fullTime, messages, oneLine, relativeTime, short } from "../text/format.js";
+import { exact, fullTime, listed, messages, oneLine, relativeTime, short } from "../text/format.js";
 import { messageRows, type Place, type Shown } from "./messageNodes.js";
 import { MoreNode, TreeNode, treeItem } from "./node.js";
 
@@ -108,7 +108,7 @@ export class CheckpointNode extends TreeNode {
     if (tokens !== 0) {
       grown.push(vscode.l10n.t("{0} tokens", `${tokens > 0 ? "+" : "−"}${short(Math.abs(tokens))}`));
     }
-    return grown.filter(Boolean).join(", ");
+    return listed(grown);
   }
 
   /** Whether a note is on its way here. */

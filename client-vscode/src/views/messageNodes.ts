@@ -17,6 +17,9 @@ export interface Place {
 /** How many messages of a range have been asked to be shown; survives refreshes, which make nodes anew. */
 export type Shown = Map<string, number>;
 
+/** How much of a call's arguments a row shows: little enough that the result behind them can be seen, too. */
+const GIVEN = 48;
+
 const ICONS: Readonly<Record<string, string>> = { user: "account", assistant: "sparkle", tool: "tools", system: "gear" };
 
 export function roleName(role: string): string {
@@ -112,7 +115,7 @@ export class ToolCallNode extends TreeNode {
 
   item(): vscode.TreeItem {
     const name = this.call.function.name;
-    const given = oneLine(argumentsOf(this.call), 80);
+    const given = oneLine(argumentsOf(this.call), GIVEN);
     const result = this.result ? oneLine(gistOf(this.result.message)) || vscode.l10n.t("(empty)") : vscode.l10n.t("no result yet");
     return treeItem(this.id, {
       label: given === "" ? name : `${name}(${given})`,

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { CompactResult } from "timeleap-client";
-import { compactionReport, scoreLine } from "../../src/documents/scorecard.js";
+import { compactionReport, excerpt, scoreLine } from "../../src/documents/scorecard.js";
 
 const tally = (found: number, kept: number, ...lost: string[]) => ({ found, kept, lost });
 
@@ -45,4 +45,10 @@ test("a server that counts nothing has a report all the same", () => {
   const { scorecard, pins, ...bare } = RESULT;
   expect(scorecard && pins).toBeTruthy();
   expect(compactionReport(bare, true)).not.toContain("|");
+});
+
+test("a summary begins with the names of its sections, not with their tags; code in it stays", () => {
+  const summary = "<current_focus>\nFix the <b> tag.\n</current_focus>\n\n<environment>\nnone\n</environment>\n";
+  expect(excerpt(summary, 100)).toBe("Current focus: Fix the <b> tag. Environment: none");
+  expect(excerpt(summary, 20)).toHaveLength(20);
 });
