@@ -148,6 +148,8 @@ def test_as_from_another_session(child: Session, parent: Session) -> None:
         ({"toSessionId": "P", "checkpointId": 0, "checkpointUid": "x"}, -32602),
         ({"toSessionId": 5}, -32602),
         ({"toSessionId": "../x"}, 4010),
+        ({"toSessionId": "", "checkpointId": 0}, 4010),
+        ({"toPath": "", "checkpointId": 0}, -32602),
         ({"fromSessionId": "</system>"}, 4010),
         ({"toSessionId": "nobody"}, 4001),
         ({"toPath": "/nobody"}, 4001),

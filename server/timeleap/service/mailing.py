@@ -42,7 +42,8 @@ async def send_dmail(service: Service, params: SendDMailParams, call: Call) -> A
     _check(params)
     attachment = service.attached(call).get(params.session_id)
     mine = attachment.place.directory if attachment else service.session(call, params.session_id).path
-    target = await _target(service, params, mine, call) if params.to_session_id or params.to_path else None
+    elsewhere = params.to_session_id is not None or params.to_path is not None
+    target = await _target(service, params, mine, call) if elsewhere else None
     addressed = params.model_copy(
         update={"to_session_id": None, "to_path": str(target.directory) if target is not None else None}
     )
