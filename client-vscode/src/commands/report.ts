@@ -56,7 +56,7 @@ export function wordsFor(error: unknown): Words {
     return error;
   }
   if (error instanceof ServerFailure) {
-    return { message: error.message, steps: error.kind === "noServer" ? [install(), logs()] : [restart(), logs()] };
+    return { message: error.message, steps: stepsAfter(error.kind) };
   }
   if (isTimeout(error)) {
     return { message: vscode.l10n.t("The server did not answer in time. Whether the change was made is not known; the view shows what is true."), steps: [restart(), logs()] };
@@ -65,6 +65,20 @@ export function wordsFor(error: unknown): Words {
     return { message: vscode.l10n.t("The server ended before it answered. The view shows what is true."), steps: [restart(), logs()] };
   }
   return isTimeleapError(error) ? wordsForKind(error.kind, error.message) : { message: messageOf(error), steps: [logs()] };
+}
+
+/** As the welcome views have them. */
+function stepsAfter(kind: ServerFailure["kind"]): Step[] {
+  switch (kind) {
+    case "noServer":
+    case "protocol":
+      return [install(), logs()];
+    case "noPython":
+    case "oldPython":
+      return [chooseInterpreter(), logs()];
+    default:
+      return [restart(), logs()];
+  }
 }
 
 function wordsForKind(kind: string, message: string): Words {
@@ -106,6 +120,10 @@ function logs(): Step {
 
 function install(): Step {
   return { title: vscode.l10n.t("Install"), command: "timeleap.installServer" };
+}
+
+function chooseInterpreter(): Step {
+  return { title: vscode.l10n.t("Choose an Interpreter"), command: "timeleap.openSettings" };
 }
 
 function show(view: "checkpoints" | "timelines"): Step {
