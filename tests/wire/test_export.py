@@ -222,8 +222,8 @@ def test_damage_is_left_out_of_a_page_and_told(session: Session, tmp_path: Path)
     session.log.write_bytes(b"".join([lines[0], b"{broken\n", *lines[1:]]))
     result = export(session, tmp_path / "all.md", "markdown")
     assert "It lacks a colon." in (tmp_path / "all.md").read_text()
-    assert "timelines" in {loss["kind"] for loss in result["losses"]}
-    export(session, tmp_path / "all.zip")
+    assert {"timelines", "damaged"} <= {loss["kind"] for loss in result["losses"]}
+    assert export(session, tmp_path / "all.zip")["losses"] == []
     with zipfile.ZipFile(tmp_path / "all.zip") as archive:
         assert archive.read("context.jsonl") == session.log.read_bytes()
 

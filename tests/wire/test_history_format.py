@@ -136,3 +136,16 @@ def test_through_another_process_and_from_another_programs_log(start: StartServe
         log.write(b'{"role":"assistant","content":[{"type":"text","text":"\\ud83d"}],"x":NaN}\n')
     again = Session.open(start(), "s")
     assert again.call("context/getHistory", format="openai")["body"]["messages"][1] == assistant("�")
+
+
+def test_what_is_damaged_is_left_out_and_told(session: Session) -> None:
+    session.append(user("one"))
+    session.append(user("two"))
+    session.call("context/clear")
+    timeline = session.path / "context_1.jsonl"
+    timeline.write_bytes(timeline.read_bytes().replace(b"one", b"0ne"))
+    found = session.call("context/getHistory", format="openai", timelineId="context_1")
+    assert found["body"] == {"messages": [{"role": "user", "content": "two"}]}
+    assert [one["kind"] for one in found["losses"]] == ["damaged"]
+    part = session.call("context/getHistory", format="openai", timelineId="context_1", **{"from": 1})
+    assert "damaged" not in [one["kind"] for one in part["losses"]]

@@ -12,7 +12,7 @@ from timeleap.service import views
 from timeleap.service.reading import messages_of_checkpoint
 from timeleap.sessions.logs import OpenLogs
 from timeleap.sessions.summary import prompt_at
-from timeleap.sessions.walking import line_of_message, pages
+from timeleap.sessions.walking import left_out, line_of_message, pages
 from timeleap.storage.jsontext import decode_json, encode_json
 from timeleap_protocol.limits import MAX_MESSAGE_BYTES
 
@@ -76,6 +76,8 @@ def _work(wanted: _Wanted) -> Work[Json]:
     last = line_of_message(log, wanted.stop, lines)
     form = FORMATS[wanted.format]
     transcript = Transcript(prompt_at(log, log.state_before(last)), form.taste, wanted.max_bytes)
+    for text in left_out(log, first if wanted.start else 0, last):
+        transcript.losses.add(None, "damaged", text)
     for page in pages(log, first, last):
         for row in page:
             transcript.add(row.messages_before, decode_json(row.body))

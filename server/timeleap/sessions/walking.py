@@ -46,6 +46,14 @@ def sound_pages(reader: LogReader, start: int, stop: int, lost: list[CorruptedEr
         start = end
 
 
+def left_out(reader: LogReader, start: int, stop: int) -> list[str]:
+    """Which of the lines `[start, stop)` are no part of history since they are damaged, in words; at most 100."""
+    gone = [one for one in reader.damage() if one.kind in ("damagedRecord", "checksumMismatch")]
+    return [
+        f"line {one.line} at byte {one.offset} is left out: {one.message}" for one in gone if start <= one.line < stop
+    ]
+
+
 def messages_among(rows: list[Row]) -> list[Row]:
     """Those that are messages."""
     return [row for row in rows if row.kind == RecordKind.MESSAGE]

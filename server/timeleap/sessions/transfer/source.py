@@ -23,7 +23,7 @@ from timeleap.sessions.info import LOG_NAME
 from timeleap.sessions.outcomes import Checkpoint, Parent, Subagent
 from timeleap.sessions.summary import prompt_at
 from timeleap.sessions.transfer.losses import Loss
-from timeleap.sessions.walking import line_of_message, shared_lines, sound_pages, state_after_lines
+from timeleap.sessions.walking import left_out, line_of_message, shared_lines, sound_pages, state_after_lines
 from timeleap.storage.engine import LogReader, TimelineReason
 from timeleap.storage.jsontext import decode_json
 from timeleap.storage.marks import TL_KEY
@@ -109,6 +109,7 @@ class Strand:
         end = self.message_count if stop is None else min(stop, self.message_count)
         lines = self.log.state.lines
         first, last = line_of_message(self.log, max(0, start), lines), line_of_message(self.log, end, lines)
+        self.lost += [f"{self.file}: {text}" for text in left_out(self.log, first if start > 0 else 0, last)]
         damaged: list[CorruptedError] = []
         for page in sound_pages(self.log, first, last, damaged):
             self.lost += [one.message for one in damaged]
