@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 from tests.support.chat_endpoint import ChatEndpoint, Reply, chat_endpoint
 from tests.support.fixtures import StartServer
-from tests.support.framing import Framing
+from tests.support.framing import Framing, frame
 from tests.support.matching import A_STRING, at_least
 from tests.support.server import Message, Server
 from tests.support.session import Session, assistant, user
@@ -114,6 +115,21 @@ def test_a_client_that_gives_back_more_than_it_got_changes_nothing(long: Session
 
     result = untouched(long, compact)
     assert (result["compacted"], result["reason"]) == (False, A_STRING)
+
+
+@pytest.mark.parametrize(
+    "summary", ["half of a picture: \ud83d", json.loads("[" * 200 + "]" * 200)], ids=["half", "deep"]
+)
+def test_an_answer_that_cannot_be_read_is_not_waited_for(long: Session, summary: Any) -> None:
+    def compact() -> Message:
+        since = len(long.server.received)
+        pending = long.start("context/compact")
+        reply = {"jsonrpc": "2.0", "id": asked(long.server, since)["id"], "result": {"summary": summary}}
+        long.server.send_bytes(frame(json.dumps(reply).encode(), long.server.framing))  # half a pair escaped
+        return pending.error()
+
+    error = untouched(long, compact)
+    assert error["code"] == 4006 and "cannot be read" in error["message"]
 
 
 def test_a_client_that_hangs_is_given_up_and_told_so(long: Session) -> None:

@@ -40,10 +40,19 @@ class UnreadableError(Exception):
         refusal: What to answer.
         message_id: Under which id; None: it is not known, or is itself what is wrong.
         wants_reply: False for a notification, which is never answered.
+        answers: The request of ours that it was to answer; None: it was no answer.
     """
 
-    def __init__(self, refusal: RefusedError, message_id: MessageId | None = None, *, wants_reply: bool = True) -> None:
+    def __init__(
+        self,
+        refusal: RefusedError,
+        message_id: MessageId | None = None,
+        *,
+        wants_reply: bool = True,
+        answers: MessageId | None = None,
+    ) -> None:
         super().__init__(refusal.message)
+        self.answers = answers
         self.refusal = refusal
         self.message_id = message_id
         self.wants_reply = wants_reply
@@ -154,7 +163,9 @@ def explain(body: bytes, reason: str) -> NoReturn:
         answerable = "method" in value and is_message_id(message_id) and not any(p[0] == ["id"] for p in problems)
         known = message_id if answerable else None
         raise UnreadableError(
-            RefusedError(ErrorKind.INVALID_REQUEST, f"{_named(*problems[0])} stands in the message"), known
+            RefusedError(ErrorKind.INVALID_REQUEST, f"{_named(*problems[0])} stands in the message"),
+            known,
+            answers=_answered(value),
         ) from None
     errors = [refused_value(loc[1:], msg, "unkeepable") for loc, msg in inside]
     refusal = RefusedError(
@@ -181,7 +192,15 @@ def _nested_too_deeply(envelope: dict[str, Any]) -> UnreadableError:
         refusal,
         message_id if is_message_id(message_id) else None,
         wants_reply="method" not in envelope or "id" in envelope,
+        answers=_answered(envelope),
     )
+
+
+def _answered(envelope: dict[str, Any]) -> MessageId | None:
+    """The id of the request that a message answers, if it is an answer."""
+    message_id = envelope.get("id")
+    is_answer = "method" not in envelope and ("result" in envelope or "error" in envelope)
+    return message_id if is_answer and is_message_id(message_id) else None
 
 
 def _problems(value: Any) -> Iterator[tuple[list[str | int], str]]:

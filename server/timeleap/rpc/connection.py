@@ -258,6 +258,9 @@ class Connection(asyncio.Protocol):
         try:
             message = self._rpc.structure_message(decode(body))
         except UnreadableError as error:
+            if error.answers is not None:  # nobody need wait for a better answer
+                why = {"message": f"its answer cannot be read: {error.refusal.message}"}
+                self._rpc.handle_message(Reply(error.answers, None, why))
             if error.wants_reply:
                 self._rpc.refuse(error.message_id, error.refusal)
             return
