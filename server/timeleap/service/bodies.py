@@ -76,8 +76,8 @@ def _work(wanted: _Wanted) -> Work[Json]:
     last = line_of_message(log, wanted.stop, lines)
     form = FORMATS[wanted.format]
     transcript = Transcript(prompt_at(log, log.state_before(last)), form.taste, wanted.max_bytes)
-    for text in left_out(log, first if wanted.start else 0, last):
-        transcript.losses.add(None, "damaged", text)
+    for gone in left_out(log, first if wanted.start else 0, last):
+        transcript.losses.add(None, "damaged", gone)
     for page in pages(log, first, last):
         for row in page:
             transcript.add(row.messages_before, decode_json(row.body))
