@@ -23,6 +23,7 @@ Hear = Callable[[int], None]
 """Told how many characters of an answer have come."""
 
 NEXT_STEP = 'Try again, use the summarizer "builtin", or hand in a summary. Nothing was changed.'
+_ENDS = 16  # tokens that may stand around a text
 _SMALLEST_WINDOW = 1_000  # tokens; what is too long for less than this will not fit in parts either
 
 
@@ -32,11 +33,16 @@ class Answer:
 
     Attributes:
         text: The summary; not empty.
-        tokens: What it came to, as the model counted; None where that is not known.
+        tokens: What it came to, as the model counted; None where that is not known, or cannot be: no token is less than
+            a byte, so what counts more has counted thoughts as well.
     """
 
     text: str
     tokens: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.tokens is not None and self.tokens > len(self.text.encode(errors="replace")) + _ENDS:
+            object.__setattr__(self, "tokens", None)
 
 
 class TooLongPromptError(Exception):

@@ -333,7 +333,9 @@ async def test_what_a_client_does_wrong_is_said_and_what_to_do(answer: Any, word
     assert caught.value.data["summarizer"] == "client"
 
 
-@pytest.mark.parametrize("usage", [None, 5, {}, {"output": "4"}, {"output": True}, {"output": 0}, {"output": -1}])
+@pytest.mark.parametrize(
+    "usage", [None, 5, {}, {"output": "4"}, {"output": True}, {"output": 0}, {"output": -1}, {"output": 9000}]
+)
 async def test_strange_usage_is_not_believed(usage: Any):
     _, summarizer = client({"summary": "All is well.", "usage": usage})
     assert await summarizer.summarize(PROMPT, lambda _: None) == Answer("All is well.", None)
