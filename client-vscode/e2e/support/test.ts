@@ -1,5 +1,5 @@
 /** What every test gets: a running workbench (one for all tests with the same set-up), its window, and its store. */
-import { test as base } from "@playwright/test";
+import { expect, test as base } from "@playwright/test";
 import { readFileSync } from "node:fs";
 import { Window } from "../window/window";
 import { Middleman } from "./middleman";
@@ -9,7 +9,7 @@ import { Texts } from "./texts";
 import { Workbench, type WorkbenchOptions } from "./workbench";
 import { join } from "node:path";
 
-export { expect } from "@playwright/test";
+export { expect };
 
 /** The packaged extension (`make package`), or another one to try. */
 export const VSIX = process.env["TIMELEAP_VSIX"] ?? join(EXTENSION, `timeleap-${version()}.vsix`);
@@ -85,6 +85,7 @@ export function sample(): string {
 export async function picture(window: Window, name: string, { hovering = false } = {}): Promise<void> {
     const folder = process.env["TIMELEAP_SCREENSHOTS"];
     if (!folder) return;
+    await expect(window.spinning).toHaveCount(0);
     if (!hovering) {
         await window.page.mouse.move(1_000, 10);
         await window.page.locator(".monaco-hover:visible").waitFor({ state: "detached" });

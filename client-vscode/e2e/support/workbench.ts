@@ -30,7 +30,7 @@ export const DEFAULTS: WorkbenchOptions = {
     settings: {},
     environment: () => ({}),
     serverArguments: [],
-    viewport: { width: 1440, height: 900 },
+    viewport: { width: 1520, height: 900 },
 };
 
 const MACHINE_SETTINGS = "user/Machine/settings.json";

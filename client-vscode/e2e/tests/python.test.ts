@@ -55,6 +55,8 @@ test("a Python that is too old is named with its version", async ({ workbench, w
     await expect(welcome).toContainText("3.11");
     await expect(window.header).toContainText("3.9");
     await expect(welcome.getByRole("button", { name: "Choose an Interpreter" })).toBeVisible();
+    const said = await window.notifications.look(/Python 3\.9 is too old/);
+    await expect(said.getByRole("button", { name: "Choose an Interpreter" })).toBeVisible();
     await picture(window, "old-python");
 });
 
@@ -63,6 +65,7 @@ test("without a server it is installed from what the extension brings, after ask
     const python = await basePython();
     await fetchWheels(join(workbench.scratch, "wheels"));
     program(workbench, "python3", `exec "${python}" "$@"`);
+    await window.clearNotifications();
     await window.run("restartServer");
     const welcome = window.welcome(/is not installed/);
     await expect(welcome).toBeVisible();

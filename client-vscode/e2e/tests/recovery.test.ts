@@ -57,6 +57,7 @@ test("a server that never answers is given up on, in words, with the next step a
 });
 
 test("a server of another protocol version is named as that", async ({ window, middleman }) => {
+    await window.clearNotifications();
     middleman.plan({ speak: 2 });
     await window.run("restartServer");
     const welcome = window.welcome(/another version of the protocol/);

@@ -22,6 +22,7 @@ test("sessions of this workspace come first, with title, age and tokens", async 
     );
     const order = tops.map(([, text]) => text).filter((text) => text.includes("folder"));
     expect(order[0]).toContain("In this folder");
+    await expect(window.sessions.row("In this folder")).toContainText("shown");
     await picture(window, "sessions");
 });
 
@@ -92,6 +93,7 @@ test("without a session the view says what one is, and how to come to one", asyn
     await expect(welcome).toBeVisible();
     await expect(window.checkpoints.rows).toHaveCount(0);
     await expect(welcome.getByRole("button", { name: "New Session…" })).toBeVisible();
+    await expect(window.sessions.row("In this folder")).not.toContainText("shown");
     await picture(window, "no-session");
     await welcome.getByRole("button", { name: "Open Session…" }).click();
     await window.quick.choose("Open which session?", "In this folder");
@@ -113,6 +115,7 @@ test("a folder of somebody else's is opened as a session, to look only", async (
 });
 
 test("a walkthrough shows the way", async ({ window }) => {
+    await window.openSession("In this folder");
     await window.quick.command("Welcome: Open Walkthrough...");
     await window.quick.choose("Select a walkthrough to open", "Travel in time with Timeleap");
     const walkthrough = window.page.locator(".gettingStartedContainer");

@@ -86,9 +86,11 @@ test("a fork takes the history up to a checkpoint into a session of its own", as
 });
 
 test("compaction shows what it would do, takes a focus, and can be undone", async ({ window, store }) => {
+    await window.clearNotifications();
     const before = store.log(session);
     await window.ask("compact", "What should the summary pay attention to", "the rounding of shares");
     await window.dialog.root.waitFor();
+    await expect(window.notifications.saying("Summarising…")).toHaveCount(0);
     await picture(window, "compact");
     expect(store.log(session)).toBe(before);
     await window.dialog.press(/Compact/);

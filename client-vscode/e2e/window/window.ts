@@ -38,7 +38,7 @@ export class Window {
             if ((await this.icon.getAttribute("aria-selected", { timeout: WHILE })) !== "true") await this.icon.click({ timeout: MOMENT });
             await expect(this.header).toBeVisible({ timeout: MOMENT });
         });
-        await this.widen(640);
+        await this.widen(720);
     }
 
     /** The header of the first view; behind its name stands which session is shown. */
