@@ -176,6 +176,15 @@ def test_lines_that_do_not_hold_it_keep_their_bytes(session: Session) -> None:
     assert again.call("context/revertTo", checkpointUid=uid, dryRun=True)["removed"]["messages"] == 1
 
 
+def test_a_dry_run_meets_a_stale_head_like_the_request_itself(session: Session) -> None:
+    stale = session.head
+    session.say("k-1")
+    for dry_run in (True, False):
+        error = session.refuse("session/redact", value="k-1", dryRun=dry_run, expectedHead=stale)
+        assert (error["code"], error["data"]["head"]) == (-32801, session.head)
+    assert session.call("session/redact", value="k-1", dryRun=True, expectedHead=session.head)["redacted"]
+
+
 def test_a_dry_run_says_where(session: Session) -> None:
     session.checkpoint()
     session.append(user("a k-12 and k-3"), assistant("none"))

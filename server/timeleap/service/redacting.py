@@ -48,6 +48,7 @@ async def redact(service: Service, params: SessionRedactParams, call: Call) -> J
             return await asyncio.to_thread(_holders, service, redactor, session)
 
         if params.dry_run:
+            await session.at_turn(lambda: session.expect_head(params.expected_head))
             planned = await session.plan_redact(order)
             also = await elsewhere(planned.redactor) if params.store else None
             return {**_shown(service, planned, places=True), **views.set_members(alsoIn=also)}
