@@ -43,7 +43,7 @@ def revert(
     with Backend(terminal) as backend:
         opened = backend.open_to_write(Target.of(session), dry_run=dry_run)
         before = opened.call("session/getState")
-        wanted = {**place(checkpoint), "heal": heal or None}
+        wanted: Json = {**place(checkpoint), "heal": heal or None}
         plan = opened.call("context/revertTo", **wanted, dryRun=True)
         if not terminal.machine:
             say_what_goes(terminal, opened, before, plan)
