@@ -199,27 +199,32 @@ class Writer:
 
     async def _commit(self, steps: list[_Append]) -> None:
         group = self._medium.group()
-        planned = self._plan(steps, group)
-        if not planned:
-            return
+        planned, refused = self._plan(steps, group)
         try:
-            results = await self._medium.commit(group)
-        except StorageFailureError as error:
-            if len(planned) == 1:
-                planned[0].fail(error)
-                return
-            for step in planned:
-                await self._commit([step])
+            results = await self._medium.commit(group) if planned else []
         except Exception as error:
-            for step in planned:
-                step.fail(error)
+            if isinstance(error, StorageFailureError) and len(planned) > 1:
+                again = [step for step in steps if step in planned or step in refused]
+            else:
+                for step in planned:
+                    step.fail(error)
+                again = list(refused)  # they were refused in the light of what is not written after all
+            for step in again:
+                await self._commit([step])
         else:
             for step, result in zip(planned, results, strict=True):
                 step.set_result(result)
+            for step, refusal in refused.items():
+                step.fail(refusal)
 
-    def _plan(self, steps: list[_Append], group: Group) -> list[_Append]:
-        """Add the appends to the group, those that do not fit go back into the queue; returns those that were added."""
+    def _plan(self, steps: list[_Append], group: Group) -> tuple[list[_Append], dict[_Append, Exception]]:
+        """Add the appends to the group, those that do not fit go back into the queue.
+
+        Returns:
+            Those that were added, and why others were not: nobody is to hear of that before what it refers to is written.
+        """
         planned: list[_Append] = []
+        refused: dict[_Append, Exception] = {}
         for at, step in enumerate(steps):
             if len(group.data) >= GROUP_BYTES:
                 self._waiting.extendleft(reversed(steps[at:]))
@@ -228,10 +233,10 @@ class Writer:
             try:
                 group.add(marked(step.plan(group.after), mark=step.mark))
             except Exception as error:
-                step.fail(error)
+                refused[step] = error
             else:
                 planned.append(step)
-        return planned
+        return planned, refused
 
     async def _do(self, job: _Job) -> None:
         if job.done():

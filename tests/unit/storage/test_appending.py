@@ -6,7 +6,7 @@ import asyncio
 import errno
 import os
 import threading
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 
 import pytest
@@ -14,7 +14,7 @@ from tests.crash.storage.faults import faults
 from tests.unit.storage.logs import always, hidden, keep, mark, said, say, texts
 
 from timeleap import failpoints
-from timeleap.errors import CorruptedError, ExternallyModifiedError, StorageFailureError
+from timeleap.errors import CorruptedError, ExternallyModifiedError, HeadConflictError, StorageFailureError
 from timeleap.storage import compare, durable, writer
 from timeleap.storage.appending import UnwritableError
 from timeleap.storage.durable import OpenFile
@@ -153,6 +153,53 @@ async def test_one_that_fails_does_not_take_its_group_along(
     assert texts(engine) == ["a", "c"]
     assert engine.state.length == engine.path.stat().st_size
     assert engine.verify() == []
+
+
+def only_first(text: str) -> Callable[[LogState], list[NewRecord]]:
+    """A message that wants to be the first."""
+
+    def plan(state: LogState) -> list[NewRecord]:
+        if state.messages:
+            raise HeadConflictError("the log has changed", head="")
+        return [said(text)]
+
+    return plan
+
+
+async def test_a_refusal_waits_for_what_it_refers_to(engine: JsonlEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    order: list[str] = []
+    real = OpenFile.sync
+
+    def sync(file: OpenFile) -> None:
+        order.append("synced")
+        real(file)
+
+    async def wanted() -> None:
+        with pytest.raises(HeadConflictError):
+            await engine.append(only_first("b"))
+        order.append("refused")
+
+    monkeypatch.setattr(OpenFile, "sync", sync)
+    await asyncio.gather(say(engine, "a"), wanted())
+    assert order == ["synced", "refused"]
+
+
+async def test_what_was_refused_because_of_an_append_that_failed_is_looked_at_again(
+    engine: JsonlEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = OpenFile.append
+
+    def append(file: OpenFile, data: bytes) -> int:
+        if b"too big" in data:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(file, data)
+
+    monkeypatch.setattr(OpenFile, "append", append)
+    results = await asyncio.gather(
+        say(engine, "too big"), engine.append(only_first("b")), engine.append(only_first("c")), return_exceptions=True
+    )
+    assert [type(one).__name__ for one in results] == ["StorageFailureError", "Appended", "HeadConflictError"]
+    assert texts(engine) == ["b"]
 
 
 async def test_a_full_disk_refuses_and_recovers(engine: JsonlEngine) -> None:
