@@ -15,7 +15,7 @@ def original() -> Iterator[Original]:
     """The original program."""
     program = Original()
     yield program
-    program.close()
+    program.kill()
 
 
 @pytest.fixture

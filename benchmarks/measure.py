@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-import psutil
 from rich.console import Console
 from rich.table import Table
 
@@ -47,11 +46,6 @@ def interleaved(title: str, cases: Mapping[str, Callable[[], float | None]], *, 
     measured = {name: Measured(name, tuple(seconds)) for name, seconds in taken.items()}
     _print(title, list(measured.values()))
     return measured
-
-
-def resident(pid: int) -> int:
-    """Bytes of memory that a process has for itself."""
-    return int(psutil.Process(pid).memory_info().rss)
 
 
 def _print(title: str, results: list[Measured]) -> None:

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measure import resident
+from benchmarks.child import Child
 from tests.interop.prepare import original_python
 
 WORKER = Path(__file__).with_name("original_worker.py")
 
 
-class Original:
+class Original(Child):
     """One child process; what it measures is its own work, without the way to it and back."""
 
     def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            [str(original_python()), str(WORKER)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
+        super().__init__([str(original_python()), str(WORKER)], text=True)
 
     def restore(self, log: Path) -> float:
         """Seconds to restore a context."""
@@ -36,16 +33,6 @@ class Original:
     def hold(self, log: Path) -> None:
         """Restore a context and keep it."""
         self._ask(do="hold", path=str(log))
-
-    @property
-    def memory(self) -> int:
-        """Bytes that are resident."""
-        return resident(self._process.pid)
-
-    def close(self) -> None:
-        """End it."""
-        self._process.kill()
-        self._process.communicate()
 
     def _ask(self, **request: Any) -> Any:
         assert self._process.stdin is not None

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from benchmarks.measure import resident
+from benchmarks.child import Child
 
 TIMELEAP = (sys.executable, "-m", "timeleap", "serve")
 BARE_PYGLS = (
@@ -19,13 +19,11 @@ BARE_PYGLS = (
 )
 
 
-class Server:
+class Server(Child):
     """A child process that is sent one request at a time, with LSP framing, which both kinds understand."""
 
     def __init__(self, command: tuple[str, ...], *arguments: str) -> None:
-        self._process = subprocess.Popen(
-            [*command, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-        )
+        super().__init__([*command, *arguments], stderr=subprocess.DEVNULL)
         self._id = 0
 
     @classmethod
@@ -34,6 +32,11 @@ class Server:
         server = cls(TIMELEAP, "--home", str(home), *arguments)
         server.request("initialize", {"capabilities": {}})
         return server
+
+    def open(self, log: Path) -> dict[str, Any]:
+        """Open the session that a log belongs to, wherever it lies, to write; returns its state."""
+        state: dict[str, Any] = self.request("session/open", {"path": str(log.parent), "access": "write"})
+        return state
 
     def request(self, method: str, params: dict[str, Any]) -> Any:
         """Send a request and wait for its result; notifications are passed over."""
@@ -59,16 +62,6 @@ class Server:
         if "error" in reply:
             raise RuntimeError(reply["error"])
         return reply["result"]
-
-    @property
-    def memory(self) -> int:
-        """Bytes that are resident."""
-        return resident(self._process.pid)
-
-    def kill(self) -> None:
-        """End it at once."""
-        self._process.kill()
-        self._process.communicate()
 
     def _read(self) -> dict[str, Any]:
         assert self._process.stdout is not None

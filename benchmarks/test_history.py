@@ -18,7 +18,7 @@ PAGE = 500
 
 def test_a_page_of_history(tmp_path: Path, server: Server) -> None:
     log = write_session(tmp_path / "session", MESSAGES, size=0.2)
-    session = server.request("session/open", {"path": str(log.parent), "access": "write"})["sessionId"]
+    session = server.open(log)["sessionId"]
     lines = [line for line in log.read_bytes().splitlines() if b'"role": "_' not in line]
 
     def page(start: int) -> None:

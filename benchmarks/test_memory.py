@@ -22,12 +22,9 @@ def test_memory_of_a_message(tmp_path: Path, server: Server, original: Original)
     before = original.memory
     original.hold(log)
     theirs = (original.memory - before) / MESSAGES
-    server.request(
-        "session/close",
-        {"sessionId": server.request("session/open", {"path": str(small.parent), "access": "write"})["sessionId"]},
-    )
+    server.request("session/close", {"sessionId": server.open(small)["sessionId"]})
     before = server.memory
-    server.request("session/open", {"path": str(log.parent), "access": "write"})
+    server.open(log)
     ours = (server.memory - before) / MESSAGES
     Console(stderr=True).print(
         f"Resident bytes per message of an open session of {MESSAGES} (4.4 KB each): "

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.bench
 
 def reverting(server: Server, log: Path, back: int) -> Callable[[], float]:
     """A case: seconds to go back to before the checkpoint that is so many from the end; it is undone afterwards."""
-    state = server.request("session/open", {"path": str(log.parent), "access": "write"})
+    state = server.open(log)
     session = {"sessionId": state["sessionId"]}
     checkpoint = state["context"]["nCheckpoints"] - back
 

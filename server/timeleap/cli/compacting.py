@@ -126,7 +126,8 @@ def pins(
     """
     changes = bool(add or remove or clear)
     with Backend(terminal) as backend:
-        opened = backend.open_to_write(Target.of(session), dry_run=not changes)
+        target = Target.of(session)
+        opened = backend.open_to_write(target) if changes else backend.open_to_read(target)
         present = opened.call("session/getState")
         result = {"head": present["head"], "pins": present.get("pins", [])}
         if changes:

@@ -28,7 +28,7 @@ async def storage(service: Service, params: SessionStorageParams, call: Call) ->
     """What the store, or one session, takes on disk."""
     if params.session_id is not None:
         if held := service.if_held(call, params.session_id):
-            await held.session.at_turn(lambda: None)  # what was sent before has taken effect
+            await held.session.catch_its_turn()
         one = await asyncio.to_thread(measure, params.session_id, service.store.locate(params.session_id))
         return {"totalBytes": one.bytes, "trashBytes": 0, "sessions": [_space(one, files=True)]}
     every = await asyncio.to_thread(measure_store, service.store.home)

@@ -21,7 +21,7 @@ async def verify(service: Service, params: Any, call: Call) -> Json:
     """Check every record of the live log without changing anything."""
     async with service.borrowed(call, params.session_id, "read") as session:
         engine = session.engine
-        await session.at_turn(lambda: None)  # what was sent before has taken effect
+        await session.catch_its_turn()
         problems = await asyncio.to_thread(engine.verify, call.byte_progress("checking the log"))
         state = engine.state
         return {
@@ -37,7 +37,7 @@ async def verify(service: Service, params: Any, call: Call) -> Json:
 async def repair(service: Service, params: Any, call: Call) -> Json:
     """Rewrite the log without its damaged lines; the damaged log is kept as a timeline."""
     async with service.borrowed(call, params.session_id, "read" if params.dry_run else "write") as session:
-        await session.at_turn(lambda: None)  # what was sent before has taken effect
+        await session.catch_its_turn()
         problems = await asyncio.to_thread(session.engine.verify, call.byte_progress("checking the log"))
         if params.dry_run or not problems:
             return {"head": session.head, "removedLines": 0, "problems": [_problem(one) for one in problems]}

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from timeleap.errors import CorruptedError
 from timeleap.sessions import plan
 from timeleap.sessions.outcomes import CompactionPlan, CompactOutcome, Guard, RewriteOutcome
 from timeleap.sessions.turns import Turns
-from timeleap.storage.timelines import damaged_before, new_damage
+from timeleap.storage.timelines import damaged_before, new_damage, not_restored
 
 
 class Rehearsal(Turns):
@@ -43,8 +42,7 @@ class Rehearsal(Turns):
         known = next((one for one in self.engine.timelines() if one.timeline_id == timeline_id), None)
         damage = new_damage(self.engine.timeline(timeline_id), damaged_before(known.facts)) if known else []
         if known and damage:
-            message = f"the timeline {known.file} is damaged at byte {damage[0].offset} and is not restored"
-            raise CorruptedError(message, path=str(self.path / known.file), offset=damage[0].offset)
+            raise not_restored(self.path / known.file, damage[0].offset)
         return self._imagined(plan.plan_restore(self.engine, timeline_id))
 
     def plan_deliver_dmail(self, heal: bool = False) -> RewriteOutcome:

@@ -152,6 +152,10 @@ class Session(Rehearsal, Pruning, Redacting, Mailing):
 
         return await self.engine.run(job)
 
+    async def catch_its_turn(self) -> None:
+        """Return when all requests that came before have taken effect."""
+        await self.at_turn(lambda: None)
+
     # What is appended
 
     async def append(self, messages: Sequence[Json], guard: Guard = NOBODY) -> Json:

@@ -24,7 +24,7 @@ from timeleap.storage.index import ENTRY_SIZE, EntryStore, IndexDamagedError, he
 from timeleap.storage.load import Loaded, load
 from timeleap.storage.reader import StoredLog
 from timeleap.storage.record import without_batch_marks
-from timeleap.storage.timelines import Timelines, file_name, highest_number, new_damage, same_as_live
+from timeleap.storage.timelines import Timelines, file_name, highest_number, new_damage, not_restored, same_as_live
 from timeleap.storage.writer import group_on
 
 _STEP: Final = 4096
@@ -261,11 +261,7 @@ def copy_timeline(draft: Draft, source: Loaded, damaged_before: Collection[int] 
             draft.log = StoredLog(draft.log.path, draft.file, draft.log.store, scanned.state, open_ended=open_ended)
     damaged = next(iter(new_damage(draft.log, damaged_before)), None)
     if source.cut or source.lost or damaged is not None or draft.log.state.length != log.state.length:
-        name = log.path.name
-        offset = damaged.offset if damaged else log.state.length
-        raise CorruptedError(
-            f"the timeline {name} is damaged at byte {offset} and is not restored", path=str(log.path), offset=offset
-        )
+        raise not_restored(log.path, damaged.offset if damaged else log.state.length)
 
 
 def _is_known(draft: Draft, source: Loaded) -> bool:

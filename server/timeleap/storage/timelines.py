@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from timeleap.errors import StorageFailureError, TimelineNotFoundError
+from timeleap.errors import CorruptedError, StorageFailureError, TimelineNotFoundError
 from timeleap.storage import durable
 from timeleap.storage.durable import Identity
 from timeleap.storage.engine import Damage, LogReader, LogState, Timeline, TimelineFacts
@@ -100,6 +100,12 @@ def damaged_before(facts: TimelineFacts | None) -> frozenset[int]:
     """The lines of a timeline that were damaged already when it was the live log: no reason not to bring it back."""
     lines = facts.extra.get(DAMAGED_LINES) if facts is not None else None
     return frozenset(one for one in lines if isinstance(one, int)) if isinstance(lines, list) else frozenset()
+
+
+def not_restored(path: Path, offset: int) -> CorruptedError:
+    """Why a timeline is not brought back: it is damaged at a byte."""
+    message = f"the timeline {path.name} is damaged at byte {offset} and is not restored"
+    return CorruptedError(message, path=str(path), offset=offset)
 
 
 class Timelines:

@@ -126,9 +126,8 @@ async def test_a_group_too_long_is_written_in_parts(engine: JsonlEngine, monkeyp
     assert len(texts(engine)) == 20
 
 
-async def test_one_that_fails_does_not_take_its_group_along(
-    engine: JsonlEngine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def refuse_too_big(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From now on a write that says "too big" takes half, and fails."""
     real = OpenFile.append
 
     def append(file: OpenFile, data: bytes) -> int:
@@ -138,6 +137,12 @@ async def test_one_that_fails_does_not_take_its_group_along(
         return real(file, data)
 
     monkeypatch.setattr(OpenFile, "append", append)
+
+
+async def test_one_that_fails_does_not_take_its_group_along(
+    engine: JsonlEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refuse_too_big(monkeypatch)
     results = await asyncio.gather(
         say(engine, "a"),
         engine.append(always(said("b"), said("too big"))),
@@ -187,14 +192,7 @@ async def test_a_refusal_waits_for_what_it_refers_to(engine: JsonlEngine, monkey
 async def test_what_was_refused_because_of_an_append_that_failed_is_looked_at_again(
     engine: JsonlEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = OpenFile.append
-
-    def append(file: OpenFile, data: bytes) -> int:
-        if b"too big" in data:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        return real(file, data)
-
-    monkeypatch.setattr(OpenFile, "append", append)
+    refuse_too_big(monkeypatch)
     results = await asyncio.gather(
         say(engine, "too big"), engine.append(only_first("b")), engine.append(only_first("c")), return_exceptions=True
     )
