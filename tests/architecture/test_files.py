@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.architecture.sources import ROOT, project_files
 
-LONGEST = 400  # lines of one module; beyond that a second noun has crept in
+LONGEST = 600  # lines of one module; beyond that a second noun has crept in
 LONGEST_TEST = 800  # a table of cases has no second noun, but nobody reads on for ever
 
 # Put together from pieces, so that this file does not hold what it looks for.
