@@ -162,6 +162,13 @@ class TitleChanged(_Change):
     title: Opt[str] = None
 
 
+class WorkspaceChanged(_Change):
+    """The session is about another folder."""
+
+    kind: Literal["workspaceChanged"]
+    workspace: str | None
+
+
 class Archived(_Change):
     """The session was archived."""
 
@@ -205,6 +212,7 @@ SessionChange = (
     ApprovalChanged
     | SubagentsChanged
     | TitleChanged
+    | WorkspaceChanged
     | Archived
     | Unarchived
     | Deleted

@@ -49,8 +49,9 @@ class SessionOpenParams(Params):
     """Used on creation only."""
     workspace: Opt[str] = None
     """URI; used on creation only."""
-    auto_checkpoint: Opt[Literal["off", "turn"]] = None
-    """`turn`: a checkpoint before each user message that starts a turn. Stays until set otherwise."""
+    auto_checkpoint: Opt[Literal["off", "turn", "step"]] = None
+    """`turn`: a checkpoint before each user message that starts a turn; `step`: before each assistant message, too. Stays
+    until set otherwise."""
     request_id: Opt[RequestId] = None
     """Makes the creation safe to retry."""
 
@@ -66,6 +67,13 @@ class SessionListParams(PageParams):
     """Default: false."""
     query: Opt[str] = None
     """Looked for in title and id."""
+    workspace: Opt[str] = None
+    """Only sessions of this workspace (URI)."""
+
+
+class SessionLatestParams(Params):
+    """`session/latest`."""
+
     workspace: Opt[str] = None
     """Only sessions of this workspace (URI)."""
 
@@ -113,8 +121,15 @@ class SessionSetTitleParams(MutationParams):
     title: str
 
 
-class SessionForkParams(Choice, SessionParams):
-    """`session/fork`."""
+class SessionSetWorkspaceParams(MutationParams):
+    """`session/setWorkspace`."""
+
+    workspace: Name | None
+    """URI of the folder the session is about; null: of none."""
+
+
+class SessionForkParams(Choice, MutationParams):
+    """`session/fork`. `expectedHead` is the head of the session that is copied."""
 
     alternatives = (("checkpoint_id",), ("checkpoint_uid",))
     must_choose = False
@@ -128,8 +143,6 @@ class SessionForkParams(Choice, SessionParams):
     new_session_id: Opt[SessionId] = None
     """Generated if absent."""
     title: Opt[str] = None
-    request_id: Opt[RequestId] = None
-    """Makes the request safe to retry."""
 
 
 class SessionArchiveParams(MutationParams):
@@ -198,6 +211,13 @@ class SessionListResult(Shape):
 
     sessions: list[SessionInfo]
     next_cursor: Opt[str] = None
+
+
+class SessionLatestResult(Shape):
+    """The session that was changed last."""
+
+    session: SessionInfo | None
+    """Null where there is none."""
 
 
 class TrashListResult(Shape):

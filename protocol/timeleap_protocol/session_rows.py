@@ -31,6 +31,14 @@ SESSION_ROWS: Final[tuple[Method, ...]] = (
         serialize_by=None,
     ),
     read(
+        "session/latest",
+        "session.SessionLatestParams",
+        "session.SessionLatestResult",
+        "The session that was changed last, archived ones left out.",
+        scope="none",
+        serialize_by=None,
+    ),
+    read(
         "session/getState",
         "session.SessionGetStateParams",
         "shapes.SessionState",
@@ -68,6 +76,12 @@ SESSION_ROWS: Final[tuple[Method, ...]] = (
         "Removes a sub-agent.",
     ),
     change("session/setTitle", "session.SessionSetTitleParams", "session.HeadResult", "Names the session."),
+    change(
+        "session/setWorkspace",
+        "session.SessionSetWorkspaceParams",
+        "session.HeadResult",
+        "Says which folder the session is about.",
+    ),
     change(
         "session/fork",
         "session.SessionForkParams",

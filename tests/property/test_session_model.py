@@ -131,13 +131,14 @@ STATES = st.one_of(
     op("cancel_dmail"),
     op("set_pins", pins=st.lists(st.sampled_from(["drawer", "/etc/x"]), max_size=3)),
     op("set_title", title=TEXT),
+    op("set_workspace", workspace=st.none() | st.builds("file:///{}".format, NAMES)),
     op("archive"),
     op("unarchive"),
     op("put_subagent", name=NAMES, system_prompt=TEXT),
     op("remove_subagent", name=NAMES),
     op("set_yolo", yolo=st.booleans()),
     op("set_auto_approve", action=ACTIONS, enabled=st.booleans()),
-    op("set_auto_checkpoint", setting=st.sampled_from(["turn", "off"])),
+    op("set_auto_checkpoint", setting=st.sampled_from(["turn", "step", "off"])),
 )
 CHANGES = st.one_of(
     op("revert", pick=PICK, by_uid=st.booleans(), heal=st.booleans()),

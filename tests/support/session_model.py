@@ -51,6 +51,7 @@ class Model:
             "yolo": False,
             "actions": [],
             "auto": "off",
+            "workspace": None,
         }
 
     def do(self, name: str, args: Json) -> Json:
@@ -64,7 +65,10 @@ class Model:
         before, first = len(self.messages()), len(self.lines)
         for message in messages:
             last = self.messages()[-1:]
-            if self.state["auto"] == "turn" and message["role"] == "user" and [m["role"] for m in last] != ["user"]:
+            starts_turn = message["role"] == "user" and [m["role"] for m in last] != ["user"]
+            if (self.state["auto"] != "off" and starts_turn) or (
+                self.state["auto"] == "step" and message["role"] == "assistant"
+            ):
                 self._add_checkpoint(" ".join(" ".join(texts(message)).split()) or None)
             self._add(message)
         self.written += len(self.lines) > first
@@ -203,6 +207,10 @@ class Model:
         rest = [one for one in self.state["actions"] if one != action]
         self.state["actions"] = sorted([*rest, action] if enabled else rest)
         return {"approval": {"yolo": self.state["yolo"], "actions": self.state["actions"]}}
+
+    def set_workspace(self, workspace: str | None) -> Json:
+        self.state["workspace"] = workspace
+        return {}
 
     def set_auto_checkpoint(self, setting: str) -> Json:
         self.state["auto"] = setting

@@ -212,6 +212,7 @@ def _state(session: Session) -> Json:
         "yolo": session.approval.yolo,
         "actions": list(session.approval.actions),
         "auto": session.auto_checkpoint,
+        "workspace": session.workspace,
     }
 
 

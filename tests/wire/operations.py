@@ -154,6 +154,14 @@ OPERATIONS = (
     Operation(
         "set title", "session/setTitle", {"title": "T"}, {"title": "U"}, kinds=("titleChanged",), changes_log=False
     ),
+    Operation(
+        "set workspace",
+        "session/setWorkspace",
+        {"workspace": "file:///w"},
+        {"workspace": None},
+        kinds=("workspaceChanged",),
+        changes_log=False,
+    ),
     Operation("archive", "session/archive", {}, {}, kinds=("archived",), changes_log=False),
     Operation("unarchive", "session/unarchive", {}, {}, _archived, ("unarchived",), changes_log=False),
 )

@@ -180,6 +180,8 @@ BEFORE: dict[str, Change] = {
     "session.isApproved/by-yolo": _call("session/setYolo", yolo=True),
     "session.list/page": _more_sessions,
     "session.list/empty-store": _trash,
+    "session.latest/none": _trash,
+    "session.latest/of-a-workspace": _more_sessions,
     "session.listTrash/page": _two_in_trash,
     "session.open/after-damage": _damage,
     "session.open/new": _trash,
@@ -264,7 +266,7 @@ def test_every_golden_is_replayed_or_explained() -> None:
 def test_the_server_says_what_the_golden_says(
     start: StartServer, shared: Server, tmp_path: Path, name: str, golden: Message
 ) -> None:
-    alone = name in OPTIONS or golden["method"] in ("session/list", "session/listTrash")
+    alone = name in OPTIONS or golden["method"] in ("session/list", "session/latest", "session/listTrash")
     server = start(options=OPTIONS.get(name, {})) if alone else shared
     golden = renamed(golden)
     named = golden["params"].get("sessionId", "")

@@ -72,6 +72,21 @@ def test_a_fork_of_a_timeline_brings_back_what_a_revert_took(told: Session, serv
     assert told.refuse("session/fork", timelineId="context_99")["code"] == 4009
 
 
+def test_a_fork_can_be_asked_for_at_a_head_only(told: Session, server: Server) -> None:
+    before = sorted(path.name for path in (server.home / "sessions").iterdir())
+    stale = told.head
+    told.say("more")
+    error = told.refuse("session/fork", expectedHead=stale, requestId="f")
+    assert (error["code"], error["data"]["head"]) == (-32801, told.head)
+    assert sorted(path.name for path in (server.home / "sessions").iterdir()) == before
+    forked = told.call("session/fork", expectedHead=told.head, requestId="f")
+    told.say("and more")
+    again = told.call("session/fork", expectedHead=stale, requestId="f")
+    assert (again["sessionId"], again["duplicate"]) == (forked["sessionId"], True)
+    told.call("session/close")
+    assert server.refuse("session/fork", sessionId=told.id, expectedHead=stale)["code"] == -32801
+
+
 def test_a_fork_takes_the_id_it_is_given_or_says_it_is_taken(told: Session, server: Server) -> None:
     name = f"{told.id}-fork"[:60]
     assert told.call("session/fork", newSessionId=name)["sessionId"] == name

@@ -112,6 +112,49 @@ def test_a_workspace_selects(store: Server) -> None:
     assert ids(store, workspace="file:///nowhere") == []
 
 
+def latest(server: Server, **params: str) -> str | None:
+    session = server.call("session/latest", **params)["session"]
+    return None if session is None else str(session["sessionId"])
+
+
+def test_the_latest_session_is_the_first_of_the_list(store: Server) -> None:
+    assert latest(store) is None
+    first = Session.open(store, "a", workspace="file:///w")
+    Session.open(store, "b")
+    assert (latest(store), latest(store, workspace="file:///w"), latest(store, workspace="file:///x")) == (
+        "b",
+        "a",
+        None,
+    )
+    first.say("x")
+    assert store.call("session/latest")["session"] == store.call("session/list", limit=1)["sessions"][0]
+    assert latest(store) == "a"
+    first.call("session/archive")
+    assert (latest(store), latest(store, workspace="file:///w")) == ("b", None)
+
+
+def test_the_workspace_can_be_set_and_taken_away(start: StartServer) -> None:
+    server = start()
+    session = Session.open(server, "a")
+    head = session.call("session/setWorkspace", workspace="file:///w")["head"]
+    assert (head, session.get_state()["workspace"]) == (session.head, "file:///w")
+    assert latest(server, workspace="file:///w") == "a"
+    server.kill()
+    session = Session.open(start(), "a")
+    assert session.state["workspace"] == "file:///w"
+    session.call("session/setWorkspace", workspace=None)
+    assert "workspace" not in session.get_state()
+    assert latest(session.server, workspace="file:///w") is None
+
+
+@pytest.mark.parametrize("params", [{}, {"workspace": ""}, {"workspace": 3}])
+def test_a_workspace_is_a_uri_or_null(store: Server, params: dict[str, object]) -> None:
+    session = Session.open(store, "a", workspace="file:///w")
+    error = session.refuse("session/setWorkspace", **params)
+    assert (error["code"], [problem["loc"] for problem in error["data"]["errors"]]) == (-32602, [["workspace"]])
+    assert session.get_state()["workspace"] == "file:///w"
+
+
 def test_a_damaged_session_does_not_break_the_list(store: Server, home: Path) -> None:
     for name in ("good", "bad-state", "bad-meta", "no-log", "bad-log"):
         session = Session.open(store, name)

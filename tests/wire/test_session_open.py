@@ -370,6 +370,25 @@ def test_auto_checkpoint_stays_until_set_otherwise(server: Server) -> None:
     assert session.get_state()["context"]["nCheckpoints"] == 3
 
 
+def test_with_steps_each_reply_has_a_checkpoint_before_it(start: StartServer) -> None:
+    server = start()
+    session = Session.open(server, "steps", autoCheckpoint="step")
+    session.append(user("look"))
+    call = {"type": "function", "id": "call_1", "function": {"name": "ls", "arguments": "{}"}}
+    session.append({"role": "assistant", "content": None, "tool_calls": [call]})
+    session.append({"role": "tool", "tool_call_id": "call_1", "content": "a b"}, assistant("two files"), user("thanks"))
+    session.append(assistant("welcome"), assistant("bye"))
+    found = [(c["messageCount"], c.get("label")) for c in session.get_state()["context"]["checkpoints"]]
+    assert found == [(0, "look"), (1, None), (3, "two files"), (4, "thanks"), (5, "welcome"), (6, "bye")]
+    server.kill()
+    session = Session.open(start(), "steps")
+    session.append(assistant("still"))
+    assert session.get_state()["context"]["nCheckpoints"] == 7
+    session.reopen(session.server, autoCheckpoint="turn")
+    session.append(assistant("no more"))
+    assert session.get_state()["context"]["nCheckpoints"] == 7
+
+
 def test_auto_checkpoint_survives_a_restart(start: StartServer) -> None:
     first = start()
     Session.open(first, "auto", autoCheckpoint="turn").append(user("a"))

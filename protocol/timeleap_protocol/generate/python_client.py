@@ -105,12 +105,18 @@ def _method(row: Method, flavour: _Flavour, names: _Names) -> list[str]:
     order = sorted(fields, key=lambda name: (not fields[name].is_required(), name == "work_done_token"))
     signature = [_parameter(name, fields[name], names) for name in order]
     sent = [f'"{fields[name].alias or name}": {name}' for name in order]
+    nulls = [entry for name, entry in zip(order, sent, strict=True) if _takes_null(fields[name])]
     return [
         "",
         *_signature(f"    {flavour.define} {row.python_name}", signature, result),
         *_docstring(row, model, order),
-        *_call(row, flavour, sent, result),
+        *_call(row, flavour, [entry for entry in sent if entry not in nulls], nulls, result),
     ]
+
+
+def _takes_null(field: FieldInfo) -> bool:
+    """Whether null is a value to be sent; elsewhere None means absent."""
+    return field.is_required() and NoneType in get_args(field.annotation)
 
 
 def _parameter(name: str, field: FieldInfo, names: _Names) -> str:
@@ -166,18 +172,18 @@ def _docstring(row: Method, model: type[WireModel], order: list[str]) -> list[st
     return [f'        """`{row.name}`: {summary}', "", "        Args:", *described, '        """']
 
 
-def _call(row: Method, flavour: _Flavour, sent: list[str], result: str) -> list[str]:
+def _call(row: Method, flavour: _Flavour, sent: list[str], nulls: list[str], result: str) -> list[str]:
     start = f'        return {flavour.wait}self.call("{row.name}", '
     line = f"{start}given({{{', '.join(sent)}}}), {result})"
     if not sent:
         return [f"{start}{{}}, {result})"]
-    if len(line) <= LINE_LENGTH:
+    if len(line) <= LINE_LENGTH and not nulls:
         return [line]
     return [
         "        params = given(",
         "            {",
         *(f"                {text}," for text in sent),
         "            }",
-        "        )",
+        "        )" + (f" | {{{', '.join(nulls)}}}" if nulls else ""),
         f"{start}params, {result})",
     ]

@@ -32,7 +32,8 @@ def new(
     system_prompt: Annotated[str | None, typer.Option(help="Text; @FILE takes it from a file.")] = None,
     workspace: Annotated[Path | None, typer.Option(help="The directory the agent works in.", file_okay=False)] = None,
     auto_checkpoint: Annotated[
-        Literal["off", "turn"] | None, typer.Option(help="turn: a checkpoint before each turn of the user.")
+        Literal["off", "turn", "step"] | None,
+        typer.Option(help="turn: a checkpoint before each turn of the user; step: before each reply, too."),
     ] = None,
 ) -> None:
     """Make a session, and print its id.

@@ -33,6 +33,7 @@ from timeleap_protocol.session import (
     ImportResult,
     IsApprovedResult,
     RepairResult,
+    SessionLatestResult,
     SessionListResult,
     SubagentsResult,
     TrashListResult,
@@ -66,7 +67,7 @@ class AsyncMethods(ABC):
         title: str | None = None,
         system_prompt: str | None = None,
         workspace: str | None = None,
-        auto_checkpoint: Literal["off", "turn"] | None = None,
+        auto_checkpoint: Literal["off", "turn", "step"] | None = None,
         request_id: str | None = None,
         work_done_token: str | int | None = None,
     ) -> SessionState:
@@ -81,7 +82,7 @@ class AsyncMethods(ABC):
             title: Used on creation only.
             system_prompt: Used on creation only.
             workspace: URI; used on creation only.
-            auto_checkpoint: `turn`: a checkpoint before each user message that starts a turn. Stays until set otherwise.
+            auto_checkpoint: `turn`: a checkpoint before each user message that starts a turn; `step`: before each assistant message, too. Stays until set otherwise.
             request_id: Makes the creation safe to retry.
             work_done_token: Asks for `$/progress` under this token.
         """
@@ -138,6 +139,14 @@ class AsyncMethods(ABC):
             }
         )
         return await self.call("session/list", params, SessionListResult)
+
+    async def session_latest(self, *, workspace: str | None = None) -> SessionLatestResult:
+        """`session/latest`: the session that was changed last, archived ones left out.
+
+        Args:
+            workspace: Only sessions of this workspace (URI).
+        """
+        return await self.call("session/latest", given({"workspace": workspace}), SessionLatestResult)
 
     async def session_get_state(self, *, session_id: str) -> SessionState:
         """`session/getState`: everything about a session but its messages.
@@ -291,36 +300,64 @@ class AsyncMethods(ABC):
         )
         return await self.call("session/setTitle", params, HeadResult)
 
+    async def session_set_workspace(
+        self,
+        *,
+        session_id: str,
+        workspace: str | None,
+        expected_head: str | None = None,
+        request_id: str | None = None,
+    ) -> HeadResult:
+        """`session/setWorkspace`: says which folder the session is about.
+
+        Args:
+            session_id: The session.
+            workspace: URI of the folder the session is about; null: of none.
+            expected_head: Refuse with `contentModified` unless this is the present head.
+            request_id: Makes the request safe to retry: a repeat changes nothing and gets the stored result.
+        """
+        params = given(
+            {
+                "sessionId": session_id,
+                "expectedHead": expected_head,
+                "requestId": request_id,
+            }
+        ) | {"workspace": workspace}
+        return await self.call("session/setWorkspace", params, HeadResult)
+
     async def session_fork(
         self,
         *,
         session_id: str,
+        expected_head: str | None = None,
+        request_id: str | None = None,
         checkpoint_id: int | None = None,
         checkpoint_uid: str | None = None,
         timeline_id: str | None = None,
         new_session_id: str | None = None,
         title: str | None = None,
-        request_id: str | None = None,
     ) -> SessionState:
         """`session/fork`: copies the history, whole or up to a checkpoint, into a new session and opens it.
 
         Args:
             session_id: The session.
+            expected_head: Refuse with `contentModified` unless this is the present head.
+            request_id: Makes the request safe to retry: a repeat changes nothing and gets the stored result.
             checkpoint_id: History up to and including this checkpoint; all of it if none is given.
             checkpoint_uid: The same, by uid.
             timeline_id: Of this timeline instead of the present log.
             new_session_id: Generated if absent.
-            request_id: Makes the request safe to retry.
         """
         params = given(
             {
                 "sessionId": session_id,
+                "expectedHead": expected_head,
+                "requestId": request_id,
                 "checkpointId": checkpoint_id,
                 "checkpointUid": checkpoint_uid,
                 "timelineId": timeline_id,
                 "newSessionId": new_session_id,
                 "title": title,
-                "requestId": request_id,
             }
         )
         return await self.call("session/fork", params, SessionState)

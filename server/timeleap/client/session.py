@@ -256,6 +256,11 @@ class AsyncSession:
         """Name the session; returns the head."""
         return (await self._change("session/setTitle", HeadResult, title=title)).head
 
+    async def set_workspace(self, workspace: str | None) -> str:
+        """Say which folder (URI) the session is about, or None for none; returns the head."""
+        params = given({"sessionId": self.id, "expectedHead": self._expected_head}) | {"workspace": workspace}
+        return self._noted(await self._client.call("session/setWorkspace", params, HeadResult)).head
+
     async def archive(self) -> str:
         """Leave it out of lists; returns the head."""
         return (await self._change("session/archive", HeadResult)).head
@@ -286,7 +291,9 @@ class AsyncSession:
         return await self._client.call(method, given({"sessionId": self.id, **params}), result_type)
 
     async def _change(self, method: str, result_type: type[H], **params: Any) -> H:
-        result = await self._ask(method, result_type, **params, expectedHead=self._expected_head)
+        return self._noted(await self._ask(method, result_type, **params, expectedHead=self._expected_head))
+
+    def _noted(self, result: H) -> H:
         self.head = result.head
         if self._expected_head is not None:
             self._expected_head = result.head

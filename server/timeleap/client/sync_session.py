@@ -180,6 +180,10 @@ class SyncSession:
         """Name the session; returns the head."""
         return self._loop.run(self._session.set_title(title))
 
+    def set_workspace(self, workspace: str | None) -> str:
+        """Say which folder (URI) the session is about, or None for none; returns the head."""
+        return self._loop.run(self._session.set_workspace(workspace))
+
     def archive(self) -> str:
         """Leave it out of lists; returns the head."""
         return self._loop.run(self._session.archive())

@@ -82,20 +82,8 @@ class Audience:
                 return CONTEXT, {"tokenCount": event.token_count}
             case events.SystemPromptSet() | events.External():
                 return CONTEXT, {}
-            case events.ApprovalChanged():
-                return SESSION, {"approval": views.approval(event.approval)}
-            case events.SubagentsChanged():
-                return SESSION, {"dynamicSubagents": views.subagents(event.subagents)}
-            case events.TitleChanged():
-                return SESSION, {"title": event.title}
-            case events.DMailChanged():
-                return SESSION, {"pendingDMail": views.pending_dmail(event.pending_dmail)}
-            case events.PinsChanged():
-                return SESSION, {"pins": list(event.pins)}
-            case events.AccessChanged():
-                return SESSION, {"access": event.access}
             case _:
-                return SESSION, {}
+                return SESSION, _state_members(event)
 
     def _rewritten(self, event: events.Rewritten | events.Redacted) -> Json:
         context = self._views.summary(event.summary)
@@ -116,6 +104,27 @@ class Audience:
             suggestion = {"sessionId": self._session.session_id, "tokenCountWithPending": tokens, **self._budget.wire()}
             self.tell("context/compactionSuggested", suggestion)
         self._over = over
+
+
+def _state_members(event: events.Event) -> Json:
+    """What a change of the state beside the log says beyond its kind."""
+    match event:
+        case events.ApprovalChanged():
+            return {"approval": views.approval(event.approval)}
+        case events.SubagentsChanged():
+            return {"dynamicSubagents": views.subagents(event.subagents)}
+        case events.TitleChanged():
+            return {"title": event.title}
+        case events.WorkspaceChanged():
+            return {"workspace": event.workspace}
+        case events.DMailChanged():
+            return {"pendingDMail": views.pending_dmail(event.pending_dmail)}
+        case events.PinsChanged():
+            return {"pins": list(event.pins)}
+        case events.AccessChanged():
+            return {"access": event.access}
+        case _:
+            return {}
 
 
 def tell_recovery(client: Client, session: Session) -> None:

@@ -1,4 +1,4 @@
-"""session/list, archive, delete and their opposites: the store as a whole."""
+"""session/list, latest, archive, delete and their opposites: the store as a whole."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from timeleap.service.registry import handles
 from timeleap_protocol.limits import DEFAULT_SESSION_PAGE
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from timeleap.service.call import Call
     from timeleap.service.service import Service
     from timeleap.service.views import Json
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from timeleap_protocol.session import (
         SessionArchiveParams,
         SessionDeleteParams,
+        SessionLatestParams,
         SessionListParams,
         SessionListTrashParams,
         SessionUnarchiveParams,
@@ -27,16 +30,28 @@ if TYPE_CHECKING:
 @handles("session/list")
 async def list_sessions(service: Service, params: SessionListParams, call: Call) -> Json:
     """Sessions of the store and those open by path, newest change first."""
-    places = [one.place for one in service.attached(call).values()]
     page = await service.store.list(
         cursor=params.cursor,
         limit=params.limit or DEFAULT_SESSION_PAGE,
         include_archived=bool(params.include_archived),
         query=params.query,
         workspace=params.workspace,
-        others={place.session_id: place.path for place in places if place.path is not None},
+        others=_open_by_path(service, call),
     )
     return _listing(page)
+
+
+@handles("session/latest")
+async def latest_session(service: Service, params: SessionLatestParams, call: Call) -> Json:
+    """The session changed last, of those that `session/list` shows."""
+    page = await service.store.list(limit=1, workspace=params.workspace, others=_open_by_path(service, call))
+    return {"session": views.session_info(page.sessions[0]) if page.sessions else None}
+
+
+def _open_by_path(service: Service, call: Call) -> dict[str, Path]:
+    """By id: directories outside of the store that this connection has open through their owners."""
+    places = (attachment.place for attachment in service.attached(call).values())
+    return {place.session_id: place.path for place in places if place.path is not None}
 
 
 @handles("session/listTrash")

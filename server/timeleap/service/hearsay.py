@@ -13,6 +13,7 @@ import msgspec
 
 _MEMBERS = {
     "titleChanged": "title",
+    "workspaceChanged": "workspace",
     "approvalChanged": "approval",
     "subagentsChanged": "dynamicSubagents",
     "dmailChanged": "pendingDMail",

@@ -200,6 +200,7 @@ def creation_guard(params: Any, call: Call) -> Guard:
     """The guard of a request that makes a session."""
     request_id = params.request_id
     return Guard(
+        expected_head=getattr(params, "expected_head", None),
         request_id=request_id,
         method=call.method,
         fingerprint=fingerprint(call.method, params) if request_id else "",

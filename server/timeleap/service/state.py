@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         SessionRemoveSubagentParams,
         SessionSetAutoApproveParams,
         SessionSetTitleParams,
+        SessionSetWorkspaceParams,
         SessionSetYoloParams,
     )
 
@@ -64,3 +65,10 @@ async def set_title(service: Service, params: SessionSetTitleParams, call: Call)
     """Give the session a title."""
     session = service.writable(call, params.session_id)
     return await session.set_title(params.title, guard=guard(params, call, views.head))
+
+
+@handles("session/setWorkspace")
+async def set_workspace(service: Service, params: SessionSetWorkspaceParams, call: Call) -> Json:
+    """Say which folder the session is about."""
+    session = service.writable(call, params.session_id)
+    return await session.set_workspace(params.workspace, guard=guard(params, call, views.head))

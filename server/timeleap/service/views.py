@@ -237,6 +237,7 @@ class Views:
             "session/putSubagent": subagents_changed,
             "session/removeSubagent": subagents_changed,
             "session/setTitle": head,
+            "session/setWorkspace": head,
             "session/archive": head,
             "session/unarchive": head,
         }

@@ -13,6 +13,7 @@ from timeleap.sessions.checkpoints import new_checkpoint, preview_of
 from timeleap.sessions.names import first_words
 from timeleap.sessions.outcomes import (
     AppendOutcome,
+    AutoCheckpoint,
     Cause,
     Checkpoint,
     CheckpointOutcome,
@@ -60,8 +61,10 @@ class Addition:
         return created + self.told(appended, cause)
 
 
-def messages(state: LogState, many: Sequence[Mapping[str, Any]], marks: Marks, auto_checkpoint: bool) -> Addition:
-    """Messages; with `auto_checkpoint` each that starts a turn has a checkpoint before it.
+def messages(
+    state: LogState, many: Sequence[Mapping[str, Any]], marks: Marks, auto_checkpoint: AutoCheckpoint
+) -> Addition:
+    """Messages; with `turn` each that starts a turn has a checkpoint before it, with `step` each of the assistant's, too.
 
     Raises:
         InvalidInputError: One of them is none.
@@ -69,10 +72,10 @@ def messages(state: LogState, many: Sequence[Mapping[str, Any]], marks: Marks, a
     """
     if not many:
         raise InvalidInputError("there is no message to append")
-    if not auto_checkpoint:
+    if auto_checkpoint == "off":
         records = [_message(one, marks if at == 0 else None) for at, one in enumerate(many)]
         return Addition(records, _appended, (), _messages_told)
-    return _turns(state, many, marks)
+    return _with_checkpoints(state, many, marks, auto_checkpoint)
 
 
 def usage(state: LogState, token_count: int, marks: Marks) -> Addition:
@@ -126,12 +129,16 @@ def note(state: LogState, text: str, sender: str, marks: Marks) -> Addition:
     return Addition([record, _message(message, {SENDER: sender})], _appended, [made], _messages_told)
 
 
-def _turns(state: LogState, many: Sequence[Mapping[str, Any]], marks: Marks) -> Addition:
+def _with_checkpoints(
+    state: LogState, many: Sequence[Mapping[str, Any]], marks: Marks, auto_checkpoint: AutoCheckpoint
+) -> Addition:
     records: list[NewRecord] = []
     made: list[Checkpoint] = []
     for message in many:
         first_marks = None if records else marks
-        if message.get("role") == "user" and state.last_role is not Role.USER:
+        role = message.get("role")
+        starts_turn = role == "user" and state.last_role is not Role.USER
+        if starts_turn or (auto_checkpoint == "step" and role == "assistant"):
             record, one = new_checkpoint(
                 state, state.next_checkpoint_id, first_words(message), preview_of(message), first_marks or {}
             )

@@ -63,6 +63,7 @@ class Facts:
     pending_dmail: PendingDMail | None = None
     pins: tuple[str, ...] = ()
     auto_checkpoint: AutoCheckpoint = "off"
+    workspace: str | None = None
     approval: Approval = field(default_factory=Approval)
 
 
@@ -126,6 +127,7 @@ class Desk:
             pending_dmail=pending,
             pins=self._meta.pins,
             auto_checkpoint=self._meta.auto_checkpoint,
+            workspace=self._meta.workspace,
             approval=self._approvals.current,
         )
         self._problems = []
@@ -336,6 +338,11 @@ def with_auto_checkpoint(facts: Facts, setting: AutoCheckpoint) -> Change:
     return Change(replace(facts, auto_checkpoint=setting), meta={"autoCheckpoint": setting})
 
 
+def with_workspace(facts: Facts, workspace: str | None) -> Change:
+    """Another workspace, or none."""
+    return Change(replace(facts, workspace=workspace), meta={"workspace": workspace})
+
+
 def with_dmail(facts: Facts, dmail: PendingDMail) -> Change:
     """A D-Mail waits.
 
@@ -367,6 +374,8 @@ def changes(before: Facts, after: Facts, head: str) -> list[events.Event]:
         found.append(events.SubagentsChanged(head=head, subagents=after.subagents))
     if before.title != after.title:
         found.append(events.TitleChanged(head=head, title=after.title))
+    if before.workspace != after.workspace:
+        found.append(events.WorkspaceChanged(head=head, workspace=after.workspace))
     if before.archived != after.archived:
         found.append(events.Archived(head=head) if after.archived else events.Unarchived(head=head))
     if before.pending_dmail != after.pending_dmail:

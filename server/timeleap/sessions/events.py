@@ -115,6 +115,14 @@ class TitleChanged(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WorkspaceChanged(Event):
+    """The workspace was set."""
+
+    kind: str = "workspaceChanged"
+    workspace: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Archived(Event):
     """The session was archived."""
 

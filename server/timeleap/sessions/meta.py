@@ -214,8 +214,9 @@ class Meta:
 
     @property
     def auto_checkpoint(self) -> AutoCheckpoint:
-        """Whether checkpoints are written before turns."""
-        return "turn" if self.get("autoCheckpoint") == "turn" else "off"
+        """Where checkpoints are written automatically."""
+        value = self.get("autoCheckpoint")
+        return value if value in ("turn", "step") else "off"
 
     @property
     def subagents(self) -> tuple[Subagent, ...] | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from timeleap.context.scorecard import Scorecard
 
-AutoCheckpoint = Literal["off", "turn"]
+AutoCheckpoint = Literal["off", "turn", "step"]
 Access = Literal["owner", "readOnly"]
 Summarizer = Literal["caller", "client", "server", "builtin"]
 """Who made a summary; `caller`: it was handed in."""

@@ -64,7 +64,7 @@ class Session(Rehearsal, Pruning, Redacting, Mailing):
     @property
     def workspace(self) -> str | None:
         """URI of the folder it is about."""
-        return self.meta.workspace
+        return self._desk.facts.workspace
 
     @property
     def archived(self) -> bool:
@@ -108,7 +108,7 @@ class Session(Rehearsal, Pruning, Redacting, Mailing):
 
     @property
     def auto_checkpoint(self) -> AutoCheckpoint:
-        """Whether checkpoints are written before turns."""
+        """Where checkpoints are written automatically."""
         return self._desk.facts.auto_checkpoint
 
     @property
@@ -159,9 +159,9 @@ class Session(Rehearsal, Pruning, Redacting, Mailing):
     # What is appended
 
     async def append(self, messages: Sequence[Json], guard: Guard = NOBODY) -> Json:
-        """Append messages as one step; with `auto_checkpoint` a checkpoint before each that starts a turn."""
+        """Append messages as one step, with the checkpoints that `auto_checkpoint` asks for."""
         return await self._append(
-            guard, lambda state, marks: additions.messages(state, messages, marks, self.auto_checkpoint == "turn")
+            guard, lambda state, marks: additions.messages(state, messages, marks, self.auto_checkpoint)
         )
 
     async def update_token_count(self, token_count: int, guard: Guard = NOBODY) -> Json:
@@ -235,6 +235,12 @@ class Session(Rehearsal, Pruning, Redacting, Mailing):
             guard, lambda: self._step(desk.titled(self._desk.facts, title), HeadOutcome(self.head))
         )
 
+    async def set_workspace(self, workspace: str | None, guard: Guard = NOBODY) -> Json:
+        """Say which folder it is about; None: none."""
+        return await self._change(
+            guard, lambda: self._step(desk.with_workspace(self._desk.facts, workspace), HeadOutcome(self.head))
+        )
+
     async def set_pins(self, pins: Iterable[str], guard: Guard = NOBODY) -> Json:
         """Pin other strings in the place of those pinned before."""
         many = tuple(dict.fromkeys(pins))
@@ -255,7 +261,7 @@ class Session(Rehearsal, Pruning, Redacting, Mailing):
         )
 
     async def set_auto_checkpoint(self, setting: AutoCheckpoint, guard: Guard = NOBODY) -> Json:
-        """Write checkpoints before turns, or not; stays until set otherwise."""
+        """Write checkpoints before turns, before steps, or not; stays until set otherwise."""
         return await self._change(
             guard, lambda: self._step(desk.with_auto_checkpoint(self._desk.facts, setting), HeadOutcome(self.head))
         )

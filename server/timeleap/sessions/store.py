@@ -261,11 +261,13 @@ class SessionStore:
             guard: The request.
 
         Raises:
-            SessionNotFoundError, TimelineNotFoundError, CheckpointNotFoundError, SessionExistsError, CorruptedError,
-            StorageFailureError: Nothing was made.
+            SessionNotFoundError, HeadConflictError, TimelineNotFoundError, CheckpointNotFoundError, SessionExistsError,
+            CorruptedError, StorageFailureError: Nothing was made.
         """
         try:
-            copy = await self._taken(session_id, (checkpoint_id, checkpoint_uid), title, timeline_id)
+            copy = await self._taken(
+                session_id, (checkpoint_id, checkpoint_uid), title, timeline_id, guard.expected_head
+            )
             refused = None
         except TimeleapError as error:
             copy, refused = None, error
@@ -280,7 +282,12 @@ class SessionStore:
         return replace(await self.open(new_id, create=False), created=True)
 
     async def _taken(
-        self, session_id: str, at: tuple[int | None, str | None], title: str | None, timeline_id: str | None
+        self,
+        session_id: str,
+        at: tuple[int | None, str | None],
+        title: str | None,
+        timeline_id: str | None,
+        expected_head: str | None,
     ) -> Copy:
         """What a fork takes from a session, at the turn of the request that asks for it."""
         source = self._openings.again(session_id)  # without waiting, which would let later requests pass
@@ -288,10 +295,13 @@ class SessionStore:
             source = (await self.open(session_id, create=False, access="read")).session
         session = source
         try:
-            log = self._openings.view
-            return await session.at_turn(
-                lambda: creation.taken(session, creation.source_log(session, log, timeline_id), at, title)
-            )
+            live = self._openings.view
+
+            def take() -> Copy:
+                session.expect_head(expected_head)
+                return creation.taken(session, creation.source_log(session, live, timeline_id), at, title)
+
+            return await session.at_turn(take)
         finally:
             await session.aclose()
 

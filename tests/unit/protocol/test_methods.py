@@ -22,14 +22,14 @@ from timeleap_protocol.methods import (
     Method,
 )
 
-SESSION = "open close list getState setYolo setAutoApprove isApproved putSubagent removeSubagent setTitle fork archive unarchive delete undelete listTrash reload verify repair search storage prune redact export import"
+SESSION = "open close list latest getState setYolo setAutoApprove isApproved putSubagent removeSubagent setTitle setWorkspace fork archive unarchive delete undelete listTrash reload verify repair search storage prune redact export import"
 CONTEXT = "appendMessage updateTokenCount listUsage setSystemPrompt checkpoint listCheckpoints revertTo clear getHistory getRecords listTimelines restoreTimeline compact setPins prepareCompaction sendDMail deliverDMail cancelDMail search diff at"
 
 OURS = [row for row in REQUESTS.values() if row.name.startswith(("session/", "context/"))]
 ours = pytest.mark.parametrize("row", OURS, ids=lambda row: row.name)
 
 UNOPENED = {
-    "session/open", "session/list", "session/getState", "session/fork", "session/archive", "session/unarchive",
+    "session/open", "session/list", "session/latest", "session/getState", "session/fork", "session/archive", "session/unarchive",
     "session/delete", "session/undelete", "session/listTrash", "session/search", "session/export", "session/import", "session/verify", "session/repair",
     "session/storage", "session/prune", "session/redact",
 }  # fmt: skip

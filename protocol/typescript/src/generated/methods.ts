@@ -64,6 +64,8 @@ import type {
   SessionGetStateParams,
   SessionImportParams,
   SessionIsApprovedParams,
+  SessionLatestParams,
+  SessionLatestResult,
   SessionListParams,
   SessionListResult,
   SessionListTrashParams,
@@ -80,6 +82,7 @@ import type {
   SessionSearchResult,
   SessionSetAutoApproveParams,
   SessionSetTitleParams,
+  SessionSetWorkspaceParams,
   SessionSetYoloParams,
   SessionState,
   SessionStorageParams,
@@ -127,6 +130,8 @@ export interface Methods {
   "session/close": { params: SessionCloseParams; result: EmptyResult };
   /** Lists the sessions of the store, newest change first. */
   "session/list": { params: SessionListParams; result: SessionListResult };
+  /** The session that was changed last, archived ones left out. */
+  "session/latest": { params: SessionLatestParams; result: SessionLatestResult };
   /** Everything about a session but its messages. */
   "session/getState": { params: SessionGetStateParams; result: SessionState };
   /** Switches the approval of everything on or off. */
@@ -141,6 +146,8 @@ export interface Methods {
   "session/removeSubagent": { params: SessionRemoveSubagentParams; result: SubagentsResult };
   /** Names the session. */
   "session/setTitle": { params: SessionSetTitleParams; result: HeadResult };
+  /** Says which folder the session is about. */
+  "session/setWorkspace": { params: SessionSetWorkspaceParams; result: HeadResult };
   /** Copies the history, whole or up to a checkpoint, into a new session and opens it. */
   "session/fork": { params: SessionForkParams; result: SessionState };
   /** Leaves the session out of lists. */
@@ -223,6 +230,7 @@ export const MUTATING: ReadonlySet<string> = new Set<keyof Methods>([
   "session/putSubagent",
   "session/removeSubagent",
   "session/setTitle",
+  "session/setWorkspace",
   "session/fork",
   "session/archive",
   "session/unarchive",

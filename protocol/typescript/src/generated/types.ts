@@ -1371,7 +1371,7 @@ export interface SessionDeleteParams {
 }
 
 /** `session/didChange`: something about a session other than its log changed. */
-export type SessionDidChange = ApprovalChanged | SubagentsChanged | TitleChanged | Archived | Unarchived | Deleted | DMailChanged | PinsChanged | AccessChanged;
+export type SessionDidChange = ApprovalChanged | SubagentsChanged | TitleChanged | WorkspaceChanged | Archived | Unarchived | Deleted | DMailChanged | PinsChanged | AccessChanged;
 
 /** `session/didRecover`: opening a session found damage and mended it. */
 export interface SessionDidRecover {
@@ -1399,7 +1399,7 @@ export interface SessionExportParams {
   overwrite?: boolean;
 }
 
-/** `session/fork`. */
+/** `session/fork`. `expectedHead` is the head of the session that is copied. */
 export interface SessionForkParams {
   /** Room for extensions; carries no meaning in this protocol. */
   _meta?: { [member: string]: unknown };
@@ -1409,6 +1409,10 @@ export interface SessionForkParams {
   partialResultToken?: string | number;
   /** The session. */
   sessionId: string;
+  /** Refuse with `contentModified` unless this is the present head. */
+  expectedHead?: string;
+  /** Makes the request safe to retry: a repeat changes nothing and gets the stored result. */
+  requestId?: string;
   /** History up to and including this checkpoint; all of it if none is given. */
   checkpointId?: number;
   /** The same, by uid. */
@@ -1418,8 +1422,6 @@ export interface SessionForkParams {
   /** Generated if absent. */
   newSessionId?: string;
   title?: string;
-  /** Makes the request safe to retry. */
-  requestId?: string;
 }
 
 /** `session/getState`. */
@@ -1481,6 +1483,24 @@ export interface SessionIsApprovedParams {
   /** The session. */
   sessionId: string;
   action: string;
+}
+
+/** `session/latest`. */
+export interface SessionLatestParams {
+  /** Room for extensions; carries no meaning in this protocol. */
+  _meta?: { [member: string]: unknown };
+  /** Asks for `$/progress` under this token. */
+  workDoneToken?: string | number;
+  /** Accepted for LSP's sake; results always come whole. */
+  partialResultToken?: string | number;
+  /** Only sessions of this workspace (URI). */
+  workspace?: string;
+}
+
+/** The session that was changed last. */
+export interface SessionLatestResult {
+  /** Null where there is none. */
+  session: SessionInfo | null;
 }
 
 /** `session/list`. */
@@ -1561,8 +1581,8 @@ export interface SessionOpenParams {
   systemPrompt?: string;
   /** URI; used on creation only. */
   workspace?: string;
-  /** `turn`: a checkpoint before each user message that starts a turn. Stays until set otherwise. */
-  autoCheckpoint?: "off" | "turn";
+  /** `turn`: a checkpoint before each user message that starts a turn; `step`: before each assistant message, too. Stays until set otherwise. */
+  autoCheckpoint?: "off" | "turn" | "step";
   /** Makes the creation safe to retry. */
   requestId?: string;
 }
@@ -1792,6 +1812,24 @@ export interface SessionSetTitleParams {
   /** Makes the request safe to retry: a repeat changes nothing and gets the stored result. */
   requestId?: string;
   title: string;
+}
+
+/** `session/setWorkspace`. */
+export interface SessionSetWorkspaceParams {
+  /** Room for extensions; carries no meaning in this protocol. */
+  _meta?: { [member: string]: unknown };
+  /** Asks for `$/progress` under this token. */
+  workDoneToken?: string | number;
+  /** Accepted for LSP's sake; results always come whole. */
+  partialResultToken?: string | number;
+  /** The session. */
+  sessionId: string;
+  /** Refuse with `contentModified` unless this is the present head. */
+  expectedHead?: string;
+  /** Makes the request safe to retry: a repeat changes nothing and gets the stored result. */
+  requestId?: string;
+  /** URI of the folder the session is about; null: of none. */
+  workspace: string | null;
 }
 
 /** `session/setYolo`. */
@@ -2269,4 +2307,14 @@ export interface WorkDoneReport {
   cancellable?: boolean;
   message?: string;
   percentage?: number;
+}
+
+/** The session is about another folder. */
+export interface WorkspaceChanged {
+  sessionId: string;
+  /** The same as in the reply to the request that caused it. */
+  head: string;
+  cause: Cause;
+  kind: "workspaceChanged";
+  workspace: string | null;
 }
