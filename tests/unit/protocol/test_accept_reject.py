@@ -75,7 +75,10 @@ def good_values(schema: dict[str, Any]) -> Iterator[Any]:
 
 def bad_values(schema: dict[str, Any]) -> Iterator[Any]:
     schema = resolved(schema)
-    yield None
+    if {"type": "null"} in schema.get("anyOf", ()):
+        (schema,) = (branch for branch in schema["anyOf"] if branch != {"type": "null"})
+    else:
+        yield None
     if "anyOf" in schema:
         yield from (True, 1.5, [], {})
         return
