@@ -166,3 +166,51 @@ def test_the_checksum_of_a_line_goes_on_with_its_line_feed() -> None:
     line = b'{"role":"user","content":"x"}'
     assert crc32(line + b"\n") == crc32(b"\n", crc32(line))
     assert asyncio.iscoroutinefunction(small_log)
+
+
+@pytest.mark.parametrize("small", [True, False], ids=["checked at open", "checked behind"])
+async def test_a_flipped_bit_costs_the_line_it_is_in_and_no_other(
+    tmp_path: Path, small: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Line feeds included; and what was forgotten of no line makes a second flip acceptable."""
+    base = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=base if base.is_dir() else tmp_path) as name:
+        log = Path(name) / "context.jsonl"
+        content = await small_log(log)
+        index = (log.parent / ".context.jsonl.idx").read_bytes()
+        lines = content.splitlines(keepends=True)
+        if not small:
+            monkeypatch.setattr(load, "SMALL", 16)
+        for bit in range(0, len(content) * 8, 1 if small else 5):
+            hit = content[: bit // 8].count(b"\n")
+            flipped = bytearray(content)
+            flipped[bit // 8] ^= 1 << bit % 8
+            (log.parent / ".context.jsonl.idx").write_bytes(index)
+            for path in log.parent.glob("*.quarantine-*"):
+                path.unlink()
+            assert await messages(log, bytes(flipped)) == others(lines, hit), f"bit {bit}"
+            second = (hit + 1) % len(lines)
+            at = sum(len(line) for line in lines[:second]) + 20
+            flipped[at] ^= 1
+            assert await messages(log, bytes(flipped)) == others(lines, hit, second), f"bits {bit} and {8 * at}"
+
+
+async def messages(log: Path, content: bytes) -> list[bytes]:
+    """The messages of a log whose bytes are changed in place: seen by a reader, then by a writer, which agree."""
+    with log.open("r+b") as file:
+        file.write(content)
+    found = []
+    for access in ("read", "write"):
+        engine = await JsonlEngine.open(log, access=access)  # type: ignore[arg-type]
+        await engine.validate()
+        assert engine.damage() or engine.recovery.quarantined
+        found.append([row.body for row in engine.rows(0, 99) if row.kind == RecordKind.MESSAGE])
+        assert engine.verify() == engine.damage()
+        await engine.aclose()
+    assert found[0] == found[1]
+    return found[0]
+
+
+def others(lines: list[bytes], *hit: int) -> list[bytes]:
+    kept = [line[:-1] for at, line in enumerate(lines) if at not in hit]
+    return [line for line in kept if not line.startswith(b'{"role": "_usage"')]

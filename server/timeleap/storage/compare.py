@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from typing import Final
 from zlib import crc32
 
 from timeleap.storage.durable import Readable
-from timeleap.storage.engine import Damage, Progress, RecordKind
+from timeleap.storage.engine import Damage, Progress
 from timeleap.storage.index import ENTRY, ENTRY_SIZE, EntryStore, IndexDamagedError, Line, sound_lines, unpack_entry
 
 _AT_ONCE: Final = 1 << 22  # bytes of the log that are looked at together
 _STEP: Final = 1024
+_LOOK_AHEAD: Final = 1024  # lines that may differ one behind the other and still be told apart
 
 
 class Reference:
     """The index of the same file as it once was: a line that is where it was, but not what it was, is damaged.
+
+    Asked in the order of the file.
 
     Attributes:
         length: How many bytes of the log it speaks of.
@@ -23,35 +27,67 @@ class Reference:
 
     def __init__(self, store: EntryStore, lines: int) -> None:
         self.length = self._length(store, lines)
-        self._lines = self._iterate(store, lines)
-        self._next: Line | None = next(self._lines, None)
+        self._rest = self._iterate(store, lines)
+        self._ahead: deque[Line] = deque()
+        self._differing = 0  # so many of the lines ahead have been compared with the log, and differ
         self._lost: Line | None = None
 
-    def condemns(self, offset: int, length: int, crc: int) -> bool:
-        """Whether the line of that place must be taken as damaged. Asked in the order of the file."""
-        while self._next is not None and self._next.offset < offset:
+    def line_at(self, offset: int) -> Line | None:
+        """The line that was written at a place; those before it that were not taken are lost."""
+        while (known := self._peek()) is not None and known.offset < offset:
             self._lose()
-        known = self._next
-        if known is None or known.offset != offset or known.length != length:
-            return False
-        self._next = next(self._lines, None)
-        return known.crc != crc or known.kind == RecordKind.DAMAGED
+        return known if known is not None and known.offset == offset else None
+
+    @property
+    def done(self) -> bool:
+        """Whether there are no more lines."""
+        return self._peek() is None
+
+    def take(self) -> None:
+        """The next line was found in its place."""
+        self._ahead.popleft()
+        self._differing = max(0, self._differing - 1)
+
+    def differing(self, file: Readable, stop: int) -> tuple[list[Line], bool]:
+        """The next lines, one behind the other, that are not what was written, and whether a line that is follows.
+
+        The second is False also where none was found within the next thousand lines.
+        """
+        number = max(1, self._differing)
+        while number < _LOOK_AHEAD and (known := self._peek(number)) is not None:
+            before = self._ahead[number - 1]
+            if known.offset != before.offset + before.length or known.offset + known.length > stop:
+                break
+            if crc32(file.pread(known.offset, known.length)) == known.crc:
+                return [self._ahead[at] for at in range(number)], True
+            number += 1
+            self._differing = number
+        return [self._ahead[at] for at in range(number)], False
 
     def skip_to(self, offset: int) -> None:
         """Forget the lines before `offset`: they were asked for elsewhere."""
-        while self._next is not None and self._next.offset < offset:
-            self._next = next(self._lines, None)
+        while (known := self._peek()) is not None and known.offset < offset:
+            self.take()
 
     @property
     def lost(self) -> Damage | None:
         """Where, after all was asked for, lines are missing that were written, or others are in their place."""
-        if self._next is not None:
+        if not self.done:
             self._lose()
         return None if self._lost is None else not_as_written(self._lost.number, self._lost.offset, self.length)
 
     def _lose(self) -> None:
-        self._lost = self._lost or self._next
-        self._next = next(self._lines, None)
+        self._lost = self._lost or self._ahead[0]
+        self.take()
+
+    def _peek(self, number: int = 0) -> Line | None:
+        """The line so many ahead, or None behind the last one."""
+        while len(self._ahead) <= number:
+            line = next(self._rest, None)
+            if line is None:
+                return None
+            self._ahead.append(line)
+        return self._ahead[number]
 
     @staticmethod
     def _length(store: EntryStore, lines: int) -> int:

@@ -277,10 +277,10 @@ class EntryStore:
             other.extend(self._rest)
             return other
 
-    def in_memory(self) -> EntryStore:
-        """A copy that needs no file."""
+    def in_memory(self, first: int = 0) -> EntryStore:
+        """A copy of the entries from `first` on that needs no file."""
         copy = EntryStore()
-        for start in range(0, self.count, _STEP):
+        for start in range(first, self.count, _STEP):
             copy.extend(self.raw(start, min(start + _STEP, self.count)))
         return copy
 

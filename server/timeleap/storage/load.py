@@ -190,12 +190,17 @@ def _from_index(
     except IndexDamagedError:
         return None
     store.truncate(lines)
+    known = None
     if lines and file.pread(state.length - 1, 1) != b"\n":
         lines -= 1  # it had no line feed when it was indexed; see whether it has one now
+        known = compare.Reference(store.in_memory(lines), 1)
         store.truncate(lines)
         state = store.state(lines)
-    little = size - state.length <= SMALL
-    scanned = (scan.thoroughly if little else scan.quickly)(file, state, size, store, progress=progress)
+    little = size - state.length <= SMALL or known is not None
+    if little:
+        scanned = scan.thoroughly(file, state, size, store, reference=known, progress=progress)
+    else:
+        scanned = scan.quickly(file, state, size, store, progress=progress)
     covered = 0 if ahead else lines
     settled = _settled(path, file, store, scanned, covered, rebuilt=False, parsed=parsed and little)
     return replace(settled, lost=lost)

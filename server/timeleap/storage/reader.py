@@ -271,8 +271,7 @@ class StoredLog(LogReader):
             return Damage("notReadableByOriginal", reason, entry.line, entry.offset, entry.length)
         assert self.file is not None
         line = self.file.pread(entry.offset, entry.length).rstrip(b"\n")
-        record = classify(line)
-        if record.kind != RecordKind.DAMAGED:
+        if b"\n" not in line and classify(line).kind != RecordKind.DAMAGED:
             reason = "not what was written, though it is a record; reload to accept it as it is"
             return Damage("checksumMismatch", reason, entry.line, entry.offset, entry.length)
         return Damage("damagedRecord", _why_damaged(line), entry.line, entry.offset, entry.length)
@@ -366,6 +365,8 @@ def _with_pending(state: LogState, pending: int) -> LogState:
 def _why_damaged(line: bytes) -> str:
     if (zeros := line.count(0)) > 0:
         return f"not JSON: {zeros} bytes of zeros"
+    if b"\n" in line.rstrip(b"\n"):
+        return "not JSON: a line feed came into it"
     try:
         record = decode_json(line)
     except UnicodeDecodeError as error:

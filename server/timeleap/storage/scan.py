@@ -7,6 +7,7 @@ VALIDATED, and its characters are not counted.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from io import BufferedReader, RawIOBase
 from typing import Final
@@ -20,6 +21,7 @@ from timeleap.storage.index import (
     ENTRY_SIZE,
     PACK,
     EntryStore,
+    Line,
     pack_entry,
 )
 from timeleap.storage.marks import TL_MARK
@@ -59,18 +61,25 @@ def thoroughly(
     reference: Reference | None = None,
     progress: Progress | None = None,
 ) -> Scanned:
-    """Parse the lines from `state.length` to the byte `stop` and add their entries to `store`."""
+    """Parse the lines from `state.length` to the byte `stop` and add their entries to `store`.
+
+    Where `reference` knows the lines, they are those that were written, also if a line feed between two of them is gone
+    or one came into them: a line that is not what was written is damaged, and no other line with it.
+    """
+    found: Iterator[tuple[bytes, bool]]
+    if reference is None:
+        found = ((line, False) for line in _lines(file, state.length, stop, progress))
+    else:
+        found = _known_lines(file, state.length, stop, reference, progress)
     packed = bytearray()
     line = b"\n"
-    for line in _lines(file, state.length, stop, progress):
-        record = classify(line)
-        if _is_torn(record, line):
+    for line, condemned in found:
+        record = NewRecord(line, RecordKind.DAMAGED) if condemned else classify(line)
+        ends = not condemned or state.length + len(line) == stop
+        if ends and _is_torn(record, line):
             store.extend(packed)
             return Scanned(state, torn=len(line))
-        crc = crc32(line)
-        if reference is not None and reference.condemns(state.length, len(line), crc):
-            record = NewRecord(line, RecordKind.DAMAGED)
-        entry, state = entry_of(record, state, crc, len(line))
+        entry, state = entry_of(record, state, crc32(line), len(line))
         packed += entry
         if len(packed) >= _FLUSH * ENTRY_SIZE:
             store.extend(packed)
@@ -131,6 +140,62 @@ def _is_torn(record: NewRecord, line: bytes) -> bool:
 def _lines(file: Readable, start: int, stop: int, progress: Progress | None) -> BufferedReader:
     """The lines of a range with their line feeds (the last one may have none)."""
     return BufferedReader(_Range(file, start, stop, progress), _BUFFER)
+
+
+def _known_lines(
+    file: Readable, start: int, stop: int, reference: Reference, progress: Progress | None
+) -> Iterator[tuple[bytes, bool]]:
+    """The lines of a range as they were written, as far as that is known, and whether they must be taken as damaged."""
+    at, replaced = start, start  # up to `replaced` other lines were put in the places of the known ones
+    lines = _lines(file, at, stop, progress)
+    while at < stop:
+        known = reference.line_at(at)
+        if known is None or at + known.length > stop:
+            line, condemned = lines.readline(), False
+        elif crc32(line := lines.read(known.length)) == known.crc:
+            reference.take()
+            if line[-1] != _LF and reference.done:
+                line += lines.readline()  # the last line; it may have got its line feed since
+            condemned = known.kind == RecordKind.DAMAGED
+        else:
+            spans, framed = reference.differing(file, stop)
+            if at >= replaced and not _were_these_lines(file, spans, stop, framed=framed):
+                replaced = spans[-1].offset + spans[-1].length
+            if at < replaced:
+                line = _lines(file, at, stop, None).readline()
+            condemned = len(line) == known.length
+            if condemned:
+                reference.take()
+            lines = _lines(file, at + len(line), stop, progress)
+        if not line:
+            return  # the log has become shorter meanwhile
+        at += len(line)
+        yield line, condemned
+
+
+def _were_these_lines(file: Readable, spans: list[Line], stop: int, *, framed: bool) -> bool:
+    """Whether lines that are not what was written are damaged, rather than replaced by others.
+
+    Damage leaves lengths as they are, and what it makes of a line is no record; where there are records in the place
+    of the lines, somebody has put them there.
+
+    Args:
+        file: The log.
+        spans: The lines, one behind the other, in the places where they were written.
+        stop: Where the log ends.
+        framed: Behind them is a line that is what was written.
+    """
+    first, last = spans[0].offset, spans[-1].offset + spans[-1].length
+    if not framed and last < stop and file.pread(last - 1, 1) != b"\n":
+        behind = _lines(file, last, stop, None).readline()
+        if classify(behind).kind in (RecordKind.DAMAGED, RecordKind.BLANK):
+            return False
+    places = {(span.offset, span.length) for span in spans}
+    for line in _lines(file, first, last, None):
+        if line[-1] != _LF or ((first, len(line)) not in places and classify(line).kind == RecordKind.DAMAGED):
+            return True
+        first += len(line)
+    return False
 
 
 class _Range(RawIOBase):
