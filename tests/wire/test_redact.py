@@ -465,3 +465,21 @@ def test_what_is_sent_behind_a_redaction_takes_effect_behind_it(session: Session
     said = [one["message"]["content"] for one in page.result()["messages"]]
     assert said == ["before: [redacted]", "after: hunter2"]
     assert redacting.result()["occurrences"] == 1
+
+
+def test_names_of_clients_and_request_ids_are_redacted_in_the_whole_store(start_at: StartServer, home: Path) -> None:
+    """A client's name is in audit and seals, a request id in the session's files and in the store's."""
+    value = "hunter2-Tq9"
+    server = start_at(home)
+    server.initialize(clientInfo={"name": f"agent --password {value}"})
+    session = Session.open(server, "a", requestId=f"open {value}")
+    session.call("session/setYolo", yolo=True, requestId=f"yolo {value}")
+    session.say("x")
+    server.call("session/close", sessionId="a")
+    server.call("session/delete", sessionId="a", requestId=f"delete {value}")
+    server.call("session/undelete", sessionId="a", requestId=f"undelete {value}")
+    session = Session.open(server, "a")
+    session.call("session/redact", value=value)
+    assert holders(home, value=value) == []
+    approval = session.get_state()["approval"]
+    assert (approval["yolo"], approval["changedBy"]) == (True, "agent --password [redacted]")

@@ -14,9 +14,9 @@ from timeleap.service import views
 from timeleap.service.guards import guard
 from timeleap.service.registry import handles
 from timeleap.sessions.ledger import Ledger
-from timeleap.sessions.meta import Meta
 from timeleap.sessions.redacting import Order, RedactOutcome
 from timeleap.sessions.redaction import Find, is_in
+from timeleap.sessions.session_files import in_trash
 from timeleap_protocol.limits import MAX_PAGE
 
 if TYPE_CHECKING:
@@ -60,7 +60,10 @@ async def redact(service: Service, params: SessionRedactParams, call: Call) -> J
 
         result = await session.redact(order, guard(params, call, render))
         if used:
-            await asyncio.to_thread(Ledger(home).forget_fingerprints, session.session_id)
+            taken_out = used[0]
+            await asyncio.to_thread(
+                Ledger(home).forget_fingerprints, session.session_id, lambda text: taken_out.text(text).text
+            )
             also = await elsewhere(used[0]) if params.store else None
         return {**result, **views.set_members(alsoIn=also)}
 
@@ -98,12 +101,7 @@ def _trashed(service: Service, session: Session) -> tuple[Path, ...]:
     """What lies in the trash of this session: earlier ones of its id, or copies with its uid."""
     if not service.store.contains(session.path):
         return ()
-    uid = session.meta.uid
-    return tuple(
-        path
-        for name, _, path in service.store.home.trashed()
-        if name == session.session_id or (uid and Meta(path, "readOnly").uid == uid)
-    )
+    return tuple(in_trash(service.store.home, session.session_id, session.meta.uid))
 
 
 def _holders(service: Service, redactor: Redactor, session: Session) -> list[str]:

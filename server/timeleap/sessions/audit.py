@@ -7,10 +7,10 @@ from typing import Any
 
 from timeleap import clock
 from timeleap.errors import StorageFailureError
-from timeleap.sessions import lines
+from timeleap.sessions import lines, session_files
 from timeleap.sessions.outcomes import Cause
 
-FILE_NAME = "audit.jsonl"
+FILE_NAME = session_files.AUDIT
 
 
 class Audit:

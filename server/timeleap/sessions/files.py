@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import json
-import re
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -21,9 +20,6 @@ from timeleap.errors import StorageFailureError, TooLargeError
 from timeleap.storage.durable import (
     OpenFile,
     atomic_write,
-    is_regular,
-    list_directory,
-    remove_file,
     replace_file,
     sync_directory,
 )
@@ -35,8 +31,6 @@ MAX_MEMBER_BYTES = 4 << 20
 """A larger member could make a file that nobody would read any more."""
 LOCK_SECONDS = 5.0
 """How long to wait for another process that changes a small file; it takes milliseconds."""
-
-_TEMPORARY = re.compile(r"\.(timeleap\.json|state\.json|requests\.jsonl)\.[0-9a-f]{16}\.tmp")
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,13 +163,6 @@ def locked(path: Path) -> Iterator[None]:
         yield
     finally:
         lock.release()
-
-
-def tidy(directory: Path) -> None:
-    """Remove the temporary files that a killed process left of what is written here."""
-    for name in list_directory(directory):
-        if _TEMPORARY.fullmatch(name) and is_regular(directory / name):
-            remove_file(directory / name)
 
 
 def is_text(value: object) -> TypeGuard[str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from timeleap import clock
 from timeleap.errors import StorageFailureError
+from timeleap.sessions import session_files
 from timeleap.sessions.meta import Meta
 from timeleap.sessions.outcomes import Owner, SessionInfo
 from timeleap.sessions.statefile import StateFile
@@ -17,7 +18,7 @@ from timeleap.storage.load import load
 from timeleap.storage.lock import Holder, SessionLock
 from timeleap.storage.timelines import peek
 
-LOG_NAME = "context.jsonl"
+LOG_NAME = session_files.LOG
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ def last_change(path: Path) -> float:
 def last_change_ns(path: Path) -> int:
     """The same in nanoseconds."""
     found = []
-    for name in (LOG_NAME, "state.json", "timeleap.json"):
+    for name in (LOG_NAME, session_files.STATE, session_files.META):
         try:
             found.append(os.lstat(path / name).st_mtime_ns)
         except OSError:

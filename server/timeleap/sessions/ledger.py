@@ -10,7 +10,7 @@ Each request is noted in the home's `requests.jsonl` before it is carried out, w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -92,8 +92,13 @@ class Ledger:
         except OSError as error:
             raise StorageFailureError.of(error, "note a request", self._home.path) from error
 
-    def forget_fingerprints(self, session_id: str) -> None:
-        """Of the requests that made or moved a session, keep no fingerprint: it would tell who guesses their params.
+    def forget_fingerprints(self, session_id: str, redact: Callable[[str], str] = str) -> None:
+        """Take something out of the ids of the requests that made or moved a session. Of these no fingerprint is kept
+        either: it would tell who guesses their params.
+
+        Args:
+            session_id: The session.
+            redact: What becomes of an id.
 
         Raises:
             StorageFailureError: The file is as it was.
@@ -104,7 +109,7 @@ class Ledger:
             about = (
                 str(note.get("sessionId", note.get("trash", ""))).partition("~")[0] if isinstance(note, dict) else ""
             )
-            return {**one, "h": ""} if about == session_id else one
+            return {**one, "h": "", "r": redact(str(one.get("r", "")))} if about == session_id else one
 
         try:
             with files.locked(self._home.path / ".requests.lock"):

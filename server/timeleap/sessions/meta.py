@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import Any, get_args
 
 from timeleap import clock
-from timeleap.sessions import files
+from timeleap.sessions import files, session_files
 from timeleap.sessions.outcomes import Access, AutoCheckpoint, Parent, PendingDMail, Subagent
 from timeleap.sessions.seal import Seal
 from timeleap.sessions.statefile import parse_subagents
 from timeleap.storage.engine import TimelineFacts, TimelineReason
 from timeleap.storage.notes import highest_noted
 
-FILE_NAME = "timeleap.json"
+FILE_NAME = session_files.META
 VERSION = 1
 OURS = frozenset({"timelines", "journal", "seals"})
 """Members whose size no client decides."""

@@ -10,7 +10,7 @@ from typing import Literal
 from weakref import WeakValueDictionary
 
 from timeleap.errors import SessionLockedError, SessionNotFoundError, SessionNotOpenError
-from timeleap.sessions import events, files, listing
+from timeleap.sessions import events, listing, session_files
 from timeleap.sessions.approvals import Approvals
 from timeleap.sessions.home import Home
 from timeleap.sessions.info import LOG_NAME
@@ -208,7 +208,7 @@ class Openings:
             endpoint=self._endpoint() if own else None,
         )
         if own:
-            await asyncio.to_thread(files.tidy, path)
+            await asyncio.to_thread(session_files.remove_leftovers, path)
         trusted = self._home.contains(path) is not None
         return lease, Files(lease.engine, meta, Approvals(session_id, meta, StateFile(path), self._keys, trusted))
 

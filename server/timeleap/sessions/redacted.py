@@ -18,6 +18,7 @@ from timeleap.errors import StorageFailureError
 from timeleap.sessions import files
 from timeleap.sessions.audit import FILE_NAME as AUDIT_NAME
 from timeleap.sessions.requests import FILE_NAME as REQUESTS_NAME
+from timeleap.sessions.session_files import classify
 from timeleap.sessions.statefile import FILE_NAME as STATE_NAME
 
 Json = dict[str, Any]
@@ -25,12 +26,16 @@ Json = dict[str, Any]
 MAX_FILE: Final = 1 << 30
 _FINGERPRINT: Final = re.compile(rb'("_tl":\{(?:[^{}"]|"[^"\\]*")*?"h":")[0-9a-f]{16}(?=")')
 """Of a request, in records that are damaged or in quarantine."""
+_KEPT_FINGERPRINT: Final = re.compile(rb'("(?:h|head)"\s*:\s*")[^"\\]*(?=")')
+"""The same in a damaged file of ours that was kept aside."""
 _META_FIXED: Final = frozenset(
-    ("version", "uid", "createdAt", "epoch", "rotation", "seals", "autoCheckpoint", "inheritedLines", "parent")
+    ("version", "uid", "createdAt", "epoch", "rotation", "autoCheckpoint", "inheritedLines", "parent")
 )
 _OWN_FIELD: Final = re.compile(r'"field":"\w+"')
 """In an entry of the audit whose field has a name of ours: behind a colon stands what an action is called."""
 _IDENTITY: Final = frozenset(("checkpointUid", "fromSessionId", "h", "m", "timelineId", "chain", "reason", "createdAt"))
+_SEAL_FIXED: Final = frozenset(("mac", "changedAt"))
+"""Of a seal: what it covers does not change when the name of the client that asked for it does."""
 
 
 def redacted_meta(members: Mapping[str, Any], redactor: Redactor) -> tuple[Json, Redacted]:
@@ -64,6 +69,9 @@ def forgetting(redactor: Redactor) -> Callable[[Mapping[str, Any]], Mapping[str,
 def redacted_file(path: Path, redactor: Redactor) -> tuple[bytes, Redacted, bytes]:
     """What becomes of a file, and what it is."""
     before = read_whole(path)
+    if classify(path.name)[0].kind == "damaged":
+        after, done = redacted_bytes(redactor, before)
+        return _KEPT_FINGERPRINT.sub(rb"\1", after), done, before
     if not redactor.needle.may_be_in(before):
         return before, Redacted(""), before
     if path.name == STATE_NAME and is_json(text := before.decode("utf-8", "surrogateescape")):
@@ -102,6 +110,8 @@ def _meta_form(token: Token) -> bool:
     path = token.path
     if token.key or not token.string or path[0] in _META_FIXED:
         return True
+    if path[0] == "seals":
+        return path[-1] in _SEAL_FIXED
     return path[-1] in _IDENTITY and "extra" not in path and "v" not in path
 
 

@@ -167,13 +167,16 @@ class Redacting(Turns):
 
     async def _carry_out(self, surveys: Sequence[Survey], redactor: Redactor, cause: Cause) -> None:
         own, *trashed = surveys
+        # The client that asks may hold it in its own name.
+        request_id, client = (text and redactor.text(text).text for text in (cause.request_id, cause.client))
+        shown = Cause(request_id, client)
         actions = self._desk.facts.approval.actions
         going = tuple(one for one in actions if redactor.text(one).occurrences)
         if going:
             # What runs without asking is known by its name: without that it is not approved any more.
             rest = tuple(one for one in actions if one not in going)
             wanted = Wanted(self._desk.facts.approval.yolo, rest, "autoApprove", len(actions), len(rest))
-            await asyncio.to_thread(self._desk.change_approvals, wanted, cause)
+            await asyncio.to_thread(self._desk.change_approvals, wanted, shown)
         await asyncio.to_thread(self._redact_beside, own, redactor)
         for log in reversed(own.logs):  # the live one last
             if log.lines:
@@ -186,7 +189,6 @@ class Redacting(Turns):
             "records": sum(one.records for one in finds),
             "occurrences": sum(one.occurrences for one in finds),
         }
-        shown = replace(cause, request_id=cause.request_id and redactor.text(cause.request_id).text)
         await asyncio.to_thread(Audit(self.path).record, shown, "redaction", None, counts)
 
     def _redact_beside(self, own: Survey, redactor: Redactor) -> None:

@@ -15,14 +15,13 @@ from zlib import crc32
 from timeleap.context.jsonedit import each_text, is_json
 from timeleap.context.redaction import MAX_NESTING, Redacted, Redactor
 from timeleap.errors import StorageFailureError
-from timeleap.sessions import files
+from timeleap.sessions import files, session_files
 from timeleap.sessions.checkpoints import read_checkpoint
 from timeleap.sessions.info import LOG_NAME
 from timeleap.sessions.meta import FILE_NAME as META_NAME
 from timeleap.sessions.redacted import forgetting, read_whole, redacted_bytes, redacted_file, redacted_meta
 from timeleap.sessions.requests import FILE_NAME as REQUESTS_NAME
 from timeleap.sessions.requests import RequestFile
-from timeleap.sessions.space import measure
 from timeleap.storage.durable import atomic_write, status
 from timeleap.storage.engine import Edit, Entry, RecordFlag, RecordKind
 from timeleap.storage.load import load
@@ -134,15 +133,15 @@ def look_at(directory: Path, redactor: Redactor, trash: str | None = None, told:
         StorageFailureError: One cannot be read.
     """
     survey = Survey(directory)
-    for one in measure("", directory).files:
+    for one in session_files.list_files(directory):
         path = directory / one.name
         there = status(path)
-        kind = one.kind
-        if kind == "index" or there is None or _is_lock(one.name):
+        if one.rule.redaction in ("none", "remove") or there is None:
             continue
+        kind: Kind = one.kind if one.kind in ("log", "timeline", "quarantine") else "other"
         find = Find(path, redactor.text(one.name).text, kind, trash, there.names > 1)
         try:
-            if kind in ("log", "timeline"):
+            if one.rule.redaction == "records":
                 survey.logs.append(_look_at_log(find, redactor, told))
             else:
                 _look_at_file(find, redactor)
@@ -182,9 +181,14 @@ def carry_out(survey: Survey, redactor: Redactor) -> None:
 
 
 def carry_out_beside(survey: Survey, redactor: Redactor) -> None:
-    """Redact the files beside the logs, but for those with a form of their own."""
+    """Redact the files beside the logs, but for those with a form of their own; remove what a killed process left.
+
+    Hold the session's lock.
+    """
+    session_files.remove_leftovers(survey.directory)
     for find in survey.others:
-        if find.occurrences and not _has_members(find.path) and find.path.name != REQUESTS_NAME:
+        damaged = session_files.classify(find.path.name)[0].kind == "damaged"
+        if (find.occurrences or damaged) and not _has_members(find.path) and find.path.name != REQUESTS_NAME:
             try:
                 atomic_write(find.path, redacted_file(find.path, redactor)[0])
             except FileNotFoundError:
@@ -220,12 +224,12 @@ def is_in(directory: Path, redactor: Redactor) -> bool:
 
 def _pieces(directory: Path) -> Iterator[tuple[bytes, bool]]:
     """The files of a session: logs line by line, others whole; and whether it is a log's."""
-    for one in measure("", directory).files:
+    for one in session_files.list_files(directory):
         path = directory / one.name
         try:
-            if one.kind in ("log", "timeline"):
+            if one.rule.redaction == "records":
                 yield from ((line, True) for _, line in raw_lines(load(path, writable=False).log))
-            elif one.kind != "index" and not _is_lock(one.name):
+            elif one.rule.redaction != "none":
                 yield read_whole(path), False
         except FileNotFoundError:
             continue  # it went meanwhile
@@ -300,8 +304,3 @@ def _look_at_file(find: Find, redactor: Redactor) -> None:
 def _has_members(path: Path) -> Json:
     """The members of a `timeleap.json` that can be read; it has a form of its own."""
     return files.read_document(path).members if path.name == META_NAME else {}
-
-
-def _is_lock(name: str) -> bool:
-    """The record of who owns the session: it has nothing of the conversation, and whoever waits for the lock holds it."""
-    return name.startswith(".") and name.endswith(".lock")

@@ -23,12 +23,12 @@ from pathlib import Path
 from typing import Any
 
 from timeleap.errors import HeadConflictError, InvalidInputError, StorageFailureError
-from timeleap.sessions import lines
+from timeleap.sessions import lines, session_files
 from timeleap.sessions.answers import MAX_CHARACTERS, REMEMBERED, Known, Remembered, stored
 from timeleap.sessions.outcomes import Guard
 from timeleap.storage.durable import atomic_write, status
 
-FILE_NAME = "requests.jsonl"
+FILE_NAME = session_files.REQUESTS
 FILE_LINES = 2 * REMEMBERED
 FILE_BYTES = 2 * MAX_CHARACTERS
 

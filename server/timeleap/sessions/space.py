@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from stat import S_ISDIR, S_ISREG
-from typing import Literal
+from typing import Literal, cast, get_args
 
 from timeleap.errors import StorageFailureError
+from timeleap.sessions import session_files
 from timeleap.sessions.home import Home
-from timeleap.sessions.info import LOG_NAME
-from timeleap.storage.timelines import names
 
 Kind = Literal["log", "timeline", "index", "quarantine", "other"]
 
@@ -58,11 +55,7 @@ def measure(session_id: str, path: Path, deleted_at: str | None = None) -> Space
     Raises:
         StorageFailureError: The directory cannot be read.
     """
-    try:
-        timelines = {one.file for one in names(path / LOG_NAME)}
-        found = [StoredFile(name, _kind(name, timelines), size) for name, size in _files(path)]
-    except OSError as error:
-        raise StorageFailureError.of(error, "look at the session's files", path) from error
+    found = [StoredFile(file.name, _kind(file.kind), file.bytes) for file in session_files.list_files(path)]
     return Space(session_id, tuple(sorted(found, key=lambda one: (-one.bytes, one.name))), deleted_at)
 
 
@@ -84,24 +77,5 @@ def quarantine_files(path: Path) -> Iterator[tuple[str, int]]:
     return ((one.name, one.bytes) for one in measure("", path).files if one.kind == "quarantine")
 
 
-def _kind(name: str, timelines: set[str]) -> Kind:
-    if name == LOG_NAME:
-        return "log"
-    if name in timelines:
-        return "timeline"
-    if name.startswith(".") and name.endswith(".idx"):
-        return "index"
-    return "quarantine" if name.startswith(f"{LOG_NAME}.quarantine-") else "other"
-
-
-def _files(path: Path, within: str = "") -> Iterator[tuple[str, int]]:
-    with os.scandir(path) as entries:
-        for entry in entries:
-            try:
-                facts = entry.stat(follow_symlinks=False)
-            except FileNotFoundError:
-                continue
-            if S_ISDIR(facts.st_mode):
-                yield from _files(Path(entry.path), f"{within}{entry.name}/")
-            elif S_ISREG(facts.st_mode):
-                yield f"{within}{entry.name}", facts.st_size
+def _kind(kind: session_files.Kind) -> Kind:
+    return cast("Kind", kind) if kind in get_args(Kind) else "other"

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from timeleap.sessions import files
+from timeleap.sessions import files, session_files
 from timeleap.sessions.outcomes import Subagent
 
-FILE_NAME = "state.json"
-LEGACY_FILE_NAME = "metadata.json"
+FILE_NAME = session_files.STATE
+LEGACY_FILE_NAME = session_files.LEGACY_STATE
 VERSION = 1
 
 

@@ -28,7 +28,7 @@ def tidy(log: Path) -> None:
         durable.remove_file(path)
         durable.remove_file(index_path(path))
         changed = True
-    for path in temporaries(log):
+    for path in (*temporaries(log), *orphaned_indexes(log)):
         durable.remove_file(path)
     if changed:
         durable.sync_directory(log.parent)
@@ -43,6 +43,17 @@ def temporaries(log: Path) -> list[Path]:
         log.parent / name
         for name in durable.list_directory(log.parent)
         if pattern.fullmatch(name) and durable.is_regular(log.parent / name)
+    ]
+
+
+def orphaned_indexes(log: Path) -> list[Path]:
+    """Indexes of timelines that are gone. The live log's own index stays: it tells that lines are missing."""
+    pattern = re.compile(rf"\.({re.escape(log.stem)}_[0-9]+{re.escape(log.suffix)}|{re.escape(log.name)}\.[0-9]+)\.idx")
+    present = set(durable.list_directory(log.parent))
+    return [
+        log.parent / name
+        for name in present
+        if (match := pattern.fullmatch(name)) and match[1] not in present and durable.is_regular(log.parent / name)
     ]
 
 

@@ -184,8 +184,10 @@ class Timelines:
         path = self.path(timeline_id)
         try:
             self._notes.remember(rotation=highest_number(self._log))
+            durable.remove_file(
+                index_path(path)
+            )  # first: without its log it would be left, with a checksum of each line
             durable.remove_file(path)
-            durable.remove_file(index_path(path))
             durable.sync_directory(path.parent)
         except OSError as error:
             raise StorageFailureError.of(error, f"remove the timeline {timeline_id}", path) from error

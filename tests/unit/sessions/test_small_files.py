@@ -78,16 +78,6 @@ def test_one_process_at_a_time_holds_a_lock(tmp_path: Path, monkeypatch: pytest.
         assert path.exists()
 
 
-def test_only_our_own_leftovers_are_removed(tmp_path: Path) -> None:
-    ours = [".timeleap.json.0123456789abcdef.tmp", ".requests.jsonl.0123456789abcdef.tmp"]
-    others = [".timeleap.json.tmp", "state.json.0123456789abcdef.tmp", ".context.jsonl.0123456789abcdef.tmp"]
-    for name in [*ours, *others]:
-        (tmp_path / name).touch()
-    (tmp_path / ".state.json.0123456789abcdef.tmp").symlink_to(tmp_path / others[0])
-    files.tidy(tmp_path)
-    assert sorted(one.name for one in tmp_path.iterdir()) == sorted([*others, ".state.json.0123456789abcdef.tmp"])
-
-
 def test_documents_come_back_as_they_were(tmp_path: Path) -> None:
     document = {"a": "ü", "b": [1, 2.5, None], "c": "\ud800"}
     files.write_document(tmp_path / "x.json", document)

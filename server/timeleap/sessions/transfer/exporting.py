@@ -9,20 +9,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, cast
 
-from timeleap.errors import StorageFailureError
-from timeleap.sessions import files
-from timeleap.sessions.audit import FILE_NAME as AUDIT_NAME
-from timeleap.sessions.info import LOG_NAME
-from timeleap.sessions.meta import FILE_NAME as META_NAME
-from timeleap.sessions.requests import FILE_NAME as REQUESTS_NAME
+from timeleap.sessions import files, session_files
 from timeleap.sessions.session import Session
 from timeleap.sessions.statefile import FILE_NAME as STATE_NAME
 from timeleap.sessions.transfer.losses import Loss, listed
 from timeleap.sessions.transfer.source import Exhibit, Strand
-from timeleap.storage.durable import list_directory, status
+from timeleap.storage.durable import status
 from timeleap.storage.engine import LogReader, Timeline
 from timeleap.storage.reader import StoredLog
-from timeleap.storage.timelines import names as timeline_names
 
 OPEN_AT_ONCE: Final = 8  # timelines
 
@@ -31,8 +25,6 @@ CARRIED: Final = (
     *("timelines", "rotation", "importedFrom"),
 )
 """Members of `timeleap.json` that mean something in another store. Seals, request ids and the parts of the head do not."""
-
-_OURS: Final = frozenset({LOG_NAME, STATE_NAME, META_NAME, REQUESTS_NAME, AUDIT_NAME})
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +112,9 @@ class _Opened:
 
 
 def _left_behind(directory: Path) -> list[Loss]:
-    try:
-        known = {*_OURS, *(one.file for one in timeline_names(directory / LOG_NAME))}
-        others = [name for name in list_directory(directory) if name not in known and not name.startswith(".")]
-    except OSError as error:
-        raise StorageFailureError.of(error, "look at the session's files", directory) from error
+    kept = ("foreign", "quarantine", "damaged")
+    found = {file.name.partition("/")[0] for file in session_files.list_files(directory) if file.kind in kept}
+    others = sorted(name for name in found if not name.startswith("."))
     if not others:
         return []
     return [Loss("files", f"other files of the session's directory are not part of it: {listed(others)}")]

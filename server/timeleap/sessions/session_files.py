@@ -1,0 +1,212 @@
+"""The one list of every file a session has: in its directory, and elsewhere in its store.
+
+A new kind of file is one more row in `RULES`. Redaction, deletion, export, `session/storage` and `session/verify` all go
+by that list; a file that no row names is `foreign`: it belongs to the original program or to the user, its text is
+redacted, and it is never removed.
+
+How to use it:
+
+- `list_files(directory)`: every regular file with its kind, size and what is to be done with it. Works on a session in
+  the trash, too.
+- `leftovers(directory)`: what a killed process left (temporaries, the index of a timeline that is gone). Nobody reads
+  these, yet they may hold text, or a checksum of every line. `remove_leftovers(directory)` removes them; hold the
+  session's lock.
+- Outside of the directory: `in_trash(home, session_id, uid)` gives the session's directories in the trash (earlier ones
+  of its id, copies with its uid), and the store's own `requests.jsonl` names the session in the requests that made, moved
+  or forked it (see `ledger.Ledger.forget_fingerprints`). Beside the user's key stands the session's highest seal revision (see
+  `seal.KeyRing`), which has no text of the session.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from stat import S_ISDIR, S_ISREG
+from typing import TYPE_CHECKING, Final, Literal
+
+from timeleap.errors import StorageFailureError
+from timeleap.storage.durable import remove_file, sync_directory
+
+if TYPE_CHECKING:
+    from timeleap.sessions.home import Home
+
+LOG: Final = "context.jsonl"
+META: Final = "timeleap.json"
+STATE: Final = "state.json"
+LEGACY_STATE: Final = "metadata.json"
+REQUESTS: Final = "requests.jsonl"
+AUDIT: Final = "audit.jsonl"
+
+Kind = Literal[
+    "log", "timeline", "index", "lock", "intent", "quarantine", "meta", "state", "requests", "audit",
+    "damaged", "temporary", "foreign",
+]  # fmt: skip
+Redaction = Literal["records", "meta", "state", "lines", "text", "remove", "none"]
+"""How a file is redacted: record by record, by its model, line by line, as text; removed; or not at all."""
+
+IN_FLIGHT_SECONDS: Final = 60.0
+"""A temporary file younger than this may be another process's that is still being written."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileRule:
+    """What is known of one kind of file.
+
+    Attributes:
+        kind: Its kind.
+        pattern: Its name; a group `of` is the file it belongs to.
+        redaction: What a redaction does with it.
+        exported: It goes into a native archive.
+    """
+
+    kind: Kind
+    pattern: re.Pattern[str]
+    redaction: Redaction
+    exported: bool = False
+
+
+def _rule(kind: Kind, pattern: str, redaction: Redaction, *, exported: bool = False) -> FileRule:
+    return FileRule(kind, re.compile(pattern), redaction, exported)
+
+
+_ANY_LOG = r"context(?:_[0-9]+)?\.jsonl|context\.jsonl\.[0-9]+"
+
+RULES: Final = (
+    _rule("log", r"context\.jsonl", "records", exported=True),
+    _rule("timeline", r"context_[0-9]+\.jsonl|context\.jsonl\.[0-9]+", "records", exported=True),
+    _rule("index", rf"\.(?P<of>{_ANY_LOG})\.idx", "none"),  # made anew with its log
+    # Names the process that holds the lock, and nothing of the conversation.
+    _rule("lock", r"\.context\.jsonl\.lock", "none"),
+    _rule("intent", r"\.context\.jsonl\.intent", "none"),
+    _rule("quarantine", r"context\.jsonl\.quarantine-[0-9]+-.+", "text"),
+    _rule("meta", r"timeleap\.json", "meta", exported=True),
+    _rule("state", r"state\.json", "state", exported=True),
+    _rule("state", r"metadata\.json", "text"),
+    _rule("requests", r"requests\.jsonl", "lines"),
+    _rule("audit", r"audit\.jsonl", "lines"),
+    # A damaged file of ours that a save has kept under another name.
+    _rule("damaged", r"(?:state|timeleap|requests|audit)\.damaged-[0-9a-f-]+\.jsonl?", "text"),
+    _rule("temporary", r"\.(?P<of>.+)\.[0-9a-f]{16}\.tmp", "remove"),
+)  # fmt: skip
+_FOREIGN: Final = _rule("foreign", r".*", "text")
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFile:
+    """One file of a session's directory.
+
+    Attributes:
+        name: Relative to the directory, with slashes.
+        rule: What is known of its kind.
+        bytes: Its size.
+        modified: Seconds since 1970.
+        of: The file an index or a temporary belongs to.
+    """
+
+    name: str
+    rule: FileRule
+    bytes: int
+    modified: float
+    of: str | None = None
+
+    @property
+    def kind(self) -> Kind:
+        """Its kind."""
+        return self.rule.kind
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """A file that a killed process left; `why` says in words what it is."""
+
+    name: str
+    why: str
+
+
+def classify(name: str) -> tuple[FileRule, str | None]:
+    """The rule for a file of that name, and the file it belongs to. What lies in a folder is foreign."""
+    if "/" not in name:
+        for rule in RULES:
+            if match := rule.pattern.fullmatch(name):
+                return rule, match.groupdict().get("of")
+    return _FOREIGN, None
+
+
+def list_files(directory: Path) -> list[SessionFile]:
+    """Every regular file of a session's directory, by name. Links are not followed; what vanishes meanwhile is left out.
+
+    Raises:
+        StorageFailureError: The directory cannot be read.
+    """
+    try:
+        return sorted(_files(directory), key=lambda file: file.name)
+    except OSError as error:
+        raise StorageFailureError.of(error, "look at the session's files", directory) from error
+
+
+def leftovers(directory: Path, *, older_than: float = 0.0) -> list[Leftover]:
+    """What a killed process left in a session's directory.
+
+    Args:
+        directory: The session's directory.
+        older_than: Leave out temporaries younger than these seconds: without the session's lock, a live process may be
+            writing them.
+
+    Raises:
+        StorageFailureError: The directory cannot be read.
+    """
+    files = list_files(directory)
+    present = {file.name for file in files}
+    found: list[Leftover] = []
+    for file in files:
+        if file.kind == "temporary" and time.time() - file.modified >= older_than:
+            found.append(Leftover(file.name, f"a temporary file of {file.of} that an interrupted step left"))
+        # Without its log the live log's own index stays: it is what tells that lines are missing.
+        elif file.kind == "index" and file.of != LOG and file.of not in present:
+            found.append(Leftover(file.name, f"the index of {file.of}, which is gone"))
+    return found
+
+
+def remove_leftovers(directory: Path) -> list[Leftover]:
+    """Remove what a killed process left. Hold the session's lock.
+
+    Raises:
+        StorageFailureError: Some of it is still there.
+    """
+    found = leftovers(directory)
+    try:
+        for leftover in found:
+            remove_file(directory / leftover.name)
+        if found:
+            sync_directory(directory)
+    except OSError as error:
+        raise StorageFailureError.of(error, "remove leftover files", directory) from error
+    return found
+
+
+def in_trash(home: Home, session_id: str, uid: str) -> list[Path]:
+    """The directories in the trash that belong to a session: earlier ones of its id, and copies with its uid."""
+    from timeleap.sessions.meta import Meta
+
+    return [
+        path for name, _, path in home.trashed() if name == session_id or (uid and Meta(path, "readOnly").uid == uid)
+    ]
+
+
+def _files(path: Path, within: str = "") -> Iterator[SessionFile]:
+    with os.scandir(path) as entries:
+        for entry in entries:
+            try:
+                facts = entry.stat(follow_symlinks=False)
+            except FileNotFoundError:
+                continue
+            if S_ISDIR(facts.st_mode):
+                yield from _files(Path(entry.path), f"{within}{entry.name}/")
+            elif S_ISREG(facts.st_mode):
+                name = f"{within}{entry.name}"
+                rule, of = classify(name)
+                yield SessionFile(name, rule, facts.st_size, facts.st_mtime, of)
