@@ -22,7 +22,7 @@ export function pinCommands(bench: Workbench): Handlers {
 /** The selection in a document of a session, else what is typed in, for the shown session. */
 async function pinText(bench: Workbench): Promise<void> {
   requireTrust();
-  const selected = selection();
+  const selected = await selection(bench);
   if (selected) {
     await bench.sessions.withOpen(selected.session, (session) => pin(bench, session, selected.text));
     return;
@@ -38,11 +38,16 @@ async function pinText(bench: Workbench): Promise<void> {
   }
 }
 
-function selection(): { readonly session: string; readonly text: string } | undefined {
+async function selection({ documents }: Workbench): Promise<{ readonly session: string; readonly text: string } | undefined> {
   const editor = vscode.window.activeTextEditor;
   const reference = editor && referenceOf(editor.document.uri);
-  const text = editor?.document.getText(editor.selection).trim() ?? "";
-  return reference && text !== "" ? { session: reference.session, text } : undefined;
+  const shown = editor?.document.getText(editor.selection).trim() ?? "";
+  if (!reference || shown === "") {
+    return undefined;
+  }
+  // Escapes of the document are not the message's.
+  const text = shown.includes("&") ? (await documents.originalText(editor.document, editor.selection)).trim() : shown;
+  return { session: reference.session, text };
 }
 
 async function pin(bench: Workbench, session: Session, given: string): Promise<void> {

@@ -4,6 +4,7 @@ import { open } from "node:fs/promises";
 import { join } from "node:path";
 import * as vscode from "vscode";
 import type { Loss } from "timeleap-client";
+import { inertMarkdown, plainMarkdown } from "../documents/inert.js";
 import { markdownOf } from "../documents/markdown.js";
 import type { Session } from "../sessions/session.js";
 import { chooseFormat, FORMATS, type Format } from "./pick.js";
@@ -85,7 +86,7 @@ interface Step {
 /** Says what was done and what did not come along. Nobody waits for the answer. */
 function tell(bench: Workbench, message: string, losses: readonly Loss[], ...more: readonly Step[]): void {
   const title = vscode.l10n.t("What Was Left Out");
-  const text = `# ${title}\n\n${losses.map((loss) => `- ${loss.message}`).join("\n")}\n`;
+  const text = `# ${title}\n\n${losses.map((loss) => `- ${plainMarkdown(loss.message)}`).join("\n")}\n`;
   const steps = [...more, ...(losses.length === 0 ? [] : [{ title, run: () => bench.documents.showText(title, text) }])];
   const said = losses.length === 0 ? message : `${message} ${vscode.l10n.t("Not all of it could be carried over ({0}).", exact(losses.length))}`;
   void vscode.window.showInformationMessage(said, ...steps.map((step) => step.title)).then(async (chosen) => {
@@ -104,10 +105,10 @@ const PAGE = 500;
 async function writeTranscript(session: Session, path: string, token: vscode.CancellationToken): Promise<void> {
   const file = await open(path, "w");
   try {
-    await file.write(`# ${session.name}\n\n`);
+    await file.write(`# ${plainMarkdown(session.name)}\n\n`);
     const { systemPrompt, messageCount } = session.state.context;
     if (systemPrompt !== null) {
-      await file.write(`## ${vscode.l10n.t("System prompt")}\n\n${systemPrompt.trimEnd()}\n\n`);
+      await file.write(`## ${vscode.l10n.t("System prompt")}\n\n${inertMarkdown(systemPrompt.trimEnd()).map(({ text }) => text).join("")}\n\n`);
     }
     for (let from = 0; from < messageCount; ) {
       if (token.isCancellationRequested) {

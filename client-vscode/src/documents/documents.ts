@@ -9,7 +9,7 @@ import type { Sessions } from "../sessions/sessions.js";
 import { exact } from "../text/format.js";
 import { elementsOf, indented, memberOf } from "../text/json.js";
 import { rangeAt } from "../text/position.js";
-import { markdownOf, messageAsMarkdown, rangeInMarkdown } from "./markdown.js";
+import { markdownOf, messageAsMarkdown, originalOf, rangeInMarkdown } from "./markdown.js";
 import { referenceOf, SCHEME, uriOf, type Reference, type Selected } from "./reference.js";
 
 /** What one document shows at most; the rest is for the export. */
@@ -18,6 +18,8 @@ export const MOST = 2_000;
 const PAGE = 500;
 /** Milliseconds without news after which documents follow the session they show. */
 const SETTLE = 500;
+/** What may have been escaped. */
+const ESCAPED = /&(?:lt|#\d+);/;
 
 /** Of what nobody cancels. */
 const NEVER: vscode.CancellationToken = { isCancellationRequested: false, onCancellationRequested: () => new vscode.Disposable(() => undefined) };
@@ -60,6 +62,21 @@ export class Documents extends Disposables implements vscode.TextDocumentContent
     const uri = vscode.Uri.from({ scheme: SCHEME, path: `/${title}.md`, query: String(this.texts.size) });
     this.texts.set(uri.toString(), text);
     await vscode.window.showTextDocument(await vscode.workspace.openTextDocument(uri), { preview: true });
+  }
+
+  /** What a part of a document says, without what is escaped there for Markdown. */
+  async originalText(document: vscode.TextDocument, range: vscode.Range): Promise<string> {
+    const reference = referenceOf(document.uri);
+    const asShown = document.getText(range);
+    if (reference?.format !== "md" || !ESCAPED.test(asShown)) {
+      return asShown;
+    }
+    const { entries, more } = await this.read(reference, NEVER);
+    const whole = asMarkdown(entries, more, reference.selected);
+    const before = whole.indexOf(markdownOf(entries));
+    const [start, end] = [document.offsetAt(range.start), document.offsetAt(range.end)];
+    // Not where the editor has changed the ends of lines, or the conversation has gone on.
+    return whole.slice(start, end) === asShown ? originalOf(entries, start - before, end - before) : asShown;
   }
 
   /** Never fails: what goes wrong is what the document says. */

@@ -3,6 +3,7 @@
 import * as vscode from "vscode";
 import type { CompactResult, FactTally, Scorecard } from "timeleap-client";
 import { exact, messages, oneLine, tokens } from "../text/format.js";
+import { codeSpan, inertMarkdown } from "./inert.js";
 
 /** A preview of a compaction, or the report of one that was done. */
 export function compactionReport(result: CompactResult, done: boolean): string {
@@ -13,9 +14,16 @@ export function compactionReport(result: CompactResult, done: boolean): string {
     ...(scorecard ? [table(scorecard), ...losses(scorecard)] : []),
     ...(pins ? [`## ${vscode.l10n.t("Pinned texts")}`, pinned(pins.kept, pins.added)] : []),
     `## ${vscode.l10n.t("The summary")}`,
-    (summary ?? "").trimEnd(),
+    shown(summary ?? ""),
     "",
   ].join("\n\n");
+}
+
+/** Of what a conversation holds; nothing in it may change the page around it. */
+function shown(summary: string): string {
+  return inertMarkdown(summary.trimEnd())
+    .map(({ text }) => text)
+    .join("");
 }
 
 /** How much becomes how much. */
@@ -78,10 +86,8 @@ function pinned(kept: number, added: readonly string[]): string {
   return [inside, ...(added.length === 0 ? [] : [added.map((one) => `- ${code(one)}`).join("\n")])].join("\n\n");
 }
 
-/** In backticks that the text cannot close. */
 function code(text: string): string {
-  const line = oneLine(text, 300);
-  const fence = "`".repeat(Math.max(0, ...[...line.matchAll(/`+/g)].map(([run]) => run.length)) + 1);
-  const blank = fence.length > 1 ? " " : "";
-  return `${fence}${blank}${line}${blank}${fence}`;
+  return codeSpan(oneLine(text, 300))
+    .map((run) => run.text)
+    .join("");
 }

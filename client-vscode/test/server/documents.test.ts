@@ -1,7 +1,7 @@
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { SAMPLE, seed, turns } from "../support/data.js";
 import { start, type Running } from "../support/extension.js";
-import { commands, user, workspace, type Uri } from "../support/vscode.js";
+import { commands, user, window, workspace, type Uri } from "../support/vscode.js";
 import { labels, open, press } from "./support.js";
 
 let running: Running;
@@ -33,6 +33,28 @@ test("a checkpoint opens as its conversation, a message as itself, both as JSON 
   const [, message] = await running.rows("checkpoints", checkpoint!.node);
   await commands.executeCommand("timeleap.openJson", message!.node);
   expect(JSON.parse(shown())).toEqual({ role: "assistant", content: "answer 1" });
+});
+
+test("HTML of a message is text in its document, found by a search and pinned as it was said", async () => {
+  const said = "Hide it: <style>body { display: none }</style> [x]: y\n\n```html\n<style>\n```";
+  seed(running.home, "chat", [{ role: "_checkpoint", id: 0 }, { role: "user", content: said }, { role: "user", content: "after" }]);
+  await open("chat");
+  const [checkpoint] = await running.rows("checkpoints");
+  await commands.executeCommand("timeleap.openDocument", checkpoint!.node);
+  const markdown = shown();
+  expect(markdown).toBe(
+    "## 0 · User\n\nHide it: &lt;style>body { display: none }&lt;/style> [x]&#58; y\n\n```html\n<style>\n```\n\n## 1 · User\n\nafter\n",
+  );
+  const { uri } = user.opened.at(-1) as { uri: Uri };
+  const selected = "&lt;style>body { display: none }&lt;/style>";
+  const start = markdown.indexOf(selected);
+  window.activeTextEditor = {
+    document: { uri, getText: () => selected, offsetAt: (at: number) => at } as never,
+    selection: { start, end: start + selected.length },
+  };
+  await commands.executeCommand("timeleap.pinText");
+  window.activeTextEditor = undefined;
+  await vi.waitFor(() => expect(running.api.shownSession!.state.pins).toEqual(["<style>body { display: none }</style>"]));
 });
 
 test("a call opens with its result", async () => {

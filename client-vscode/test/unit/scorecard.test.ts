@@ -52,3 +52,8 @@ test("a summary begins with the names of its sections, not with their tags; code
   expect(excerpt(summary, 100)).toBe("Current focus: Fix the <b> tag. Environment: none");
   expect(excerpt(summary, 20)).toHaveLength(20);
 });
+
+test("a summary cannot change the report around it", () => {
+  const [, text] = compactionReport({ ...RESULT, summary: "<current_focus>\n<style>\n```\nnever closed" }, false).split("## The summary\n\n");
+  expect(text).toBe("````\n<current_focus>\n<style>\n```\nnever closed\n````\n\n");
+});

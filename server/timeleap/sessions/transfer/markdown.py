@@ -13,14 +13,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from timeleap.sessions.outcomes import Checkpoint
+from timeleap.sessions.transfer.inert import fenced, inert_markdown
 from timeleap.sessions.transfer.losses import Loss, Tally
 from timeleap.sessions.transfer.source import Exhibit, Said, Strand
 
 SUMMARY_LENGTH: Final = 80
 
-_FENCES = re.compile("`{3,}")
-_FENCE = re.compile(r" {0,3}(?:(`{3,})([^`]*)|(~{3,})(.*))", re.DOTALL)
-_CODE = re.compile("(`[^`]+`)")
+_LINES = re.compile(r"\r\n?|\n")
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|])")
 _USUAL: Final = frozenset({"role", "content", "tool_calls", "tool_call_id", "name", "partial"})
 _TITLES: Final = {"user": "User", "assistant": "Assistant", "tool": "Tool", "system": "System"}
@@ -65,7 +64,7 @@ def _facts(exhibit: Exhibit) -> Iterator[str]:
 
 def _prompt(text: str | None) -> Iterator[str]:
     if text:
-        yield _folded("System prompt", _fenced(text))
+        yield _folded("System prompt", fenced(text))
 
 
 def _conversation(strand: Strand, left_out: Tally) -> Iterator[str]:
@@ -98,7 +97,7 @@ def _message(said: Said, left_out: Tally) -> Iterator[str]:
         left_out.add("members", "messages have members of their own, which are not shown")
     if record.get("role") == "tool":
         text = _joined(content, left_out)
-        yield _folded(f"Result · {_first_line(text)}", _fenced(text))
+        yield _folded(f"Result · {_first_line(text)}", fenced(text))
         return
     parts = content if isinstance(content, list) else [{"type": "text", "text": content}]
     for part in parts:
@@ -113,12 +112,12 @@ def _part(part: Any, role: str, left_out: Tally) -> Iterator[str]:
     if kind == "text":
         text = part.get("text")
         if isinstance(text, str) and text.strip():
-            shown = _kept_open(text)
+            shown = inert_markdown(text)
             yield (_quoted(shown) if role == "user" else shown) + "\n\n"
     elif kind == "think":
         thought = part.get("think")
         if isinstance(thought, str) and thought.strip():
-            yield _folded(f"Thought · {_first_line(thought)}", _fenced(thought))
+            yield _folded(f"Thought · {_first_line(thought)}", fenced(thought))
     else:
         yield f"*[{_plain(str(kind))}]*\n\n"
         left_out.add("parts", f"parts of the type {kind} are only named")
@@ -127,13 +126,13 @@ def _part(part: Any, role: str, left_out: Tally) -> Iterator[str]:
 def _call(call: Any) -> str:
     function = call.get("function") if isinstance(call, Mapping) else None
     if not isinstance(function, Mapping):
-        return _folded("Tool call", _fenced(_indented(call), "json"))
+        return _folded("Tool call", fenced(_indented(call), "json"))
     arguments = function.get("arguments")
     try:
         shown = _indented(json.loads(arguments)) if isinstance(arguments, str) else _indented(arguments)
     except (ValueError, RecursionError):
         shown = str(arguments)
-    return _folded(f"Call · {function.get('name')}", _fenced(shown, "json"))
+    return _folded(f"Call · {function.get('name')}", fenced(shown, "json"))
 
 
 def _timelines(exhibit: Exhibit) -> Iterator[str]:
@@ -166,36 +165,8 @@ def _folded(summary: str, body: str) -> str:
     return f"<details>\n<summary>{html.escape(' '.join(summary.split()))}</summary>\n\n{body}\n\n</details>\n\n"
 
 
-def _fenced(text: str, language: str = "") -> str:
-    longest = max((len(found) for found in _FENCES.findall(text)), default=2)
-    fence = "`" * (longest + 1)
-    return f"{fence}{language}\n{text}\n{fence}"
-
-
-def _kept_open(text: str) -> str:
-    """What is said is Markdown more often than not, and stays it, but for what would swallow what comes after it: HTML, and a
-    fence that is not closed."""
-    shown: list[str] = []
-    fence = ""  # the one that is open
-    for line in text.splitlines():
-        found = _FENCE.fullmatch(line)
-        marks, rest = (found[1] or found[3], found[2] or found[4]) if found else ("", None)
-        if fence:
-            fence = "" if marks.startswith(fence) and not (rest or "").strip() else fence
-            shown.append(line)
-        else:
-            fence = marks
-            shown.append(line if marks else _without_html(line))
-    return _fenced(text) if fence else "\n".join(shown)
-
-
-def _without_html(line: str) -> str:
-    code_and_text = _CODE.split(line)
-    return "".join(one if number % 2 else one.replace("<", "&lt;") for number, one in enumerate(code_and_text))
-
-
 def _quoted(text: str) -> str:
-    return "\n".join(f"> {line}" for line in text.splitlines())
+    return "\n".join(f"> {line}" for line in _LINES.split(text))
 
 
 def _indented(value: Any) -> str:
