@@ -38,9 +38,11 @@ async def repair(service: Service, params: Any, call: Call) -> Json:
     """Rewrite the log without its damaged lines; the damaged log is kept as a timeline."""
     async with service.borrowed(call, params.session_id, "read" if params.dry_run else "write") as session:
         await session.catch_its_turn()
-        problems = await asyncio.to_thread(session.engine.verify, call.byte_progress("checking the log"))
+        engine = session.engine
+        problems = await asyncio.to_thread(engine.verify, call.byte_progress("checking the log"))
         if params.dry_run or not problems:
-            return {"head": session.head, "removedLines": 0, "problems": [_problem(one) for one in problems]}
+            removed = await asyncio.to_thread(lambda: engine.as_reloaded().damaged_lines()) if problems else 0
+            return {"head": session.head, "removedLines": removed, "problems": [_problem(one) for one in problems]}
         outcome = await session.repair(cause=cause(call))
         return {
             "head": outcome.head,

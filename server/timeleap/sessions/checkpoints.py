@@ -19,7 +19,7 @@ PREVIEW_CHARACTERS = 120
 MAX_PREVIEW_BYTES = 4 << 20
 """A longer record is not parsed for the sake of its first line."""
 
-_UID = re.compile(r"[co](\d+)-[0-9a-f]+")
+_UID = re.compile(r"[co](-?\d{1,19})-[0-9a-f]+")
 
 
 def new_checkpoint(
@@ -89,7 +89,7 @@ def find_line(reader: LogReader, checkpoint_id: int | None, checkpoint_uid: str 
                 checkpointUid=checkpoint_uid[:200],
             )
         return line
-    line = reader.find_checkpoint(checkpoint_id) if checkpoint_id is not None and checkpoint_id >= 0 else None
+    line = reader.find_checkpoint(checkpoint_id) if checkpoint_id is not None else None
     if line is None:
         raise CheckpointNotFoundError(
             f"checkpoint {checkpoint_id} does not exist in the present log", checkpointId=checkpoint_id
@@ -122,7 +122,7 @@ def preview_of_record(record: bytes) -> str | None:
 
 def _line_of_uid(reader: LogReader, uid: str) -> int | None:
     match = _UID.fullmatch(uid)
-    if match is None or len(match[1]) > 18:
+    if match is None:
         return None
     # The uid tells the id, and in a regular log there is one record of each id.
     line = reader.find_checkpoint(int(match[1]))

@@ -309,7 +309,7 @@ class Session(Rehearsal, Pruning, Redacting, Mailing):
 
         def on_turn(state: LogState) -> Replacement:
             nonlocal removed
-            removed = sum(1 for one in self.engine.damage() if one.kind == "damagedRecord")
+            removed = self.engine.damaged_lines()
             return Replacement(plan.facts_now(self.engine, "unknown", {"by": "repair"}), keep_lines=state.lines)
 
         done = await self.engine.replace(self._keeping_facts(on_turn))

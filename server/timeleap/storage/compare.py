@@ -23,9 +23,12 @@ class Reference:
 
     Attributes:
         length: How many bytes of the log it speaks of.
+        binding: A record in the place of another one is damaged. Otherwise it is taken as it is, and only where lines
+            begin and end is believed.
     """
 
-    def __init__(self, store: EntryStore, lines: int) -> None:
+    def __init__(self, store: EntryStore, lines: int, *, binding: bool = True) -> None:
+        self.binding = binding
         self.length = self._length(store, lines)
         self._rest = self._iterate(store, lines)
         self._ahead: deque[Line] = deque()

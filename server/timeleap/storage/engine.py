@@ -77,7 +77,7 @@ class LogState:
     usages: int = 0
     token_count: int = 0  # of the last `_usage`, else 0
     pending_chars: int = 0  # characters of text parts since the last `_usage`; -1 = not known without reading
-    next_checkpoint_id: int = 0  # id of the last checkpoint record + 1
+    next_checkpoint_id: int = 0  # id of the last checkpoint record that has a usual one, + 1
     system_prompt_line: int = -1  # line of the `_system_prompt` in force; -1 = none
     last_role: Role = Role.NONE  # of the last message
     chain: int = 0  # 64-bit fingerprint of all bytes up to here
@@ -296,6 +296,13 @@ class LogReader(ABC):
             stop = start
         return found[:limit]
 
+    def damaged_lines(self) -> int:
+        """How many lines are not part of history."""
+        if not self.state.troubled:
+            return 0
+        steps = range(0, self.state.lines, 4096)
+        return sum(entry.kind == RecordKind.DAMAGED for start in steps for entry in self.entries(start, start + 4096))
+
     @abstractmethod
     def verify(self, progress: Progress | None = None) -> list[Damage]:
         """Read and check every byte (checksum, JSON, batch marks) without changing anything. Thread-safe."""
@@ -310,6 +317,10 @@ class LogEngine(LogReader):
     @abstractmethod
     def view(self) -> LogReader:
         """The log as it is now: later changes do not show in it, and another thread may read it."""
+
+    def as_reloaded(self) -> LogReader:
+        """The log as `reload` would take it. Blocking; changes nothing."""
+        return self.view
 
     @property
     @abstractmethod

@@ -52,6 +52,10 @@ class Follower(ViewedEngine):
         """The head the present log has at `state`."""
         return head_text(self._notes.epoch, self._generation, self._ended(state))
 
+    def as_reloaded(self) -> LogReader:
+        """The log as it stands on disk, whatever its checksums were."""
+        return load.load(self.path, writable=False, believe=False).log
+
     @property
     def recovery(self) -> Recovery:
         """What opening found and mended."""

@@ -19,6 +19,7 @@ from timeleap.storage.index import (
     read_header,
 )
 from timeleap.storage.reader import StoredLog
+from timeleap.storage.replay import ID_LIMIT
 
 SMALL: Final = 8 << 20  # logs up to this size are checked in full whenever they are opened
 _SAMPLE: Final = 8
@@ -54,7 +55,8 @@ def load(path: Path, *, writable: bool, progress: Progress | None = None, believ
         path: The log; it need not exist.
         writable: Open it for appending, and keep its index file up to date. Otherwise nothing is written.
         progress: Told about a long scan.
-        believe: Use the index where it agrees with the log; False takes the log as it is.
+        believe: Use the index where it agrees with the log; False takes the log as it is, but for where its lines
+            begin and end.
 
     Raises:
         OSError: It cannot be opened.
@@ -63,18 +65,18 @@ def load(path: Path, *, writable: bool, progress: Progress | None = None, believ
         return Loaded(StoredLog(path, None, EntryStore(), LogState()))
     file = OpenFile(path, writable=writable, appending=writable)
     size = file.status().size
-    found = _indexed(path, file, size, writable) if believe else None
-    if found is not None:
+    found = _indexed(path, file, size, writable)
+    if found is not None and believe:
         loaded = _from_index(path, file, size, found[0], parsed=found[1], progress=progress)
         if loaded is not None:
             return _published(loaded, writable)
     reference = None
     if found is not None:
         known = found[0] if durable.HOLD_OPEN else found[0].in_memory()
-        reference = compare.Reference(known, known.count)
+        reference = compare.Reference(known, known.count, binding=believe)
     store = fresh_store(path) if writable else EntryStore()
     scanned = _scan(path, file, size, store, reference=reference, believe=believe, progress=progress)
-    lost = reference.lost if reference is not None else None
+    lost = reference.lost if reference is not None and believe else None
     return _published(replace(scanned, accepted=not believe, lost=lost), writable)
 
 
@@ -186,6 +188,8 @@ def _from_index(
         if not _agrees(file, store, first, lines):
             return None
         state = store.state(lines)
+        if not 0 <= state.next_checkpoint_id <= ID_LIMIT:
+            return None  # made when such ids were still counted on from
         lost = compare.not_as_written(lines, state.length, store.state(store.count).length) if ahead else None
     except IndexDamagedError:
         return None

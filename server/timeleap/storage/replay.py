@@ -10,6 +10,7 @@ from timeleap.storage.engine import LogState, NewRecord, RecordFlag, RecordKind,
 CHAIN_P: Final = 0x9E3779B97F4A7C15
 CHAIN_Q: Final = 0xC2B2AE3D27D4EB4F
 MASK: Final = 0xFFFFFFFFFFFFFFFF
+ID_LIMIT: Final = 1 << 52  # ids from here on, and negative ones, are not counted on from: no request could name the next
 
 _TROUBLE: Final = int(RecordFlag.UNREADABLE)  # flags are combined as integers here: as flags it takes 15 times as long
 
@@ -59,7 +60,7 @@ def advance(
     elif kind == RecordKind.CHECKPOINT:
         checkpoints += 1
         regular = regular and value == next_id
-        next_id = value + 1
+        next_id = value + 1 if 0 <= value < ID_LIMIT else next_id
     elif kind == RecordKind.SYSTEM_PROMPT:
         prompt = state.lines
     return LogState(

@@ -26,7 +26,7 @@ from timeleap.storage.index import (
 )
 from timeleap.storage.marks import TL_MARK
 from timeleap.storage.record import classify, may_go_on
-from timeleap.storage.replay import CHAIN_P, CHAIN_Q, MASK, advance
+from timeleap.storage.replay import CHAIN_P, CHAIN_Q, ID_LIMIT, MASK, advance
 
 BLOCK: Final = 1 << 22
 _FLUSH: Final = 4096
@@ -170,6 +170,8 @@ def _known_lines(
         if not line:
             return  # the log has become shorter meanwhile
         at += len(line)
+        if condemned and not reference.binding:
+            condemned = line.find(b"\n") < len(line) - 1 and at < stop  # no line feed at its end, or one before it
         yield line, condemned
 
 
@@ -281,7 +283,8 @@ def _sweep(file: Readable, state: LogState, stop: int, store: EntryStore, progre
                 checkpoints += 1
                 if value != next_id:
                     regular, lasting = False, lasting | RecordFlag.IRREGULAR
-                next_id = value + 1
+                if value < ID_LIMIT:
+                    next_id = value + 1
             flags, roles = lasting | validated, last << 4
         else:
             before = LogState(
