@@ -417,3 +417,63 @@ def test_recovery_is_told_in_the_state_too(store: Server) -> None:
     assert [m["method"] for m in pending.heard()].count("session/didRecover") == 1
     assert store.heard("session/didRecover", since=before)["cutBytes"] == 7
     assert session.get_state()["context"] == at_least({"messageCount": A_COUNT})
+
+
+# checkpoint ids that no program of ours would give
+
+
+@pytest.mark.parametrize("index", ["made anew", "kept"])
+@pytest.mark.parametrize(
+    ("ids", "ours"),
+    [
+        ([-7], 0),
+        ([3, -7], 4),
+        ([-1, 0], 1),
+        ([2**53 - 1], 0),
+        ([2**53], 0),
+        ([5, 2**62], 6),
+        ([2**63 - 2], 0),
+        ([2**63 - 1], 0),
+        ([10**30], 0),
+        ([1.0], 0),
+        ([True], 2),
+        ([2, 2, 2], 3),
+        ([9, 1], 2),
+    ],
+)
+def test_one_can_go_on_from_any_checkpoint_id_and_back_to_each(
+    store: Server, ids: list[float], ours: int, index: str
+) -> None:
+    session = closed(store)
+    told = [[f'{{"role": "_checkpoint", "id": {json.dumps(one)}}}', json.dumps(user(f"at {one}"))] for one in ids]
+    session.log.write_text("".join(line + "\n" for pair in told for line in pair))
+    again = session.reopen(store)
+    foreign = again.call("context/listCheckpoints", order="asc")["checkpoints"]
+    made = again.checkpoint()
+    assert made["id"] == ours
+    again.say("ours")
+    if index == "kept":
+        again.call("session/close")
+        again = session.reopen(store)
+    assert again.get_state()["context"]["nCheckpoints"] == ours + 1
+    assert again.call("context/checkpoint")["checkpoint"]["id"] == ours + 1
+    again.call("context/revertTo", checkpointId=ours)
+    assert again.texts() == [f"at {one}" for one in ids]
+    assert [one["uid"] for one in again.call("context/listCheckpoints", order="asc")["checkpoints"]] == [
+        one["uid"] for one in foreign
+    ]
+    for at in reversed(range(len(ids))):
+        if isinstance(ids[at], int) and ids[at] < 2**53:
+            again.call("context/revertTo", checkpointUid=foreign[at]["uid"])
+            assert again.texts() == [f"at {one}" for one in ids[:at]]
+
+
+def test_an_unusual_checkpoint_id_can_be_named_as_far_as_a_request_can(store: Server) -> None:
+    session = closed(store)
+    session.log.write_text(
+        '{"role":"user","content":"a"}\n{"role":"_checkpoint","id":-7}\n{"role":"user","content":"b"}\n'
+    )
+    again = session.reopen(store)
+    assert again.refuse("context/revertTo", checkpointId=-6)["code"] == 4002
+    again.call("context/revertTo", checkpointId=-7)
+    assert again.texts() == ["a"]

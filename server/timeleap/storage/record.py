@@ -24,7 +24,7 @@ Style = Literal["spaced", "compact"]
 `compact` as its `JsonlLinearStorage` does. Messages are compact in both."""
 
 _ROLES: Final = {"user": Role.USER, "assistant": Role.ASSISTANT, "tool": Role.TOOL, "system": Role.SYSTEM}
-_INT64: Final = range(-(2**63), 2**63 - 1)  # one short of the top, so that a checkpoint id has a next one
+_NUMBERS: Final = range(1 - 2**53, 2**53)  # what every JSON parser reads exactly: others cannot go over the wire
 _NO_FLAGS: Final = RecordFlag(0)
 _NUMBER: Final = b"+-.0123456789eE"
 
@@ -111,7 +111,7 @@ def usage_record(token_count: int, tl: Mapping[str, Any] | None = None, style: S
     """A `_usage` record: the token count of the history up to here.
 
     Raises:
-        InvalidInputError: The number is no integer or beyond 64 bits.
+        InvalidInputError: The number is no integer or beyond 2**53.
     """
     _check_int(token_count, "token count")
     body = _control({"role": "_usage", "token_count": token_count}, style)
@@ -122,7 +122,7 @@ def checkpoint_record(checkpoint_id: int, tl: Mapping[str, Any] | None = None, s
     """A `_checkpoint` record.
 
     Raises:
-        InvalidInputError: The number is no integer or beyond 64 bits.
+        InvalidInputError: The number is no integer or beyond 2**53.
     """
     _check_int(checkpoint_id, "checkpoint id")
     body = _control({"role": "_checkpoint", "id": checkpoint_id}, style)
@@ -173,8 +173,8 @@ def _with_tl(record: NewRecord, tl: Mapping[str, Any] | None) -> NewRecord:
 
 
 def _check_int(value: object, name: str) -> None:
-    if not isinstance(value, int) or value not in _INT64:
-        raise InvalidInputError(f"the {name} {value!r:.40} is not an integer of 64 bits")
+    if not isinstance(value, int) or value not in _NUMBERS:
+        raise InvalidInputError(f"the {name} {value!r:.40} is not an integer below 2**53")
 
 
 # Telling what a line is
@@ -262,7 +262,7 @@ def _classify_control(body: bytes, role: str, record: dict[str, Any], flags: Rec
 
 
 def _counted(body: bytes, kind: RecordKind, number: object, flags: RecordFlag) -> NewRecord:
-    if not isinstance(number, int) or number not in _INT64:
+    if not isinstance(number, int) or number not in _NUMBERS:
         return NewRecord(body, RecordKind.DAMAGED, flags=flags)
     return NewRecord(body, kind, value=int(number), flags=flags)
 

@@ -10,7 +10,9 @@ from timeleap.storage.engine import LogState, NewRecord, RecordFlag, RecordKind,
 CHAIN_P: Final = 0x9E3779B97F4A7C15
 CHAIN_Q: Final = 0xC2B2AE3D27D4EB4F
 MASK: Final = 0xFFFFFFFFFFFFFFFF
-ID_LIMIT: Final = 1 << 52  # ids from here on, and negative ones, are not counted on from: no request could name the next
+ID_LIMIT: Final = (
+    1 << 52
+)  # ids from here on, and negative ones, are not counted on from: no request could name the next
 
 _TROUBLE: Final = int(RecordFlag.UNREADABLE)  # flags are combined as integers here: as flags it takes 15 times as long
 

@@ -34,7 +34,7 @@ _VALIDATED: Final = int(RecordFlag.VALIDATED)
 _BRACE: Final = ord("}")
 _LF: Final = ord("\n")
 _BUFFER: Final = 1 << 18
-_DIGITS: Final = 18
+_DIGITS: Final = 15  # of numbers that are certainly below 2**53
 
 
 @dataclass(frozen=True, slots=True)
