@@ -1,7 +1,7 @@
 /** The API for other extensions, on the sessions of this window; `apiTypes.ts` says what it promises. */
 
 import type * as vscode from "vscode";
-import type { Checkpoint, HistoryMessage, Message, RewriteResult, SessionState } from "timeleap-client";
+import type { Checkpoint, HistoryMessage, Message, NewMessage, RewriteResult, SessionState } from "timeleap-client";
 import type { Reverted, TimeleapApi, TimeleapChange, TimeleapSession } from "./apiTypes.js";
 import type { Session } from "./sessions/session.js";
 import type { Sessions } from "./sessions/sessions.js";
@@ -53,7 +53,8 @@ class Handle implements TimeleapSession {
   }
 
   async append(...messages: readonly Message[]): Promise<number> {
-    return (await this.session.request("context/appendMessage", { messages: [...messages] })).firstIndex;
+    // A message of a history may hold nulls; it is appended as it is.
+    return (await this.session.request("context/appendMessage", { messages: messages as NewMessage[] })).firstIndex;
   }
 
   async checkpoint(label?: string): Promise<Checkpoint> {

@@ -1,8 +1,9 @@
 """What all models of the protocol have in common: the model base, the scalars, the bases of params.
 
-Names are snake_case in Python and camelCase on the wire. A field that may be absent is `Opt[T] = None`: null is refused
-on input, and the field is left out of the output when unset. A field that is always present and may be null is `T | None`
-without a default. The two are never mixed.
+Names are snake_case in Python and camelCase on the wire. A field that may be absent is `Opt[T] = None`, and is left out of
+the output when unset. A field that is always present and may be null is `T | None` without a default. The two are never
+mixed: published schemas declare no optional field nullable. But what a client sends (`NullIsAbsent`) may have null for a
+field that is absent, as many languages write it.
 
 Validators are built at first use (`defer_build`): a process pays for the methods it is asked for.
 """
@@ -10,10 +11,21 @@ Validators are built at first use (`defer_build`): a process pays for the method
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Annotated, Any, ClassVar, Self, TypeVar, Union, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, GetCoreSchemaHandler, RootModel, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    RootModel,
+    model_validator,
+)
 from pydantic.alias_generators import to_camel
+from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError
 
 from timeleap_protocol.limits import MAX_PAGE, MAX_REQUEST_ID, MAX_SAFE_INTEGER, SESSION_ID_PATTERN
@@ -35,10 +47,23 @@ def _is_unset(value: object) -> bool:
     return value is None
 
 
-Opt = Annotated[T | None, Field(exclude_if=_is_unset), _AbsentWhenUnset()]
+_ABSENT_WHEN_UNSET = _AbsentWhenUnset()
+
+Opt = Annotated[T | None, Field(exclude_if=_is_unset), _ABSENT_WHEN_UNSET]
 """A field that is absent when unset, never null."""
 
-Nullable = Annotated[T | None, Field(exclude_if=_is_unset)]
+
+class _PublishedWithoutNull:
+    """Takes null; the published schema does not say so, since a generated client that sends nulls for all it leaves unset
+    sends more than it has to."""
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        published = handler(schema)
+        branches = [branch for branch in published.pop("anyOf", ()) if branch != {"type": "null"}]
+        return published | (branches[0] if len(branches) == 1 else {"anyOf": branches} if branches else {})
+
+
+Nullable = Annotated[T | None, Field(exclude_if=_is_unset), _PublishedWithoutNull()]
 """A field of LSP's kind: null and absent mean the same."""
 
 
@@ -52,6 +77,22 @@ Count = Annotated[int, Field(ge=0, le=MAX_SAFE_INTEGER), BeforeValidator(_whole)
 Positive = Annotated[int, Field(ge=1, le=MAX_SAFE_INTEGER), BeforeValidator(_whole)]
 Limit = Annotated[int, Field(ge=1, le=MAX_PAGE), BeforeValidator(_whole)]
 """How many entries a page may have."""
+
+
+class _OneError:
+    """Makes a union that fits no branch one error of the field, instead of one a branch under Python's names of them."""
+
+    def __init__(self, message: str) -> None:
+        self._message = message
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        schema = handler(source)
+        assert schema["type"] == "union"
+        return {**schema, "custom_error_type": "union_type", "custom_error_message": self._message}
+
+
+Token = Annotated[str | Int, _OneError("Input should be a string or an integer")]
+"""An id that the sender chose."""
 Name = Annotated[str, Field(min_length=1)]
 RequestId = Annotated[str, Field(min_length=1, max_length=MAX_REQUEST_ID)]
 SessionId = Annotated[str, Field(json_schema_extra={"pattern": SESSION_ID_PATTERN})]
@@ -102,6 +143,26 @@ class WireRoot(RootModel[T]):
         return self.model_dump(mode="json", by_alias=True)
 
 
+class NullIsAbsent(WireModel):
+    """Base of what a client sends: null for a field that may be absent means that it is absent."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def without_nulls(cls, value: Any) -> Any:
+        """`value` without the members that are absent but for a null."""
+        if not isinstance(value, dict) or None not in value.values():
+            return value
+        optional = _optional_names(cls)
+        return {name: member for name, member in value.items() if member is not None or name not in optional}
+
+
+@cache
+def _optional_names(model: type[WireModel]) -> frozenset[str]:
+    """The fields that may be absent, by their names in Python and on the wire."""
+    optional = {name: field for name, field in model.model_fields.items() if _ABSENT_WHEN_UNSET in field.metadata}
+    return frozenset({*optional, *(field.alias or name for name, field in optional.items())})
+
+
 Model = WireModel | WireRoot[Any]
 """What a row of the method table may name."""
 
@@ -112,16 +173,16 @@ class Shape(WireModel):
     model_config = ConfigDict(extra="allow")
 
 
-class Params(WireModel):
+class Params(NullIsAbsent):
     """Base of the params of every method: unknown fields are refused, three general ones are known everywhere."""
 
     model_config = ConfigDict(extra="forbid")
 
     meta: Opt[JsonObject] = Field(default=None, alias="_meta")
     """Room for extensions; carries no meaning in this protocol."""
-    work_done_token: Opt[str | Int] = None
+    work_done_token: Opt[Token] = None
     """Asks for `$/progress` under this token."""
-    partial_result_token: Opt[str | Int] = None
+    partial_result_token: Opt[Token] = None
     """Accepted for LSP's sake; results always come whole."""
 
 

@@ -20,7 +20,7 @@ from timeleap_protocol.base import (
     SessionParams,
     Shape,
 )
-from timeleap_protocol.messages import MessageObject
+from timeleap_protocol.messages import NewMessageObject
 from timeleap_protocol.shapes import (
     Checkpoint,
     ContextSummary,
@@ -53,9 +53,9 @@ class AppendMessageParams(Choice, MutationParams):
 
     alternatives = (("message",), ("messages",))
 
-    message: Opt[MessageObject] = None
+    message: Opt[NewMessageObject] = None
     """One message; this or `messages`."""
-    messages: Opt[Annotated[list[MessageObject], Field(min_length=1)]] = None
+    messages: Opt[Annotated[list[NewMessageObject], Field(min_length=1)]] = None
     """Several, appended all or none; this or `message`."""
 
 

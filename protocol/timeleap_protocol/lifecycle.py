@@ -7,7 +7,20 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import ConfigDict, Field, ValidatorFunctionWrapHandler, WrapValidator
 from pydantic_core import PydanticUseDefault, ValidationError
 
-from timeleap_protocol.base import Count, Int, JsonObject, Name, Nullable, Opt, Positive, Shape, WireModel, WireRoot
+from timeleap_protocol.base import (
+    Count,
+    Int,
+    JsonObject,
+    Name,
+    Nullable,
+    NullIsAbsent,
+    Opt,
+    Positive,
+    Shape,
+    Token,
+    WireModel,
+    WireRoot,
+)
 
 T = TypeVar("T")
 
@@ -57,7 +70,7 @@ class ClientCapabilities(_Lsp):
     experimental: Lenient[ClientExperimental] = None
 
 
-class Retention(WireModel):
+class Retention(NullIsAbsent):
     """How many timelines a session keeps. The newest one is always kept."""
 
     model_config = ConfigDict(extra="forbid")
@@ -68,7 +81,7 @@ class Retention(WireModel):
     """Default: 2 GiB."""
 
 
-class SummarizerOptions(WireModel):
+class SummarizerOptions(NullIsAbsent):
     """An OpenAI-compatible endpoint for summaries."""
 
     model_config = ConfigDict(extra="forbid")
@@ -83,7 +96,7 @@ class SummarizerOptions(WireModel):
     """Seconds that a summariser, also the client's, may take for one answer. Default: 300."""
 
 
-class InitializationOptions(WireModel):
+class InitializationOptions(NullIsAbsent):
     """What a client may set for its connection. Unknown members (`model_extra`) become a warning."""
 
     model_config = ConfigDict(extra="allow")
@@ -93,7 +106,7 @@ class InitializationOptions(WireModel):
     durability: Opt[Literal["disk", "os"]] = None
     """`disk` (default): a reply means synced. `os`: survives a kill, not a power loss."""
     max_context_size: Nullable[Positive] = None
-    """Tokens; null (default): compaction is never suggested."""
+    """Tokens. Default, and null: compaction is never suggested."""
     reserved_context_size: Opt[Count] = None
     """Default: 50000."""
     trigger_ratio: Opt[Annotated[float, Field(gt=0, le=1)]] = None
@@ -102,6 +115,8 @@ class InitializationOptions(WireModel):
     """Default: 2."""
     retention: Opt[Retention] = None
     summarizer: Opt[SummarizerOptions] = None
+    opt_out_notifications: Opt[list[str]] = None
+    """Names of notifications that are not to be sent on this connection."""
     token: Opt[str] = None
     """On a connection to an owner's socket: the token of the owner record."""
 
@@ -192,7 +207,7 @@ class ExitParams(_Lsp):
 class CancelParams(_Lsp):
     """`$/cancelRequest`."""
 
-    id: str | Int
+    id: Token
     """Of the request that is no longer wanted."""
 
 

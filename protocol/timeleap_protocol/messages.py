@@ -103,6 +103,78 @@ class Message(_Described):
     """Whether the message is still being written."""
 
 
+class NewThinkPart(_Described):
+    """What the model thought before it answered."""
+
+    type: Literal["think"]
+    think: str
+    encrypted: Opt[str] = None
+    """The provider's signature or opaque form of the thought."""
+
+
+class NewMediaUrl(_Described):
+    """Where the data of a media part is: a URL, often a `data:` one."""
+
+    url: str
+    id: Opt[str] = None
+
+
+class NewImagePart(_Described):
+    """An image."""
+
+    type: Literal["image_url"]
+    image_url: NewMediaUrl
+
+
+class NewAudioPart(_Described):
+    """A sound."""
+
+    type: Literal["audio_url"]
+    audio_url: NewMediaUrl
+
+
+class NewVideoPart(_Described):
+    """A video."""
+
+    type: Literal["video_url"]
+    video_url: NewMediaUrl
+
+
+class NewFunctionCall(_Described):
+    """The function a model wants to be called, and with what."""
+
+    name: str
+    arguments: Opt[str] = None
+    """JSON text, as the model produced it."""
+
+
+class NewToolCall(_Described):
+    """One call a model asks for."""
+
+    id: str
+    type: Opt[Literal["function"]] = None
+    function: NewFunctionCall
+
+
+class NewMessage(_Described):
+    """A message to be appended. What is unset is best left out: a null is stored as it is sent.
+
+    Members beyond these are kept, and so is the order of all.
+    """
+
+    role: Annotated[str, Field(json_schema_extra={"pattern": "^[^_]", "minLength": 1})]
+    """`user`, `assistant`, `tool`, `system` or another one; never beginning with `_`."""
+    content: Opt[str | list[TextPart | NewThinkPart | NewImagePart | NewAudioPart | NewVideoPart | OtherPart]] = None
+    """Text, or parts."""
+    name: Opt[str] = None
+    tool_calls: Opt[list[NewToolCall]] = None
+    """The calls an assistant's message asks for."""
+    tool_call_id: Opt[str] = None
+    """In a tool's message: the call it answers."""
+    partial: Opt[bool] = None
+    """Whether the message is still being written."""
+
+
 class _DescribedBy:
     """Validates as the annotated type says; the JSON Schema is that of a describing class."""
 
@@ -120,3 +192,6 @@ class _DescribedBy:
 
 MessageObject = Annotated[JsonObject, _DescribedBy(Message)]
 """A message as the protocol carries it: any JSON object. The server judges its role and content."""
+
+NewMessageObject = Annotated[JsonObject, _DescribedBy(NewMessage)]
+"""The same on its way to the server; described without the nulls that a log may hold."""

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import ConfigDict, Field
 
-from timeleap_protocol.base import Choice, Count, Opt, PageParams, Positive, SessionParams, Shape
+from timeleap_protocol.base import Choice, Count, NullIsAbsent, Opt, PageParams, Positive, SessionParams, Shape
 from timeleap_protocol.limits import MAX_QUERY
 from timeleap_protocol.shapes import Checkpoint, IndexedMessage, Range
 
@@ -38,7 +38,7 @@ class SessionSearchParams(_FindParams):
     """`session/search`."""
 
 
-class DiffPoint(Choice):
+class DiffPoint(Choice, NullIsAbsent):
     """One side of a comparison: a checkpoint, a timeline, or (empty) the present."""
 
     alternatives = (("checkpoint_uid",), ("timeline_id",))

@@ -249,11 +249,9 @@ def test_1e15_counts_as_an_integer(server: Server, session: Session) -> None:
     assert session.lines() == [{"role": "_usage", "token_count": 10**15}]
 
 
-@pytest.mark.parametrize("limit", [3.5, "3", True, [3], None, {}])
+@pytest.mark.parametrize("limit", [3.5, "3", True, [3], {}])
 def test_what_is_no_integer_is_refused_where_one_is_asked_for(server: Server, limit: Any) -> None:
     reply = server.start_with("session/list", {"limit": limit}).reply()
-    if limit is None:
-        return
     assert reply["error"]["code"] == -32602
     assert [problem["loc"] for problem in reply["error"]["data"]["errors"]] == [["limit"]]
 

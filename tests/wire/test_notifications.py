@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from tests.support.fixtures import StartServer
 from tests.support.matching import TIME, UID, at_least
+from tests.support.scene import settle
 from tests.support.server import Message, Server
 from tests.support.session import Session, assistant, user
 from tests.wire.operations import OPERATIONS, Operation, prepare
@@ -165,3 +168,43 @@ def test_nobody_is_told_of_a_refusal(session: Session) -> None:
     session.refuse("context/appendMessage", message=user("x"), expectedHead="stale")
     session.refuse("context/cancelDMail")
     assert session.server.notifications(before) == []
+
+
+def test_notifications_a_client_opts_out_of_are_not_sent_to_it(start: StartServer) -> None:
+    unwanted = ["context/didChange", "$/progress", "session/warning"]
+    quiet, other = start(options={"optOutNotifications": unwanted}), start()
+    mine, theirs = Session.open(quiet, "s"), Session.open(other, "s")
+    mine.say("from here")
+    theirs.say("from there")
+    theirs.call("session/setTitle", title="T")
+    mine.call("session/verify", workDoneToken="t")
+    mine.call("session/setTitle", title="U")
+    settle([mine, theirs])
+    assert [(m["method"], m["params"]["kind"]) for m in quiet.notifications()] == [
+        ("session/didChange", "titleChanged")
+    ] * 2
+    assert {m["params"]["kind"] for m in other.notifications()} == {"messagesAppended", "titleChanged"}
+    assert (mine.texts(), theirs.texts()) == (["from here", "from there"],) * 2
+
+
+def test_an_attached_client_can_opt_out(start: StartServer) -> None:
+    owner, quiet = start(), start(options={"optOutNotifications": ["context/didChange", "session/didChange"]})
+    mine, theirs = Session.open(owner, "s"), Session.open(quiet, "s")
+    mine.say("a")
+    theirs.say("b")
+    owner.kill()
+    theirs.say("c")
+    assert (theirs.texts(), quiet.notifications()) == (["a", "b", "c"], [])
+    assert theirs.get_state()["access"] == "owner"
+
+
+def test_unknown_names_to_opt_out_of_are_a_warning_and_wrong_types_an_error(start_at: StartServer, home: Path) -> None:
+    server = start_at(home)
+    for given, places in (("x", [[]]), ([1, "session/warning", None], [[0], [2]]), ({}, [[]])):
+        error = server.refuse("initialize", initializationOptions={"optOutNotifications": given})
+        assert error["code"] == -32602
+        where = ["initializationOptions", "optOutNotifications"]
+        assert [problem["loc"] for problem in error["data"]["errors"]] == [[*where, *place] for place in places]
+    result = server.initialize(initializationOptions={"optOutNotifications": ["session/warning", "x" * 1000]})
+    [warning] = result["capabilities"]["experimental"]["timeleap"]["warnings"]
+    assert "x" * 100 in warning and len(warning) < 300

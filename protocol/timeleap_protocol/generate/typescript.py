@@ -13,7 +13,7 @@ from timeleap_protocol.methods import CLIENT_REQUESTS, METHODS, NOTIFICATIONS, R
 
 _PREFIX = "#/$defs/"
 _LSP = ("InitializeParams", "ClientCapabilities", "ClientExperimental", "ServerCapabilities")
-_OPEN = ("Message", "OtherPart", "StateWarning", "ErrorData", "InitializationOptions", *_LSP)
+_OPEN = ("Message", "NewMessage", "OtherPart", "StateWarning", "ErrorData", "InitializationOptions", *_LSP)
 """Shapes whose unknown members a program has to read or write; the others stay closed, so that typos are found."""
 
 

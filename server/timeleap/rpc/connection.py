@@ -147,7 +147,7 @@ class Connection(asyncio.Protocol):
 
     def notify(self, method: str, params: Any) -> None:
         """Queue a notification; it leaves before every reply that is queued after it."""
-        if self._transport is None or self.dropped:
+        if self._transport is None or self.dropped or method in self._rpc.unwanted:
             return
         self._rpc.notify(method, params)
         if self._congested:
@@ -236,6 +236,10 @@ class Connection(asyncio.Protocol):
         """How much `$/logTrace` is to tell; other values are ignored."""
         if value in ("off", "messages", "verbose"):
             self._rpc.trace = value
+
+    def opt_out(self, names: frozenset[str]) -> None:
+        """Send none of these notifications."""
+        self._rpc.unwanted = names
 
     # Input
 

@@ -17,12 +17,15 @@ from timeleap.rpc.errors import RefusedError, refused_value
 from timeleap.service.call import Call, Client
 from timeleap.version import __version__
 from timeleap_protocol.capabilities import advertised
-from timeleap_protocol.errors import ErrorKind
+from timeleap_protocol.errors import MAX_REPORTED, ErrorKind
 from timeleap_protocol.limits import PROTOCOL_VERSION
+from timeleap_protocol.methods import SERVER_NOTIFICATIONS
 
 log = logging.getLogger(__name__)
 
 INITIALIZE, SHUTDOWN, EXIT, DISCOVER = "initialize", "shutdown", "exit", "rpc.discover"
+MAX_STRANGE = 10
+"""Unknown notifications that are named in warnings."""
 WATCH_INTERVAL = 1.0
 """Seconds between two looks at the client's process."""
 
@@ -66,6 +69,10 @@ class Host(Protocol):
 
     def set_trace(self, value: Any) -> None:
         """`$/setTrace`."""
+        ...
+
+    def opt_out(self, names: frozenset[str]) -> None:
+        """Send none of these notifications."""
         ...
 
 
@@ -129,12 +136,14 @@ class Lifecycle:
             errors = [refused_value(["initializationOptions"], "must be an object", "object_type")]
             raise RefusedError(ErrorKind.INVALID_PARAMS, message, errors=errors)
         known = InitializeParams.from_wire({**params, "initializationOptions": None})
+        options = dict(options or {})
+        unwanted = _names(options.pop("optOutNotifications", None))
         self.stage = Stage.INITIALIZING
-        return known, options or {}
+        return known, options, unwanted
 
     async def _initialize(self, accepted: Any, call: Call) -> dict[str, Any]:
         del call
-        params, options = accepted
+        params, options, unwanted = accepted
         try:
             version = params.timeleap.protocol_version
             if version not in (None, PROTOCOL_VERSION):
@@ -152,6 +161,9 @@ class Lifecycle:
                 self._host.close_input()
             raise
         self.stage = Stage.READY
+        self._host.opt_out(unwanted)
+        strange = sorted(unwanted - SERVER_NOTIFICATIONS.keys())
+        warnings += [f"optOutNotifications: there is no notification {name[:100]!r}" for name in strange[:MAX_STRANGE]]
         for warning in warnings:
             log.warning("%s", warning)
         if params.process_id is not None and params.process_id > 0:
@@ -192,6 +204,27 @@ def initialize_result(warnings: list[str]) -> dict[str, Any]:
         "capabilities": {"experimental": {"timeleap": timeleap}},
         "serverInfo": {"name": "timeleap", "version": __version__},
     }
+
+
+def _names(value: Any) -> frozenset[str]:
+    """`optOutNotifications`.
+
+    Raises:
+        RefusedError: It is no list of names.
+    """
+    where: list[str | int] = ["initializationOptions", "optOutNotifications"]
+    if value is None:
+        return frozenset()
+    problems = [refused_value(where, "must be a list of strings", "list_type")]
+    if isinstance(value, list):
+        places = [place for place, name in enumerate(value) if not isinstance(name, str)]
+        problems = [
+            refused_value([*where, place], "must be a string", "string_type") for place in places[:MAX_REPORTED]
+        ]
+    if problems:
+        message = "initializationOptions.optOutNotifications must be a list of strings"
+        raise RefusedError(ErrorKind.INVALID_PARAMS, message, errors=problems)
+    return frozenset(value)
 
 
 def _anything(params: dict[str, Any]) -> None:

@@ -136,11 +136,13 @@ class EdgeProtocol(JsonRPCProtocol):
 
     Attributes:
         trace: What `$/setTrace` asked for.
+        unwanted: Notifications that the client opted out of.
     """
 
     def __init__(self, server: Server, converter: Converter) -> None:
         super().__init__(server, converter)
         self.trace: Trace = "off"
+        self.unwanted: frozenset[str] = frozenset()
         self._link = server.link
         self._client = server.client
         self._endpoints: dict[str, Endpoint] = {}
@@ -326,7 +328,9 @@ class EdgeProtocol(JsonRPCProtocol):
         self._link.send(encode(data))
 
     def notify(self, method: str, params: Any = None) -> None:
-        """Queue a notification; what is queued later leaves later."""
+        """Queue a notification, unless the client opted out of it; what is queued later leaves later."""
+        if method in self.unwanted and method != CANCEL:
+            return
         self._send_data({"jsonrpc": VERSION, "method": method, "params": params or {}})
 
     async def request(self, method: str, params: dict[str, Any], *, timeout: float | None) -> Any:  # noqa: ASYNC109

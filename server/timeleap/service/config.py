@@ -178,6 +178,8 @@ def _merge(settings: dict[str, Any], values: Mapping[str, Any], source: str) -> 
     """Put `values` over `settings`, checked; returns warnings about keys nobody knows."""
     warnings = []
     for key, value in values.items():
+        if value is None and key in {*_GROUPS, *_CHECKS} and key not in _NULL_IS_A_VALUE:
+            continue
         if key in _GROUPS:
             if not isinstance(value, Mapping):
                 raise _refused(key, "an object", source)
@@ -185,7 +187,7 @@ def _merge(settings: dict[str, Any], values: Mapping[str, Any], source: str) -> 
                 check = _GROUPS[key].get(inner)
                 if check is None:
                     warnings.append(f"unknown setting {key}.{inner} in {source}")
-                else:
+                elif each is not None:
                     settings.setdefault(key, {})[inner] = _checked(check, each, f"{key}.{inner}", source)
         elif key in _CHECKS:
             settings[key] = _checked(_CHECKS[key], value, key, source)
@@ -325,6 +327,10 @@ _GROUPS: dict[str, dict[str, Any]] = {
         "timeout": _whole(1),
     },
 }
+
+
+_NULL_IS_A_VALUE = frozenset({"maxContextSize"})
+"""Settings that null switches off; for all others null means not set."""
 
 
 def _variable(*words: str) -> str:

@@ -53,13 +53,19 @@ class Forwarded:
 
 def forwarded(method: str, model: Any, call: Call, request_ids: Iterator[str]) -> Forwarded:
     """A request as it is passed on: a change without a request id gets the next of `request_ids`."""
-    params = {name: value for name, value in call.params.items() if name not in _NOT_PASSED_ON}
+    params = {name: value for name, value in given_params(model, call).items() if name not in _NOT_PASSED_ON}
     one = Forwarded(method, params, model, call, asyncio.get_running_loop().create_future())
     if REQUESTS[method].mutates and getattr(model, "request_id", "") is None:
         params["requestId"] = next(request_ids)
         one.own_id = True
         one.model = model.model_copy(update={"request_id": params["requestId"]})
     return one
+
+
+def given_params(model: Any, call: Call) -> dict[str, Any]:
+    """The params of a request as they came, without the nulls that mean nothing."""
+    given: dict[str, Any] = model.without_nulls(dict(call.params))
+    return given
 
 
 class Change(msgspec.Struct, rename="camel"):

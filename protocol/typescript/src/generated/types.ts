@@ -27,9 +27,9 @@ export interface AppendMessageParams {
   /** Makes the request safe to retry: a repeat changes nothing and gets the stored result. */
   requestId?: string;
   /** One message; this or `messages`. */
-  message?: Message;
+  message?: NewMessage;
   /** Several, appended all or none; this or `message`. */
-  messages?: Message[];
+  messages?: NewMessage[];
 }
 
 /** Where the messages went and what the context amounts to now. */
@@ -258,28 +258,28 @@ export interface Cleared {
 
 /** The client capabilities that matter here. */
 export interface ClientCapabilities {
-  experimental?: ClientExperimental | null;
+  experimental?: ClientExperimental;
   [member: string]: unknown;
 }
 
 /** `capabilities.experimental` of a client. */
 export interface ClientExperimental {
-  timeleap?: ClientTimeleap | null;
+  timeleap?: ClientTimeleap;
   [member: string]: unknown;
 }
 
 /** Who is calling. */
 export interface ClientInfo {
   name: string;
-  version?: string | null;
+  version?: string;
 }
 
 /** `capabilities.experimental.timeleap` of a client. */
 export interface ClientTimeleap {
   /** Refused with `protocolVersion` if it is another than the server's. */
-  protocolVersion?: number | null;
+  protocolVersion?: number;
   /** Whether the client answers `context/summarize`. */
-  summarize?: boolean | null;
+  summarize?: boolean;
 }
 
 /** `context/compact`. */
@@ -745,8 +745,8 @@ export interface InitializationOptions {
   home?: string;
   /** `disk` (default): a reply means synced. `os`: survives a kill, not a power loss. */
   durability?: "disk" | "os";
-  /** Tokens; null (default): compaction is never suggested. */
-  maxContextSize?: number | null;
+  /** Tokens. Default, and null: compaction is never suggested. */
+  maxContextSize?: number;
   /** Default: 50000. */
   reservedContextSize?: number;
   /** Default: 0.85. */
@@ -755,6 +755,8 @@ export interface InitializationOptions {
   maxPreservedMessages?: number;
   retention?: Retention;
   summarizer?: SummarizerOptions;
+  /** Names of notifications that are not to be sent on this connection. */
+  optOutNotifications?: string[];
   /** On a connection to an owner's socket: the token of the owner record. */
   token?: string;
   [member: string]: unknown;
@@ -763,11 +765,11 @@ export interface InitializationOptions {
 /** `initialize`: LSP's params, all optional. */
 export interface InitializeParams {
   /** The server exits when this process no longer lives. */
-  processId?: number | null;
-  clientInfo?: ClientInfo | null;
-  capabilities?: ClientCapabilities | null;
-  initializationOptions?: InitializationOptions | null;
-  trace?: "off" | "messages" | "verbose" | null;
+  processId?: number;
+  clientInfo?: ClientInfo;
+  capabilities?: ClientCapabilities;
+  initializationOptions?: InitializationOptions;
+  trace?: "off" | "messages" | "verbose";
   [member: string]: unknown;
 }
 
@@ -951,6 +953,68 @@ export interface MessagesAppended {
 /** What a method takes. */
 export interface MethodCapability {
   params: string[];
+}
+
+/** A sound. */
+export interface NewAudioPart {
+  type: "audio_url";
+  audio_url: NewMediaUrl;
+}
+
+/** The function a model wants to be called, and with what. */
+export interface NewFunctionCall {
+  name: string;
+  /** JSON text, as the model produced it. */
+  arguments?: string;
+}
+
+/** An image. */
+export interface NewImagePart {
+  type: "image_url";
+  image_url: NewMediaUrl;
+}
+
+/** Where the data of a media part is: a URL, often a `data:` one. */
+export interface NewMediaUrl {
+  url: string;
+  id?: string;
+}
+
+/** A message to be appended. What is unset is best left out: a null is stored as it is sent. Members beyond these are kept, and so is the order of all. */
+export interface NewMessage {
+  /** `user`, `assistant`, `tool`, `system` or another one; never beginning with `_`. */
+  role: string;
+  /** Text, or parts. */
+  content?: string | (TextPart | NewThinkPart | NewImagePart | NewAudioPart | NewVideoPart | OtherPart)[];
+  name?: string;
+  /** The calls an assistant's message asks for. */
+  tool_calls?: NewToolCall[];
+  /** In a tool's message: the call it answers. */
+  tool_call_id?: string;
+  /** Whether the message is still being written. */
+  partial?: boolean;
+  [member: string]: unknown;
+}
+
+/** What the model thought before it answered. */
+export interface NewThinkPart {
+  type: "think";
+  think: string;
+  /** The provider's signature or opaque form of the thought. */
+  encrypted?: string;
+}
+
+/** One call a model asks for. */
+export interface NewToolCall {
+  id: string;
+  type?: "function";
+  function: NewFunctionCall;
+}
+
+/** A video. */
+export interface NewVideoPart {
+  type: "video_url";
+  video_url: NewMediaUrl;
 }
 
 /** A part of a type this version does not know; it is kept as it is. */
