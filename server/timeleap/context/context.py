@@ -8,6 +8,7 @@ from typing import Self
 
 from timeleap import clock
 from timeleap.context.message import Message, system
+from timeleap.context.simple import CompactionResult
 from timeleap.context.view import LogView, Own, message_records
 from timeleap.errors import CheckpointNotFoundError, RotationUnavailableError
 from timeleap.storage.engine import (
@@ -36,7 +37,7 @@ class Context:
     """
 
     def __init__(self, file_backend: Path | str, *, durability: Durability = "disk") -> None:
-        self._view = LogView(file_backend, durability)
+        self._view = LogView(file_backend, durability, modified="The context storage is already modified")
 
     @classmethod
     async def load(cls, file_backend: Path | str) -> Self:
@@ -86,13 +87,18 @@ class Context:
         """The log file."""
         return self._view.path
 
-    async def append_message(self, message: Message | Sequence[Message]) -> None:
+    async def append_message(self, message: Message | Sequence[Message] | CompactionResult) -> None:
         """Append one message, or several as one step (all or none of them).
+
+        Args:
+            message: A message, a sequence of messages, or the result of `SimpleCompaction.compact`.
 
         Raises:
             ValueError: A message cannot be stored exactly.
         """
-        messages = list(message) if isinstance(message, Sequence) else [message]
+        # A compaction's result is a tuple, so it has to be told from a sequence of messages first.
+        given = message.messages if isinstance(message, CompactionResult) else message
+        messages = list(given) if isinstance(given, Sequence) else [given]
         records = message_records([one.model_dump_json(exclude_none=True) for one in messages])
 
         def seen(own: Own) -> None:

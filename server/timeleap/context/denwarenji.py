@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
 from pydantic import BaseModel, Field
 
@@ -40,6 +40,11 @@ class BackToTheFuture(Exception):
         self.messages = messages
 
 
+class _DMailParts(BaseModel):
+    message: str
+    checkpoint_id: int
+
+
 class DenwaRenji:
     """Holds at most one D-Mail until it is fetched."""
 
@@ -51,12 +56,37 @@ class DenwaRenji:
         """Tell how many checkpoints there are; ids from that number on are refused."""
         self._n_checkpoints = n_checkpoints
 
-    def send_dmail(self, dmail: DMail) -> None:
-        """Leave a D-Mail for the loop to deliver.
+    @overload
+    def send_dmail(self, dmail: DMail, /) -> None: ...
+
+    @overload
+    def send_dmail(self, *, dmail: DMail) -> None: ...
+
+    @overload
+    def send_dmail(self, checkpoint_id: int, message: str) -> None: ...
+
+    def send_dmail(
+        self, checkpoint_id: DMail | int | None = None, message: str | None = None, *, dmail: DMail | None = None
+    ) -> None:
+        """Leave a D-Mail for the loop to deliver, as one object or as its two parts.
+
+        Args:
+            checkpoint_id: The checkpoint to go back to, or the whole D-Mail.
+            message: What the earlier self should know.
+            dmail: The whole D-Mail, by name.
 
         Raises:
             DenwaRenjiError: One is waiting already, or there is no such checkpoint.
+            ValidationError: A part is not of its type (a ValueError).
         """
+        if isinstance(checkpoint_id, DMail):
+            dmail = checkpoint_id
+        elif dmail is None:
+            # The range is judged below, so that a negative id is the same error as one that is too large.
+            whole = message is None and not isinstance(checkpoint_id, int | None)  # another library's D-Mail
+            given = checkpoint_id if whole else {"checkpoint_id": checkpoint_id, "message": message}
+            parts = _DMailParts.model_validate(given, from_attributes=True)
+            dmail = DMail.model_construct(message=parts.message, checkpoint_id=parts.checkpoint_id)
         if self._pending is not None:
             raise DenwaRenjiError("a D-Mail is waiting already; there can be one at a time")
         # A DMail made without validation can carry any number.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final, SupportsIndex, overload
+from copy import deepcopy
+from typing import Any, Final, SupportsIndex, overload
 
 from timeleap.context.message import Message
 from timeleap.storage.engine import LogReader, RecordKind
@@ -27,13 +28,14 @@ class History(Sequence[Message]):
     from it changes neither the log nor what the next look-up returns for certain.
 
     Args:
-        source: Says what is shown at the moment: a log, or a list of messages.
+        source: The messages, or a function that gives the log or the messages to show at the moment.
     """
 
     __hash__ = None  # type: ignore[assignment]
 
-    def __init__(self, source: Callable[[], LogReader | list[Message]]) -> None:
-        self._source = source
+    def __init__(self, source: Callable[[], LogReader | list[Message]] | list[Message]) -> None:
+        # A list is what a validator gives that makes a sequence anew from its members (pydantic does).
+        self._source = (lambda: source) if isinstance(source, list) else source
         self._cache: OrderedDict[tuple[int, bytes], Message] = OrderedDict()
         self._cached_bytes = 0
 
@@ -83,6 +85,18 @@ class History(Sequence[Message]):
 
     def __radd__(self, other: Iterable[Message]) -> list[Message]:
         return [*other, *self]
+
+    def copy(self) -> list[Message]:
+        """The messages as they are now, as a list; so are a copy, a deep copy and what a pickle gives back."""
+        return list(self)
+
+    __copy__ = copy
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> list[Message]:
+        return deepcopy(list(self), memo)
+
+    def __reduce__(self) -> tuple[type[list[Message]], tuple[list[Message]]]:
+        return list, (list(self),)
 
     def __repr__(self) -> str:
         if len(self) <= 2 * _SHOWN:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol, Self, runtime_checkable
 
 from timeleap.context.message import Message
 from timeleap.context.view import LogView, Own, message_records
-from timeleap.storage.engine import Durability
+from timeleap.storage.engine import Appended, Durability, LogState
 from timeleap.storage.record import usage_record
 
 
@@ -18,7 +17,7 @@ class LinearStorage(Protocol):
     """Keeps messages in their order, and the last token count reported for them."""
 
     @property
-    def messages(self) -> Sequence[Message]:
+    def messages(self) -> list[Message]:
         """All messages, oldest first."""
         ...
 
@@ -47,7 +46,7 @@ class LinearContext:
         self._storage = storage
 
     @property
-    def history(self) -> Sequence[Message]:
+    def history(self) -> list[Message]:
         """The messages, oldest first."""
         return self._storage.messages
 
@@ -91,7 +90,7 @@ class MemoryLinearStorage:
         self._token_count = token_count
 
 
-class JsonlLinearStorage:
+class JsonlLinearStorage(MemoryLinearStorage):
     """Keeps everything in a log file, which `Context` and the server can open as well.
 
     Args:
@@ -101,7 +100,9 @@ class JsonlLinearStorage:
     """
 
     def __init__(self, path: Path | str, *, durability: Durability = "disk") -> None:
-        self._view = LogView(path, durability)
+        super().__init__()
+        self._view = LogView(path, durability, modified="The storage is already modified")
+        self._shown = LogState()  # of the log that `_messages` is in step with
 
     async def restore(self) -> None:
         """Take over what the file holds, without writing anything.
@@ -112,9 +113,14 @@ class JsonlLinearStorage:
         await self._view.restore()
 
     @property
-    def messages(self) -> Sequence[Message]:
-        """The messages, oldest first: a read-only sequence that follows every change."""
-        return self._view.history
+    def messages(self) -> list[Message]:
+        """The messages, oldest first: always the same list, brought up to date with every change of the log."""
+        state = self._view.state
+        if state is not None and not _same_log(state, self._shown):
+            kept = self._shown.messages if self._view.begins_with(self._shown) else 0
+            self._messages[kept:] = self._view.history[kept:]
+            self._shown = state
+        return self._messages
 
     @property
     def token_count(self) -> int:
@@ -132,8 +138,9 @@ class JsonlLinearStorage:
 
         def seen(own: Own) -> None:
             own.messages.append(message)
+            self._messages.append(message)
 
-        await self._view.append(lambda _: records, seen)
+        self._note(await self._view.append(lambda _: records, seen), [message])
 
     async def mark_token_count(self, token_count: int) -> None:
         """Record the token count of the messages so far; returns when it is durable."""
@@ -141,7 +148,13 @@ class JsonlLinearStorage:
         def seen(own: Own) -> None:
             own.token_count = token_count
 
-        await self._view.append(lambda _: [usage_record(token_count, style="compact")], seen)
+        self._note(await self._view.append(lambda _: [usage_record(token_count, style="compact")], seen), [])
+
+    def _note(self, appended: Appended, messages: list[Message]) -> None:
+        """Keep the very objects that were appended, where nothing else came between: they need not be read again."""
+        if self._view.state is not None and _same_log(appended.before, self._shown):
+            self._messages += messages
+            self._shown = appended.after
 
     async def aclose(self) -> None:
         """Let go of the file. What was seen can still be read; the next write opens it again."""
@@ -152,3 +165,7 @@ class JsonlLinearStorage:
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
+
+
+def _same_log(left: LogState, right: LogState) -> bool:
+    return (left.lines, left.chain, left.messages) == (right.lines, right.chain, right.messages)

@@ -50,39 +50,52 @@ class LogView:
     Attributes:
         path: The log file.
         history: The messages seen, live.
+
+    Args:
+        path: The log file.
+        durability: What a write waits for.
+        modified: The text of the error of a second `restore`.
     """
 
-    def __init__(self, path: Path | str, durability: Durability) -> None:
+    def __init__(self, path: Path | str, durability: Durability, *, modified: str) -> None:
         self.path = Path(path)
         self.history = History(self._messages)
         self._durability: Durability = durability
+        self._modified = modified
         self._engine: LogEngine | None = None
         self._lease: Lease | None = None
         self._whole = False
         self._own = Own()
 
     @property
+    def state(self) -> LogState | None:
+        """The state of the log if this object sees it from its first record on, else None."""
+        if not self._whole:
+            return None
+        return LogState() if self._engine is None else self._engine.state
+
+    @property
     def token_count(self) -> int:
         """The last token count reported, 0 before there is one."""
-        state = self._state()
+        state = self.state
         return self._own.token_count if state is None else state.token_count
 
     @property
     def pending_tokens(self) -> int:
         """The estimate for the messages after that."""
-        state = self._state()
+        state = self.state
         return (self._own.pending_chars if state is None else state.pending_chars) // 4
 
     @property
     def next_checkpoint_id(self) -> int:
         """The id the next checkpoint gets, as far as this object sees."""
-        state = self._state()
+        state = self.state
         return self._own.next_checkpoint_id if state is None else state.next_checkpoint_id
 
     @property
     def system_prompt(self) -> str | None:
         """The system prompt in force."""
-        state = self._state()
+        state = self.state
         if state is None:
             return self._own.system_prompt
         if self._engine is None or state.system_prompt_line < 0:
@@ -100,7 +113,7 @@ class LogView:
             AlreadyRestoredError: Messages are shown already.
         """
         if self.history:
-            raise AlreadyRestoredError("the history is not empty: it was restored or written to before")
+            raise AlreadyRestoredError(self._modified)
         found = self.path.exists() and self.path.stat().st_size > 0
         if found:
             await self.engine()
@@ -121,6 +134,13 @@ class LogView:
                 await lease.aclose()
                 lease = self._lease  # another task was faster
         return lease.engine
+
+    def begins_with(self, earlier: LogState) -> bool:
+        """Whether the log that this object sees has only grown since it was in the state `earlier`."""
+        if self._engine is None or earlier.lines == 0:
+            return earlier.lines == 0
+        last = self._engine.entries(earlier.lines - 1, earlier.lines)
+        return bool(last) and (last[0].state.chain, last[0].state.messages) == (earlier.chain, earlier.messages)
 
     async def append(
         self, plan: Callable[[LogState], Sequence[NewRecord]], seen: Callable[[Own], None], *, mark: bool = True
@@ -165,12 +185,6 @@ class LogView:
     def _show_log(self) -> None:
         self._whole = True
         self._own = Own()
-
-    def _state(self) -> LogState | None:
-        """The state of the log if this object sees it, else None."""
-        if not self._whole:
-            return None
-        return LogState() if self._engine is None else self._engine.state
 
     def _messages(self) -> LogReader | list[Message]:
         if self._whole and self._engine is not None:

@@ -12,7 +12,17 @@ from typing import Any
 
 import pytest
 
-from timeleap import Context, JsonlLinearStorage, Message, TextPart, estimate_text_tokens, should_auto_compact, system
+from timeleap import (
+    CompactionResult,
+    Context,
+    JsonlLinearStorage,
+    Message,
+    TextPart,
+    TokenUsage,
+    estimate_text_tokens,
+    should_auto_compact,
+    system,
+)
 from timeleap.errors import (
     AlreadyRestoredError,
     CheckpointNotFoundError,
@@ -114,6 +124,7 @@ async def test_a_second_restore_is_refused(log: Path) -> None:
         with pytest.raises(RuntimeError) as caught:
             await context.restore()
         assert isinstance(caught.value, AlreadyRestoredError)
+        assert str(caught.value) == "The context storage is already modified"
         assert len(context.history) == 3
 
 
@@ -659,3 +670,11 @@ async def test_real_sessions(session_file: Path, tmp_path: Path) -> None:
         await context.revert_to(middle)
         assert context.n_checkpoints == middle
     assert log.read_bytes() == session_file.read_bytes()[: log.stat().st_size]
+
+
+async def test_the_result_of_a_compaction_is_appended_as_it_is(log: Path) -> None:
+    messages = [say("user", "summary"), say("assistant", "kept")]
+    async with Context(log) as context:
+        await context.append_message(CompactionResult(messages, TokenUsage(input_other=9, output=3)))
+        assert context.history == messages
+    assert len(log.read_text().splitlines()) == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -38,6 +39,26 @@ def test_only_one_at_a_time() -> None:
     assert pending is not None
     assert pending.message == "first"
     denwa.send_dmail(DMail(message="second", checkpoint_id=0))
+
+
+def test_the_parts_of_a_dmail_will_do() -> None:
+    denwa = phone(2)
+    denwa.send_dmail(SimpleNamespace(checkpoint_id=1, message="of another library"))  # type: ignore[call-overload]
+    assert denwa.fetch_pending_dmail() == DMail(message="of another library", checkpoint_id=1)
+    denwa.send_dmail(1, "look at auth.py first")
+    assert denwa.fetch_pending_dmail() == DMail(message="look at auth.py first", checkpoint_id=1)
+    denwa.send_dmail(checkpoint_id=0, message="by name")
+    with pytest.raises(DenwaRenjiError, match="one at a time"):
+        denwa.send_dmail(1, "second")
+    assert denwa.fetch_pending_dmail() == DMail(message="by name", checkpoint_id=0)
+    denwa.send_dmail(dmail=DMail(message="whole, by name", checkpoint_id=0))
+    assert denwa.fetch_pending_dmail() is not None
+    for checkpoint_id in (-1, 2):
+        with pytest.raises(DenwaRenjiError, match="no checkpoint"):
+            denwa.send_dmail(checkpoint_id, "x")
+    with pytest.raises(ValidationError):
+        denwa.send_dmail("first", 1)  # type: ignore[call-overload]
+    assert denwa.fetch_pending_dmail() is None
 
 
 @pytest.mark.parametrize("checkpoint_id", [-1, 2, 3])

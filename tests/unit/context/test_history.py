@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import TypeAdapter
 
 from timeleap import Context, Message
 from timeleap.context import history as history_module
@@ -206,3 +209,26 @@ async def test_large_messages_are_read_one_by_one(log: Path, monkeypatch: pytest
     expected = write(log, 20)
     async with await Context.load(log) as context:
         assert list(context.history) == expected
+
+
+async def test_copies_are_lists(log: Path) -> None:
+    expected = write(log, 70)
+    async with await Context.load(log) as context:
+        history = context.history
+        for made in (copy.copy(history), copy.deepcopy(history), pickle.loads(pickle.dumps(history)), history[:]):
+            assert type(made) is list
+            assert made == expected
+        again = copy.deepcopy({"before": history, "after": history})
+        assert again["before"] is again["after"], "shared in the copy where it was shared before"
+        changed = copy.deepcopy(history)
+        changed[0].content[0].text = "changed"  # type: ignore[attr-defined]
+        assert history[0] == expected[0]
+
+
+async def test_a_validator_may_take_it_as_a_sequence(log: Path) -> None:
+    expected = write(log, 3)
+    async with await Context.load(log) as context:
+        taken = TypeAdapter(Sequence[Message]).validate_python(context.history)
+        assert taken == expected
+        assert taken[1:] == expected[1:]
+        assert TypeAdapter(list[Message]).validate_python(context.history) == expected

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import json
+import pickle
 from pathlib import Path
 
 import pytest
@@ -141,3 +143,45 @@ async def test_anything_of_the_right_shape_is_a_storage() -> None:
     for message in HISTORY:
         await context.add_message(message)
     assert context.history == HISTORY[::-1]
+
+
+async def test_the_history_is_a_real_list(tmp_path: Path) -> None:
+    async with JsonlLinearStorage(tmp_path / "a.jsonl") as storage:
+        context = LinearContext(storage)
+        assert isinstance(storage, MemoryLinearStorage)
+        history = context.history
+        assert type(history) is list
+        await context.add_message(HISTORY[0])
+        await context.mark_token_count(3)
+        await context.add_message(HISTORY[1])
+        assert context.history is history, "one list, as the original's"
+        assert (history[0] is HISTORY[0], history[1] is HISTORY[1]) == (True, True)
+        assert copy.deepcopy(context.history) == pickle.loads(pickle.dumps(context.history)) == HISTORY
+
+
+async def test_the_list_follows_what_others_write(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    async with JsonlLinearStorage(path) as storage, Context(path) as other:
+        await other.append_message(HISTORY)
+        await storage.restore()
+        history = storage.messages
+        assert history == HISTORY
+        first = history[0]
+        await other.checkpoint(add_user_message=False)
+        await other.append_message(HISTORY[0])
+        assert storage.messages == [*HISTORY, HISTORY[0]]
+        assert storage.messages[0] is first, "what was read once is not read again"
+        await storage.append_message(HISTORY[1])
+        assert storage.messages == other.history == [*HISTORY, *HISTORY]
+        await other.revert_to(0)
+        await other.append_message(Message(role="user", content="another way"))
+        assert storage.messages is history
+        assert history == other.history == [*HISTORY, Message(role="user", content="another way")]
+
+
+async def test_a_second_restore_says_what_the_original_says(tmp_path: Path) -> None:
+    async with JsonlLinearStorage(tmp_path / "a.jsonl") as storage:
+        await storage.append_message(HISTORY[0])
+        with pytest.raises(RuntimeError) as caught:
+            await storage.restore()
+        assert str(caught.value) == "The storage is already modified"
