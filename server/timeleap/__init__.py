@@ -6,9 +6,10 @@ keeps its promises. They are loaded when they are first used, so that `import ti
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # not imported from `typing`: that takes longer than all the rest
 if TYPE_CHECKING:
+    from typing import Any
+
     from timeleap.context.compaction import should_auto_compact
     from timeleap.context.context import Context
     from timeleap.context.denwarenji import BackToTheFuture, DenwaRenji, DenwaRenjiError, DMail

@@ -6,7 +6,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+
+from timeleap import interrupt
+
+TYPE_CHECKING = False  # see `timeleap/__init__.py`
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 GLOBAL_OPTIONS_WITH_VALUE = frozenset({"--home", "--log-level", "--log-file", "--durability"})
 """Options that may stand before the command and take the next argument as their value."""
@@ -14,12 +19,15 @@ GLOBAL_OPTIONS_WITH_VALUE = frozenset({"--home", "--log-level", "--log-file", "-
 
 def main() -> int:
     """Run the command of `sys.argv`; returns the exit code."""
+    interrupt.quiet()
     arguments = sys.argv[1:]
     position = command_position(arguments)
     if position is not None and arguments[position] == "serve":
         from timeleap.rpc import serve
 
-        return serve.main(arguments[:position] + arguments[position + 1 :])
+        code = serve.main(arguments[:position] + arguments[position + 1 :])
+        interrupt.quiet()  # the event loop's own handler is gone with it
+        return code
     from timeleap.cli.app import main as command_line
 
     return command_line(None if position is None else arguments[position])

@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -109,6 +110,7 @@ class Cli:
             ):
                 stack.enter_context(mock.patch.object(sys, name, value))
             stack.enter_context(servers_inside())
+            stack.callback(signal.signal, signal.SIGINT, signal.getsignal(signal.SIGINT))
             ended = main()
         return _judged(Ran(ended, stdout.written, stderr.written), code)
 

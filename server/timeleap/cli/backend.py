@@ -83,7 +83,7 @@ class Backend:
         try:
             self._loop.run(self.client.start())
         except BaseException:
-            self._loop.close()
+            self.close()
             raise
 
     def close(self) -> int | None:

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Concatenate, ParamSpec, get_type_hints
 
 import typer
 
+from timeleap import interrupt
 from timeleap.cli.advice import explain
 from timeleap.cli.terminal import Terminal, UsageError, forget_output
 from timeleap.client.errors import ConnectionLostError, TimeleapClientError, TimeleapRpcError
@@ -20,7 +21,6 @@ P = ParamSpec("P")
 
 FAILED = 1
 MISUSED = 2
-INTERRUPTED = 130
 
 Home = Annotated[
     Path | None,
@@ -108,7 +108,8 @@ def guarded(terminal: Terminal, session: object, work: Callable[[], None]) -> No
         typer.Exit: With 1 for an error, 2 for a misuse, 130 for Ctrl-C.
     """
     try:
-        work()
+        with interrupt.Raising():
+            work()
     except TimeleapRpcError as error:
         members = {"code": error.code, "kind": error.kind, "message": error.message, "data": dict(error.data)}
         terminal.fail(explain(error, session if isinstance(session, str) else None), members)
@@ -128,4 +129,4 @@ def guarded(terminal: Terminal, session: object, work: Callable[[], None]) -> No
         raise typer.Exit(FAILED) from None
     except KeyboardInterrupt:
         terminal.hint("interrupted")
-        raise typer.Exit(INTERRUPTED) from None
+        raise typer.Exit(interrupt.EXIT_CODE) from None

@@ -19,6 +19,7 @@ class LoopThread:
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
+        self._submitted: set[asyncio.Task[Any]] = set()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run `work` on the loop and wait for it; a Ctrl-C meanwhile cancels it.
@@ -42,7 +43,7 @@ class LoopThread:
         if threading.current_thread() is self._thread:
             work.close()
             raise ClientClosedError("a blocking call inside a callback of the same client would wait for itself")
-        return asyncio.run_coroutine_threadsafe(work, self._started())
+        return asyncio.run_coroutine_threadsafe(self._noted(work), self._started())
 
     def close(self) -> None:
         """End the loop and its thread. Idempotent."""
@@ -52,24 +53,41 @@ class LoopThread:
             loop.call_soon_threadsafe(loop.stop)
             thread.join()
 
+    async def _noted(self, work: Coroutine[Any, Any, T]) -> T:
+        task = asyncio.current_task()
+        assert task is not None
+        self._submitted.add(task)
+        try:
+            return await work
+        finally:
+            self._submitted.discard(task)
+
     def _started(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
             # A daemon: a program that ends without `close` must not hang; the server sees the end of its input.
-            self._thread = threading.Thread(target=_run, args=(self._loop,), name="timeleap-client", daemon=True)
+            self._thread = threading.Thread(
+                target=_run, args=(self._loop, self._submitted), name="timeleap-client", daemon=True
+            )
             self._thread.start()
         return self._loop
 
 
-def _run(loop: asyncio.AbstractEventLoop) -> None:
+def _run(loop: asyncio.AbstractEventLoop, submitted: set[asyncio.Task[Any]]) -> None:
     asyncio.set_event_loop(loop)
     try:
         loop.run_forever()
-        left = asyncio.all_tasks(loop)
-        for task in left:
-            task.cancel()
-        loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+        # What was submitted comes first: to end in good order it may need tasks that it started itself.
+        _end(loop, set(submitted))
+        _end(loop, asyncio.all_tasks(loop))
         loop.run_until_complete(loop.shutdown_asyncgens())
         loop.run_until_complete(loop.shutdown_default_executor())
     finally:
         loop.close()
+
+
+def _end(loop: asyncio.AbstractEventLoop, tasks: set[asyncio.Task[Any]]) -> None:
+    for task in tasks:
+        if not task.cancelling():  # else it is ending, and a second time would cut that short
+            task.cancel()
+    loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))

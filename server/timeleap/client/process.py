@@ -68,17 +68,18 @@ class ServerProcess:
             StartFailedError: There is no such program, or it may not be run.
         """
         argv = launch.argv()
+        creation = asyncio.create_subprocess_exec(
+            *argv,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**os.environ, **launch.env},
+            cwd=launch.cwd,
+            limit=1 << 20,
+            **_own_group(),
+        )
         try:
-            process = await asyncio.create_subprocess_exec(
-                *argv,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                env={**os.environ, **launch.env},
-                cwd=launch.cwd,
-                limit=1 << 20,
-                **_own_group(),
-            )
+            process = await _uncancelled(asyncio.create_task(creation, name="timeleap-client-spawn"))
         except (OSError, ValueError) as error:
             raise StartFailedError(f"cannot start {argv[0]!r}: {error}") from error
         except NotImplementedError as error:
@@ -155,6 +156,29 @@ class ServerProcess:
             rest = rest[-_STDERR_LINE_BYTES:]
         if rest:
             self._stderr.append(_text(rest))
+
+
+async def _uncancelled(creation: asyncio.Task[asyncio.subprocess.Process]) -> asyncio.subprocess.Process:
+    """The process, once it is there; if the caller is cancelled meanwhile it is killed first.
+
+    A creation that is itself cancelled before its pipes are connected waits for ever for the end of the process
+    (a defect of asyncio).
+    """
+    try:
+        return await asyncio.shield(creation)
+    except asyncio.CancelledError:
+        ending = asyncio.create_task(_end(creation))
+        while not ending.done():
+            with contextlib.suppress(asyncio.CancelledError):  # again: it takes milliseconds
+                await asyncio.shield(ending)
+        raise
+
+
+async def _end(creation: asyncio.Task[asyncio.subprocess.Process]) -> None:
+    with contextlib.suppress(OSError, ValueError, NotImplementedError):
+        process = await creation
+        process.kill()
+        await process.wait()
 
 
 def _text(line: bytes) -> str:
