@@ -80,7 +80,16 @@ METHODS: Final[dict[str, tuple[str, ...]]] = {
     "context/setSystemPrompt": ("sessionId", "expectedHead", "requestId", "systemPrompt"),
     "context/checkpoint": ("sessionId", "expectedHead", "requestId", "label", "addUserMessage"),
     "context/listCheckpoints": ("sessionId", "cursor", "limit", "order", "timelineId"),
-    "context/revertTo": ("sessionId", "expectedHead", "requestId", "dryRun", "checkpointId", "checkpointUid", "heal"),
+    "context/revertTo": (
+        "sessionId",
+        "expectedHead",
+        "requestId",
+        "dryRun",
+        "checkpointId",
+        "checkpointUid",
+        "messageIndex",
+        "heal",
+    ),
     "context/clear": ("sessionId", "expectedHead", "requestId", "dryRun", "keepSystemPrompt"),
     "context/getHistory": (
         "sessionId",
@@ -97,6 +106,8 @@ METHODS: Final[dict[str, tuple[str, ...]]] = {
     "context/getRecords": ("sessionId", "from", "limit", "timelineId"),
     "context/listTimelines": ("sessionId", "cursor", "limit"),
     "context/restoreTimeline": ("sessionId", "expectedHead", "requestId", "dryRun", "timelineId"),
+    "context/undo": ("sessionId", "expectedHead", "requestId", "dryRun", "steps"),
+    "context/redo": ("sessionId", "expectedHead", "requestId", "dryRun", "steps"),
     "context/compact": (
         "sessionId",
         "expectedHead",

@@ -10,7 +10,7 @@ Validators are built at first use (`defer_build`): a process pays for the method
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Annotated, Any, ClassVar, Self, TypeVar, Union, get_args
 
@@ -225,18 +225,22 @@ class Choice(WireModel):
     """Groups of Python field names; fields of different groups do not go together."""
     must_choose: ClassVar[bool] = True
     """Whether a field of one of the groups has to be given."""
+    optional_ways: ClassVar[tuple[tuple[str, ...], ...]] = ()
+    """Of the groups those that a refusal names only where they were used, so that what it said before they came stays."""
 
     @model_validator(mode="after")
     def _choose(self) -> Self:
-        chosen = sum(any(getattr(self, field) is not None for field in group) for group in self.alternatives)
-        if chosen > 1 or (self.must_choose and chosen == 0):
+        given = [group for group in self.alternatives if any(getattr(self, field) is not None for field in group)]
+        if len(given) > 1 or (self.must_choose and not given):
             quantity = "exactly" if self.must_choose else "at most"
-            raise PydanticCustomError("choice", "{rule}", {"rule": f"Give {quantity} one of {self._alternatives()}"})
+            named = [one for one in self.alternatives if not given or one in given or one not in self.optional_ways]
+            raise PydanticCustomError("choice", "{rule}", {"rule": f"Give {quantity} one of {self._said(named)}"})
         return self
 
     @classmethod
-    def _alternatives(cls) -> str:
-        return ", ".join("/".join(f"'{name}'" for name in group) for group in cls.wire_alternatives())
+    def _said(cls, groups: Sequence[tuple[str, ...]]) -> str:
+        wire = zip(cls.alternatives, cls.wire_alternatives(), strict=True)
+        return ", ".join("/".join(f"'{name}'" for name in names) for group, names in wire if group in groups)
 
     @classmethod
     def wire_alternatives(cls) -> list[list[str]]:

@@ -96,12 +96,15 @@ class ListCheckpointsParams(_SessionPageParams):
 class RevertToParams(Choice, _RewriteParams):
     """`context/revertTo`."""
 
-    alternatives = (("checkpoint_id",), ("checkpoint_uid",))
+    alternatives = (("checkpoint_id",), ("checkpoint_uid",), ("message_index",))
+    optional_ways = (("message_index",),)
 
     checkpoint_id: Opt[Int] = None
-    """The checkpoint that goes, with all after it; this or `checkpointUid`."""
+    """The checkpoint that goes, with all after it; this, `checkpointUid` or `messageIndex`."""
     checkpoint_uid: Opt[str] = None
     """The same, by uid."""
+    message_index: Opt[Count] = None
+    """The message that goes, with all after it."""
     heal: Opt[bool] = None
     """Go back further where the log would end with tool calls that have no result: to before them. Default: false."""
 
@@ -158,6 +161,21 @@ class RestoreTimelineParams(_RewriteParams):
     """`context/restoreTimeline`."""
 
     timeline_id: str
+
+
+class _StepParams(_RewriteParams):
+    """Base of the params of undo and redo."""
+
+    steps: Opt[Positive] = None
+    """How many, as one step. Default: 1."""
+
+
+class UndoParams(_StepParams):
+    """`context/undo`."""
+
+
+class RedoParams(_StepParams):
+    """`context/redo`."""
 
 
 class SendDMailParams(Choice, MutationParams):
@@ -254,12 +272,29 @@ class RewriteResult(Head):
     """What a change of the whole log did, or (dry run) would do."""
 
     timeline_id: Opt[str] = None
-    """The timeline the log before it became; absent in a dry run."""
+    """The timeline that has the log before it; absent in a dry run, and where that log was empty."""
     removed: Removed
     context: ContextSummary
     """After it."""
     tool_exchange: Opt[ToolExchange] = None
     """Present when a revert went into the middle of a tool exchange."""
+
+
+class HistoryStep(Shape):
+    """A step that was undone or redone."""
+
+    kind: Literal["revert", "clear", "compact", "restore", "dmail"]
+    timeline_id: Opt[str] = None
+    """The timeline that it brought back; absent for an empty log."""
+
+
+class UndoResult(RewriteResult):
+    """What undo or redo did, or (dry run) would do."""
+
+    steps: list[HistoryStep]
+    """In the order in which they were undone or redone."""
+    can_undo: Count
+    can_redo: Count
 
 
 class DeliverDMailResult(RewriteResult):

@@ -92,6 +92,22 @@ CONTEXT_ROWS: Final[tuple[Method, ...]] = (
         _E.CORRUPTED,
     ),
     change(
+        "context/undo",
+        "context.UndoParams",
+        "context.UndoResult",
+        "Undoes the last revert, clear, compaction, restore or D-Mail, or several of them as one step.",
+        _E.NOTHING_TO_UNDO,
+        _E.CORRUPTED,
+    ),
+    change(
+        "context/redo",
+        "context.RedoParams",
+        "context.UndoResult",
+        "Does again what was undone last, as long as nothing else has changed the log since.",
+        _E.NOTHING_TO_REDO,
+        _E.CORRUPTED,
+    ),
+    change(
         "context/compact",
         "compaction.CompactParams",
         "compaction.CompactResult",

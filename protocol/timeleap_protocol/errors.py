@@ -57,6 +57,8 @@ class ErrorKind(StrEnum):
     EXTERNALLY_MODIFIED = "externallyModified"
     SESSION_EXISTS = "sessionExists"
     PROTOCOL_VERSION = "protocolVersion"
+    NOTHING_TO_UNDO = "nothingToUndo"
+    NOTHING_TO_REDO = "nothingToRedo"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +86,7 @@ def _table(*rows: tuple[ErrorKind, int, bool, str, dict[str, str]]) -> dict[Erro
 
 _OWNER = {"owner": "who holds it: `{pid, host, since}`"}
 _HEAD = {"head": "the present head"}
+_STEPS = {"canUndo": "how many steps can be undone", "canRedo": "how many can be redone"}
 
 ERRORS: Final[dict[ErrorKind, ErrorSpec]] = _table(
     (ErrorKind.PARSE_ERROR, -32700, False, "What arrived is not JSON.", {}),
@@ -141,10 +144,12 @@ ERRORS: Final[dict[ErrorKind, ErrorSpec]] = _table(
         "The client speaks another version of the protocol.",
         {"supported": "the version the server speaks"},
     ),
+    (ErrorKind.NOTHING_TO_UNDO, 4018, False, "Fewer steps can be undone; nothing was changed.", _STEPS),
+    (ErrorKind.NOTHING_TO_REDO, 4018, False, "Fewer steps can be redone; nothing was changed.", _STEPS),
 )
 """Every error, in the order of the spec."""
 
-_BY_CODE: Final = {spec.code: spec for spec in ERRORS.values()}
+_BY_CODE: Final = {spec.code: spec for spec in reversed(ERRORS.values())}
 
 
 def code_of(kind: str) -> int:
@@ -157,7 +162,7 @@ def code_of(kind: str) -> int:
 
 
 def spec_of_code(code: int) -> ErrorSpec | None:
-    """The error with that code, or None for a code of somebody else's."""
+    """The (first) error with that code, or None for a code of somebody else's."""
     return _BY_CODE.get(code)
 
 

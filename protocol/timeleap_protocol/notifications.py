@@ -32,8 +32,8 @@ class _Change(Shape):
 class _Rewrite(_Change):
     """Base of changes that put a new log in the place of the present one."""
 
-    timeline_id: str
-    """The timeline the log before it became."""
+    timeline_id: Opt[str] = None
+    """The timeline that has the log before it; absent where that was empty."""
     removed: Removed
     context: ContextSummary
     """After it."""
@@ -55,11 +55,13 @@ class CheckpointCreated(_Change):
 
 
 class Reverted(_Rewrite):
-    """The log went back to before a checkpoint."""
+    """The log went back to before a checkpoint, or a message."""
 
     kind: Literal["reverted"]
-    checkpoint_id: Int
-    checkpoint_uid: str
+    checkpoint_id: Opt[Int] = None
+    checkpoint_uid: Opt[str] = None
+    message_index: Opt[Count] = None
+    """In the place of the checkpoint, where it went back to before a message."""
 
 
 class Cleared(_Rewrite):
@@ -78,6 +80,18 @@ class TimelineRestored(_Rewrite):
     """A timeline became the live log again."""
 
     kind: Literal["timelineRestored"]
+
+
+class Undone(_Rewrite):
+    """The log is again what it was before the last rewrites."""
+
+    kind: Literal["undone"]
+
+
+class Redone(_Rewrite):
+    """What was undone is done again."""
+
+    kind: Literal["redone"]
 
 
 class DMailDelivered(_Rewrite):
@@ -129,6 +143,8 @@ ContextChange = (
     | Cleared
     | Compacted
     | TimelineRestored
+    | Undone
+    | Redone
     | DMailDelivered
     | Redacted
     | TokenCountUpdated

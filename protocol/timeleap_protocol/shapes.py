@@ -65,6 +65,10 @@ class ContextSummary(Shape):
     system_prompt: str | None
     log_bytes: Count
     timelines: Count
+    can_undo: Opt[Count] = None
+    """How many steps `context/undo` can go back; absent where the server does not know the method."""
+    can_redo: Opt[Count] = None
+    """How many of them `context/redo` can take back."""
     should_compact: bool
 
 

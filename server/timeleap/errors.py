@@ -22,6 +22,8 @@
     ├── CompactionFailedError                  no summary could be had; nothing was changed
     ├── DMailPendingError                      one D-Mail at a time
     ├── NoPendingDMailError                    nothing to deliver or cancel
+    ├── NothingToUndoError                     fewer steps can be undone than were asked for
+    ├── NothingToRedoError                     fewer steps can be redone than were asked for
     ├── ClientRequestError                     the client did not answer a request of ours
     └── CancelledError                         cancelled before anything was written
 
@@ -180,6 +182,18 @@ class NoPendingDMailError(TimeleapError):
     """There is no D-Mail to deliver or to cancel."""
 
     kind = "noPendingDMail"
+
+
+class NothingToUndoError(TimeleapError):
+    """Fewer steps can be undone than were asked for; `canUndo` and `canRedo` say how many."""
+
+    kind = "nothingToUndo"
+
+
+class NothingToRedoError(TimeleapError):
+    """Fewer steps can be redone than were asked for; `canUndo` and `canRedo` say how many."""
+
+    kind = "nothingToRedo"
 
 
 class ClientRequestError(TimeleapError):

@@ -169,6 +169,7 @@ BEFORE: dict[str, Change] = {
     "context.listUsage/page": _many("context/updateTokenCount", tokenCount=5),
     "context.listCheckpoints/newest-first": _many("context/checkpoint"),
     "context.prepareCompaction/nothing-to-compact": _clear_twice,
+    "context.redo/plain": _call("context/undo"),
     "context.restoreTimeline/damaged": _damage_timeline,
     "context.revertTo/heals-a-tool-exchange": _amid_an_exchange,
     "context.search/damaged-timeline": _damage_timeline,

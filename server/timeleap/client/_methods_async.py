@@ -20,6 +20,7 @@ from timeleap_protocol.context import (
     ListUsageResult,
     RewriteResult,
     SendDMailResult,
+    UndoResult,
     UpdateTokenCountResult,
 )
 from timeleap_protocol.lifecycle import DiscoverResult
@@ -891,6 +892,7 @@ class AsyncMethods(ABC):
         dry_run: bool | None = None,
         checkpoint_id: int | None = None,
         checkpoint_uid: str | None = None,
+        message_index: int | None = None,
         heal: bool | None = None,
         work_done_token: str | int | None = None,
     ) -> RewriteResult:
@@ -901,8 +903,9 @@ class AsyncMethods(ABC):
             expected_head: Refuse with `contentModified` unless this is the present head.
             request_id: Makes the request safe to retry: a repeat changes nothing and gets the stored result.
             dry_run: Say what would happen, and change nothing. Default: false.
-            checkpoint_id: The checkpoint that goes, with all after it; this or `checkpointUid`.
+            checkpoint_id: The checkpoint that goes, with all after it; this, `checkpointUid` or `messageIndex`.
             checkpoint_uid: The same, by uid.
+            message_index: The message that goes, with all after it.
             heal: Go back further where the log would end with tool calls that have no result: to before them. Default: false.
             work_done_token: Asks for `$/progress` under this token.
         """
@@ -914,6 +917,7 @@ class AsyncMethods(ABC):
                 "dryRun": dry_run,
                 "checkpointId": checkpoint_id,
                 "checkpointUid": checkpoint_uid,
+                "messageIndex": message_index,
                 "heal": heal,
                 "workDoneToken": work_done_token,
             }
@@ -1068,6 +1072,64 @@ class AsyncMethods(ABC):
             }
         )
         return await self.call("context/restoreTimeline", params, RewriteResult)
+
+    async def context_undo(
+        self,
+        *,
+        session_id: str,
+        expected_head: str | None = None,
+        request_id: str | None = None,
+        dry_run: bool | None = None,
+        steps: int | None = None,
+    ) -> UndoResult:
+        """`context/undo`: undoes the last revert, clear, compaction, restore or D-Mail, or several of them as one step.
+
+        Args:
+            session_id: The session.
+            expected_head: Refuse with `contentModified` unless this is the present head.
+            request_id: Makes the request safe to retry: a repeat changes nothing and gets the stored result.
+            dry_run: Say what would happen, and change nothing. Default: false.
+            steps: How many, as one step. Default: 1.
+        """
+        params = given(
+            {
+                "sessionId": session_id,
+                "expectedHead": expected_head,
+                "requestId": request_id,
+                "dryRun": dry_run,
+                "steps": steps,
+            }
+        )
+        return await self.call("context/undo", params, UndoResult)
+
+    async def context_redo(
+        self,
+        *,
+        session_id: str,
+        expected_head: str | None = None,
+        request_id: str | None = None,
+        dry_run: bool | None = None,
+        steps: int | None = None,
+    ) -> UndoResult:
+        """`context/redo`: does again what was undone last, as long as nothing else has changed the log since.
+
+        Args:
+            session_id: The session.
+            expected_head: Refuse with `contentModified` unless this is the present head.
+            request_id: Makes the request safe to retry: a repeat changes nothing and gets the stored result.
+            dry_run: Say what would happen, and change nothing. Default: false.
+            steps: How many, as one step. Default: 1.
+        """
+        params = given(
+            {
+                "sessionId": session_id,
+                "expectedHead": expected_head,
+                "requestId": request_id,
+                "dryRun": dry_run,
+                "steps": steps,
+            }
+        )
+        return await self.call("context/redo", params, UndoResult)
 
     async def context_compact(
         self,

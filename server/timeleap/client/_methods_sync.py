@@ -20,6 +20,7 @@ from timeleap_protocol.context import (
     ListUsageResult,
     RewriteResult,
     SendDMailResult,
+    UndoResult,
     UpdateTokenCountResult,
 )
 from timeleap_protocol.lifecycle import DiscoverResult
@@ -885,6 +886,7 @@ class SyncMethods(ABC):
         dry_run: bool | None = None,
         checkpoint_id: int | None = None,
         checkpoint_uid: str | None = None,
+        message_index: int | None = None,
         heal: bool | None = None,
         work_done_token: str | int | None = None,
     ) -> RewriteResult:
@@ -895,8 +897,9 @@ class SyncMethods(ABC):
             expected_head: Refuse with `contentModified` unless this is the present head.
             request_id: Makes the request safe to retry: a repeat changes nothing and gets the stored result.
             dry_run: Say what would happen, and change nothing. Default: false.
-            checkpoint_id: The checkpoint that goes, with all after it; this or `checkpointUid`.
+            checkpoint_id: The checkpoint that goes, with all after it; this, `checkpointUid` or `messageIndex`.
             checkpoint_uid: The same, by uid.
+            message_index: The message that goes, with all after it.
             heal: Go back further where the log would end with tool calls that have no result: to before them. Default: false.
             work_done_token: Asks for `$/progress` under this token.
         """
@@ -908,6 +911,7 @@ class SyncMethods(ABC):
                 "dryRun": dry_run,
                 "checkpointId": checkpoint_id,
                 "checkpointUid": checkpoint_uid,
+                "messageIndex": message_index,
                 "heal": heal,
                 "workDoneToken": work_done_token,
             }
@@ -1062,6 +1066,64 @@ class SyncMethods(ABC):
             }
         )
         return self.call("context/restoreTimeline", params, RewriteResult)
+
+    def context_undo(
+        self,
+        *,
+        session_id: str,
+        expected_head: str | None = None,
+        request_id: str | None = None,
+        dry_run: bool | None = None,
+        steps: int | None = None,
+    ) -> UndoResult:
+        """`context/undo`: undoes the last revert, clear, compaction, restore or D-Mail, or several of them as one step.
+
+        Args:
+            session_id: The session.
+            expected_head: Refuse with `contentModified` unless this is the present head.
+            request_id: Makes the request safe to retry: a repeat changes nothing and gets the stored result.
+            dry_run: Say what would happen, and change nothing. Default: false.
+            steps: How many, as one step. Default: 1.
+        """
+        params = given(
+            {
+                "sessionId": session_id,
+                "expectedHead": expected_head,
+                "requestId": request_id,
+                "dryRun": dry_run,
+                "steps": steps,
+            }
+        )
+        return self.call("context/undo", params, UndoResult)
+
+    def context_redo(
+        self,
+        *,
+        session_id: str,
+        expected_head: str | None = None,
+        request_id: str | None = None,
+        dry_run: bool | None = None,
+        steps: int | None = None,
+    ) -> UndoResult:
+        """`context/redo`: does again what was undone last, as long as nothing else has changed the log since.
+
+        Args:
+            session_id: The session.
+            expected_head: Refuse with `contentModified` unless this is the present head.
+            request_id: Makes the request safe to retry: a repeat changes nothing and gets the stored result.
+            dry_run: Say what would happen, and change nothing. Default: false.
+            steps: How many, as one step. Default: 1.
+        """
+        params = given(
+            {
+                "sessionId": session_id,
+                "expectedHead": expected_head,
+                "requestId": request_id,
+                "dryRun": dry_run,
+                "steps": steps,
+            }
+        )
+        return self.call("context/redo", params, UndoResult)
 
     def context_compact(
         self,

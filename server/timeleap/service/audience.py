@@ -91,7 +91,7 @@ class Audience:
             return {"records": event.records, "occurrences": event.occurrences, "context": context}
         return {
             **views.set_members(checkpointId=event.checkpoint_id, checkpointUid=event.checkpoint_uid),
-            **views.set_members(timelineId=event.timeline_id),
+            **views.set_members(messageIndex=event.message_index, timelineId=event.timeline_id),
             "removed": views.removed(event.removed),
             "context": context,
         }

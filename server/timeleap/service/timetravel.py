@@ -19,27 +19,57 @@ if TYPE_CHECKING:
     from timeleap_protocol.context import (
         ClearParams,
         DeliverDMailParams,
+        RedoParams,
         RestoreTimelineParams,
         RevertToParams,
+        UndoParams,
     )
 
 
 @handles("context/revertTo")
 async def revert_to(service: Service, params: RevertToParams, call: Call) -> Json:
     """Remove a checkpoint and all after it."""
-    number, uid, heal = params.checkpoint_id, params.checkpoint_uid, bool(params.heal)
+    number, uid, index, heal = params.checkpoint_id, params.checkpoint_uid, params.message_index, bool(params.heal)
     if params.dry_run:
         return await _rehearsed(
             service,
             params,
             call,
-            lambda session: session.plan_revert(checkpoint_id=number, checkpoint_uid=uid, heal=heal),
+            lambda session: session.plan_revert(
+                checkpoint_id=number, checkpoint_uid=uid, message_index=index, heal=heal
+            ),
         )
     session = service.writable(call, params.session_id)
     call.say("writing the log anew")
     return await session.revert(
-        checkpoint_id=number, checkpoint_uid=uid, heal=heal, guard=guard(params, call, service.views.rewrite)
+        checkpoint_id=number,
+        checkpoint_uid=uid,
+        message_index=index,
+        heal=heal,
+        guard=guard(params, call, service.views.rewrite),
     )
+
+
+@handles("context/undo")
+async def undo(service: Service, params: UndoParams, call: Call) -> Json:
+    """Bring back the log as it was before the last rewrites."""
+    steps = params.steps or 1
+    if params.dry_run:
+        return await _rehearsed(service, params, call, lambda session: session.plan_undo("undo", steps))
+    session = service.writable(call, params.session_id)
+    call.say("writing the log anew")
+    return await session.undo(steps, guard(params, call, service.views.rewrite))
+
+
+@handles("context/redo")
+async def redo(service: Service, params: RedoParams, call: Call) -> Json:
+    """Take back what was undone last."""
+    steps = params.steps or 1
+    if params.dry_run:
+        return await _rehearsed(service, params, call, lambda session: session.plan_undo("redo", steps))
+    session = service.writable(call, params.session_id)
+    call.say("writing the log anew")
+    return await session.redo(steps, guard(params, call, service.views.rewrite))
 
 
 @handles("context/clear")
@@ -54,7 +84,7 @@ async def clear(service: Service, params: ClearParams, call: Call) -> Json:
 
 @handles("context/restoreTimeline")
 async def restore_timeline(service: Service, params: RestoreTimelineParams, call: Call) -> Json:
-    """Bring an earlier log back; the undo of every rewrite."""
+    """Bring an earlier log back."""
     if params.dry_run:
         return await _rehearsed(service, params, call, lambda session: session.plan_restore(params.timeline_id))
     session = service.writable(call, params.session_id)

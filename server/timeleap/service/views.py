@@ -5,7 +5,7 @@ A member that is unset is left out; a `T | null` member is always there. Results
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         DMailOutcome,
         Exchange,
         HeadOutcome,
+        HistoryStep,
         PendingDMail,
         PinsOutcome,
         Removed,
@@ -160,6 +161,8 @@ class Views:
             "systemPrompt": one.system_prompt,
             "logBytes": one.log_bytes,
             "timelines": one.timelines,
+            "canUndo": one.can_undo,
+            "canRedo": one.can_redo,
             "shouldCompact": self._budget.should_compact(one.token_count_with_pending),
         }
 
@@ -201,6 +204,7 @@ class Views:
             "context": self.summary(one.context),
             **set_members(checkpoint=one.checkpoint and checkpoint(one.checkpoint)),
             **set_members(toolExchange=one.exchange and exchange(one.exchange)),
+            **(stepped(one.steps, one.context) if one.steps is not None else {}),
         }
 
     def compact(self, one: CompactOutcome) -> Json:
@@ -227,6 +231,8 @@ class Views:
             "context/revertTo": self.rewrite,
             "context/clear": self.rewrite,
             "context/restoreTimeline": self.rewrite,
+            "context/undo": self.rewrite,
+            "context/redo": self.rewrite,
             "context/compact": self.compact,
             "context/deliverDMail": self.rewrite,
             "context/setPins": pins_changed,
@@ -241,6 +247,15 @@ class Views:
             "session/archive": head,
             "session/unarchive": head,
         }
+
+
+def stepped(steps: Sequence[HistoryStep], after: Summary) -> Json:
+    """What undo and redo say beyond the other rewrites."""
+    return {
+        "steps": [{"kind": one.kind, **set_members(timelineId=one.timeline_id)} for one in steps],
+        "canUndo": after.can_undo,
+        "canRedo": after.can_redo,
+    }
 
 
 def head(one: HeadOutcome) -> Json:

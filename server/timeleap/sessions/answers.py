@@ -22,7 +22,7 @@ MAX_CHARACTERS = 4 << 20
 
 REMADE = frozenset(
     {
-        "revertTo", "clear", "restoreTimeline", "deliverDMail", "compact", "putSubagent", "removeSubagent", "setPins",
+        "revertTo", "clear", "restoreTimeline", "deliverDMail", "undo", "redo", "compact", "putSubagent", "removeSubagent", "setPins",
         "setYolo", "setAutoApprove",
     }
 )  # fmt: skip

@@ -24,7 +24,7 @@ from timeleap.errors import (
     TimelineNotFoundError,
 )
 from timeleap.failpoints import failpoint
-from timeleap.sessions import events, removal
+from timeleap.sessions import events, removal, undo
 from timeleap.sessions import meta as metafile
 from timeleap.sessions.answers import Known
 from timeleap.sessions.approvals import Approvals, Wanted
@@ -43,8 +43,10 @@ from timeleap.sessions.outcomes import (
 )
 from timeleap.sessions.requests import RequestFile, decode
 from timeleap.sessions.statefile import StateFile, StateValues, subagent_members
+from timeleap.sessions.undo import Stacks
 from timeleap.storage.durable import FileStatus, status
-from timeleap.storage.engine import LogEngine, Replacement, Timeline
+from timeleap.storage.engine import LogEngine, Prepared, Replacement, Timeline
+from timeleap.storage.notes import highest_noted
 
 Json = dict[str, Any]
 
@@ -65,6 +67,7 @@ class Facts:
     auto_checkpoint: AutoCheckpoint = "off"
     workspace: str | None = None
     approval: Approval = field(default_factory=Approval)
+    stacks: Stacks = Stacks()
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +132,7 @@ class Desk:
             auto_checkpoint=self._meta.auto_checkpoint,
             workspace=self._meta.workspace,
             approval=self._approvals.current,
+            stacks=self._stacks(),
         )
         self._problems = []
         if values.problem is not None:
@@ -184,9 +188,11 @@ class Desk:
         """Delete timelines for good and forget what is remembered about them; says in words what was done."""
         if not going:
             return ""
+        self.note({}, [])  # what the existence of a timeline says must be said otherwise before it goes
         for one in going:
             self._log.remove_timeline(one.timeline_id)
         self._meta.write({"timelines": self._meta.without_facts([one.timeline_id for one in going])})
+        self.forget_steps()
         names = ", ".join(one.timeline_id for one in going[:10])
         size = sum(one.bytes for one in going)
         return f"{len(going)} old timelines ({size} bytes) were removed to stay within the limits: {names}"
@@ -198,34 +204,64 @@ class Desk:
             members: What to change.
             requests: Journal lines.
         """
+        members = {**self._unconditional(), **members}
         if requests:
             self._empty_journal()
             members = {**members, "journal": {"requests": requests}}
         if members:
             self._meta.write(members)
 
-    def note_rewrite(self, timeline_id: str, replacement: Replacement, requests: list[Json]) -> None:
+    def note_rewrite(self, prepared: Prepared, replacement: Replacement, requests: list[Json], stacks: Stacks) -> None:
         """Write what a rewrite makes true, before it does.
 
         Args:
-            timeline_id: The timeline whose existence will say that it was done.
+            prepared: What is about to be done.
             replacement: The rewrite.
             requests: Journal lines.
+            stacks: What can be undone and redone after it.
         """
         self._empty_journal()
-        members: Json = {"timelines": self._meta.with_facts(timeline_id, replacement.facts), "journal": None}
+        old = self._log.state
+        members: Json = {
+            "timelines": self._meta.with_facts(prepared.timeline_id, replacement.facts),
+            "journal": None,
+            undo.MEMBER: undo.noted(self.facts.stacks, stacks, prepared, old),
+        }
         if requests:
-            old = self._log.state
             # A program that does not know of the journal may give the name to another log before we are asked again.
             members["journal"] = {
                 "requests": requests,
-                "timelineId": timeline_id,
+                "timelineId": prepared.timeline_id,
                 "length": old.length,
                 "chain": f"{old.chain:016x}",
             }
         if self._meta.inherited_lines > replacement.keep_lines:
             members["inheritedLines"] = replacement.keep_lines
         self._meta.write(members)
+
+    def note_stacks(self, stacks: Stacks, requests: list[Json]) -> None:
+        """Write what can be undone and redone after a step that leaves the log as it is."""
+        changes = {} if stacks == self.facts.stacks else {undo.MEMBER: stacks.members()}
+        self.note(changes, requests)
+        self.facts = replace(self.facts, stacks=stacks)
+
+    def settle_rewrite(self, prepared: Prepared, stacks: Stacks) -> None:
+        """A rewrite was done; where its timeline is to go again, write what was noted so that it holds without."""
+        self.facts = replace(self.facts, stacks=stacks)
+        if prepared.equals is not None:
+            self._meta.write(self._unconditional())
+
+    def forget_steps(self) -> None:
+        """Forget what cannot be gone back to any more, since its timeline is gone."""
+        left = self.facts.stacks.within(self._log.timeline_ids())
+        if left != self.facts.stacks:
+            self._meta.write({undo.MEMBER: left.members()})
+            self.facts = replace(self.facts, stacks=left)
+
+    def forget_fingerprints(self) -> None:
+        """Leave nothing in the file that tells of the bytes of logs: for a redaction, which ends redo as any change does."""
+        self.facts = replace(self.facts, stacks=self.facts.stacks.without_redo())
+        self._meta.write({undo.MEMBER: self.facts.stacks.members()})
 
     def requests(self) -> Iterator[tuple[str, Known]]:
         """The requests that are known from files, oldest first."""
@@ -250,12 +286,39 @@ class Desk:
             changes["journal"] = None
         if self._meta.get("pendingDMail") is not None and self.facts.pending_dmail is None:
             changes["pendingDMail"] = None
+        changes = {**self._unconditional(), **changes}
         if changes:
             self._meta.write(changes)
         with contextlib.suppress(StorageFailureError):  # it stays noted, and the next opening tries again
+            removal.remove_duplicate(self._meta, self._log)
             removal.finish(self._meta, self._log)
         self._approvals.settle()
         self.facts = replace(self.facts, approval=self._approvals.current)
+
+    def _stacks(self) -> Stacks:
+        """What can be undone and redone, as the files say."""
+        value = self._meta.get(undo.MEMBER)
+        if value is None:
+            return undo.after_old_rewrites(self._log.timelines())
+        following = undo.next_of(value)
+        return undo.read(following.get("stacks") if following is not None and self._happened(following) else value)
+
+    def _unconditional(self) -> Json:
+        """What the last rewrite noted, said so that it holds whatever becomes of the timeline that says it was done."""
+        found: Json = {}
+        journal = self._meta.get("journal")
+        if isinstance(journal, dict) and "timelineId" in journal:
+            lines = self._true_journal()
+            found["journal"] = {"requests": lines} if lines else None
+        following = undo.next_of(self._meta.get(undo.MEMBER))
+        if following is not None:
+            found[undo.MEMBER] = self.facts.stacks.members()
+            name, equals = following["timelineId"], following.get("equals")
+            if isinstance(equals, str) and self._happened(following):
+                found[undo.MEMBER]["duplicate"] = {"timelineId": name, "equals": equals}
+                found["timelines"] = self._meta.without_facts([name])
+                found["rotation"] = max(self._meta.rotation, highest_noted([name]))
+        return found
 
     def _true_journal(self) -> list[Any]:
         """The journal's lines, if the step they belong to was done."""
@@ -266,7 +329,7 @@ class Desk:
             return []
         return [one for one in journal["requests"] if isinstance(one, dict)]
 
-    def _happened(self, journal: Json) -> bool:
+    def _happened(self, journal: Mapping[str, Any]) -> bool:
         """Whether the log that a rewrite was to set aside is the timeline of that name now."""
         try:
             state = self._log.timeline(str(journal["timelineId"])).state

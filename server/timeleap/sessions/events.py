@@ -11,7 +11,7 @@ from typing import Literal
 from timeleap.sessions.outcomes import Access, Approval, Cause, Checkpoint, PendingDMail, Removed, Subagent, Summary
 from timeleap.storage.engine import Quarantined
 
-RewriteKind = Literal["reverted", "cleared", "compacted", "timelineRestored", "dmailDelivered"]
+RewriteKind = Literal["reverted", "cleared", "compacted", "timelineRestored", "dmailDelivered", "undone", "redone"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,14 +48,18 @@ class CheckpointCreated(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rewritten(Event):
-    """Another log took the place of the present one; `checkpoint_id` and `checkpoint_uid` say where a revert went."""
+    """Another log took the place of the present one; a checkpoint or a message says where a revert went.
+
+    `timeline_id` is None where the log before it was empty.
+    """
 
     kind: RewriteKind
-    timeline_id: str
+    timeline_id: str | None
     removed: Removed
     summary: Summary
     checkpoint_id: int | None = None
     checkpoint_uid: str | None = None
+    message_index: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

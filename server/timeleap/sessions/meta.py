@@ -3,8 +3,8 @@
 Members: `version`, `uid` (of the session, for ever), `createdAt`, `createdBy` (the request that made the session),
 `workspace`, `parent`, `autoCheckpoint`, `subagents`, `pendingDMail`, `pins`, `seals`, `epoch` and `rotation` (parts of the
 head), `timelines` (facts by timeline id), `importedFrom` (see `timeleap.sessions.transfer.adoption`), `journal` (see
-`timeleap.sessions.requests`) and `removing` (see `timeleap.sessions.removal`). All are optional; members nobody here knows
-are kept.
+`timeleap.sessions.requests`), `removing` (see `timeleap.sessions.removal`) and `undo` (see `timeleap.sessions.undo`). All
+are optional; members nobody here knows are kept.
 
 The file belongs to the holder of the session's lock; a follower reads it again when the owner has written.
 """
@@ -26,7 +26,7 @@ from timeleap.storage.notes import highest_noted
 
 FILE_NAME = session_files.META
 VERSION = 1
-OURS = frozenset({"timelines", "journal", "seals"})
+OURS = frozenset({"timelines", "journal", "seals", "undo"})
 """Members whose size no client decides."""
 REASONS = frozenset(get_args(TimelineReason))
 

@@ -83,6 +83,8 @@ class Summary:
         checkpoints_omitted: How many older ones there are.
         n_checkpoints: The id the next checkpoint will have.
         timelines: Number of earlier logs kept.
+        can_undo: How many steps can be undone.
+        can_redo: How many can be redone.
     """
 
     message_count: int
@@ -94,6 +96,8 @@ class Summary:
     system_prompt: str | None
     log_bytes: int
     timelines: int
+    can_undo: int = 0
+    can_redo: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,6 +297,22 @@ class Exchange:
     healed: bool = False
 
 
+StepKind = Literal["revert", "clear", "compact", "restore", "dmail"]
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryStep:
+    """A step that can be undone or redone.
+
+    Attributes:
+        kind: What it is.
+        timeline_id: The timeline with the log that undoing (redoing) it brings back; None: an empty log.
+    """
+
+    kind: StepKind
+    timeline_id: str | None
+
+
 @dataclass(frozen=True, slots=True)
 class RewriteOutcome:
     """Another log took the place of the present one (or would: then `timeline_id` is None).
@@ -301,6 +321,7 @@ class RewriteOutcome:
         context: The new log.
         checkpoint: The checkpoint a delivered D-Mail begins with.
         exchange: The tool exchange a revert went into the middle of.
+        steps: What was undone or redone, in that order; None for other rewrites.
     """
 
     head: str
@@ -309,6 +330,7 @@ class RewriteOutcome:
     context: Summary
     checkpoint: Checkpoint | None = None
     exchange: Exchange | None = None
+    steps: tuple[HistoryStep, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,14 +6,14 @@ Each function looks at a log through its reader, writes nothing, and costs the s
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from timeleap import clock
 from timeleap.context.dmail import dmail_text
 from timeleap.context.guard import orphan_results
-from timeleap.errors import HeadConflictError, NoPendingDMailError
+from timeleap.errors import HeadConflictError, InvalidInputError, NoPendingDMailError
 from timeleap.sessions.additions import DMAIL_LABEL
 from timeleap.sessions.checkpoints import find_line, new_checkpoint, preview_of, read_checkpoint
 from timeleap.sessions.events import RewriteKind, Rewritten
@@ -24,20 +24,24 @@ from timeleap.sessions.outcomes import (
     CompactionPlan,
     CompactOutcome,
     Exchange,
+    HistoryStep,
     PendingDMail,
     Removed,
     Review,
     RewriteOutcome,
     Summary,
 )
-from timeleap.sessions.summary import state_after, summarize, summarize_prefix
+from timeleap.sessions.summary import Past, state_after, summarize, summarize_prefix
+from timeleap.sessions.undo import Direction, Stacks, is_step
 from timeleap.storage.engine import (
     LogEngine,
     LogReader,
     LogState,
     NewRecord,
+    Prepared,
     RecordKind,
     Replacement,
+    Timeline,
     TimelineFacts,
     TimelineReason,
 )
@@ -49,6 +53,7 @@ from timeleap.storage.timelines import DAMAGED_LINES
 
 COMPACTED_LABEL = "compacted"
 CHARACTERS_PER_TOKEN = 4
+_TO_COME = "to come"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,28 +64,52 @@ class Rewrite:
         kind: What listeners are told.
         replacement: What the engine is given.
         removed: The difference it makes.
-        context: The log it makes (its size is off by a few bytes where batch marks or damaged lines are left out).
+        context: The log it makes (its size is off by a few bytes where batch marks or damaged lines are left out); the
+            past beside it is for others to say.
         target: The checkpoint a revert goes back to.
         made: The checkpoint it writes.
         refused: Why it is not to be carried out.
         exchange: The tool exchange it would stop in the middle of.
+        after: The state of the log it makes (see `context`).
+        message_index: The message a revert goes back to.
+        steps: What it undoes or redoes, in that order.
     """
 
     kind: RewriteKind
     replacement: Replacement
     removed: Removed
     context: Summary
+    after: LogState
     target: Checkpoint | None = None
     made: Checkpoint | None = None
     refused: str | None = None
     exchange: Exchange | None = None
+    message_index: int | None = None
+    steps: tuple[HistoryStep, ...] | None = None
 
     def outcome(self, head: str, timeline_id: str | None, context: Summary) -> RewriteOutcome | CompactOutcome:
         """The outcome, with what is known of it by now."""
         made = self.made if self.kind == "dmailDelivered" else None
-        return RewriteOutcome(head, timeline_id, self.removed, context, made, self.exchange)
+        return RewriteOutcome(head, timeline_id, self.removed, context, made, self.exchange, self.steps)
 
-    def event(self, head: str, timeline_id: str, context: Summary, cause: Cause) -> Rewritten:
+    def stacks_after(self, before: Stacks, prepared: Prepared, same: Callable[[str, str], bool]) -> Stacks:
+        """What can be undone and redone after it.
+
+        Args:
+            before: What can be now.
+            prepared: The rewrite as it is about to be done.
+            same: Whether two timelines have the same bytes.
+        """
+        if self.steps is None:
+            reason = self.replacement.facts.reason
+            return before.pushed(reason, prepared) if is_step(reason) else before
+
+        def equal(one: str | None, other: str | None) -> bool:
+            return one == other or (one is not None and other is not None and same(one, other))
+
+        return before.moved("undo" if self.kind == "undone" else "redo", len(self.steps), prepared, equal)
+
+    def event(self, head: str, timeline_id: str | None, context: Summary, cause: Cause) -> Rewritten:
         """What listeners are told when it is done."""
         target = self.target
         return Rewritten(
@@ -92,6 +121,7 @@ class Rewrite:
             summary=context,
             checkpoint_id=target.id if target else None,
             checkpoint_uid=target.uid if target else None,
+            message_index=self.message_index,
         )
 
 
@@ -143,6 +173,62 @@ def plan_revert(
     kept = engine.state_before(line)
     planned = _rewrite(engine, "reverted", "revert", kept, keep_lines=line, target=target)
     return replace(planned, exchange=exchange)
+
+
+def plan_revert_to_message(engine: LogEngine, index: int, heal: bool = False) -> Rewrite:
+    """Remove a message and all after it.
+
+    Args:
+        engine: The log.
+        index: The message.
+        heal: As in `plan_revert`.
+
+    Raises:
+        InvalidInputError: There is no such message.
+    """
+    count = engine.state.messages
+    if not 0 <= index < count:
+        text = f"there is no message {index}: the history has {count}"
+        raise InvalidInputError(text, errors=[{"loc": ["messageIndex"], "msg": text, "type": "out_of_range"}])
+    line, exchange = _sound(engine, engine.line_of_message(index), heal)
+    planned = _rewrite(engine, "reverted", "revert", engine.state_before(line), keep_lines=line)
+    return replace(planned, exchange=exchange, message_index=index)
+
+
+def plan_undo(engine: LogEngine, stacks: Stacks, direction: Direction, steps: int) -> Rewrite:
+    """Put the log in the place of the present one that was there before (undo) or after (redo) the last steps.
+
+    Raises:
+        NothingToUndoError, NothingToRedoError: There are fewer steps.
+    """
+    taken = stacks.taken(direction, steps)
+    kind: RewriteKind = "undone" if direction == "undo" else "redone"
+    name = taken[-1].timeline_id
+    if name is None:
+        planned = _rewrite(engine, kind, "restore", LogState())
+    else:
+        timeline = engine.timeline(name)
+        end = timeline.state_before(timeline.state.lines)
+        planned = _rewrite(engine, kind, "restore", end, reader=timeline, from_timeline=name)
+    return replace(planned, steps=taken)
+
+
+def foreseen(planned: Rewrite, timelines: Sequence[Timeline], state: LogState) -> Prepared:
+    """A rewrite as it would be done, as far as sizes and fingerprints tell which logs are equal.
+
+    Args:
+        planned: The rewrite.
+        timelines: Those that there are.
+        state: Of the present log.
+    """
+    equals = next((one.timeline_id for one in timelines if one.may_equal(state)), None) if state.length else ""
+    replaces = (planned.after.length, planned.after.chain) != (state.length, state.chain)
+    return Prepared(_TO_COME, replaces, equals, planned.after)
+
+
+def timelines_after(timeline_ids: Iterable[str], prepared: Prepared) -> set[str]:
+    """The timelines that there are after a rewrite."""
+    return {*timeline_ids, *([prepared.kept_as] if prepared.kept_as is not None else [])}
 
 
 def plan_clear(engine: LogEngine, keep_system_prompt: bool) -> Rewrite:
@@ -244,7 +330,8 @@ def plan_compact(engine: LogEngine, state: LogState, plan: CompactionPlan) -> Co
         kind=rewrite.kind,
         replacement=rewrite.replacement,
         removed=rewrite.removed,
-        context=rewrite.context if refused is None else summarize(engine, len(engine.timelines())),
+        context=rewrite.context if refused is None else summarize(engine, Past(0)),
+        after=rewrite.after,
         made=made,
         refused=refused,
         summary=plan.summary,
@@ -291,13 +378,13 @@ def _rewrite(
             keep_lines=keep_lines,
             from_timeline=from_timeline,
             records=records,
+            reuse=True,
         ),
         removed=Removed(
             now.messages - end.messages, now.checkpoints - end.checkpoints, now.token_count - end.token_count
         ),
-        context=summarize_prefix(
-            reader or engine, kept, records, [made] if made else [], timelines=len(engine.timelines()) + 1
-        ),
+        context=summarize_prefix(reader or engine, kept, records, [made] if made else [], Past(0)),
+        after=end,
         target=target,
         made=made,
     )

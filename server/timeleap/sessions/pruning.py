@@ -14,6 +14,7 @@ from timeleap.sessions import events, removal, retention
 from timeleap.sessions.outcomes import Guard, PruneOutcome, Retention
 from timeleap.sessions.requests import journal_line
 from timeleap.sessions.space import quarantine_files
+from timeleap.sessions.summary import fewer_steps
 from timeleap.sessions.turns import NOBODY, Turns
 from timeleap.storage.engine import LogState, Timeline
 
@@ -93,20 +94,21 @@ class Pruning(Turns):
         self._refuse_reader()
 
         async def attempt(mine: Guard) -> Json:
-            async def on_turn(_: LogState) -> tuple[Json, Plan]:
+            async def on_turn(_: LogState) -> tuple[Json, Plan, str]:
                 await asyncio.to_thread(removal.finish, self.meta, self.engine)  # what an earlier request left undone
                 self._requests.admit(mine, self.head)
                 plan = await asyncio.to_thread(self._plan_prune, wish)
                 self._requests.begin(mine)
                 result = mine.render(_outcome(self.head, plan))
+                before = self._past()
                 await asyncio.to_thread(self._remove, plan, journal_line(mine, result))
                 self._requests.finish(mine, result)
-                return result, plan
+                return result, plan, fewer_steps(before, self._past())
 
-            result, plan = await self.engine.run(on_turn)
+            result, plan, lost = await self.engine.run(on_turn)
             if plan.going:
                 names = ", ".join(one.timeline_id for one in plan.going[:10])
-                text = f"{len(plan.going)} timelines were removed on request: {names}"
+                text = f"{len(plan.going)} timelines were removed on request: {names}{lost}"
                 self.emit(events.Warned(head=self.head, kind="timelinesPruned", message=text, cause=mine.cause))
             return result
 
@@ -128,6 +130,7 @@ class Pruning(Turns):
         try:
             failpoint("prune.noted")
             removal.finish(self.meta, self.engine)
+            self._desk.forget_steps()
         except BaseException:
             self._requests.forget()  # from now on the request is known: a repeat finishes it, and gets its answer
             raise

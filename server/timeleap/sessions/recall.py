@@ -22,7 +22,7 @@ from timeleap.sessions.outcomes import (
     UsageOutcome,
 )
 from timeleap.sessions.requests import encode, short
-from timeleap.sessions.summary import summarize
+from timeleap.sessions.summary import past_of, summarize
 from timeleap.storage.engine import LogEngine, LogState, RecordFlag, RecordKind
 from timeleap.storage.marks import read_tl
 
@@ -105,7 +105,7 @@ class Recall:
                 return ApprovalOutcome(engine.head, facts.approval)
             case _:
                 pass
-        summary = summarize(engine, len(engine.timelines()))
+        summary = summarize(engine, past_of(engine.timeline_ids(), facts.stacks, engine.state))
         if method == "compact":
             return CompactOutcome(engine.head, True, None, None, None, 0, 0, 0, 0, summary)
         return RewriteOutcome(engine.head, None, Removed(0, 0, 0), summary)

@@ -29,7 +29,7 @@ _FINGERPRINT: Final = re.compile(rb'("_tl":\{(?:[^{}"]|"[^"\\]*")*?"h":")[0-9a-f
 _KEPT_FINGERPRINT: Final = re.compile(rb'("(?:h|head)"\s*:\s*")[^"\\]*(?=")')
 """The same in a damaged file of ours that was kept aside."""
 _META_FIXED: Final = frozenset(
-    ("version", "uid", "createdAt", "epoch", "rotation", "autoCheckpoint", "inheritedLines", "parent")
+    ("version", "uid", "createdAt", "epoch", "rotation", "autoCheckpoint", "inheritedLines", "parent", "undo")
 )
 _OWN_FIELD: Final = re.compile(r'"field":"\w+"')
 """In an entry of the audit whose field has a name of ours: behind a colon stands what an action is called."""

@@ -194,6 +194,7 @@ class Redacting(Turns):
     def _redact_beside(self, own: Survey, redactor: Redactor) -> None:
         try:
             self._desk.rewrite_requests(forgetting(redactor))
+            self._desk.forget_fingerprints()
             members = {name: self.meta.get(name) for name in self.meta.names()}
             after, _ = redacted_meta(members, redactor)
             self.meta.write({name: one for name, one in after.items() if one != members[name]})
@@ -229,7 +230,7 @@ class Redacting(Turns):
 
     def _outcome(self, surveys: Sequence[Survey], redactor: Redactor, rules: dict[str, int] | None) -> RedactOutcome:
         finds = tuple(find for survey in surveys for find in survey.finds)
-        context = _without(summarize(self.engine, len(self.engine.timelines())), redactor)
+        context = _without(summarize(self.engine, self._past()), redactor)
         return RedactOutcome(self.head, finds, rules, context, redactor)
 
 

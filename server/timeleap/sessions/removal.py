@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from timeleap.errors import StorageFailureError
+from timeleap.sessions import undo
 from timeleap.sessions.meta import Meta
 from timeleap.sessions.space import quarantine_files
 from timeleap.storage.durable import remove_file
@@ -42,6 +43,24 @@ def finish(meta: Meta, log: LogEngine) -> None:
         if name in quarantine:
             _remove(meta.path.parent / name)
     meta.write({MEMBER: None, "timelines": meta.without_facts(timelines)})
+
+
+def remove_duplicate(meta: Meta, log: LogEngine) -> None:
+    """Remove the timeline of a rewrite that was not to stay, if it is still there: one of an empty log, or of a log that
+    another timeline has the bytes of.
+
+    Raises:
+        StorageFailureError: It is there, and stays noted.
+    """
+    member = meta.get(undo.MEMBER)
+    noted = member.get("duplicate") if isinstance(member, dict) else None
+    name, equals = (noted.get(key) for key in ("timelineId", "equals")) if isinstance(noted, dict) else (None, None)
+    there = next((one for one in log.timelines() if one.timeline_id == name), None) if noted else None
+    if there is None or not isinstance(equals, str):
+        return
+    # Whoever gave that name to another log keeps it.
+    if (log.same_timelines(there.timeline_id, equals) and equals != name) if equals else there.bytes == 0:
+        log.remove_timeline(there.timeline_id)
 
 
 def _names(noted: Any, kind: str) -> set[str]:

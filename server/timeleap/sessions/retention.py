@@ -19,8 +19,12 @@ def excess(timelines: Sequence[Timeline], limits: Retention, kept: Collection[st
         kept: Ids that stay whatever the limits say.
     """
     going: list[Timeline] = []
+    counted: set[tuple[int, int]] = set()
     count = size = 0
     for position, one in enumerate(timelines):
+        if one.chain and (one.bytes, one.chain) in counted:
+            continue  # of equal ones the newest counts
+        counted.add((one.bytes, one.chain))
         count += 1
         size += one.bytes
         over = count > limits.max_timelines or size > limits.max_timeline_bytes

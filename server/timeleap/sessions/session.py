@@ -118,7 +118,7 @@ class Session(Rehearsal, Pruning, Redacting, Mailing):
 
     def summary(self) -> Summary:
         """The facts of the log."""
-        return summarize(self.engine, len(self.engine.timelines()))
+        return summarize(self.engine, self._past())
 
     def checkpoints(
         self, reader: LogReader, start_ordinal: int, count: int, newest_first: bool = False
@@ -185,10 +185,13 @@ class Session(Rehearsal, Pruning, Redacting, Mailing):
         *,
         checkpoint_id: int | None = None,
         checkpoint_uid: str | None = None,
+        message_index: int | None = None,
         heal: bool = False,
         guard: Guard = NOBODY,
     ) -> Json:
-        """Remove a checkpoint and all after it (see `plan.plan_revert`)."""
+        """Remove a checkpoint, or a message, and all after it (see `plan.plan_revert`, `plan.plan_revert_to_message`)."""
+        if message_index is not None:
+            return await self._rewrite(guard, lambda _: plan.plan_revert_to_message(self.engine, message_index, heal))
         return await self._rewrite(guard, lambda _: plan.plan_revert(self.engine, checkpoint_id, checkpoint_uid, heal))
 
     async def clear(self, keep_system_prompt: bool = True, guard: Guard = NOBODY) -> Json:
@@ -198,6 +201,22 @@ class Session(Rehearsal, Pruning, Redacting, Mailing):
     async def restore_timeline(self, timeline_id: str, guard: Guard = NOBODY) -> Json:
         """Put an earlier log back, byte for byte."""
         return await self._rewrite(guard, lambda _: plan.plan_restore(self.engine, timeline_id))
+
+    async def undo(self, steps: int = 1, guard: Guard = NOBODY) -> Json:
+        """Bring back the log as it was before the last `steps` rewrites, as one step.
+
+        Raises:
+            NothingToUndoError: There are fewer that can be undone.
+        """
+        return await self._rewrite(guard, lambda state: plan.plan_undo(self.engine, self._stacks(state), "undo", steps))
+
+    async def redo(self, steps: int = 1, guard: Guard = NOBODY) -> Json:
+        """Take back the last `steps` undone rewrites, as one step.
+
+        Raises:
+            NothingToRedoError: There are fewer that can be redone.
+        """
+        return await self._rewrite(guard, lambda state: plan.plan_undo(self.engine, self._stacks(state), "redo", steps))
 
     async def deliver_dmail(self, guard: Guard = NOBODY, *, heal: bool = False) -> Json:
         """Go back to the pending D-Mail's checkpoint and leave the note there (see `plan.plan_deliver`)."""

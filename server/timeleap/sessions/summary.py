@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 
 from timeleap.errors import CorruptedError
 from timeleap.sessions.checkpoints import list_checkpoints, preview_of_record
 from timeleap.sessions.outcomes import Checkpoint, Summary
+from timeleap.sessions.undo import Stacks
 from timeleap.storage.engine import LogReader, LogState, NewRecord, RecordKind
 from timeleap.storage.jsontext import decode_json
 from timeleap.storage.replay import after_record
@@ -15,9 +16,36 @@ from timeleap.storage.replay import after_record
 SHOWN_CHECKPOINTS = 50
 
 
-def summarize(reader: LogReader, timelines: int) -> Summary:
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What there is beside a log to go back to: earlier logs, steps to undo and to redo."""
+
+    timelines: int
+    can_undo: int = 0
+    can_redo: int = 0
+
+
+def past_of(timeline_ids: Collection[str], stacks: Stacks, state: LogState) -> Past:
+    """The past of a log at `state`, with these timelines."""
+    now = stacks.at(state).within(timeline_ids)
+    return Past(len(timeline_ids), len(now.undo), len(now.redo))
+
+
+def with_past(summary: Summary, past: Past) -> Summary:
+    """The summary of the same log with another past."""
+    return replace(summary, timelines=past.timelines, can_undo=past.can_undo, can_redo=past.can_redo)
+
+
+def fewer_steps(before: Past, after: Past) -> str:
+    """What to add to the news that timelines are gone; nothing where undo and redo reach as far as before."""
+    if (before.can_undo, before.can_redo) == (after.can_undo, after.can_redo):
+        return ""
+    return f"; {after.can_undo} steps can be undone and {after.can_redo} redone now"
+
+
+def summarize(reader: LogReader, past: Past) -> Summary:
     """The summary of a log as it is."""
-    return summarize_prefix(reader, reader.state, (), (), timelines)
+    return summarize_prefix(reader, reader.state, (), (), past)
 
 
 def summarize_prefix(
@@ -25,7 +53,7 @@ def summarize_prefix(
     state: LogState,
     records: Sequence[NewRecord],
     made: Sequence[Checkpoint],
-    timelines: int,
+    past: Past,
 ) -> Summary:
     """The summary of the log that is the beginning of another, up to `state`, and then `records`.
 
@@ -34,7 +62,7 @@ def summarize_prefix(
         state: Its state where the beginning ends, pending characters known.
         records: What comes then.
         made: The checkpoints among them.
-        timelines: How many earlier logs there will be.
+        past: What there will be to go back to.
     """
     end = state_after(state, records)
     total = state.checkpoints + len(made)
@@ -53,7 +81,9 @@ def summarize_prefix(
         checkpoints_omitted=total - len(checkpoints),
         system_prompt=prompt if prompt is not None else prompt_at(reader, state),
         log_bytes=end.length,
-        timelines=timelines,
+        timelines=past.timelines,
+        can_undo=past.can_undo,
+        can_redo=past.can_redo,
     )
 
 

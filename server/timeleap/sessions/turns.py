@@ -31,11 +31,12 @@ from timeleap.sessions.outcomes import (
     Guard,
     Retention,
 )
-from timeleap.sessions.plan import Rewrite
+from timeleap.sessions.plan import Rewrite, timelines_after
 from timeleap.sessions.recall import Recall, Renderers
 from timeleap.sessions.requests import RepeatedError, RequestTable, journal_line, marks
-from timeleap.sessions.summary import summarize_prefix
-from timeleap.storage.engine import LogEngine, LogState, NewRecord, Replacement, Timeline
+from timeleap.sessions.summary import Past, fewer_steps, past_of, summarize_prefix, with_past
+from timeleap.sessions.undo import Stacks
+from timeleap.storage.engine import LogEngine, LogState, NewRecord, Prepared, Replacement, Timeline
 from timeleap.storage.jsonl import JsonlEngine
 
 _log = logging.getLogger(__name__)
@@ -175,18 +176,21 @@ class Turns:
                 if planned.refused:
                     raise _NothingDoneError(planned)
                 self._requests.begin(mine)
-                return replace(planned.replacement, prepare=self._prepare(mine, planned))
+                prepare, settle = self._prepare(mine, planned, self._stacks(state))
+                return replace(planned.replacement, prepare=prepare, settle=settle)
 
             try:
                 done = await self.engine.replace(on_turn)
             except _NothingDoneError as nothing:
-                return mine.render(nothing.planned.outcome(self.head, None, nothing.planned.context))
+                context = with_past(nothing.planned.context, self._past())
+                return mine.render(nothing.planned.outcome(self.head, None, context))
             assert planned is not None
             timelines = self.engine.timelines()
-            context = summarize_prefix(self.engine, done.after, (), (), len(timelines))
-            result = mine.render(planned.outcome(done.head, done.timeline_id, context))
+            context = summarize_prefix(self.engine, done.after, (), (), self._past())
+            timeline_id = done.timeline_id or None
+            result = mine.render(planned.outcome(done.head, timeline_id, context))
             self._requests.finish(mine, result)
-            self.emit(planned.event(done.head, done.timeline_id, context, mine.cause))
+            self.emit(planned.event(done.head, timeline_id, context, mine.cause))
             self._drop_dmail(mine.cause)
             await self._prune(timelines)
             return result
@@ -260,29 +264,48 @@ class Turns:
             finally:
                 self._requests.abandon(mine)
 
-    def _prepare(self, guard: Guard, planned: Rewrite) -> Callable[[str], None]:
-        """What is noted before a rewrite becomes true; the ids that the new log will not have go along."""
+    def _prepare(
+        self, guard: Guard, planned: Rewrite, stacks: Stacks
+    ) -> tuple[Callable[[Prepared], None], Callable[[Prepared], None]]:
+        """What is noted before a rewrite becomes true, and after; the ids that the new log will not have go along."""
         carried = self._recall.leaving(planned.replacement.keep_lines, self._desk.stored)
+        after = stacks
 
-        def prepare(timeline_id: str) -> None:
+        def prepare(prepared: Prepared) -> None:
+            nonlocal after
             # Lines that carry ids are about to move; and if the rewrite fails, looking again costs nothing.
             self._requests.forget()
-            result = guard.render(planned.outcome(self.head, timeline_id, planned.context))
+            after = planned.stacks_after(stacks, prepared, self.engine.same_timelines)
+            past = past_of(timelines_after(self.engine.timeline_ids(), prepared), after, prepared.after)
+            result = guard.render(planned.outcome(self.head, prepared.kept_as, with_past(planned.context, past)))
             own = [line] if (line := journal_line(guard, result)) is not None else []
-            self._desk.note_rewrite(timeline_id, planned.replacement, [*carried, *own])
+            if prepared.replaces:
+                self._desk.note_rewrite(prepared, planned.replacement, [*carried, *own], after)
+            else:
+                self._desk.note_stacks(after, own)
             failpoint("session.prepared")
 
-        return prepare
+        return prepare, lambda prepared: self._desk.settle_rewrite(prepared, after)
+
+    def _stacks(self, state: LogState) -> Stacks:
+        """What can be undone and redone where the log is at `state`."""
+        return self._desk.facts.stacks.at(state).within(self.engine.timeline_ids())
+
+    def _past(self) -> Past:
+        """What there is to go back to."""
+        return past_of(self.engine.timeline_ids(), self._desk.facts.stacks, self.engine.state)
 
     def _keeping_facts(self, work_out: Callable[[LogState], Replacement]) -> Callable[[LogState], Replacement]:
         """The plan of a rewrite nobody asked for by a request: what is remembered of the past goes along all the same."""
 
         def on_turn(state: LogState) -> Replacement:
             replacement = work_out(state)
+            stacks = self._stacks(state).without_redo()
             carried = self._recall.leaving(replacement.keep_lines, self._desk.stored)
             return replace(
                 replacement,
-                prepare=lambda timeline_id: self._desk.note_rewrite(timeline_id, replacement, carried),
+                prepare=lambda prepared: self._desk.note_rewrite(prepared, replacement, carried, stacks),
+                settle=lambda prepared: self._desk.settle_rewrite(prepared, stacks),
             )
 
         return on_turn
@@ -306,7 +329,9 @@ class Turns:
             present = self.engine.timelines()
             points = await asyncio.to_thread(self._around.fork_points, self.session_id)
             going = retention.excess(present, limits, retention.referred_to(self.engine, present, points))
-            return await asyncio.to_thread(self._desk.remove_timelines, going)
+            before = self._past()
+            text = await asyncio.to_thread(self._desk.remove_timelines, going)
+            return text and text + fewer_steps(before, self._past())
 
         try:
             text = await self.engine.run(on_turn)

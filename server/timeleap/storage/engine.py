@@ -156,6 +156,37 @@ class Timeline:
     bytes: int
     messages: int
     checkpoints: int
+    chain: int = 0  # fingerprint of all its bytes, as `LogState.chain`; 0 = not known
+
+    def may_equal(self, state: LogState) -> bool:
+        """Whether size and fingerprint are those of a log; only its bytes can tell for certain."""
+        return (self.bytes, self.chain) == (state.length, state.chain)
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A replacement whose new log is complete and not in its place yet.
+
+    Attributes:
+        timeline_id: The id that the present log gets as a timeline.
+        replaces: Whether anything is replaced; False where `Replacement.reuse` finds that the new log has the very bytes
+            of the present one.
+        equals: With `Replacement.reuse`: the timeline that has the present log's bytes already, or "" where the present
+            log is empty. The timeline `timeline_id` then exists only until the step is settled. Else None.
+        after: The state of the new log.
+    """
+
+    timeline_id: str
+    replaces: bool
+    equals: str | None
+    after: LogState
+
+    @property
+    def kept_as(self) -> str | None:
+        """The timeline that has the present log from then on; None where it needs none."""
+        if self.equals is not None:
+            return self.equals or None
+        return self.timeline_id if self.replaces else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,10 +201,16 @@ class Replacement:
     keep_lines: int = 0
     from_timeline: str | None = None
     records: Sequence[NewRecord] = ()
-    prepare: Callable[[str], None] | None = None
+    reuse: bool = False
+    """A present log that is empty, or has the bytes of an existing timeline, becomes no timeline of its own; and where
+    the new log has the bytes of the present one nothing is replaced."""
+    prepare: Callable[[Prepared], None] | None = None
     """Called in the writer's thread, after the new log is durable beside the old one and before the step that makes
-    it the live log, with the id the timeline will have. What it writes must be valid in both outcomes (it is for
-    noting request ids and timeline facts: they count only once that timeline exists). What it raises undoes all."""
+    it the live log. What it writes must be valid in both outcomes (it is for noting request ids and timeline facts:
+    they count only once that timeline exists). What it raises undoes all. Where nothing is replaced, it is the step."""
+    settle: Callable[[Prepared], None] | None = None
+    """Called in the writer's thread after the step. Where `Prepared.equals` is set it must make what was prepared hold
+    without the timeline, which is removed right after. What it raises is logged, and the timeline stays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +219,7 @@ class Replaced:
 
     before: LogState
     after: LogState
-    timeline_id: str
+    timeline_id: str  # that has the log before it; with `Replacement.reuse` it may be "": there is none
     head: str
 
 
@@ -369,6 +406,14 @@ class LogEngine(LogReader):
     @abstractmethod
     def timelines(self) -> list[Timeline]:
         """All timelines, newest first (counts are derived, and kept once known)."""
+
+    def timeline_ids(self) -> set[str]:
+        """The ids of all timelines."""
+        return {one.timeline_id for one in self.timelines()}
+
+    @abstractmethod
+    def same_timelines(self, timeline_id: str, other_id: str) -> bool:
+        """Whether two timelines have the same bytes; they are read only where it may be. Blocking."""
 
     @abstractmethod
     def timeline(self, timeline_id: str) -> LogReader:

@@ -79,6 +79,8 @@ class Follower(ViewedEngine):
             if self._log is log:
                 break  # else what was found is older than what is shown by now
         before, file, parsed = self.head, self._log.file, self._parsed
+        if self.access == "read":
+            self._notes.refresh()  # the number of a timeline that was removed again stands only there
         self._show(found)
         if self._log.file is file:  # it was only added to
             self._parsed = self._parsed and parsed

@@ -212,8 +212,8 @@ class JsonlEngine(Follower):
             raise
         self._log = done.log
         self._seen = done.log.state.length
-        self._generation = done.number
-        if self._own_notes is not None:
+        self._generation = max(self._generation, done.number)
+        if self._own_notes is not None and done.timeline_id:
             self._own_notes.note(done.timeline_id, replacement.facts)
         return Replaced(before, done.log.state, done.timeline_id, self.head)
 

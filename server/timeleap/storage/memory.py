@@ -16,6 +16,7 @@ from timeleap.storage.engine import (
     Edit,
     LogReader,
     LogState,
+    Prepared,
     Recovery,
     Replaced,
     Replacement,
@@ -27,6 +28,7 @@ from timeleap.storage.load import Loaded
 from timeleap.storage.reader import StoredLog
 from timeleap.storage.revising import revise
 from timeleap.storage.rewrite import Draft, copy_prefix, copy_timeline
+from timeleap.storage.timelines import same_bytes
 from timeleap.storage.viewed import ViewedEngine, head_text
 from timeleap.storage.writer import Group, Writer, group_on
 
@@ -117,7 +119,7 @@ class MemoryEngine(ViewedEngine):
     def timelines(self) -> list[Timeline]:
         """All timelines, newest first."""
         return [
-            Timeline(_id(k.number), f"{_id(k.number)}.jsonl", k.facts, s.length, s.messages, s.checkpoints)
+            Timeline(_id(k.number), f"{_id(k.number)}.jsonl", k.facts, s.length, s.messages, s.checkpoints, s.chain)
             for k in reversed(self._kept)
             for s in (k.log.state,)
         ]
@@ -171,12 +173,29 @@ class MemoryEngine(ViewedEngine):
             copy_prefix(draft, before, replacement.keep_lines)
         draft.add(list(replacement.records))
         number = self._generation + 1
+        assert before.file is not None
+        equals = self._equal(before) if replacement.reuse else None
+        replaces = not (replacement.reuse and same_bytes(draft.file, before.file))
+        prepared = Prepared(_id(number), replaces, equals, draft.log.state)
         if replacement.prepare is not None:
-            replacement.prepare(_id(number))
-        self._kept.append(_Kept(number, before, replacement.facts))
-        self._generation = number
-        self._log = draft.log
-        return Replaced(before.state, draft.log.state, _id(number), self.head)
+            replacement.prepare(prepared)
+        if replaces:
+            self._kept.append(_Kept(number, before, replacement.facts))
+            self._generation = number
+            self._log = draft.log
+            if replacement.settle is not None:
+                replacement.settle(prepared)
+            if equals is not None:
+                self._kept.pop()
+        return Replaced(before.state, self._log.state, prepared.kept_as or "", self.head)
+
+    def _equal(self, log: StoredLog) -> str | None:
+        """The timeline that has the bytes of a log; "" for an empty log, which needs none."""
+        assert log.file is not None
+        if not log.state.length:
+            return ""
+        same = (k for k in reversed(self._kept) if k.log.file is not None and same_bytes(k.log.file, log.file))
+        return next((_id(k.number) for k in same), None)
 
     def _commit(self, group: Group) -> list[Appended]:
         if group.empty:

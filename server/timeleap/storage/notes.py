@@ -40,6 +40,10 @@ class Notes(Protocol):
         """What is known about a timeline, or None."""
         ...
 
+    def refresh(self) -> None:
+        """Look again at the next use: somebody else may have written."""
+        ...
+
     def bump_epoch(self) -> None:
         """Count `epoch` up, durably."""
         ...
@@ -77,6 +81,9 @@ class MemoryNotes:
     def note(self, timeline_id: str, facts: TimelineFacts) -> None:
         """Remember why a timeline was set aside."""
         self._facts[timeline_id] = facts
+
+    def refresh(self) -> None:
+        """Nobody else writes here."""
 
     def bump_epoch(self) -> None:
         """Count `epoch` up."""

@@ -8,26 +8,36 @@ crash after it leaves the new one live and the old one as a timeline.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from timeleap.errors import CorruptedError, ExternallyModifiedError, StorageFailureError
+from timeleap.errors import CorruptedError, ExternallyModifiedError, StorageFailureError, TimeleapError
 from timeleap.failpoints import failpoint
 from timeleap.storage import compare, durable, ending, intent, scan
 from timeleap.storage.appending import UnwritableError, check_untouched, new_log
 from timeleap.storage.durable import OpenFile
-from timeleap.storage.engine import LogState, NewRecord, RecordFlag, RecordKind, Replacement
+from timeleap.storage.engine import LogState, NewRecord, Prepared, RecordFlag, RecordKind, Replacement
 from timeleap.storage.index import ENTRY_SIZE, EntryStore, IndexDamagedError, header, index_path
 from timeleap.storage.load import Loaded, load
 from timeleap.storage.reader import StoredLog
 from timeleap.storage.record import without_batch_marks
-from timeleap.storage.timelines import Timelines, file_name, highest_number, new_damage, not_restored, same_as_live
+from timeleap.storage.timelines import (
+    Timelines,
+    file_name,
+    highest_number,
+    new_damage,
+    not_restored,
+    same_as_live,
+    same_bytes,
+)
 from timeleap.storage.writer import group_on
 
 _STEP: Final = 4096
+_logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -123,14 +133,22 @@ def replace_log(log: StoredLog, replacement: Replacement, timelines: Timelines, 
         else:
             copy_prefix(draft, log, replacement.keep_lines)
         draft.add(list(replacement.records))
-        draft.finish()
-        failpoint("replace.built")
+        assert log.file is not None
         number = max(lowest, highest_number(log.path) + 1)
         timeline = log.path.parent / file_name(log.path, number)
+        equals = _equal(log, timelines) if replacement.reuse else None
+        replaces = not (replacement.reuse and same_bytes(draft.file, log.file))
+        prepared = Prepared(timeline.stem, replaces, equals, draft.log.state)
+        if not replaces:
+            if replacement.prepare is not None:
+                replacement.prepare(prepared)
+            draft.discard()
+            return Rewritten(log, prepared.kept_as or "", 0)
+        draft.finish()
+        failpoint("replace.built")
         if replacement.prepare is not None:
-            replacement.prepare(timeline.stem)
+            replacement.prepare(prepared)
         failpoint("replace.prepared")
-        assert log.file is not None
         log.file.sync()
         check_untouched(log)
         live = OpenFile(draft.file.path, writable=True, appending=True)  # now: after the step nothing may fail
@@ -142,7 +160,28 @@ def replace_log(log: StoredLog, replacement: Replacement, timelines: Timelines, 
         draft.discard()
         raise
     live.reopened_at(log.path)
-    return Rewritten(_moved_in(live, draft, timeline), timeline.stem, number)
+    log = _moved_in(live, draft, timeline)
+    _settle(replacement, prepared, timelines)
+    return Rewritten(log, prepared.kept_as or "", number)
+
+
+def _equal(log: StoredLog, timelines: Timelines) -> str | None:
+    """The timeline that has the bytes of a log; "" for an empty log, which needs none."""
+    assert log.file is not None
+    return "" if log.file.status().size == 0 else timelines.equal_to(log)
+
+
+def _settle(replacement: Replacement, prepared: Prepared, timelines: Timelines) -> None:
+    """The step is done: what fails from here on is not to make it look undone."""
+    try:
+        if replacement.settle is not None:
+            replacement.settle(prepared)
+        if prepared.equals is not None:
+            failpoint("replace.settled")
+            timelines.remove(prepared.timeline_id)
+            failpoint("replace.duplicate_removed")
+    except (OSError, TimeleapError):
+        _logger.exception("a timeline that is not needed could not be removed: %s", prepared.timeline_id)
 
 
 def replace_believing(log: StoredLog, replacement: Replacement, timelines: Timelines, lowest: int) -> Rewritten:

@@ -19,6 +19,7 @@ from timeleap.storage.reader import StoredLog
 
 DAMAGED_LINES: Final = "damagedLines"
 """Member of `TimelineFacts.extra`."""
+_AT_ONCE: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +92,19 @@ def peek(log: Path) -> LogState | None:
         return None
 
 
+def same_bytes(one: durable.OpenFile, other: durable.OpenFile) -> bool:
+    """Whether two files have the same bytes."""
+    size, offset = one.status().size, 0
+    if size != other.status().size:
+        return False
+    while offset < size:
+        data = one.pread(offset, _AT_ONCE)
+        if not data or data != other.pread(offset, _AT_ONCE):
+            return False
+        offset += len(data)
+    return True
+
+
 def new_damage(log: LogReader, before: Collection[int]) -> list[Damage]:
     """What is damaged in a timeline and was not `before`, when it was the live log."""
     return [one for one in log.damage() if one.kind != "notReadableByOriginal" and one.line not in before]
@@ -120,7 +134,7 @@ class Timelines:
         self._log = log
         self._notes = notes
         self._keep_index = keep_index
-        self._known: dict[tuple[str, Identity, int], tuple[int, int]] = {}
+        self._known: dict[tuple[str, Identity, int], tuple[int, int, int]] = {}
 
     def listed(self) -> list[Timeline]:
         """All timelines, newest first.
@@ -141,9 +155,8 @@ class Timelines:
             there = durable.status(path)
             if there is None or not durable.is_regular(path) or (live and _is(path, live.identity)):
                 continue
-            messages, checkpoints = self._counts(path, there)
             facts = self._notes.facts(name.timeline_id) or TimelineFacts()
-            found.append(Timeline(name.timeline_id, name.file, facts, there.size, messages, checkpoints))
+            found.append(Timeline(name.timeline_id, name.file, facts, there.size, *self._counts(path, there)))
         return found
 
     def path(self, timeline_id: str) -> Path:
@@ -192,14 +205,27 @@ class Timelines:
         except OSError as error:
             raise StorageFailureError.of(error, f"remove the timeline {timeline_id}", path) from error
 
-    def _counts(self, path: Path, there: durable.FileStatus) -> tuple[int, int]:
+    def equal_to(self, log: StoredLog) -> str | None:
+        """The newest timeline with the very bytes of a log, or None."""
+        if log.file is None:
+            return None
+        for one in self.listed():
+            if one.may_equal(log.state):
+                try:
+                    if same_bytes(durable.OpenFile(self._log.parent / one.file), log.file):
+                        return one.timeline_id
+                except OSError:
+                    continue  # what cannot be read cannot stand for the log
+        return None
+
+    def _counts(self, path: Path, there: durable.FileStatus) -> tuple[int, int, int]:
         key = (path.name, there.identity, there.size)
         if key not in self._known:
             try:
                 state = peek(path) or self._scanned(path)
             except OSError:
-                return 0, 0
-            self._known[key] = (state.messages, state.checkpoints)
+                return 0, 0, 0
+            self._known[key] = (state.messages, state.checkpoints, state.chain)
         return self._known[key]
 
     def _scanned(self, path: Path) -> LogState:

@@ -21,6 +21,7 @@ from timeleap.storage.engine import (
     Row,
 )
 from timeleap.storage.reader import StoredLog
+from timeleap.storage.timelines import same_bytes
 from timeleap.storage.writer import Writer
 
 T = TypeVar("T")
@@ -106,6 +107,16 @@ class ViewedEngine(LogEngine):
         """Run `job` alone at its turn in the queue."""
         self._check_writable()
         return await self._writer.run(lambda: job(self._log.state))
+
+    def same_timelines(self, timeline_id: str, other_id: str) -> bool:
+        """Whether two timelines have the same bytes."""
+        known = {one.timeline_id: (one.bytes, one.chain) for one in self.timelines()}
+        if known.get(timeline_id, 0) != known.get(other_id, 1):
+            return False
+        one, other = self.timeline(timeline_id), self.timeline(other_id)
+        assert isinstance(one, StoredLog)
+        assert isinstance(other, StoredLog)
+        return one.file is not None and other.file is not None and same_bytes(one.file, other.file)
 
     @abstractmethod
     async def _replace(self, plan: Callable[[LogState], Replacement]) -> Replaced:

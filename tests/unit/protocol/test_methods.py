@@ -23,7 +23,7 @@ from timeleap_protocol.methods import (
 )
 
 SESSION = "open close list latest getState setYolo setAutoApprove isApproved putSubagent removeSubagent setTitle setWorkspace fork archive unarchive delete undelete listTrash reload verify repair search storage prune redact export import"
-CONTEXT = "appendMessage updateTokenCount listUsage setSystemPrompt checkpoint listCheckpoints revertTo clear getHistory getRecords listTimelines restoreTimeline compact setPins prepareCompaction sendDMail deliverDMail cancelDMail search diff at"
+CONTEXT = "appendMessage updateTokenCount listUsage setSystemPrompt checkpoint listCheckpoints revertTo clear getHistory getRecords listTimelines restoreTimeline undo redo compact setPins prepareCompaction sendDMail deliverDMail cancelDMail search diff at"
 
 OURS = [row for row in REQUESTS.values() if row.name.startswith(("session/", "context/"))]
 ours = pytest.mark.parametrize("row", OURS, ids=lambda row: row.name)

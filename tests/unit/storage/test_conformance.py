@@ -16,6 +16,7 @@ from timeleap.storage.engine import (
     LogEngine,
     LogState,
     NewRecord,
+    Prepared,
     RecordFlag,
     RecordKind,
     Replacement,
@@ -231,7 +232,7 @@ async def test_a_plan_of_a_replacement_that_raises_changes_nothing(engine: LogEn
     with pytest.raises(LookupError):
         await engine.replace(refuse)
 
-    def unprepared(_: str) -> None:
+    def unprepared(_: Prepared) -> None:
         raise LookupError("not prepared")
 
     with pytest.raises(LookupError):
@@ -245,7 +246,9 @@ async def test_prepare_is_told_the_timeline_before_it_exists(engine: LogEngine) 
     told: list[tuple[str, int]] = []
     await say(engine, "a")
     done = await engine.replace(
-        lambda _: Replacement(TimelineFacts("clear"), prepare=lambda name: told.append((name, len(engine.timelines()))))
+        lambda _: Replacement(
+            TimelineFacts("clear"), prepare=lambda it: told.append((it.timeline_id, len(engine.timelines())))
+        )
     )
     assert told == [(done.timeline_id, 0)]
 

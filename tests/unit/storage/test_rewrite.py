@@ -17,7 +17,7 @@ from timeleap.errors import (
     TimelineNotFoundError,
 )
 from timeleap.storage import durable, intent, load, timelines
-from timeleap.storage.engine import LogState, Replacement, TimelineFacts
+from timeleap.storage.engine import LogState, Prepared, Replacement, TimelineFacts
 from timeleap.storage.forking import fork_log
 from timeleap.storage.index import HEADER_SIZE, index_path
 from timeleap.storage.jsonl import JsonlEngine
@@ -227,7 +227,7 @@ async def test_an_intruder_among_the_timelines_is_not_overwritten(
 ) -> None:
     await say(engine, "a")
 
-    def intrude(_: str) -> None:
+    def intrude(_: Prepared) -> None:
         (engine.path.parent / "context_1.jsonl").write_bytes(line("theirs"))
 
     for links in (True, False):

@@ -46,6 +46,7 @@ import type {
   PrepareCompactionParams,
   PrepareCompactionResult,
   ProgressParams,
+  RedoParams,
   RepairResult,
   RestoreTimelineParams,
   RevertToParams,
@@ -100,6 +101,8 @@ import type {
   SummarizeParams,
   SummarizeResult,
   TrashListResult,
+  UndoParams,
+  UndoResult,
   UpdateTokenCountParams,
   UpdateTokenCountResult,
   VerifyResult,
@@ -202,6 +205,10 @@ export interface Methods {
   "context/listTimelines": { params: ListTimelinesParams; result: ListTimelinesResult };
   /** Makes a timeline the live log again, byte for byte; the present log becomes a timeline. */
   "context/restoreTimeline": { params: RestoreTimelineParams; result: RewriteResult };
+  /** Undoes the last revert, clear, compaction, restore or D-Mail, or several of them as one step. */
+  "context/undo": { params: UndoParams; result: UndoResult };
+  /** Does again what was undone last, as long as nothing else has changed the log since. */
+  "context/redo": { params: RedoParams; result: UndoResult };
   /** Puts a summary in the place of the older messages. */
   "context/compact": { params: CompactParams; result: CompactResult };
   /** Says what no compaction of the session may lose. */
@@ -247,6 +254,8 @@ export const MUTATING: ReadonlySet<string> = new Set<keyof Methods>([
   "context/revertTo",
   "context/clear",
   "context/restoreTimeline",
+  "context/undo",
+  "context/redo",
   "context/compact",
   "context/setPins",
   "context/sendDMail",
@@ -342,6 +351,10 @@ export const ERROR_CODES = {
   sessionExists: 4016,
   /** The client speaks another version of the protocol. */
   protocolVersion: 4017,
+  /** Fewer steps can be undone; nothing was changed. */
+  nothingToUndo: 4018,
+  /** Fewer steps can be redone; nothing was changed. */
+  nothingToRedo: 4018,
 } as const;
 
 export type ErrorKind = keyof typeof ERROR_CODES;

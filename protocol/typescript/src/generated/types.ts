@@ -248,8 +248,8 @@ export interface Cleared {
   /** The same as in the reply to the request that caused it. */
   head: string;
   cause: Cause;
-  /** The timeline the log before it became. */
-  timelineId: string;
+  /** The timeline that has the log before it; absent where that was empty. */
+  timelineId?: string;
   removed: Removed;
   /** After it. */
   context: ContextSummary;
@@ -343,8 +343,8 @@ export interface Compacted {
   /** The same as in the reply to the request that caused it. */
   head: string;
   cause: Cause;
-  /** The timeline the log before it became. */
-  timelineId: string;
+  /** The timeline that has the log before it; absent where that was empty. */
+  timelineId?: string;
   removed: Removed;
   /** After it. */
   context: ContextSummary;
@@ -361,7 +361,7 @@ export interface CompactionSuggested {
 }
 
 /** `context/didChange`: the log of a session changed. */
-export type ContextDidChange = MessagesAppended | CheckpointCreated | Reverted | Cleared | Compacted | TimelineRestored | DMailDelivered | Redacted | TokenCountUpdated | SystemPromptSet | ExternalChange;
+export type ContextDidChange = MessagesAppended | CheckpointCreated | Reverted | Cleared | Compacted | TimelineRestored | Undone | Redone | DMailDelivered | Redacted | TokenCountUpdated | SystemPromptSet | ExternalChange;
 
 /** What a context amounted to at a moment of its past. */
 export interface ContextState {
@@ -388,6 +388,10 @@ export interface ContextSummary {
   systemPrompt: string | null;
   logBytes: number;
   timelines: number;
+  /** How many steps `context/undo` can go back; absent where the server does not know the method. */
+  canUndo?: number;
+  /** How many of them `context/redo` can take back. */
+  canRedo?: number;
   shouldCompact: boolean;
 }
 
@@ -417,8 +421,8 @@ export interface DMailDelivered {
   /** The same as in the reply to the request that caused it. */
   head: string;
   cause: Cause;
-  /** The timeline the log before it became. */
-  timelineId: string;
+  /** The timeline that has the log before it; absent where that was empty. */
+  timelineId?: string;
   removed: Removed;
   /** After it. */
   context: ContextSummary;
@@ -465,7 +469,7 @@ export interface DeliverDMailResult {
   head: string;
   /** Present when this answers a repeated `requestId`; then nothing was changed and `head` is the present one. */
   duplicate?: true;
-  /** The timeline the log before it became; absent in a dry run. */
+  /** The timeline that has the log before it; absent in a dry run, and where that log was empty. */
   timelineId?: string;
   removed: Removed;
   /** After it. */
@@ -700,6 +704,13 @@ export interface HistoryMessage {
   index: number;
   message: Message;
   meta?: MessageMeta;
+}
+
+/** A step that was undone or redone. */
+export interface HistoryStep {
+  kind: "revert" | "clear" | "compact" | "restore" | "dmail";
+  /** The timeline that it brought back; absent for an empty log. */
+  timelineId?: string;
 }
 
 /** An image. */
@@ -1162,6 +1173,40 @@ export interface RedactedPlace {
   occurrences: number;
 }
 
+/** `context/redo`. */
+export interface RedoParams {
+  /** Room for extensions; carries no meaning in this protocol. */
+  _meta?: { [member: string]: unknown };
+  /** Asks for `$/progress` under this token. */
+  workDoneToken?: string | number;
+  /** Accepted for LSP's sake; results always come whole. */
+  partialResultToken?: string | number;
+  /** The session. */
+  sessionId: string;
+  /** Refuse with `contentModified` unless this is the present head. */
+  expectedHead?: string;
+  /** Makes the request safe to retry: a repeat changes nothing and gets the stored result. */
+  requestId?: string;
+  /** Say what would happen, and change nothing. Default: false. */
+  dryRun?: boolean;
+  /** How many, as one step. Default: 1. */
+  steps?: number;
+}
+
+/** What was undone is done again. */
+export interface Redone {
+  sessionId: string;
+  /** The same as in the reply to the request that caused it. */
+  head: string;
+  cause: Cause;
+  /** The timeline that has the log before it; absent where that was empty. */
+  timelineId?: string;
+  removed: Removed;
+  /** After it. */
+  context: ContextSummary;
+  kind: "redone";
+}
+
 /** How much a change of the log took away; negative where it brought something back. */
 export interface Removed {
   messages: number;
@@ -1224,28 +1269,32 @@ export interface RevertToParams {
   requestId?: string;
   /** Say what would happen, and change nothing. Default: false. */
   dryRun?: boolean;
-  /** The checkpoint that goes, with all after it; this or `checkpointUid`. */
+  /** The checkpoint that goes, with all after it; this, `checkpointUid` or `messageIndex`. */
   checkpointId?: number;
   /** The same, by uid. */
   checkpointUid?: string;
+  /** The message that goes, with all after it. */
+  messageIndex?: number;
   /** Go back further where the log would end with tool calls that have no result: to before them. Default: false. */
   heal?: boolean;
 }
 
-/** The log went back to before a checkpoint. */
+/** The log went back to before a checkpoint, or a message. */
 export interface Reverted {
   sessionId: string;
   /** The same as in the reply to the request that caused it. */
   head: string;
   cause: Cause;
-  /** The timeline the log before it became. */
-  timelineId: string;
+  /** The timeline that has the log before it; absent where that was empty. */
+  timelineId?: string;
   removed: Removed;
   /** After it. */
   context: ContextSummary;
   kind: "reverted";
-  checkpointId: number;
-  checkpointUid: string;
+  checkpointId?: number;
+  checkpointUid?: string;
+  /** In the place of the checkpoint, where it went back to before a message. */
+  messageIndex?: number;
 }
 
 /** What a change of the whole log did, or (dry run) would do. */
@@ -1254,7 +1303,7 @@ export interface RewriteResult {
   head: string;
   /** Present when this answers a repeated `requestId`; then nothing was changed and `head` is the present one. */
   duplicate?: true;
-  /** The timeline the log before it became; absent in a dry run. */
+  /** The timeline that has the log before it; absent in a dry run, and where that log was empty. */
   timelineId?: string;
   removed: Removed;
   /** After it. */
@@ -2214,8 +2263,8 @@ export interface TimelineRestored {
   /** The same as in the reply to the request that caused it. */
   head: string;
   cause: Cause;
-  /** The timeline the log before it became. */
-  timelineId: string;
+  /** The timeline that has the log before it; absent where that was empty. */
+  timelineId?: string;
   removed: Removed;
   /** After it. */
   context: ContextSummary;
@@ -2291,6 +2340,59 @@ export interface Unarchived {
   head: string;
   cause: Cause;
   kind: "unarchived";
+}
+
+/** `context/undo`. */
+export interface UndoParams {
+  /** Room for extensions; carries no meaning in this protocol. */
+  _meta?: { [member: string]: unknown };
+  /** Asks for `$/progress` under this token. */
+  workDoneToken?: string | number;
+  /** Accepted for LSP's sake; results always come whole. */
+  partialResultToken?: string | number;
+  /** The session. */
+  sessionId: string;
+  /** Refuse with `contentModified` unless this is the present head. */
+  expectedHead?: string;
+  /** Makes the request safe to retry: a repeat changes nothing and gets the stored result. */
+  requestId?: string;
+  /** Say what would happen, and change nothing. Default: false. */
+  dryRun?: boolean;
+  /** How many, as one step. Default: 1. */
+  steps?: number;
+}
+
+/** What undo or redo did, or (dry run) would do. */
+export interface UndoResult {
+  /** The log's head after the request. */
+  head: string;
+  /** Present when this answers a repeated `requestId`; then nothing was changed and `head` is the present one. */
+  duplicate?: true;
+  /** The timeline that has the log before it; absent in a dry run, and where that log was empty. */
+  timelineId?: string;
+  removed: Removed;
+  /** After it. */
+  context: ContextSummary;
+  /** Present when a revert went into the middle of a tool exchange. */
+  toolExchange?: ToolExchange;
+  /** In the order in which they were undone or redone. */
+  steps: HistoryStep[];
+  canUndo: number;
+  canRedo: number;
+}
+
+/** The log is again what it was before the last rewrites. */
+export interface Undone {
+  sessionId: string;
+  /** The same as in the reply to the request that caused it. */
+  head: string;
+  cause: Cause;
+  /** The timeline that has the log before it; absent where that was empty. */
+  timelineId?: string;
+  removed: Removed;
+  /** After it. */
+  context: ContextSummary;
+  kind: "undone";
 }
 
 /** What a search could not look at, and why. */
