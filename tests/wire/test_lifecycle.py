@@ -126,6 +126,65 @@ def test_end_of_input_is_clean(start: StartServer, framing: Framing) -> None:
     assert start(framing, fresh=True).finish() == 0
 
 
+FAILING = ("--fail-on-error",)
+
+
+def test_with_fail_on_error_a_refused_request_is_5_at_a_clean_end(start: StartServer, framing: Framing) -> None:
+    server = start(framing, args=FAILING)
+    Session.open(server, "a")
+    server.refuse("session/getState", sessionId="nobody")
+    assert server.finish() == 5
+    server = start(framing, args=FAILING)
+    assert server.refuse("no/such")["code"] == -32601
+    server.call("shutdown")
+    server.notify("exit")
+    assert server.wait() == 5
+
+
+def test_with_fail_on_error_what_cannot_be_read_is_5_too(start: StartServer) -> None:
+    server = start("ndjson", args=FAILING)
+    server.send_bytes(b'{"jsonrpc": "2.0", "id": 1}\n')
+    assert server.finish() == 5
+
+
+def test_without_fail_on_error_a_refused_request_is_0(start: StartServer) -> None:
+    server = start()
+    server.refuse("no/such")
+    assert server.finish() == 0
+
+
+def test_with_fail_on_error_success_and_cancellation_are_0(start: StartServer) -> None:
+    server = start(args=FAILING, env=SLOW_SYNC)
+    session = Session.open(server, "a")
+    first = session.start("context/appendMessage", message=user("x"))
+    second = session.start("session/setTitle", title="T")
+    server.notify("$/cancelRequest", id=second.id)
+    first.result()
+    reply = second.reply()
+    assert "error" not in reply or reply["error"]["code"] == -32800
+    third = session.start("session/search", query="x")
+    server.notify("$/cancelRequest", id=third.id)
+    third.reply()
+    assert server.finish() == 0
+
+
+def test_with_fail_on_error_other_exit_codes_go_first(
+    start: StartServer, start_at: StartServer, tmp_path: Path
+) -> None:
+    server = start("lsp", args=FAILING)
+    server.refuse("no/such")
+    server.notify("exit")
+    assert server.wait() == 1
+    server = start("lsp", args=FAILING)
+    server.refuse("no/such")
+    server.send_bytes(b"Content-Length: 100\r\n\r\n{")
+    assert server.finish() == 3
+    (tmp_path / "file").write_text("")
+    server = start_at(tmp_path / "file" / "home", args=FAILING, private=tmp_path / "private")
+    assert server.refuse("initialize")["code"] == 4005
+    assert server.wait() == 4
+
+
 @pytest.mark.parametrize("data", [b"", b"\n", b" \r\n\t\n", b"\xef\xbb\xbf"])
 def test_empty_input_is_clean(start_at: StartServer, home: Path, data: bytes) -> None:
     server = start_at(home, fresh=True)

@@ -145,6 +145,11 @@ class Connection(asyncio.Protocol):
 
     # What the service and the process call
 
+    @property
+    def refused_any(self) -> bool:
+        """Whether anything was answered with an error other than `cancelled`."""
+        return self._rpc.refused_any
+
     def notify(self, method: str, params: Any) -> None:
         """Queue a notification; it leaves before every reply that is queued after it."""
         if self._transport is None or self.dropped or method in self._rpc.unwanted:

@@ -38,6 +38,8 @@ class ExitCode(IntEnum):
     USAGE = 2
     STREAM_LOST = 3
     STORAGE_FAILURE = 4
+    REQUEST_FAILED = 5
+    """With `--fail-on-error`, in the place of CLEAN only."""
 
 
 class Stage(Enum):

@@ -34,7 +34,7 @@ from timeleap.rpc.errors import RefusedError, WireError, refused_value, to_wire,
 from timeleap.rpc.progress import WorkDone
 from timeleap.rpc.pygls_names import JsonRpcMethodNotFound, JsonRPCProtocol, JsonRPCServer
 from timeleap.service.call import Call, Client
-from timeleap_protocol.errors import ErrorKind
+from timeleap_protocol.errors import ErrorKind, code_of
 
 log = logging.getLogger(__name__)
 
@@ -137,12 +137,14 @@ class EdgeProtocol(JsonRPCProtocol):
     Attributes:
         trace: What `$/setTrace` asked for.
         unwanted: Notifications that the client opted out of.
+        refused_any: Whether anything was answered with an error other than `cancelled`.
     """
 
     def __init__(self, server: Server, converter: Converter) -> None:
         super().__init__(server, converter)
         self.trace: Trace = "off"
         self.unwanted: frozenset[str] = frozenset()
+        self.refused_any = False
         self._link = server.link
         self._client = server.client
         self._endpoints: dict[str, Endpoint] = {}
@@ -303,8 +305,7 @@ class EdgeProtocol(JsonRPCProtocol):
         if self.trace != "off":
             self._log_trace(msg_id, running, error)
         if error is None:
-            body = _reply_body(msg_id, result, None)
-            self._link.send(body)
+            body = self._send_response(msg_id, result)
             self._reply_sizes[running.endpoint.name] = max(len(body), self._expected_reply(running.endpoint) >> 1)
         else:
             self.refuse(msg_id, error, running.endpoint.name)
@@ -321,8 +322,11 @@ class EdgeProtocol(JsonRPCProtocol):
             params["verbose"] = f"{len(self._running)} more in flight"
         self.notify("$/logTrace", params)
 
-    def _send_response(self, msg_id: Any, result: Any = None, error: Any = None) -> None:
-        self._link.send(_reply_body(msg_id, result, error))
+    def _send_response(self, msg_id: Any, result: Any = None, error: Any = None) -> bytes:
+        body, error = _reply_body(msg_id, result, error)
+        self.refused_any = self.refused_any or (error is not None and error["code"] != code_of(ErrorKind.CANCELLED))
+        self._link.send(body)
+        return body
 
     def _send_data(self, data: Any) -> None:
         self._link.send(encode(data))
@@ -390,15 +394,15 @@ def _shown(method: str) -> str:
     return repr(method[:100])
 
 
-def _reply_body(msg_id: MessageId | None, result: Any, error: WireError | None) -> bytes:
-    """The one reply to a request. A result that has no JSON form becomes an internal error, an error loses its details."""
+def _reply_body(msg_id: MessageId | None, result: Any, error: WireError | None) -> tuple[bytes, WireError | None]:
+    """The one reply to a request, and the error in it. A result that has no JSON form becomes an internal error, an error loses its details."""
     try:
         if error is None:
-            return encode({"jsonrpc": VERSION, "id": msg_id, "result": result})
-        return encode({"jsonrpc": VERSION, "id": msg_id, "error": error})
+            return encode({"jsonrpc": VERSION, "id": msg_id, "result": result}), None
+        return encode({"jsonrpc": VERSION, "id": msg_id, "error": error}), error
     except Exception as fault:
         if error is None:
             error = to_wire(fault, "encoding a result")
         else:
             error = wire_error(ErrorKind(error["data"]["kind"]), error["message"])
-        return encode({"jsonrpc": VERSION, "id": msg_id, "error": error})
+        return encode({"jsonrpc": VERSION, "id": msg_id, "error": error}), error

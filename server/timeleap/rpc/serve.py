@@ -64,8 +64,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     unusable = _make_home(options.home)
     service = Deferred(make_service)
-    code = run(service, descriptors)
-    return max(code, ExitCode.STORAGE_FAILURE) if unusable and not service.initialized else code
+    code = run(service, descriptors, fail_on_error=options.fail_on_error)
+    return ExitCode.STORAGE_FAILURE if unusable and not service.initialized else code
 
 
 def parse(argv: Sequence[str], environ: Mapping[str, str]) -> argparse.Namespace:
@@ -89,6 +89,11 @@ def parse(argv: Sequence[str], environ: Mapping[str, str]) -> argparse.Namespace
         help="what to log (default: warning, or TIMELEAP_LOG_LEVEL)",
     )
     parser.add_argument("--log-file", type=Path, metavar="FILE", help="where to log (default: standard error)")
+    parser.add_argument(
+        "--fail-on-error",
+        action="store_true",
+        help="exit with 5 instead of 0 if any request was answered with an error; a cancelled one does not count",
+    )
     options = parser.parse_args(argv)
     if options.log_level not in LEVELS:  # argparse does not check defaults
         parser.error(f"TIMELEAP_LOG_LEVEL is {options.log_level!r}; choose from {', '.join(LEVELS)}")
@@ -136,13 +141,20 @@ def _make_home(home: Path | None) -> bool:
     return False
 
 
-def run(service: ServicePort, descriptors: stdio.Descriptors) -> int:
-    """Serve one client on two descriptors, with whatever service; returns the exit code."""
+def run(service: ServicePort, descriptors: stdio.Descriptors, *, fail_on_error: bool = False) -> int:
+    """Serve one client on two descriptors, with whatever service; returns the exit code.
+
+    Args:
+        service: What answers.
+        descriptors: Where to read and write.
+        fail_on_error: Whether a request that was answered with an error makes a clean end a failure.
+    """
     try:
-        return asyncio.run(_serve(service, descriptors))
+        code, refused_any = asyncio.run(_serve(service, descriptors))
     except Exception as error:
         log.critical("the server failed\n%s", describe(error))
         return ExitCode.STORAGE_FAILURE if isinstance(error, OSError) else ExitCode.NO_SHUTDOWN
+    return ExitCode.REQUEST_FAILED if fail_on_error and refused_any and code == ExitCode.CLEAN else code
 
 
 class Deferred:
@@ -188,7 +200,7 @@ class Deferred:
             await self._service.aclose()
 
 
-async def _serve(service: ServicePort, descriptors: stdio.Descriptors) -> int:
+async def _serve(service: ServicePort, descriptors: stdio.Descriptors) -> tuple[int, bool]:
     from timeleap.rpc.connection import Connection
 
     asyncio.get_running_loop().set_exception_handler(_log_stray)
@@ -213,7 +225,7 @@ async def _serve(service: ServicePort, descriptors: stdio.Descriptors) -> int:
         await transport.drain()
     transport.close()
     log.info("done, exit code %d", connection.exit_code)
-    return connection.exit_code
+    return connection.exit_code, connection.refused_any
 
 
 def _log_stray(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
