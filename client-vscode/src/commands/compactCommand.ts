@@ -7,6 +7,7 @@ import type { Session } from "../sessions/session.js";
 import { summaryByModel } from "../sessions/summaries.js";
 import { readSettings } from "../settings.js";
 import { messages, tokens } from "../text/format.js";
+import { sayInformation } from "../text/say.js";
 import { withProgress, type Work } from "./progress.js";
 import type { Handlers, Workbench } from "./register.js";
 import { Refusal } from "./report.js";
@@ -76,5 +77,5 @@ async function agreed(bench: Workbench, plan: CompactResult): Promise<boolean> {
     return chosen === compactButton;
   }
   await bench.documents.showText(vscode.l10n.t("Summary"), compactionReport(plan, false));
-  return (await vscode.window.showInformationMessage(vscode.l10n.t("This summary would take the place of {0}.", messages(plan.removedMessages)), compactButton)) === compactButton;
+  return (await sayInformation(vscode.l10n.t("This summary would take the place of {0}.", messages(plan.removedMessages)), compactButton)) === compactButton;
 }

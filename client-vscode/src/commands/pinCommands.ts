@@ -4,6 +4,7 @@ import * as vscode from "vscode";
 import { referenceOf } from "../documents/reference.js";
 import type { Session } from "../sessions/session.js";
 import { exact, oneLine } from "../text/format.js";
+import { sayInformation } from "../text/say.js";
 import type { Handlers, Workbench } from "./register.js";
 import { Refusal, report } from "./report.js";
 import { requireTrust, shownSession, writableSession } from "./targets.js";
@@ -110,7 +111,7 @@ async function change(session: Session, to: (before: readonly string[]) => strin
 
 /** Nobody waits for the answer. */
 function say(bench: Workbench, message: string, button: string, run: () => Promise<void>): void {
-  void vscode.window.showInformationMessage(message, button).then(async (chosen) => {
+  void sayInformation(message, button).then(async (chosen) => {
     try {
       if (chosen === button) {
         await run();

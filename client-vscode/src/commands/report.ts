@@ -3,6 +3,8 @@
 import * as vscode from "vscode";
 import { isConnectionLost, isTimeleapError, isTimeout, messageOf } from "../server/errors.js";
 import { ServerFailure } from "../server/failure.js";
+import { storageTroubleOf } from "../server/storageTrouble.js";
+import { sayError, sayWarning } from "../text/say.js";
 import type { Workbench } from "./register.js";
 
 /** A button, and what it does. */
@@ -39,7 +41,7 @@ export async function report(error: unknown, bench: Pick<Workbench, "log" | "vie
     await bench.views.refresh().catch(() => undefined);
   }
   const titles = steps.map((step) => step.title);
-  const chosen = error instanceof Refusal ? await vscode.window.showWarningMessage(message, ...titles) : await vscode.window.showErrorMessage(message, ...titles);
+  const chosen = error instanceof Refusal ? await sayWarning(message, ...titles) : await sayError(message, ...titles);
   const step = steps.find(({ title }) => title === chosen);
   if (step) {
     await vscode.commands.executeCommand(step.command, ...(step.arguments ?? []));
@@ -63,6 +65,10 @@ export function wordsFor(error: unknown): Words {
   }
   if (isConnectionLost(error)) {
     return { message: vscode.l10n.t("The server ended before it answered. The view shows what is true."), steps: [restart(), logs()] };
+  }
+  const trouble = storageTroubleOf(error);
+  if (trouble) {
+    return { message: vscode.l10n.t("{0} Nothing was changed. {1}", trouble.what, trouble.next), steps: [logs()] };
   }
   return isTimeleapError(error) ? wordsForKind(error.kind, error.message) : { message: messageOf(error), steps: [logs()] };
 }

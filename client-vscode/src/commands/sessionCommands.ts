@@ -5,6 +5,7 @@ import { CheckpointNode } from "../views/checkpointNodes.js";
 import { SessionNode, TrashedNode } from "../views/sessionsTree.js";
 import { TimelineNode } from "../views/timelinesTree.js";
 import { chooseWorkspace } from "../sessions/workspaces.js";
+import { sayInformation } from "../text/say.js";
 import { pickSession, pickTrashed } from "./pick.js";
 import type { Handlers, Workbench } from "./register.js";
 import { requireTrust, shownSession, target } from "./targets.js";
@@ -53,7 +54,7 @@ async function openSession({ sessions }: Workbench, node: unknown): Promise<void
   const given = node instanceof SessionNode ? node.info : undefined;
   const info = given ?? (await pickSession(sessions, vscode.l10n.t("Open which session?")));
   if (info) {
-    sessions.show(await sessions.open({ sessionId: info.sessionId, create: false }));
+    await sessions.open({ sessionId: info.sessionId, create: false });
     await vscode.commands.executeCommand("timeleap.checkpoints.focus");
   }
 }
@@ -103,7 +104,7 @@ async function fork(bench: Workbench, node: unknown): Promise<void> {
     ...(title.trim() === "" ? {} : { title: title.trim() }),
   });
   bench.sessions.show(bench.sessions.adopt({}, state));
-  void vscode.window.showInformationMessage(vscode.l10n.t("You are in the fork “{0}” now; the session it came from is unchanged.", title));
+  void sayInformation(vscode.l10n.t("You are in the fork “{0}” now; the session it came from is unchanged.", title));
 }
 
 async function setTitle(bench: Workbench, node: unknown): Promise<void> {
@@ -165,7 +166,7 @@ async function reload(bench: Workbench): Promise<void> {
     return;
   }
   const session = shownSession(bench.sessions);
-  if (session.followed) {
+  if (session.followed || session.obstacle) {
     await bench.sessions.close(session.id);
     await bench.sessions.open(session.how);
     return;

@@ -3,6 +3,7 @@
 import * as vscode from "vscode";
 import type { Session } from "../sessions/session.js";
 import type { Sessions } from "../sessions/sessions.js";
+import { whyReadOnly } from "../views/viewMessage.js";
 import { manageTrust, Refusal, reload } from "./report.js";
 
 export function shownSession(sessions: Pick<Sessions, "shown">): Session {
@@ -17,7 +18,7 @@ export function writableSession(sessions: Pick<Sessions, "shown">): Session {
   const session = shownSession(sessions);
   requireTrust();
   if (!session.writable) {
-    throw new Refusal(vscode.l10n.t("This session can only be looked at here."), ...(session.followed ? [reload()] : []));
+    throw new Refusal(whyReadOnly(session), ...(session.followed || session.obstacle ? [reload()] : []));
   }
   return session;
 }

@@ -4,6 +4,7 @@ import * as vscode from "vscode";
 import type { RewriteResult } from "timeleap-client";
 import type { Session } from "../sessions/session.js";
 import { checkpoints, listed, messages, tokens } from "../text/format.js";
+import { sayInformation } from "../text/say.js";
 import { CheckpointNode, checkpointName } from "../views/checkpointNodes.js";
 import { timelineName, TimelineNode } from "../views/timelinesTree.js";
 import { pickCheckpoint, pickTimeline } from "./pick.js";
@@ -121,7 +122,7 @@ export function offerUndo(
   const { timelineId, head } = done;
   const undoing = timelineId === undefined ? [] : [{ title: vscode.l10n.t("Undo"), run: () => takeBack(bench, session, timelineId, head) }];
   const offers: readonly Offer[] = [...undoing, ...more];
-  void vscode.window.showInformationMessage(message, ...offers.map(({ title }) => title)).then(async (chosen) => {
+  void sayInformation(message, ...offers.map(({ title }) => title)).then(async (chosen) => {
     try {
       await offers.find(({ title }) => title === chosen)?.run();
     } catch (error) {

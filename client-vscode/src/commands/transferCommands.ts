@@ -10,6 +10,7 @@ import type { Session } from "../sessions/session.js";
 import { chooseFormat, FORMATS, type Format } from "./pick.js";
 import { folderOf } from "../sessions/workspaces.js";
 import { exact } from "../text/format.js";
+import { sayInformation } from "../text/say.js";
 import { SessionNode } from "../views/sessionsTree.js";
 import { withProgress } from "./progress.js";
 import type { Handlers, Workbench } from "./register.js";
@@ -89,7 +90,7 @@ function tell(bench: Workbench, message: string, losses: readonly Loss[], ...mor
   const text = `# ${title}\n\n${losses.map((loss) => `- ${plainMarkdown(loss.message)}`).join("\n")}\n`;
   const steps = [...more, ...(losses.length === 0 ? [] : [{ title, run: () => bench.documents.showText(title, text) }])];
   const said = losses.length === 0 ? message : `${message} ${vscode.l10n.t("Not all of it could be carried over ({0}).", exact(losses.length))}`;
-  void vscode.window.showInformationMessage(said, ...steps.map((step) => step.title)).then(async (chosen) => {
+  void sayInformation(said, ...steps.map((step) => step.title)).then(async (chosen) => {
     try {
       await steps.find((step) => step.title === chosen)?.run();
     } catch (error) {

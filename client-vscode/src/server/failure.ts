@@ -2,6 +2,7 @@
 
 import * as vscode from "vscode";
 import { isTimeleapError, messageOf } from "./errors.js";
+import { storageTroubleOf } from "./storageTrouble.js";
 
 /** The names are context values in the manifest's welcome views, which have the next steps as buttons. */
 export type FailureKind = "noPython" | "oldPython" | "noServer" | "protocol" | "silent" | "crashed" | "startFailed";
@@ -26,7 +27,8 @@ export function startFailure(error: unknown, command: string): ServerFailure {
   if (isTimeleapError(error, "protocolVersion")) {
     return new ServerFailure("protocol", vscode.l10n.t("{0} speaks another version of the protocol: {1}", command, error.message));
   }
-  const message = messageOf(error);
+  const trouble = storageTroubleOf(error);
+  const message = trouble ? `${trouble.what} ${trouble.next}` : messageOf(error);
   if (message.includes(SILENCE)) {
     return new ServerFailure("silent", vscode.l10n.t("{0} was started, but does not answer.", command));
   }

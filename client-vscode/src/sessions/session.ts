@@ -5,7 +5,9 @@ import * as vscode from "vscode";
 import type { Checkpoint, ContextDidChange, ContextSummary, Methods, RequestOptions, SessionDidChange, SessionOpenParams, SessionState } from "timeleap-client";
 import { Disposables } from "../lifecycle.js";
 import type { Wire } from "../server/sidecar.js";
+import type { StorageTrouble } from "../server/storageTrouble.js";
 import { Log, type Read } from "./log.js";
+import { openSession } from "./opening.js";
 import { Timelines } from "./timelines.js";
 
 /** Requests about one session; `sessionId` is filled in. */
@@ -33,6 +35,7 @@ export class Session extends Disposables {
     /** How it was opened, to open it again. */
     readonly how: SessionOpenParams,
     private present: SessionState,
+    private inTheWay?: StorageTrouble,
   ) {
     super();
     // The session says which method it reads by; what the wire resolves with belongs to that method.
@@ -55,7 +58,12 @@ export class Session extends Disposables {
 
   /** Whether it was asked for to be changed, and can only be followed: its owner does not answer. */
   get followed(): boolean {
-    return !this.writable && !this.restricted && this.how.access === undefined && this.how.path === undefined;
+    return !this.writable && !this.restricted && !this.obstacle && this.how.access === undefined && this.how.path === undefined;
+  }
+
+  /** What keeps it from being changed though that was asked for; opening it again tries again. */
+  get obstacle(): StorageTrouble | undefined {
+    return this.writable || this.restricted ? undefined : this.inTheWay;
   }
 
   private openedRestricted = !vscode.workspace.isTrusted;
@@ -126,12 +134,12 @@ export class Session extends Disposables {
   async reopen(): Promise<void> {
     const { path, access, attach } = this.how;
     this.openedRestricted = !vscode.workspace.isTrusted; // which may have changed since
-    const asked = this.restricted ? ("readOnly" as const) : access;
-    const state = await this.wire.request("session/open", {
+    const { state, obstacle } = await openSession(this.wire, {
       ...(path === undefined ? { sessionId: this.id, create: false } : { path }),
-      ...(asked === undefined ? {} : { access: asked }),
+      ...(access === undefined ? {} : { access }),
       ...(attach === undefined ? {} : { attach }),
     });
+    this.inTheWay = obstacle;
     this.take(state);
   }
 

@@ -6,12 +6,14 @@ import type { Methods, Reconnected, SessionOpenParams, SessionState } from "time
 import { Disposables } from "../lifecycle.js";
 import { isTimeleapError } from "../server/errors.js";
 import type { Sidecar } from "../server/sidecar.js";
+import { storageTroubleOf, type StorageTrouble, type StorageTroubleKind } from "../server/storageTrouble.js";
+import { canBeReadAfter, openSession } from "./opening.js";
 import { Session } from "./session.js";
 import { workspaces } from "./workspaces.js";
 
 /** Why the session that was asked for cannot be shown; the names are context values in the manifest. */
 export interface SessionProblem {
-  readonly kind: "damaged" | "locked" | "gone" | "failed";
+  readonly kind: "damaged" | "locked" | "gone" | "failed" | StorageTroubleKind;
   readonly message: string;
   /** To ask again. */
   readonly how: SessionOpenParams;
@@ -97,7 +99,7 @@ export class Sessions extends Disposables {
     if (underway) {
       return underway; // asked for again while it takes its time, as with an owner that hangs
     }
-    const opening = this.ask(how).then((state) => this.adopt(how, state));
+    const opening = openSession(this.sidecar, how).then(({ state, obstacle }) => this.adopt(how, state, obstacle));
     if (id !== undefined) {
       const done = (): boolean => this.opening.delete(id);
       this.opening.set(id, opening);
@@ -107,12 +109,12 @@ export class Sessions extends Disposables {
   }
 
   /** Takes a session that a request has opened, such as a fork. */
-  adopt(how: SessionOpenParams, state: SessionState): Session {
+  adopt(how: SessionOpenParams, state: SessionState, obstacle?: StorageTrouble): Session {
     const known = this.open_.get(state.sessionId);
     if (known) {
       return known;
     }
-    const session = new Session(this.sidecar, how.path === undefined ? { ...how, sessionId: state.sessionId } : how, state);
+    const session = new Session(this.sidecar, how.path === undefined ? { ...how, sessionId: state.sessionId } : how, state, obstacle);
     this.open_.set(session.id, session);
     this.listChanged.fire(undefined);
     return session;
@@ -188,21 +190,6 @@ export class Sessions extends Disposables {
     this.listChanged.fire(undefined);
   }
 
-  private async ask(how: SessionOpenParams): Promise<SessionState> {
-    if (!vscode.workspace.isTrusted) {
-      return this.sidecar.request("session/open", { ...how, create: false, access: "readOnly" });
-    }
-    try {
-      return await this.sidecar.request("session/open", how);
-    } catch (error) {
-      // Another program writes it and cannot be gone through: what it writes can still be followed.
-      if (!isTimeleapError(error, "sessionLocked") || how.access !== undefined) {
-        throw error;
-      }
-      return this.sidecar.request("session/open", { ...how, access: "readOnly" });
-    }
-  }
-
   /** The last guest closes the door. */
   private async leave(sessionId: string): Promise<void> {
     const guests = this.guests.get(sessionId);
@@ -251,7 +238,9 @@ export class Sessions extends Disposables {
     const refused = new Map(reconnected?.refused.map(({ sessionId, error }) => [sessionId, error]));
     for (const session of this.open_.values()) {
       const refusal = refused.get(session.id);
-      const again = refusal ? Promise.reject(refusal) : reconnected ? session.refresh() : session.reopen();
+      const again = refusal
+        ? canBeReadAfter(refusal, session.how) ? session.reopen() : Promise.reject(refusal)
+        : reconnected ? session.refresh() : session.reopen();
       again.catch((error: unknown) => this.lose(session, error));
     }
     this.listChanged.fire(undefined);
@@ -279,6 +268,10 @@ function again({ id, how: { path, access } }: Session): SessionOpenParams {
 
 function problemOf(error: unknown): Pick<SessionProblem, "kind" | "message"> {
   const message = error instanceof Error ? error.message : String(error);
+  const trouble = storageTroubleOf(error);
+  if (trouble) {
+    return { kind: trouble.kind, message: `${trouble.what} ${trouble.next}` };
+  }
   if (isTimeleapError(error, "corrupted") || isTimeleapError(error, "storageFailure")) {
     return { kind: "damaged", message };
   }

@@ -7,6 +7,7 @@ import type { Session } from "../sessions/session.js";
 import type { Sessions } from "../sessions/sessions.js";
 import type { Wire } from "../server/sidecar.js";
 import { short } from "../text/format.js";
+import { sayInformation, sayWarning } from "../text/say.js";
 
 /** Milliseconds in which new session folders are noticed together. */
 const GATHER = 300;
@@ -45,7 +46,7 @@ export class News extends Disposables {
       }),
     );
     this.register(sessions.onDidChangeShown((session) => {
-      if (session?.followed) {
+      if (session && (session.followed || session.obstacle)) {
         this.offerReload(session);
       }
     }));
@@ -64,7 +65,7 @@ export class News extends Disposables {
       size === undefined
         ? vscode.l10n.t("The context of “{0}” is nearly full: {1} tokens.", session.name, short(used))
         : vscode.l10n.t("The context of “{0}” is nearly full: {1} of {2} tokens.", session.name, short(used), short(size));
-    void vscode.window.showInformationMessage(message, button).then((chosen) => {
+    void sayInformation(message, button).then((chosen) => {
       if (chosen === button) {
         void vscode.commands.executeCommand("timeleap.compact");
       }
@@ -72,12 +73,16 @@ export class News extends Disposables {
   }
 
   private offerReload(session: Session): void {
-    const message = vscode.l10n.t("The program that writes “{0}” does not answer, so it can only be looked at here.", session.name);
+    const { obstacle } = session;
+    const message =
+      obstacle === undefined
+        ? vscode.l10n.t("The program that writes “{0}” does not answer, so it can only be looked at here.", session.name)
+        : vscode.l10n.t("{0} “{1}” can be looked at, not changed. {2}", obstacle.what, session.name, obstacle.next);
     this.say(message, vscode.l10n.t("Reload Session"), () => void vscode.commands.executeCommand("timeleap.reloadSession"));
   }
 
   private say(message: string, button = vscode.l10n.t("Show Logs"), step = (): void => this.log.show()): void {
-    void vscode.window.showWarningMessage(message, button).then((chosen) => {
+    void sayWarning(message, button).then((chosen) => {
       if (chosen === button) {
         step();
       }

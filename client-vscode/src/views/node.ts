@@ -2,6 +2,7 @@
 
 import * as vscode from "vscode";
 import { messageOf } from "../server/errors.js";
+import { storageTroubleOf } from "../server/storageTrouble.js";
 
 /** One row. Its id is the same after every refresh, so that selection and expansion survive. */
 export abstract class TreeNode {
@@ -96,7 +97,8 @@ export class TroubleNode extends TreeNode {
   }
 
   item(): vscode.TreeItem {
-    const label = messageOf(this.error);
+    const trouble = storageTroubleOf(this.error);
+    const label = trouble ? `${trouble.what} ${trouble.next}` : messageOf(this.error);
     return treeItem(this.id, {
       label,
       description: vscode.l10n.t("choose to try again"),

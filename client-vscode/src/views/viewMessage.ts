@@ -37,12 +37,16 @@ export function serverMessage({ server, recovered }: Pick<Situation, "server" | 
   return when === undefined ? undefined : vscode.l10n.t("The server had stopped and was started again at {0}; nothing was lost.", when);
 }
 
-function whyReadOnly(session: Session): string {
-  if (session.restricted) {
+/** Why a session can only be looked at, and what to do. */
+export function whyReadOnly({ restricted, followed, obstacle }: Pick<Session, "restricted" | "followed" | "obstacle">): string {
+  if (restricted) {
     return vscode.l10n.t("In Restricted Mode sessions can be looked at, not changed.");
   }
-  return session.followed
-    ? vscode.l10n.t("The program that writes this session does not answer, so it can only be looked at here. “Reload Session” tries again.")
+  if (followed) {
+    return vscode.l10n.t("The program that writes this session does not answer, so it can only be looked at here. “Reload Session” tries again.");
+  }
+  return obstacle
+    ? vscode.l10n.t("{0} The session can be looked at, not changed. {1} “Reload Session” tries again.", obstacle.what, obstacle.next)
     : vscode.l10n.t("This session can only be looked at here.");
 }
 

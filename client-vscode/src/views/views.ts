@@ -6,6 +6,7 @@ import type { Session } from "../sessions/session.js";
 import type { Sessions } from "../sessions/sessions.js";
 import type { Sidecar } from "../server/sidecar.js";
 import { readSettings } from "../settings.js";
+import { withoutLinks } from "../text/say.js";
 import { CheckpointsTree } from "./checkpointsTree.js";
 import { ContextKeys, contextKeys } from "./context.js";
 import type { TreeNode } from "./node.js";
@@ -162,7 +163,7 @@ export class Views extends Disposables {
     const { shown } = this.sessions;
     this.keys.update(contextKeys(this.sidecar.state, this.sessions, vscode.workspace.isTrusted));
     const situation = { server: this.sidecar.state, recovered: this.recovered, sessions: this.sessions };
-    const said = viewMessage(situation);
+    const said = withoutLinks(viewMessage(situation) ?? "") || undefined;
     // Where there is a message VS Code shows no welcome view, which has the next steps as buttons.
     const failed = this.sidecar.state.kind === "failed";
     const welcomed = failed || this.sessions.problem !== undefined;

@@ -99,6 +99,20 @@ test("that a session can only be followed is said once it is shown, with the nex
   news.dispose();
 });
 
+test("nothing from outside becomes a link that runs a command", async () => {
+  const hostile = "[Look](command:workbench.action.quit)";
+  const bench = { log: log(), views: {}, sessions: {} } as never;
+  await report(new Refusal(hostile), bench);
+  await report(TimeleapError.make("internalError", hostile), bench);
+  const shown = new EventEmitter<unknown>();
+  const silent = { onDidFindStore: () => ({ dispose: () => undefined }), onDidChangeShown: shown.event };
+  const news = new News({ onNotification: () => ({ dispose: () => undefined }) } as never, silent as never, log() as never);
+  shown.fire({ name: hostile, followed: true });
+  news.dispose();
+  expect(user.said).toHaveLength(3);
+  expect(user.said.filter(({ message }) => /\]\((?:https?|command|file):/.test(message))).toEqual([]);
+});
+
 /** What the buttons of a refusal would run. */
 function stepsOf(refused: () => unknown): string[] {
   try {

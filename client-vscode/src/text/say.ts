@@ -1,0 +1,24 @@
+/** Messages to the user. */
+
+import * as vscode from "vscode";
+
+/**
+ * The editor makes `[text](command:...)` in a notification or above a tree a link that runs a command: titles, labels and what the
+ * server says come from outside and are text only.
+ */
+export function withoutLinks(text: string): string {
+  return text.replaceAll("](", "] (");
+}
+
+/** Resolves with the button that was chosen. */
+export function sayInformation(message: string, ...buttons: readonly string[]): Thenable<string | undefined> {
+  return vscode.window.showInformationMessage(withoutLinks(message), ...buttons);
+}
+
+export function sayWarning(message: string, ...buttons: readonly string[]): Thenable<string | undefined> {
+  return vscode.window.showWarningMessage(withoutLinks(message), ...buttons);
+}
+
+export function sayError(message: string, ...buttons: readonly string[]): Thenable<string | undefined> {
+  return vscode.window.showErrorMessage(withoutLinks(message), ...buttons);
+}

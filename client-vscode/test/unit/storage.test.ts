@@ -1,0 +1,121 @@
+import { beforeEach, expect, test } from "vitest";
+import type { Memento } from "vscode";
+import { TimeleapError } from "timeleap-client";
+import { wordsFor } from "../../src/commands/report.js";
+import { writableSession } from "../../src/commands/targets.js";
+import { startFailure } from "../../src/server/failure.js";
+import { storageTroubleOf } from "../../src/server/storageTrouble.js";
+import { Sessions } from "../../src/sessions/sessions.js";
+import { TroubleNode } from "../../src/views/node.js";
+import { viewMessage } from "../../src/views/viewMessage.js";
+import { News } from "../../src/views/news.js";
+import { EventEmitter, log, user, workspace } from "../support/vscode.js";
+
+beforeEach(() => {
+  user.reset();
+  workspace.isTrusted = true;
+});
+
+const refusal = (errno: string): TimeleapError =>
+  new TimeleapError(`cannot take the lock: ${errno}`, 4005, { kind: "storageFailure", retryable: true, errno, path: "/store/chat/.lock" });
+
+const CASES = [
+  ["ENOSPC", "diskFull", "The disk is full.", "Make room"],
+  ["EDQUOT", "quotaUsedUp", "quota is used up", "Make room"],
+  ["EROFS", "diskReadOnly", "The disk is read-only.", "Make it writable"],
+  ["EACCES", "noPermission", "permission", "Change the permissions"],
+  ["EPERM", "noPermission", "permission", "Change the permissions"],
+  ["EIO", "storageRefused", "The operating system refused: cannot take the lock: EIO.", "Try again"],
+] as const;
+
+/** A server that refuses to write; `reads`: what a session opened to be looked at says. */
+function server(errno: string, reads: unknown) {
+  const asked: { access?: string; create?: boolean }[] = [];
+  const connected = new EventEmitter<unknown>();
+  return {
+    asked,
+    connected,
+    errno: errno as string | undefined,
+    onDidConnect: connected.event,
+    onNotification: new EventEmitter<undefined>().event,
+    request(_: string, params: { access?: string; create?: boolean }): Promise<object> {
+      asked.push(params);
+      if (params.access !== "readOnly") {
+        return this.errno === undefined ? Promise.resolve({ ...(reads as object), access: "owner" }) : Promise.reject(refusal(this.errno));
+      }
+      return reads instanceof Error ? Promise.reject(reads) : Promise.resolve(reads as object);
+    },
+  };
+}
+
+const READABLE = { sessionId: "chat", access: "readOnly", title: "Chat", archived: false, warnings: [], context: { messageCount: 1 } };
+const sessionsOf = (wire: object): Sessions => new Sessions(wire as never, { get: () => undefined, update: () => Promise.resolve() } as unknown as Memento);
+
+test.each(CASES)("%s is said in words of its own, with what to do", (errno, kind, what, next) => {
+  expect(storageTroubleOf(refusal(errno))?.kind).toBe(kind);
+  const { message, steps } = wordsFor(refusal(errno));
+  expect(message).toContain(what);
+  expect(message).toContain("Nothing was changed.");
+  expect(message).toContain(next);
+  expect(message).toContain("/store/chat/.lock");
+  expect(message).not.toMatch(/damaged|files cannot be used/);
+  expect(steps.map(({ command }) => command)).toEqual(["timeleap.showLogs"]);
+  expect(startFailure(refusal(errno), "timeleap").message).toContain(next);
+  expect(new TroubleNode(undefined, refusal(errno)).item().label).toContain(next);
+});
+
+test.each(CASES)("%s: a session that can be read is read, and says why it cannot be changed", async (errno, _, what, next) => {
+  const wire = server(errno, READABLE);
+  const sessions = sessionsOf(wire);
+  const news = new News({ onNotification: () => ({ dispose: () => undefined }) } as never, sessions, log() as never);
+  for (const how of [{ sessionId: "chat" }, { path: "/elsewhere", access: "write" as const }]) {
+    const session = await sessions.open(how);
+    expect(session.obstacle?.what).toContain(what);
+    expect(session.followed).toBe(false);
+    expect(sessions.problem).toBeUndefined();
+    const line = viewMessage({ server: { kind: "ready" } as never, recovered: undefined, sessions });
+    expect(line).toContain(what);
+    expect(line).toContain(next);
+    expect(line).toContain("Reload Session");
+    expect(() => writableSession(sessions)).toThrow(what);
+    expect(user.said.at(-1)).toMatchObject({ kind: "warning", buttons: ["Reload Session"], message: expect.stringContaining(what) as string });
+    await sessions.close("chat").catch(() => undefined);
+  }
+  expect(wire.asked.map(({ access }) => access)).toEqual([undefined, "readOnly", undefined, "write", "readOnly", undefined]);
+  news.dispose();
+});
+
+test.each(CASES)("%s: where it cannot be read either, what was in the way of writing is said", async (errno, kind, what) => {
+  const sessions = sessionsOf(server(errno, TimeleapError.make("sessionNotFound", "no session chat")));
+  await expect(sessions.open({ sessionId: "chat" })).rejects.toThrow(errno);
+  expect(sessions.problem).toMatchObject({ kind, message: expect.stringContaining(what) as string });
+  await expect(sessions.open({ title: "new" })).rejects.toThrow(errno);
+});
+
+test("what is asked for to be looked at is not asked for twice", async () => {
+  const wire = server("EROFS", refusal("EACCES"));
+  await expect(sessionsOf(wire).open({ sessionId: "chat", access: "readOnly" })).rejects.toThrow("EACCES");
+  expect(wire.asked).toHaveLength(1);
+});
+
+test("only damage is called damage", async () => {
+  const sessions = sessionsOf({ ...server("EROFS", READABLE), request: () => Promise.reject(TimeleapError.make("corrupted", "line 1")) });
+  await expect(sessions.open({ sessionId: "chat" })).rejects.toThrow("line 1");
+  expect(sessions.problem?.kind).toBe("damaged");
+});
+
+test("a session stays readable when the server comes back and the disk refuses; once it does not, the session is open for writing again", async () => {
+  const wire = server("EROFS", READABLE);
+  wire.errno = undefined;
+  const sessions = sessionsOf(wire);
+  const session = await sessions.open({ sessionId: "chat" });
+  expect(session.writable).toBe(true);
+  wire.errno = "EROFS";
+  wire.connected.fire({ refused: [{ sessionId: "chat", error: refusal("EROFS") }] });
+  await expect.poll(() => session.obstacle?.kind).toBe("diskReadOnly");
+  expect(sessions.shown).toBe(session);
+  wire.errno = undefined;
+  wire.connected.fire(undefined);
+  await expect.poll(() => session.writable).toBe(true);
+  expect(session.obstacle).toBeUndefined();
+});
