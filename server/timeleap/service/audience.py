@@ -27,7 +27,7 @@ class Audience:
     def __init__(self, session: Session, budget: Budget, shapes: Views) -> None:
         self._session = session
         self._budget = budget
-        self._views = shapes
+        self._notices = Notices(shapes)
         self._clients: list[Client] = []
         self._over = budget.should_compact(session.engine.state.token_count_with_pending)
         self._stop: Callable[[], None] = session.listen(self._hear)
@@ -66,9 +66,30 @@ class Audience:
             return "session/didRecover", recovered(session_id, event)
         if isinstance(event, events.Warned):
             return "session/warning", {"sessionId": session_id, "kind": event.kind, "message": event.message}
-        method, members = self._members(event)
+        method, _, members = self._notices.of(event)
         cause = views.set_members(requestId=event.cause.request_id, client=event.cause.client)
         return method, {"sessionId": session_id, "head": event.head, "kind": event.kind, "cause": cause, **members}
+
+    def _watch_budget(self) -> None:
+        """Suggest compaction once per crossing of the trigger."""
+        tokens = self._session.engine.state.token_count_with_pending
+        over = self._budget.should_compact(tokens)
+        if over and not self._over:
+            suggestion = {"sessionId": self._session.session_id, "tokenCountWithPending": tokens, **self._budget.wire()}
+            self.tell("context/compactionSuggested", suggestion)
+        self._over = over
+
+
+class Notices:
+    """What clients are told of an event: the method of the notification, and the members that the kind of event has."""
+
+    def __init__(self, shapes: Views) -> None:
+        self._views = shapes
+
+    def of(self, event: events.Event) -> tuple[str, str, dict[str, Any]]:
+        """Method, kind and members of the notification."""
+        method, members = self._members(event)
+        return method, event.kind, members
 
     def _members(self, event: events.Event) -> tuple[str, dict[str, Any]]:
         match event:
@@ -95,15 +116,6 @@ class Audience:
             "removed": views.removed(event.removed),
             "context": context,
         }
-
-    def _watch_budget(self) -> None:
-        """Suggest compaction once per crossing of the trigger."""
-        tokens = self._session.engine.state.token_count_with_pending
-        over = self._budget.should_compact(tokens)
-        if over and not self._over:
-            suggestion = {"sessionId": self._session.session_id, "tokenCountWithPending": tokens, **self._budget.wire()}
-            self.tell("context/compactionSuggested", suggestion)
-        self._over = over
 
 
 def _state_members(event: events.Event) -> Json:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from timeleap.errors import ReadOnlyError, SessionLockedError, SessionNotOpenError
 from timeleap.service import config as settings
-from timeleap.service.audience import Audience
+from timeleap.service.audience import Audience, Notices
 from timeleap.service.farewell import Farewells
 from timeleap.service.order import HOLDS_UP, Order
 from timeleap.service.registry import HANDLERS
@@ -123,6 +123,7 @@ class Service:
             self.config.home,
             durability=self.config.durability,
             renderers=self.views.renderers(),
+            announce=Notices(self.views).of,
             retention=self.config.retention,
             endpoint=lambda: self._network.endpoint if self._network is not None else None,
         )

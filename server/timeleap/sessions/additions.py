@@ -26,7 +26,7 @@ from timeleap.storage.marks import SENDER, strip_tl
 from timeleap.storage.record import message_record, system_prompt_record, usage_record
 
 Outcome = AppendOutcome | CheckpointOutcome | UsageOutcome | HeadOutcome
-Marks = Mapping[str, str]
+Marks = Mapping[str, str | int]
 """Members of `_tl` for the request that asks; empty where it carries no id."""
 
 

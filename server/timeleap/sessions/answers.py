@@ -1,4 +1,7 @@
-"""What is kept of the answers to requests: whole ones of the last, and of older ones only what cannot be said anew (G12).
+"""The requests of a session that are known: which, in order of age, and how much is kept of their answers (G12).
+
+Each has a number that counts up with every request of the session, wherever it is kept (in the log, in the journal, in
+`requests.jsonl`); requests of earlier releases have none. So it can be said which are the newest, whatever their method.
 
 A result may hold the system prompt, all sub-agents, a summary: megabytes, a thousand times. What is large is left out
 of what is stored, and taken from the session as it is when the request is repeated. Whoever got no answer asks again at
@@ -8,12 +11,20 @@ once: then that is what the answer was.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from timeleap.storage.marks import MADE_HERE
+
 REMEMBERED = 1000
-"""Requests of a session."""
+"""Requests of a session whose ids its clients gave."""
+MADE_REMEMBERED = 4096
+"""Requests of a session whose ids were made by attached processes, which have use for them until they are answered."""
+MADE_BY_ONE = 1024
+"""Of them, requests of one window: as many as it may have in flight."""
+HIGHEST = 1 << 53
+"""No number is higher."""
 LARGE = 32 << 10
 """Characters of a member, as JSON, that is not kept."""
 LARGE_IN_OLD = 256
@@ -40,6 +51,10 @@ class Known:
         line: The record that carries the id.
         left_out: Members of the result that are to be said anew.
         size: Characters of `result` as JSON.
+        number: Counts the requests of a session; 0 where an earlier release wrote it.
+        era: Epoch and generation of the log at the time, for the request of a record; empty where it is not known.
+        before: The head before the change; empty where it is not known.
+        told: What listeners were told of the change; None where it is not known, or stands in the record at `line`.
     """
 
     fingerprint: str
@@ -48,6 +63,27 @@ class Known:
     line: int = -1
     left_out: tuple[str, ...] = ()
     size: int = 0
+    number: int = 0
+    era: str = ""
+    before: str = ""
+    told: tuple[Told, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A notification of a change, as far as the request's result does not say the same.
+
+    Attributes:
+        method: The notification's.
+        kind: Of the change.
+        members: Those that the result does not have.
+        same: Names of those that are the result's.
+    """
+
+    method: str
+    kind: str
+    members: Mapping[str, Any]
+    same: tuple[str, ...] = ()
 
 
 def stored(fingerprint: str, method: str, result: Mapping[str, Any], large: int = LARGE) -> Known:
@@ -68,42 +104,106 @@ def stored(fingerprint: str, method: str, result: Mapping[str, Any], large: int 
 
 
 class Remembered:
-    """The last 1 000 requests of a session by id, oldest first."""
+    """The newest requests of a session by id: 1 000 of its clients', and apart from them those of attached processes."""
 
     def __init__(self) -> None:
-        self._many: dict[str, Known] = {}
+        self._clients: dict[str, Known] = {}
+        self._windows: dict[str, dict[str, Known]] = {}
+        self._made = 0
         self._size = 0
+        self._room = MAX_CHARACTERS
 
     def __contains__(self, request_id: str) -> bool:
-        return request_id in self._many
+        return self.get(request_id) is not None
 
     def get(self, request_id: str) -> Known | None:
         """What is known of a request."""
-        return self._many.get(request_id)
+        return self._table(request_id).get(request_id)
 
     def items(self) -> list[tuple[str, Known]]:
         """All of them, oldest first."""
-        return list(self._many.items())
+        many = [*self._clients.items(), *(one for table in self._windows.values() for one in table.items())]
+        return sorted(many, key=lambda one: one[1].number)
 
     def add(self, request_id: str, known: Known) -> None:
-        """Remember a request as the newest; the oldest beyond 1 000 are forgotten."""
-        for name in (request_id, next(iter(self._many), "") if len(self._many) >= REMEMBERED else ""):
-            old = self._many.pop(name, None)
-            self._size -= old.size if old is not None else 0
-        self._many[request_id] = known
+        """Remember a request as the newest; the oldest beyond the bounds are forgotten."""
+        table = self._table(request_id)
+        if request_id in table:
+            self._drop(table, request_id)
+        made_here = table is not self._clients
+        while len(table) >= (MADE_BY_ONE if made_here else REMEMBERED):
+            self._drop(table, next(iter(table)))
+        if made_here:
+            if self._made >= MADE_REMEMBERED:
+                oldest = min(self._windows.values(), key=lambda one: next(iter(one.values())).number)
+                self._drop(oldest, next(iter(oldest)))
+            self._windows[window_of(request_id)] = table
+            self._made += 1
+        table[request_id] = known
         self._size += known.size
-        if self._size > MAX_CHARACTERS:
+        if self._size > self._room:
             self._shorten()
+            self._room = max(
+                MAX_CHARACTERS, self._size + MAX_CHARACTERS // 2
+            )  # what is small stays, however much it is
+
+    def _table(self, request_id: str) -> dict[str, Known]:
+        if not request_id.startswith(MADE_HERE):
+            return self._clients
+        return self._windows.get(window_of(request_id), {})
+
+    def _drop(self, table: dict[str, Known], request_id: str) -> None:
+        self._size -= table.pop(request_id).size
+        if table is not self._clients:
+            self._made -= 1
+            if not table:
+                del self._windows[window_of(request_id)]
 
     def _shorten(self) -> None:
         """Keep the newest whole, up to half of what is allowed; of the others only what is small."""
         room = MAX_CHARACTERS // 2
-        for name, known in reversed(self._many.items()):
+        for name, known in reversed(self.items()):
             room -= known.size
             if room < 0 and known.result is not None:
                 less = stored(known.fingerprint, known.method, known.result, LARGE_IN_OLD)
-                self._many[name] = replace(less, left_out=tuple(dict.fromkeys((*known.left_out, *less.left_out))))
-        self._size = sum(known.size for known in self._many.values())
+                left_out = tuple(dict.fromkeys((*known.left_out, *less.left_out)))
+                self._table(name)[name] = replace(known, result=less.result, left_out=left_out, size=less.size)
+        self._size = sum(known.size for _, known in self.items())
+
+
+def window_of(request_id: str) -> str:
+    """Which attached process made an id, and for which of its clients' openings of the session."""
+    return request_id[len(MADE_HERE) :].partition(".")[0]
+
+
+def by_age(kept: Iterable[tuple[str, Known]], written: Iterable[tuple[str, Known]]) -> Remembered:
+    """The newest requests, of those whose answers are kept in files and those whose records stand in the log.
+
+    Where an id stands in several places, the newest counts; and of one request what was stored, since that is what was
+    answered: a record may have lost the rest of its batch since. How requests of earlier releases, which have no number,
+    went between one another is not known: the newest of either place are taken for the newest.
+
+    Args:
+        kept: Of files, oldest first.
+        written: Of the log, oldest first.
+    """
+    newest: dict[str, Known] = {}
+    for name, known in (*written, *kept):
+        before = newest.get(name)
+        if before is None or known.number >= before.number:
+            newest.pop(name, None)
+            newest[name] = known
+    numbered = [one for one in newest.items() if one[1].number]
+    numbered.sort(key=lambda one: one[1].number)
+    ranked: list[tuple[int, tuple[str, Known]]] = []
+    for in_log in (True, False):
+        old = [one for one in newest.items() if not one[1].number and (one[1].result is None) is in_log]
+        ranked += [(len(old) - at, one) for at, one in enumerate(old)]
+    ranked.sort(key=lambda one: -one[0])
+    found = Remembered()
+    for name, known in (*(one for _, one in ranked), *numbered):
+        found.add(name, known)
+    return found
 
 
 def _cut(value: Any, large: int) -> Any:

@@ -23,7 +23,7 @@ _UID = re.compile(r"[co](-?\d{1,19})-[0-9a-f]+")
 
 
 def new_checkpoint(
-    state: LogState, checkpoint_id: int, label: str | None, preview: str | None, request: Mapping[str, str]
+    state: LogState, checkpoint_id: int, label: str | None, preview: str | None, request: Mapping[str, str | int]
 ) -> tuple[NewRecord, Checkpoint]:
     """A checkpoint that is to be written.
 

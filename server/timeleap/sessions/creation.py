@@ -159,7 +159,7 @@ def build_fork(directory: Path, copy: Copy, guard: Guard) -> None:
         "parent": {name: value for name, value in parent.items() if value is not None},
         "subagents": subagent_members(copy.subagents) or None,
         # The records bring the parent's request ids along, which are none of this session's.
-        "inheritedLines": copied.lines,
+        "inheritedLines": copied.lines,  # for releases that go by it
     }
     write_meta(directory, guard, members)
     state = {
@@ -193,6 +193,7 @@ def write_meta(directory: Path, guard: Guard, members: Mapping[str, Any]) -> Non
     """
     known: Json = {
         "version": VERSION,
+        "requestsMarked": True,
         "uid": clock.new_uid(32),
         "createdAt": clock.now_iso(),
         "epoch": int(clock.now()),

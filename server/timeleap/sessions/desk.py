@@ -206,7 +206,7 @@ class Desk:
         """
         members = {**self._unconditional(), **members}
         if requests:
-            self._empty_journal()
+            self.empty_journal()
             members = {**members, "journal": {"requests": requests}}
         if members:
             self._meta.write(members)
@@ -220,7 +220,7 @@ class Desk:
             requests: Journal lines.
             stacks: What can be undone and redone after it.
         """
-        self._empty_journal()
+        self.empty_journal()
         old = self._log.state
         members: Json = {
             "timelines": self._meta.with_facts(prepared.timeline_id, replacement.facts),
@@ -271,9 +271,9 @@ class Desk:
         yield from self._file.read()
         yield from decode(self._true_journal())
 
-    def stored(self) -> set[str]:
-        """The request ids whose answers are kept in files."""
-        return {*self._file.names(), *(name for name, _ in decode(self._true_journal()))}
+    def stored(self) -> dict[str, int]:
+        """The request ids whose answers are kept in files, and their numbers."""
+        return {**self._file.numbers(), **{name: known.number for name, known in decode(self._true_journal())}}
 
     def settle(self) -> None:
         """At open by the owner: finish what a crash cut short.
@@ -339,8 +339,9 @@ class Desk:
             return True  # it is there, whatever is wrong with it
         return (state.length, f"{state.chain:016x}") == (journal.get("length"), journal.get("chain"))
 
-    def _empty_journal(self) -> None:
-        """Move what the journal says to `requests.jsonl`."""
+    def empty_journal(self) -> None:
+        """Move what the journal says to `requests.jsonl`: before its next step, and before a timeline goes, since it may
+        be the one whose existence says that the step was done."""
         lines = self._true_journal()
         if lines:
             self._file.append(lines)
@@ -348,7 +349,7 @@ class Desk:
 
     def rewrite_requests(self, change: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> None:
         """Write anew what is stored of requests, each as `change` gives it."""
-        self._empty_journal()
+        self.empty_journal()
         if self._meta.get("journal") is not None:
             self._meta.write({"journal": None})
         self._file.rewrite(change)

@@ -3,14 +3,16 @@
 Members: `version`, `uid` (of the session, for ever), `createdAt`, `createdBy` (the request that made the session),
 `workspace`, `parent`, `autoCheckpoint`, `subagents`, `pendingDMail`, `pins`, `seals`, `epoch` and `rotation` (parts of the
 head), `timelines` (facts by timeline id), `importedFrom` (see `timeleap.sessions.transfer.adoption`), `journal` (see
-`timeleap.sessions.requests`), `removing` (see `timeleap.sessions.removal`) and `undo` (see `timeleap.sessions.undo`). All
-are optional; members nobody here knows are kept.
+`timeleap.sessions.requests`), `requestsMarked` (the records of its requests all say whose they are), `requestsOf` (what
+they say, where this file was lost), `removing` (see `timeleap.sessions.removal`) and `undo` (see
+`timeleap.sessions.undo`). All are optional; members nobody here knows are kept.
 
 The file belongs to the holder of the session's lock; a follower reads it again when the owner has written.
 """
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
@@ -29,6 +31,8 @@ VERSION = 1
 OURS = frozenset({"timelines", "journal", "seals", "undo"})
 """Members whose size no client decides."""
 REASONS = frozenset(get_args(TimelineReason))
+ORIGIN_DIGITS = 8
+"""Of a session's uid, in the records of its requests."""
 
 
 def _add_version(members: dict[str, Any]) -> dict[str, Any]:
@@ -48,6 +52,9 @@ class Meta:
     Args:
         directory: The session's directory.
         access: An owner completes a file that lacks uid or epoch, a reader writes nothing.
+
+    Attributes:
+        uid_is_new: The file had no uid, and got one when it was read.
     """
 
     def __init__(self, directory: Path, access: Access) -> None:
@@ -56,6 +63,7 @@ class Meta:
         self._lock = threading.RLock()
         self._document: dict[str, Any] | None = None
         self._damaged = False
+        self.uid_is_new = False
         self._warnings: list[dict[str, Any]] = []
 
     def refresh(self) -> None:
@@ -111,6 +119,7 @@ class Meta:
         elif version > VERSION:
             self._warn("newerVersion", f"{FILE_NAME} is of version {version}; what this release does not know is kept")
         if self._access == "owner" and not (self.uid and self._number("epoch")):
+            self.uid_is_new = not self.uid
             # The new epoch is one nobody has seen: what heads the session had before is not known.
             self.write(
                 {
@@ -239,6 +248,23 @@ class Meta:
         """What no compaction may lose."""
         many = self.get("pins")
         return tuple(one for one in many if files.is_text(one) and one) if isinstance(many, list) else ()
+
+    @property
+    def origin(self) -> str:
+        """What the records of the session's requests say of whose they are."""
+        return self.uid[:ORIGIN_DIGITS]
+
+    @property
+    def origins(self) -> frozenset[str]:
+        """The origins that are its own: another one only where this file was lost, and with it the uid of then."""
+        before = self._text("requestsOf")
+        return frozenset((self.origin, before or self.origin))
+
+    @property
+    def unmarked_lines(self) -> int:
+        """How many of the log's first lines have nothing that counts if they do not say whose they are: all of them,
+        but for a session of an earlier release."""
+        return sys.maxsize if self.get("requestsMarked") is True else self.inherited_lines
 
     @property
     def inherited_lines(self) -> int:

@@ -17,7 +17,7 @@ from timeleap.sessions.info import LOG_NAME
 from timeleap.sessions.meta import Meta
 from timeleap.sessions.names import new_session_id
 from timeleap.sessions.outcomes import Retention
-from timeleap.sessions.recall import Renderers
+from timeleap.sessions.recall import Announce, Renderers
 from timeleap.sessions.seal import KeyRing
 from timeleap.sessions.session import Session
 from timeleap.sessions.statefile import StateFile
@@ -66,6 +66,7 @@ class Openings:
         *,
         durability: Durability,
         renderers: Renderers,
+        announce: Announce,
         retention: Retention,
         keys: KeyRing,
         endpoint: Callable[[], Endpoint | None],
@@ -79,6 +80,7 @@ class Openings:
             retention=retention,
             fork_points=lambda session_id: listing.fork_points(home, session_id),
             release=self._release,
+            announce=announce,
         )
         self._entries: dict[str, _Entry] = {}
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()

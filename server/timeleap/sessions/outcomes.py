@@ -41,6 +41,7 @@ class Guard:
         render: Makes the result of the outcome: what the mutator returns, and what a repeat is answered with. Must be
             pure: after a crash it is called again with an outcome that was reconstructed from the log.
         cause: Goes into the events.
+        again: A process asks again on its own, whose client has asked once: a repeat is answered as the first was.
     """
 
     expected_head: str | None = None
@@ -49,6 +50,7 @@ class Guard:
     fingerprint: str = ""
     render: Callable[[Any], dict[str, Any]] = asdict
     cause: Cause = Cause()
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ from timeleap.errors import TimelineNotFoundError
 from timeleap.failpoints import failpoint
 from timeleap.sessions import events, removal, retention
 from timeleap.sessions.outcomes import Guard, PruneOutcome, Retention
-from timeleap.sessions.requests import journal_line
 from timeleap.sessions.space import quarantine_files
 from timeleap.sessions.summary import fewer_steps
 from timeleap.sessions.turns import NOBODY, Turns
@@ -101,8 +100,9 @@ class Pruning(Turns):
                 self._requests.begin(mine)
                 result = mine.render(_outcome(self.head, plan))
                 before = self._past()
-                await asyncio.to_thread(self._remove, plan, journal_line(mine, result))
-                self._requests.finish(mine, result)
+                line = self._requests.line(mine, result, self.head, [])
+                await asyncio.to_thread(self._remove, plan, line)
+                self._requests.finish(mine, result, self.head, [])
                 return result, plan, fewer_steps(before, self._past())
 
             result, plan, lost = await self.engine.run(on_turn)

@@ -29,7 +29,10 @@ _FINGERPRINT: Final = re.compile(rb'("_tl":\{(?:[^{}"]|"[^"\\]*")*?"h":")[0-9a-f
 _KEPT_FINGERPRINT: Final = re.compile(rb'("(?:h|head)"\s*:\s*")[^"\\]*(?=")')
 """The same in a damaged file of ours that was kept aside."""
 _META_FIXED: Final = frozenset(
-    ("version", "uid", "createdAt", "epoch", "rotation", "autoCheckpoint", "inheritedLines", "parent", "undo")
+    (
+        *("version", "uid", "createdAt", "epoch", "rotation", "autoCheckpoint", "inheritedLines", "parent", "undo"),
+        "requestsOf",
+    )
 )
 _OWN_FIELD: Final = re.compile(r'"field":"\w+"')
 """In an entry of the audit whose field has a name of ours: behind a colon stands what an action is called."""
@@ -54,13 +57,15 @@ def redacted_meta(members: Mapping[str, Any], redactor: Redactor) -> tuple[Json,
 
 def forgetting(redactor: Redactor) -> Callable[[Mapping[str, Any]], Mapping[str, Any]]:
     """What a stored request becomes: nothing is left to compare a guess with, neither the fingerprint of its params nor
-    the head it was answered with, which is one of the log."""
+    the heads around it, which are the log's."""
 
     def change(one: Mapping[str, Any]) -> Mapping[str, Any]:
         after: Json = json.loads(redactor.json(json.dumps(dict(one)), _request_form).text)
         after["h"] = ""
         if isinstance(after.get("v"), dict) and "head" in after["v"]:
             after["v"]["head"] = ""
+        after.pop("b", None)
+        after.pop("n", None)  # what listeners were told is not told again
         return after
 
     return change

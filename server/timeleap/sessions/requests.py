@@ -3,10 +3,15 @@
 An id must become known in the same atomic step as its effect, else a crash in between repeats or loses one of them:
 
 - What appends records carries the id in the `_tl` of its first record. Nothing else is stored: the outcome is
-  reconstructed from the index, and rendered again.
+  reconstructed from the index, and rendered again. The record names the session, too: in a fork, and whatever becomes of
+  the log there, the parent's ids are none of its own.
 - What replaces the log, or changes state beside it, puts id and result into the `journal` of `timeleap.json`. The
   journal of a replacement names the timeline that makes it true: until that exists, it says nothing. It also takes over
   the ids of the records that the new log does not have any more.
+
+Wherever it is kept, a request has a number that counts up with each of them: so the newest 1 000 are known by age
+(`timeleap.sessions.answers`), and `RequestTable` is the one place that says whether an id is known and what the answer
+was.
 
 The journal has room for one step. Before the next one its lines are moved to `requests.jsonl`, so that file holds only
 what did happen, and a crash between the two leaves a line twice, which does no harm.
@@ -17,6 +22,7 @@ How much is kept of a result: `timeleap.sessions.answers`.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -24,17 +30,35 @@ from typing import Any
 
 from timeleap.errors import HeadConflictError, InvalidInputError, StorageFailureError
 from timeleap.sessions import lines, session_files
-from timeleap.sessions.answers import MAX_CHARACTERS, REMEMBERED, Known, Remembered, stored
+from timeleap.sessions.answers import (
+    HIGHEST,
+    LARGE,
+    MADE_REMEMBERED,
+    MAX_CHARACTERS,
+    REMEMBERED,
+    Known,
+    Remembered,
+    Told,
+    by_age,
+    stored,
+)
 from timeleap.sessions.outcomes import Guard
 from timeleap.storage.durable import atomic_write, status
+from timeleap.storage.marks import MADE_HERE
 
 FILE_NAME = session_files.REQUESTS
 FILE_LINES = 2 * REMEMBERED
+"""With ids that clients gave; of those that attached processes made there may be `FILE_LINES_MADE`."""
+FILE_LINES_MADE = 2 * MADE_REMEMBERED
 FILE_BYTES = 2 * MAX_CHARACTERS
 
 
 class RepeatedError(Exception):
-    """A request id that is known; `result` is None while its `first` request is still on its way."""
+    """A request id that is known; `result` is None while its `first` request is still on its way.
+
+    Attributes:
+        result: What it was answered with, its head that of right after the change.
+    """
 
     def __init__(self, result: Mapping[str, Any] | None, first: asyncio.Future[None] | None = None) -> None:
         super().__init__("the request was made before")
@@ -43,20 +67,26 @@ class RepeatedError(Exception):
 
 
 class RequestTable:
-    """The last 1 000 ids of one session, and those on their way to the disk.
+    """The newest requests of one session, and those on their way to the disk.
 
     Args:
-        load: Finds what is known, oldest first; called at the first request that carries an id.
+        load: Finds what is known, by age; called at the first request that carries an id.
         answer: The result of a request that is known.
+        origin: Names the session in the records of its requests.
     """
 
     def __init__(
-        self, load: Callable[[], Iterable[tuple[str, Known]]], answer: Callable[[Known], Mapping[str, Any]]
+        self,
+        load: Callable[[], Remembered],
+        answer: Callable[[Known], Mapping[str, Any]],
+        origin: Callable[[], str],
     ) -> None:
         self._load = load
         self._answer = answer
+        self._origin = origin
         self._known: Remembered | None = None
-        self._under_way: dict[str, tuple[Guard, asyncio.Future[None]]] = {}
+        self._under_way: dict[str, tuple[Guard, asyncio.Future[None], int]] = {}
+        self._last = 0
 
     def forget(self) -> None:
         """Load again before the next use: a rewrite moves the records that carry ids."""
@@ -82,17 +112,64 @@ class RequestTable:
                 head=head,
             )
 
-    def begin(self, guard: Guard) -> None:
-        """The request has passed all checks and is on its way to the disk."""
-        if guard.request_id is not None and guard.request_id not in self._under_way:
-            first: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._under_way[guard.request_id] = (guard, first)
+    def marks(self, guard: Guard, era: str) -> dict[str, str | int]:
+        """Members of `_tl` for a request that has been admitted and will begin; none where it carries no id.
 
-    def finish(self, guard: Guard, result: Mapping[str, Any]) -> None:
-        """The request is done."""
+        Args:
+            guard: The request's circumstances.
+            era: Epoch and generation of the log: what the head is made of beside the record itself.
+        """
+        if guard.request_id is None:
+            return {}
+        number = min(self._last + 1, HIGHEST)
+        request: dict[str, str | int] = {"r": guard.request_id, "h": guard.fingerprint, "m": short(guard.method)}
+        return {**request, "s": number, "o": self._origin(), "g": era}
+
+    def begin(self, guard: Guard) -> None:
+        """The request has passed all checks and is on its way to the disk: it has a number from now on."""
         if guard.request_id is not None:
-            if self._known is not None:
-                self._known.add(guard.request_id, stored(guard.fingerprint, short(guard.method), result))
+            self._last = min(self._last + 1, HIGHEST)
+            begun = self._under_way.get(guard.request_id)
+            first = asyncio.get_running_loop().create_future() if begun is None else begun[1]
+            self._under_way[guard.request_id] = (guard, first, self._last)
+
+    def line(
+        self, guard: Guard, result: Mapping[str, Any], before: str, told: Sequence[Told] | None
+    ) -> dict[str, Any] | None:
+        """The journal line of a request that has begun; None where it carries no id.
+
+        Args:
+            guard: The request's circumstances.
+            result: What it is answered with, its head that of right after the change.
+            before: The head before the change.
+            told: What listeners are told of it.
+        """
+        known = self._made(guard, result, before, told)
+        return None if known is None or guard.request_id is None else encode(guard.request_id, known)
+
+    def finish(
+        self,
+        guard: Guard,
+        result: Mapping[str, Any],
+        before: str = "",
+        told: Sequence[Told] | None = None,
+        *,
+        line: int = -1,
+    ) -> None:
+        """The request is done.
+
+        Args:
+            guard: The request's circumstances.
+            result: What it is answered with.
+            before: The head before the change.
+            told: What listeners are told of it.
+            line: The record that carries the id, if one does.
+        """
+        known = self._made(guard, result, before, told)
+        if guard.request_id is not None:
+            if self._known is not None and known is not None:
+                era = str(result.get("head", "")).rpartition(".")[0] if line >= 0 else ""
+                self._known.add(guard.request_id, replace(known, line=line, era=era))
             self.abandon(guard)
 
     def abandon(self, guard: Guard) -> None:
@@ -103,20 +180,34 @@ class RequestTable:
                 del self._under_way[guard.request_id]
                 begun[1].set_result(None)
 
-    def _check_id(self, guard: Guard, request_id: str) -> None:
+    def known(self, request_ids: Iterable[str]) -> list[tuple[str, Known]]:
+        """Those of some requests that are known, oldest first."""
+        table = self._loaded()
+        found = [(name, one) for name in request_ids if (one := table.get(name)) is not None]
+        return sorted(found, key=lambda one: one[1].number)
+
+    def _made(self, guard: Guard, result: Mapping[str, Any], before: str, told: Sequence[Told] | None) -> Known | None:
+        begun = self._under_way.get(guard.request_id or "")
+        if begun is None:
+            return None
+        known = stored(guard.fingerprint, short(guard.method), result)
+        return replace(known, number=begun[2], before=before, told=None if told is None else tuple(told))
+
+    def _loaded(self) -> Remembered:
         if self._known is None:
-            self._known = Remembered()
-            for name, one in self._load():
-                # What was stored is what was answered; a record may have lost the rest of its batch since.
-                before = self._known.get(name)
-                self._known.add(name, before if before is not None and one.result is None else one)
+            self._known = self._load()
+            self._last = max(self._last, *(one.number for _, one in self._known.items()), 0)
+        return self._known
+
+    def _check_id(self, guard: Guard, request_id: str) -> None:
+        table = self._loaded()
         begun = self._under_way.get(request_id)
         if begun is not None and begun[0] is guard:
             return
         if begun is not None:
             _same(guard, begun[0].fingerprint)
             raise RepeatedError(None, begun[1])
-        known = self._known.get(request_id)
+        known = table.get(request_id)
         if known is not None:
             _same(guard, known.fingerprint)
             # Answered at once: the record the answer is made of may move before the caller gets to it.
@@ -128,16 +219,23 @@ class RequestFile:
 
     def __init__(self, directory: Path) -> None:
         self.path = directory / FILE_NAME
-        self._names: list[str] | None = None
+        self._names: list[tuple[str, int]] | None = None
 
     def read(self) -> list[tuple[str, Known]]:
         """All requests in the file, oldest first."""
         found = list(decode(lines.read(self.path)))
-        self._names = [name for name, _ in found]
+        self._names = [(name, known.number) for name, known in found]
         return found
 
     def names(self) -> list[str]:
         """The ids in the file."""
+        return [name for name, _ in self._listed()]
+
+    def numbers(self) -> dict[str, int]:
+        """The ids in the file, and the numbers of the requests."""
+        return dict(self._listed())
+
+    def _listed(self) -> list[tuple[str, int]]:
         if self._names is None:
             self.read()
         return self._names or []
@@ -154,20 +252,18 @@ class RequestFile:
         self._names = None
 
     def append(self, documents: Sequence[Mapping[str, Any]]) -> None:
-        """Note requests, durably; a file of more than 2 000 lines, or 8 MiB, is written anew with the last 1 000.
+        """Note requests, durably; a file of too many lines, or 8 MiB, is written anew with those that are known.
 
         Raises:
             StorageFailureError: They could not be noted.
         """
-        names = [*self.names(), *(str(one.get("r")) for one in documents)]
+        names = [*self._listed(), *((str(one.get("r")), number_of(one)) for one in documents)]
         try:
-            if len(names) > FILE_LINES or self._size() > FILE_BYTES:
-                last = Remembered()
-                for name, known in decode([*lines.read(self.path), *documents]):
-                    last.add(name, known)
-                kept = last.items()
+            made = sum(name.startswith(MADE_HERE) for name, _ in names)
+            if len(names) - made > FILE_LINES or made > FILE_LINES_MADE or self._size() > FILE_BYTES:
+                kept = by_age(decode([*lines.read(self.path), *documents]), ()).items()
                 atomic_write(self.path, b"".join(lines.encode(encode(*one)) + b"\n" for one in kept))
-                names = [name for name, _ in kept]
+                names = [(name, known.number) for name, known in kept]
             else:
                 lines.append(self.path, documents)
         except OSError as error:
@@ -179,24 +275,18 @@ class RequestFile:
         return found.size if found is not None else 0
 
 
-def marks(guard: Guard) -> dict[str, str]:
-    """Members of `_tl` for a request; none where it carries no id."""
-    if guard.request_id is None:
-        return {}
-    return {"r": guard.request_id, "h": guard.fingerprint, "m": short(guard.method)}
-
-
-def journal_line(guard: Guard, result: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The journal line of a request and its result; None where it carries no id."""
-    if guard.request_id is None:
-        return None
-    return encode(guard.request_id, stored(guard.fingerprint, short(guard.method), result))
-
-
 def encode(request_id: str, known: Known) -> dict[str, Any]:
     """A request as the journal and the file keep it."""
-    line = {"r": request_id, "h": known.fingerprint, "m": known.method, "v": dict(known.result or {})}
-    return {**line, "x": list(known.left_out)} if known.left_out else line
+    line: dict[str, Any] = {"r": request_id, "h": known.fingerprint, "m": known.method, "v": dict(known.result or {})}
+    if known.left_out:
+        line["x"] = list(known.left_out)
+    if known.number:
+        line["s"] = known.number
+    if known.before:
+        line["b"] = known.before
+    if known.told is not None:
+        line["n"] = [[one.method, one.kind, dict(one.members), list(one.same)] for one in known.told]
+    return line
 
 
 def decode(documents: Iterable[Any]) -> Iterator[tuple[str, Known]]:
@@ -205,10 +295,46 @@ def decode(documents: Iterable[Any]) -> Iterator[tuple[str, Known]]:
         match one:
             case {"r": str(name), "h": str(fingerprint), "m": str(method), "v": dict(result)}:
                 known = stored(fingerprint, method, result)
-                before = [member for member in one.get("x", ()) if isinstance(member, str)]
-                yield name, replace(known, left_out=(*before, *known.left_out))
+                left_out = one.get("x")
+                before = [m for m in left_out if isinstance(m, str)] if isinstance(left_out, list) else []
+                yield (
+                    name,
+                    replace(
+                        known,
+                        left_out=(*before, *known.left_out),
+                        number=number_of(one),
+                        before=one["b"] if isinstance(one.get("b"), str) else "",
+                        told=_told(one.get("n")),
+                    ),
+                )
             case _:
                 continue
+
+
+def number_of(members: Mapping[str, Any]) -> int:
+    """The number of a request, from a line or from `_tl`; 0 where it has none that could be one."""
+    number = members.get("s")
+    return number if type(number) is int and 0 < number <= HIGHEST else 0
+
+
+def _told(many: Any) -> tuple[Told, ...] | None:
+    if not isinstance(many, list):
+        return None
+    found: list[Told] = []
+    for one in many:
+        match one:
+            case [str(method), str(kind), dict(members), list(same)]:
+                found.append(Told(method, kind, members, tuple(name for name in same if isinstance(name, str))))
+            case _:
+                return None
+    return tuple(found)
+
+
+def told(method: str, kind: str, members: Mapping[str, Any], result: Mapping[str, Any]) -> Told | None:
+    """What is kept of a notification of a change that was answered with `result`; None if that is too much."""
+    same = tuple(name for name, value in members.items() if name in result and result[name] == value)
+    rest = {name: value for name, value in members.items() if name not in same}
+    return Told(method, kind, rest, same) if len(json.dumps(rest)) <= LARGE else None
 
 
 def short(method: str) -> str:

@@ -26,7 +26,7 @@ from timeleap.sessions.names import check_session_id, new_session_id, trash_name
 from timeleap.sessions.openings import Asked, Openings
 from timeleap.sessions.outcomes import AutoCheckpoint, Guard, Retention, SessionInfo, SessionPage
 from timeleap.sessions.place import Place, place_at
-from timeleap.sessions.recall import Renderers
+from timeleap.sessions.recall import Announce, Renderers, barely
 from timeleap.sessions.seal import KeyRing
 from timeleap.sessions.session import Session
 from timeleap.sessions.turns import NOBODY
@@ -57,6 +57,7 @@ class SessionStore:
         home: The directory; made if it does not exist.
         durability: What "done" means for a log.
         renderers: By method: what makes a request's result of its outcome, also after a restart.
+        announce: What makes a notification of an event, also after a restart.
         retention: How many timelines a session keeps.
         key_file: The key that seals approvals; `TIMELEAP_KEY_FILE` or the platform's place where None.
         endpoint: Says how other processes reach this one, whenever a session is opened to be written to.
@@ -71,6 +72,7 @@ class SessionStore:
         *,
         durability: Durability = "disk",
         renderers: Renderers | None = None,
+        announce: Announce = barely,
         retention: Retention | None = None,
         key_file: Path | None = None,
         endpoint: Callable[[], Endpoint | None] = lambda: None,
@@ -82,6 +84,7 @@ class SessionStore:
             self.home,
             durability=durability,
             renderers=renderers or {},
+            announce=announce,
             retention=retention or Retention(),
             keys=keys,
             endpoint=endpoint,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from timeleap.errors import ReadOnlyError, SessionNotOpenError, StorageFailureEr
 from timeleap.failpoints import failpoint
 from timeleap.sessions import events, retention
 from timeleap.sessions.additions import Addition, Marks
+from timeleap.sessions.answers import Remembered, Told, by_age
 from timeleap.sessions.approvals import Approvals, Wanted
 from timeleap.sessions.desk import Desk, Facts, Step, changes, follow
 from timeleap.sessions.health import recovered
@@ -32,8 +33,8 @@ from timeleap.sessions.outcomes import (
     Retention,
 )
 from timeleap.sessions.plan import Rewrite, timelines_after
-from timeleap.sessions.recall import Recall, Renderers
-from timeleap.sessions.requests import RepeatedError, RequestTable, journal_line, marks
+from timeleap.sessions.recall import Announce, Made, Recall, Renderers, barely
+from timeleap.sessions.requests import RepeatedError, RequestTable, told
 from timeleap.sessions.summary import Past, fewer_steps, past_of, summarize_prefix, with_past
 from timeleap.sessions.undo import Stacks
 from timeleap.storage.engine import LogEngine, LogState, NewRecord, Prepared, Replacement, Timeline
@@ -55,12 +56,14 @@ class Surroundings:
         retention: How many timelines are kept.
         fork_points: By session id: the checkpoint uids that its forks came from.
         release: Called when the session is closed once.
+        announce: What makes a notification of an event.
     """
 
     renderers: Renderers
     retention: Retention
     fork_points: Callable[[str], set[str]]
     release: Callable[[Turns], Awaitable[None]]
+    announce: Announce = barely
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,12 +102,14 @@ class Turns:
         self.engine = engine = files.engine
         self.meta = meta = files.meta
         self._approvals = approvals = files.approvals
-        self._recall = Recall(engine, self._around.renderers, lambda: meta.inherited_lines, lambda: self._desk.facts)
+        around = self._around
+        self._recall = Recall(engine, around.renderers, around.announce, meta, lambda: self._desk.facts)
         self._desk = Desk(self.path, engine, meta, approvals)
-        self._requests = RequestTable(lambda: [*self._desk.requests(), *self._recall.requests()], self._recall.result)
+        self._requests = RequestTable(self._known_requests, self._recall.result, lambda: meta.origin)
         self._desk.load()
         if engine.access == "write":
             self._desk.settle()
+            self._settle_requests()
         self.recovered = recovered(engine)
         stop_log = engine.watch(self._changed_outside)
         stop_state = follow(self._desk.stamp, self._reread) if engine.access == "read" else lambda: None
@@ -149,14 +154,14 @@ class Turns:
                 # Called again, on another state, if a write together with others has failed.
                 nonlocal addition
                 self._requests.admit(mine, self.engine.head_at(state) if mine.expected_head is not None else "")
-                addition = work_out(state, marks(mine))
+                addition = work_out(state, self._marks(mine))
                 self._requests.begin(mine)
                 return addition.records
 
             done = await self.engine.append(on_turn)
             assert addition is not None
             result = mine.render(addition.outcome(done))
-            self._requests.finish(mine, result)
+            self._requests.finish(mine, result, line=done.before.lines)
             for event in addition.events(done, mine.cause):
                 self.emit(event)
             return result
@@ -168,15 +173,17 @@ class Turns:
 
         async def attempt(mine: Guard) -> Json:
             planned: Rewrite | None = None
+            before = ""
 
             def on_turn(state: LogState) -> Replacement:
-                nonlocal planned
-                self._requests.admit(mine, self.engine.head_at(state))
+                nonlocal planned, before
+                before = self.engine.head_at(state)
+                self._requests.admit(mine, before)
                 planned = work_out(state)
                 if planned.refused:
                     raise _NothingDoneError(planned)
                 self._requests.begin(mine)
-                prepare, settle = self._prepare(mine, planned, self._stacks(state))
+                prepare, settle = self._prepare(mine, planned, self._stacks(state), before)
                 return replace(planned.replacement, prepare=prepare, settle=settle)
 
             try:
@@ -189,8 +196,9 @@ class Turns:
             context = summarize_prefix(self.engine, done.after, (), (), self._past())
             timeline_id = done.timeline_id or None
             result = mine.render(planned.outcome(done.head, timeline_id, context))
-            self._requests.finish(mine, result)
-            self.emit(planned.event(done.head, timeline_id, context, mine.cause))
+            event = planned.event(done.head, timeline_id, context, mine.cause)
+            self._requests.finish(mine, result, before, self._told(mine, result, event))
+            self.emit(event)
             self._drop_dmail(mine.cause)
             await self._prune(timelines)
             return result
@@ -206,10 +214,12 @@ class Turns:
                 self._requests.admit(mine, self.head)
                 step = work_out()
                 self._requests.begin(mine)
-                result = mine.render(step.outcome)
+                result, head = mine.render(step.outcome), self.head
+                said = self._told(mine, result, *step.events)
                 with self._telling_half(mine.cause):
-                    await asyncio.to_thread(self._desk.carry_out, step.change, journal_line(mine, result))
-                self._requests.finish(mine, result)
+                    line = self._requests.line(mine, result, head, said)
+                    await asyncio.to_thread(self._desk.carry_out, step.change, line)
+                self._requests.finish(mine, result, head, said)
                 return result, step
 
             result, step = await self.engine.run(on_turn)
@@ -224,7 +234,7 @@ class Turns:
         self._refuse_reader()
 
         async def attempt(mine: Guard) -> Json:
-            async def on_turn(_: LogState) -> tuple[Json, ApprovalOutcome, bool]:
+            async def on_turn(_: LogState) -> tuple[Json, events.Event | None]:
                 self._requests.admit(mine, self.head)
                 before = self._desk.facts.approval
                 wanted = work_out(before)
@@ -236,14 +246,16 @@ class Turns:
                         await asyncio.to_thread(self._desk.change_approvals, wanted, mine.cause)
                     outcome = ApprovalOutcome(self.head, self._desk.facts.approval)
                     result = mine.render(outcome)
-                    if (line := journal_line(mine, result)) is not None:
+                    event = events.ApprovalChanged(head=outcome.head, cause=mine.cause, approval=outcome.approval)
+                    said = self._told(mine, result, *([] if same else [event]))
+                    if (line := self._requests.line(mine, result, outcome.head, said)) is not None:
                         await asyncio.to_thread(self._desk.note, {}, [line])
-                self._requests.finish(mine, result)
-                return result, outcome, not same
+                self._requests.finish(mine, result, outcome.head, said)
+                return result, None if same else event
 
-            result, outcome, changed = await self.engine.run(on_turn)
-            if changed:
-                self.emit(events.ApprovalChanged(head=outcome.head, cause=mine.cause, approval=outcome.approval))
+            result, event = await self.engine.run(on_turn)
+            if event is not None:
+                self.emit(event)
             return result
 
         return await self._once(guard, attempt)
@@ -257,6 +269,8 @@ class Turns:
             try:
                 return await attempt(mine)
             except RepeatedError as repeated:
+                if repeated.result is not None and guard.again:
+                    return dict(repeated.result)
                 if repeated.result is not None:
                     return {**repeated.result, "duplicate": True, "head": self.head}
                 if repeated.first is not None:
@@ -265,7 +279,7 @@ class Turns:
                 self._requests.abandon(mine)
 
     def _prepare(
-        self, guard: Guard, planned: Rewrite, stacks: Stacks
+        self, guard: Guard, planned: Rewrite, stacks: Stacks, before: str
     ) -> tuple[Callable[[Prepared], None], Callable[[Prepared], None]]:
         """What is noted before a rewrite becomes true, and after; the ids that the new log will not have go along."""
         carried = self._recall.leaving(planned.replacement.keep_lines, self._desk.stored)
@@ -277,8 +291,11 @@ class Turns:
             self._requests.forget()
             after = planned.stacks_after(stacks, prepared, self.engine.same_timelines)
             past = past_of(timelines_after(self.engine.timeline_ids(), prepared), after, prepared.after)
-            result = guard.render(planned.outcome(self.head, prepared.kept_as, with_past(planned.context, past)))
-            own = [line] if (line := journal_line(guard, result)) is not None else []
+            head, context = prepared.head if prepared.replaces else before, with_past(planned.context, past)
+            result = guard.render(planned.outcome(head, prepared.kept_as, context))
+            said = self._told(guard, result, planned.event(head, prepared.kept_as, context, guard.cause))
+            line = self._requests.line(guard, result, before, said)
+            own = [line] if line is not None else []
             if prepared.replaces:
                 self._desk.note_rewrite(prepared, planned.replacement, [*carried, *own], after)
             else:
@@ -309,6 +326,47 @@ class Turns:
             )
 
         return on_turn
+
+    # Requests that are known
+
+    async def made(self, request_ids: Sequence[str]) -> list[tuple[str, Made]]:
+        """The changes that some requests have made already, oldest first, with what listeners were told of them."""
+
+        async def on_turn(_: LogState) -> list[tuple[str, Made]]:
+            return [(name, self._recall.change(one)) for name, one in self._requests.known(request_ids)]
+
+        return await self.engine.run(on_turn)
+
+    def _marks(self, guard: Guard) -> Marks:
+        """Members of `_tl` for a request; none where it carries no id."""
+        return self._requests.marks(guard, self.head.rpartition(".")[0]) if guard.request_id is not None else {}
+
+    def _told(self, guard: Guard, result: Json, *many: events.Event) -> list[Told] | None:
+        """What is kept of what listeners are told of a request that carries an id; None where that is too much."""
+        if guard.request_id is None:
+            return None
+        parts = [told(*self._around.announce(one), result) for one in many]
+        kept = [one for one in parts if one is not None]
+        return kept if len(kept) == len(parts) else None
+
+    def _known_requests(self) -> Remembered:
+        """The requests that are known, wherever they are kept."""
+        return by_age(self._desk.requests(), self._recall.requests())
+
+    def _settle_requests(self) -> None:
+        """At open by the owner: see to it that every record of a request says whose it is, or that it does not count."""
+        meta = self.meta
+        changes: Json = {}
+        carried: list[Json] = []
+        if meta.uid_is_new and (origin := self._recall.last_origin()) is not None:
+            changes["requestsOf"] = origin
+        elif meta.inherited_lines and meta.get("requestsMarked") is not True:
+            # An earlier release made this fork: it went by the number of lines, which other steps move.
+            carried = self._recall.leaving(0, self._desk.stored)
+            changes["requestsMarked"] = True
+        if changes:
+            with suppress(StorageFailureError):  # it counts as it did, and the next opening tries again
+                self._desk.note(changes, carried)
 
     def _drop_dmail(self, cause: Cause) -> None:
         """Forget the pending D-Mail if its checkpoint is gone (a crash before this is mended at the next open)."""

@@ -53,6 +53,7 @@ class RecordFlag(IntFlag):
         128  # JSON for lenient parsers only (raw control characters, lone surrogates, NaN); `read` makes it strict
     )
     TROUBLED = 256  # cumulative: up to here some line is damaged or not readable by the original
+    MADE_HERE = 512  # with REQUEST: an attached process made the id (an index of an earlier release does not say)
 
 
 class Role(IntEnum):
@@ -174,12 +175,14 @@ class Prepared:
         equals: With `Replacement.reuse`: the timeline that has the present log's bytes already, or "" where the present
             log is empty. The timeline `timeline_id` then exists only until the step is settled. Else None.
         after: The state of the new log.
+        head: The head that the new log will have in its place.
     """
 
     timeline_id: str
     replaces: bool
     equals: str | None
     after: LogState
+    head: str = ""
 
     @property
     def kept_as(self) -> str | None:
@@ -323,13 +326,22 @@ class LogReader(ABC):
         """When it was written to for the last time, in seconds since the epoch; None where nobody knows."""
         return None
 
-    def request_lines(self, limit: int) -> list[int]:
-        """The last `limit` lines that carry a request id, newest first (an engine may know a shorter way)."""
+    def request_lines(self, limit: int, made_here: bool | None = None) -> list[int]:
+        """The last `limit` lines that carry a request id, newest first (an engine may know a shorter way).
+
+        Args:
+            limit: How many.
+            made_here: Only ids that attached processes made, or only those of clients; None: all.
+        """
         found: list[int] = []
         stop = self.state.lines
         while stop > 0 and len(found) < limit:
             start = max(0, stop - 1024)
-            found += [one.line for one in reversed(self.entries(start, stop)) if one.flags & RecordFlag.REQUEST]
+            found += [
+                one.line
+                for one in reversed(self.entries(start, stop))
+                if one.flags & RecordFlag.REQUEST and made_here in (None, bool(one.flags & RecordFlag.MADE_HERE))
+            ]
             stop = start
         return found[:limit]
 

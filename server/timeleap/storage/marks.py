@@ -19,6 +19,11 @@ TL_KEY: Final = "_tl"
 TL_MARK: Final = b',"_tl":{'
 SENDER: Final = "f"
 """The member that names the session a note came from."""
+MADE_HERE: Final = "timeleap:"
+"""What request ids begin with that are no client's: a process made them that is attached to the session's owner."""
+
+
+_MADE: Final = RecordFlag.REQUEST | RecordFlag.MADE_HERE
 
 
 def read_tl(line: bytes) -> dict[str, Any]:
@@ -67,11 +72,17 @@ def _tl_tail(line: bytes) -> bytes | None:
     return tail
 
 
+def request_flags(request_id: object) -> RecordFlag:
+    """The flags of a record that carries a request id."""
+    made_here = isinstance(request_id, str) and request_id.startswith(MADE_HERE)
+    return _MADE if made_here else RecordFlag.REQUEST
+
+
 def tl_flags(tl: Mapping[str, Any]) -> RecordFlag:
     """The flags that follow from a record's `_tl`."""
     flags = RecordFlag.HAS_TL
     if "r" in tl:
-        flags |= RecordFlag.REQUEST
+        flags |= request_flags(tl["r"])
     position, size = tl.get("i"), tl.get("n")
     if "b" in tl and isinstance(position, int) and isinstance(size, int):
         if position < size - 1:

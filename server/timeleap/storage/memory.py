@@ -176,7 +176,9 @@ class MemoryEngine(ViewedEngine):
         assert before.file is not None
         equals = self._equal(before) if replacement.reuse else None
         replaces = not (replacement.reuse and same_bytes(draft.file, before.file))
-        prepared = Prepared(_id(number), replaces, equals, draft.log.state)
+        prepared = Prepared(
+            _id(number), replaces, equals, draft.log.state, head_text(self._epoch, number, draft.log.state)
+        )
         if replacement.prepare is not None:
             replacement.prepare(prepared)
         if replaces:

@@ -37,6 +37,7 @@ T = TypeVar("T")
 DAMAGE_LIMIT: Final = 100
 _STEP: Final = 4096
 _CARRIES_REQUEST: Final = bytes(flags & int(RecordFlag.REQUEST) > 0 for flags in range(256))
+_MADE_HERE: Final = bytes(flags << 8 & int(RecordFlag.MADE_HERE) > 0 for flags in range(256))
 _KINDS: Final = tuple(RecordKind)
 _MESSAGE: Final = int(RecordKind.MESSAGE)
 _VALIDATED: Final = int(RecordFlag.VALIDATED)
@@ -125,9 +126,9 @@ class StoredLog(LogReader):
         """When its file was written to for the last time: perhaps after what is shown of it."""
         return None if self.file is None else self.file.status().modified_ns / 1e9
 
-    def request_lines(self, limit: int) -> list[int]:
+    def request_lines(self, limit: int, made_here: bool | None = None) -> list[int]:
         """The last `limit` lines that carry a request id, newest first."""
-        return self._trusting(self._request_lines, self._state.lines, limit)
+        return self._trusting(partial(self._request_lines, made_here), self._state.lines, limit)
 
     def verify(self, progress: Progress | None = None) -> list[Damage]:
         """Read and check every byte; a damaged index counts as no index."""
@@ -221,11 +222,14 @@ class StoredLog(LogReader):
                 at = kinds.find(RecordKind.CHECKPOINT, at + 1)
         return None
 
-    def _request_lines(self, lines: int, limit: int) -> list[int]:
+    def _request_lines(self, made_here: bool | None, lines: int, limit: int) -> list[int]:
         found: list[int] = []
         for stop in range(lines, 0, -_STEP):
             start = max(0, stop - _STEP)
-            flags = self.store.raw(start, stop)[17::ENTRY_SIZE].translate(_CARRIES_REQUEST)
+            raw = self.store.raw(start, stop)
+            flags = raw[17::ENTRY_SIZE].translate(_CARRIES_REQUEST)
+            if made_here is not None:
+                flags = _only(flags, raw[18::ENTRY_SIZE].translate(_MADE_HERE), made_here)
             at = flags.rfind(1)
             while at >= 0:
                 found.append(start + at)
@@ -379,3 +383,10 @@ def _why_damaged(line: bytes) -> str:
     if not isinstance(role, str) or not role:
         return "no role"
     return f"a {role} record without a usable value"
+
+
+def _only(flags: bytes, which: bytes, wanted: bool) -> bytes:
+    """The flags (a byte of 0 or 1 for each line) of those lines alone for which `which` is as wanted."""
+    chosen = int.from_bytes(which, "little")
+    every = int.from_bytes(flags, "little")
+    return (every & chosen if wanted else every & ~chosen).to_bytes(len(flags), "little")

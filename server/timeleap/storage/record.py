@@ -17,7 +17,7 @@ import msgspec
 from timeleap.errors import InvalidInputError
 from timeleap.storage.engine import NewRecord, RecordFlag, RecordKind, Role
 from timeleap.storage.jsontext import decode_strictly, encode_json
-from timeleap.storage.marks import TL_KEY, TL_MARK, read_tl, strip_tl, tl_flags
+from timeleap.storage.marks import TL_KEY, TL_MARK, read_tl, request_flags, strip_tl, tl_flags
 
 Style = Literal["spaced", "compact"]
 """The two spacings of control records: `spaced` as the original's `Context` writes them (json.dumps, ASCII only),
@@ -167,7 +167,7 @@ def _with_tl(record: NewRecord, tl: Mapping[str, Any] | None) -> NewRecord:
         return record
     flags = record.flags | RecordFlag.HAS_TL
     if "r" in tl:
-        flags |= RecordFlag.REQUEST
+        flags |= request_flags(tl["r"])
     body = record.body[:-1] + b',"_tl":' + encode_json(tl) + b"}"
     return NewRecord(body, record.kind, record.role, record.value, flags)
 

@@ -34,6 +34,7 @@ from timeleap.storage.timelines import (
     same_as_live,
     same_bytes,
 )
+from timeleap.storage.viewed import head_text
 from timeleap.storage.writer import group_on
 
 _STEP: Final = 4096
@@ -138,7 +139,8 @@ def replace_log(log: StoredLog, replacement: Replacement, timelines: Timelines, 
         timeline = log.path.parent / file_name(log.path, number)
         equals = _equal(log, timelines) if replacement.reuse else None
         replaces = not (replacement.reuse and same_bytes(draft.file, log.file))
-        prepared = Prepared(timeline.stem, replaces, equals, draft.log.state)
+        head = head_text(timelines.epoch, number, draft.log.state)
+        prepared = Prepared(timeline.stem, replaces, equals, draft.log.state, head)
         if not replaces:
             if replacement.prepare is not None:
                 replacement.prepare(prepared)

@@ -136,6 +136,11 @@ class Timelines:
         self._keep_index = keep_index
         self._known: dict[tuple[str, Identity, int], tuple[int, int, int]] = {}
 
+    @property
+    def epoch(self) -> int:
+        """The epoch of the log's heads."""
+        return self._notes.epoch
+
     def listed(self) -> list[Timeline]:
         """All timelines, newest first.
 

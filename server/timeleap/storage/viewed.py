@@ -80,9 +80,9 @@ class ViewedEngine(LogEngine):
         """Lines known not to be part of history, or not readable by the original."""
         return self._log.damage()
 
-    def request_lines(self, limit: int) -> list[int]:
+    def request_lines(self, limit: int, made_here: bool | None = None) -> list[int]:
         """The last `limit` lines that carry a request id, newest first."""
-        return self._log.request_lines(limit)
+        return self._log.request_lines(limit, made_here)
 
     def verify(self, progress: Progress | None = None) -> list[Damage]:
         """Read and check every byte."""
