@@ -114,10 +114,11 @@ bench: setup  ## Measure, beside the original and a bare pygls server, in one ru
 ##@ Build
 
 .PHONY: package
-package: setup $(EXTENSION)/node_modules/.installed  ## Build the VS Code extension, with the server's wheel in it; needs no network
-	@rm -rf $(EXTENSION)/dist $(EXTENSION)/*.vsix
+package: setup $(EXTENSION)/node_modules/.installed $(TYPESCRIPT)/node_modules/.installed  ## Build the VS Code extension, with the server's wheel in it, and the TypeScript client's package; needs no network
+	@rm -rf $(EXTENSION)/dist $(EXTENSION)/*.vsix $(EXTENSION)/*.tgz
 	$(RUN) -m hatchling build --target wheel --directory $(EXTENSION)/dist/wheels
 	cd $(EXTENSION) && $(WITH_NODE) npm run package
+	cd $(TYPESCRIPT) && npm pack --silent --offline --pack-destination $(CURDIR)/$(EXTENSION)
 
 ##@ Develop
 
@@ -146,7 +147,7 @@ constraints: $(VENV)/.developing  ## Take over the installed versions as the one
 .PHONY: clean
 clean: clean-coverage  ## Remove everything that set-up, tests and builds made
 	rm -rf $(VENV) .tools .cache .demo build dist htmlcov .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-	rm -rf $(addprefix $(TYPESCRIPT)/,node_modules dist out) $(addprefix $(EXTENSION)/,node_modules dist *.vsix)
+	rm -rf $(addprefix $(TYPESCRIPT)/,node_modules dist out) $(addprefix $(EXTENSION)/,node_modules dist *.vsix *.tgz)
 	find server protocol tests benchmarks examples -name __pycache__ -prune -exec rm -rf {} +
 
 .PHONY: help
