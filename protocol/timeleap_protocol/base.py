@@ -15,6 +15,7 @@ from functools import cache
 from typing import Annotated, Any, ClassVar, Self, TypeVar, Union, get_args
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -94,6 +95,16 @@ class _OneError:
 Token = Annotated[str | Int, _OneError("Input should be a string or an integer")]
 """An id that the sender chose."""
 Name = Annotated[str, Field(min_length=1)]
+
+
+def _without_nul(value: str) -> str:
+    if "\0" in value:
+        raise PydanticCustomError("path", "A path has no NUL character")
+    return value
+
+
+PathText = Annotated[str, Field(min_length=1), AfterValidator(_without_nul)]
+"""A path as the operating system takes it."""
 RequestId = Annotated[str, Field(min_length=1, max_length=MAX_REQUEST_ID)]
 SessionId = Annotated[str, Field(json_schema_extra={"pattern": SESSION_ID_PATTERN})]
 """The form is published, but judged by the server: a bad id is `invalidSessionId`, not `invalidParams`."""

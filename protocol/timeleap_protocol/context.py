@@ -15,6 +15,7 @@ from timeleap_protocol.base import (
     MutationParams,
     Opt,
     PageParams,
+    PathText,
     Positive,
     SessionId,
     SessionParams,
@@ -196,7 +197,7 @@ class SendDMailParams(Choice, MutationParams):
     """The note."""
     to_session_id: Opt[SessionId] = None
     """The session that gets it, open or not; a checkpoint is one of that session then. Default: the session itself."""
-    to_path: Opt[str] = None
+    to_path: Opt[PathText] = None
     """The same by its directory; this or `toSessionId`."""
     from_session_id: Opt[SessionId] = None
     """Where the note comes from, if not from the session itself: `sessionId` gets it as from that session."""

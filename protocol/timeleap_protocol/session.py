@@ -13,6 +13,7 @@ from timeleap_protocol.base import (
     Opt,
     PageParams,
     Params,
+    PathText,
     RequestId,
     SessionId,
     SessionParams,
@@ -35,7 +36,7 @@ class SessionOpenParams(Params):
 
     session_id: Opt[SessionId] = None
     """Generated if absent."""
-    path: Opt[Name] = None
+    path: Opt[PathText] = None
     """Absolute path of an existing session directory, the original program's included."""
     create: Opt[bool] = None
     """Whether an unknown `sessionId` makes a new session. Default: true."""
@@ -186,7 +187,7 @@ class SessionExportParams(SessionParams):
     format: Name
     """`native`: a ZIP archive with the log, all timelines and their checksums, for `session/import`. For people: `markdown`,
     the conversation; `html`, a page with the timelines in it."""
-    path: Name
+    path: PathText
     """Absolute path of the file to write, outside of the store; readable by the user only, and there whole or not at all."""
     overwrite: Opt[bool] = None
     """Replace a file that is there. Default: false, and such a `path` is refused."""
@@ -195,7 +196,7 @@ class SessionExportParams(SessionParams):
 class SessionImportParams(Params):
     """`session/import`. The new session has a uid of its own, and its approvals are off."""
 
-    path: Name
+    path: PathText
     """Absolute path of the file to read; of a session's directory with `kimi`."""
     format: Opt[Name] = None
     """`native`: what `session/export` wrote; `kimi`: a log or a directory of the original program; `claude-code`, `codex`:

@@ -35,7 +35,7 @@ errors, so that code written for it catches them unchanged. How they look on the
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 
 class TimeleapError(Exception):
@@ -47,7 +47,7 @@ class TimeleapError(Exception):
     """
 
     kind: ClassVar[str] = "internalError"
-    retryable: ClassVar[bool] = False
+    retryable: bool = False
 
     def __init__(self, message: str, **data: Any) -> None:
         super().__init__(message)
@@ -138,11 +138,26 @@ class CorruptedError(TimeleapError):
     kind = "corrupted"
 
 
+LASTING: Final = frozenset(
+    (
+        "EACCES", "EEXIST", "EINVAL", "EISDIR", "ELOOP",
+        "ENAMETOOLONG", "ENODEV", "ENOENT", "ENOSYS", "ENOTDIR", "ENOTEMPTY",
+        "ENOTSUP", "ENXIO", "EOPNOTSUPP", "EPERM", "EROFS", "EXDEV",
+    )
+)  # fmt: skip
+"""Refusals of the operating system that stay until somebody changes something: waiting does not help."""
+
+
 class StorageFailureError(TimeleapError, OSError):
     """The operating system refused; `path` and `errno` (its symbolic name) say what."""
 
     kind = "storageFailure"
     retryable = True
+
+    def __init__(self, message: str, **data: Any) -> None:
+        super().__init__(message, **data)
+        if data.get("errno") in LASTING:
+            self.retryable = False
 
     @classmethod
     def of(cls, error: OSError, action: str, path: object = None) -> StorageFailureError:

@@ -34,7 +34,7 @@ class Reply:
         delta: Members of each piece's `delta` instead of the text.
         usage: Sent at the end.
         pause: Seconds before each piece.
-        break_with: What follows half of the text: "garbage", "error", "end" (of the connection) or "hang".
+        break_with: What follows half of the text: "garbage", "deep", "error", "end" (of the connection) or "hang".
         whole: Sent in place of a stream: one body, as JSON where it is not bytes.
     """
 
@@ -103,6 +103,8 @@ class ChatEndpoint:
         self.headers.append(dict(request.headers))
         reply = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
         if reply.status != 200:
+            if isinstance(reply.whole, bytes):
+                return Response(reply.whole, reply.status, reply.headers, media_type="application/json")
             return JSONResponse({"error": reply.error}, reply.status, reply.headers)
         if reply.whole is not None:
             body = reply.whole if isinstance(reply.whole, bytes) else json.dumps(reply.whole).encode()
@@ -134,6 +136,8 @@ async def _broken(reply: Reply) -> AsyncIterator[bytes]:
         yield b"data: {this is no JSON\n\n"
     elif reply.break_with == "nonsense":
         yield _line({"choices": [{"delta": 5}]})
+    elif reply.break_with == "deep":
+        yield b"data: " + b"[" * 200_000 + b"\n\n"
     elif reply.break_with == "error":
         yield _line({"error": reply.error or {"message": "the model fell over"}})
     elif reply.break_with == "hang":

@@ -73,7 +73,8 @@ class Fold:
         if room < _LEAST:
             raise CompactionFailedError(
                 "the conversation does not fit into the summariser's window, not even in parts: "
-                "give it a larger window, or hand in a summary. Nothing was changed."
+                "give it a larger window, or hand in a summary. Nothing was changed.",
+                retryable=False,
             )
         return prompt_message([*before, *self._take(room)], self._instruction)
 

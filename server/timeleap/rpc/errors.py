@@ -11,7 +11,7 @@ import errno
 import logging
 import traceback
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 from pydantic import ValidationError
 
@@ -21,6 +21,10 @@ from timeleap.service.network import OwnersRefusalError
 from timeleap_protocol.errors import ERRORS, ErrorKind, validation_errors
 
 log = logging.getLogger(__name__)
+
+MAX_MESSAGE: Final = 500
+MAX_TEXT: Final = 1000
+"""Characters of a text in `error.data`."""
 
 WireError = dict[str, Any]
 """`error` of a reply: `{code, message, data: {kind, retryable, ...}}`."""
@@ -46,7 +50,30 @@ def wire_error(kind: ErrorKind, message: str, *, retryable: bool | None = None, 
     """An error of that kind; `retryable` is what the protocol's table says unless given."""
     spec = ERRORS[kind]
     said = spec.retryable if retryable is None else retryable
-    return {"code": spec.code, "message": message, "data": {"kind": kind.value, "retryable": said, **data}}
+    return {
+        "code": spec.code,
+        "message": _shortened(message, MAX_MESSAGE),
+        "data": {"kind": kind.value, "retryable": said, **_bounded(data)},
+    }
+
+
+def _bounded(value: Any) -> Any:
+    """The same with long texts shortened: what a client sent may stand in them."""
+    if isinstance(value, str):
+        return _shortened(value, MAX_TEXT)
+    if isinstance(value, dict):
+        return {name: _bounded(inner) for name, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_bounded(inner) for inner in value]
+    return value
+
+
+def _shortened(text: str, limit: int) -> str:
+    """A text of at most `limit` characters; what is left out is in the middle: the reason often stands at the end."""
+    if len(text) <= limit:
+        return text
+    begin = limit * 2 // 3
+    return f"{text[:begin]}…{text[begin + 1 - limit :]}"
 
 
 def refused_value(loc: Iterable[str | int], msg: str, kind: str) -> dict[str, Any]:

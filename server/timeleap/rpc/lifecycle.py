@@ -158,6 +158,7 @@ class Lifecycle:
         except BaseException as error:
             self.stage = Stage.NEW
             if isinstance(error, StorageFailureError):
+                error.retryable = False  # this server ends, and another one meets the same
                 self._host.close_input(ExitCode.STORAGE_FAILURE)
             elif self._client.is_peer:
                 self._host.close_input()

@@ -131,17 +131,21 @@ def _chosen(service: Service, params: CompactParams, call: Call) -> Summarizer |
     if wanted == "client" or (wanted == "auto" and call.client.can_summarize):
         if not call.client.can_summarize:
             raise failed(
-                "the client has not declared that it can summarise (capabilities.experimental.timeleap)", "client"
+                "the client has not declared that it can summarise (capabilities.experimental.timeleap)",
+                "client",
+                retryable=False,
             )
         window = service.config.budget.max_context_size
         return Client(call, params.session_id, params.custom_instruction, settings, window)
     if wanted == "server" or (wanted == "auto" and endpoint.configured(settings)):
         if not endpoint.configured(settings):
-            raise failed("no summarising endpoint is set: summarizer.baseUrl and summarizer.model say which", "server")
+            what = "no summarising endpoint is set: summarizer.baseUrl and summarizer.model say which"
+            raise failed(what, "server", retryable=False)
         if endpoint.installed():
             return endpoint.Endpoint(settings)
         if wanted == "server":
-            raise failed("the summarising endpoint needs the library openai: install timeleap[openai]", "server")
+            what = "the summarising endpoint needs the library openai: install timeleap[openai]"
+            raise failed(what, "server", retryable=False)
     return Builtin()
 
 

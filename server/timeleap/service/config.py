@@ -21,6 +21,8 @@ from timeleap_protocol.limits import DEFAULT_PRESERVED_MESSAGES, DEFAULT_RESERVE
 
 FILE_NAME = "config.toml"
 PREFIX = "TIMELEAP_"
+_LONGEST_KEY = 100  # characters of an unknown one that are repeated
+_MOST_WARNINGS = 20
 KEY_VARIABLE = "TIMELEAP_SUMMARIZER_API_KEY"
 """The environment variable that holds the key of the summarising endpoint."""
 
@@ -121,7 +123,10 @@ def load(
     environ = os.environ if environ is None else environ
     options = dict(options or {})
     chosen = options.get("home") or home or environ.get("TIMELEAP_HOME") or default_home()
-    root = Path(_string(chosen, "home")).expanduser().absolute()
+    try:
+        root = Path(_string(chosen, "home")).expanduser().absolute()
+    except RuntimeError:
+        raise _refused("home", "a path below a home directory there is", "initializationOptions") from None
     stored = [_read_file(root / FILE_NAME), _from_environment(environ)]
     if environ.get(
         KEY_VARIABLE
@@ -186,13 +191,16 @@ def _merge(settings: dict[str, Any], values: Mapping[str, Any], source: str) -> 
             for inner, each in value.items():
                 check = _GROUPS[key].get(inner)
                 if check is None:
-                    warnings.append(f"unknown setting {key}.{inner} in {source}")
+                    warnings.append(f"unknown setting {key}.{inner[:_LONGEST_KEY]} in {source}")
                 elif each is not None:
                     settings.setdefault(key, {})[inner] = _checked(check, each, f"{key}.{inner}", source)
         elif key in _CHECKS:
             settings[key] = _checked(_CHECKS[key], value, key, source)
         elif not (source == "initializationOptions" and key == "token"):
-            warnings.append(f"unknown setting {key} in {source}")
+            warnings.append(f"unknown setting {key[:_LONGEST_KEY]} in {source}")
+    if len(warnings) > _MOST_WARNINGS:
+        more = len(warnings) - _MOST_WARNINGS
+        warnings[_MOST_WARNINGS:] = [f"{more} more unknown settings in {source}"]
     return warnings
 
 
@@ -252,7 +260,7 @@ def _refused(name: str, expected: str, source: str) -> InvalidInputError:
 
 
 def _string(value: Any, name: str) -> str:
-    if isinstance(value, (str, os.PathLike)) and os.fspath(value):
+    if isinstance(value, (str, os.PathLike)) and os.fspath(value) and "\0" not in str(value):
         return str(value)
     raise _refused(name, "a path", "initializationOptions")
 
@@ -261,6 +269,12 @@ def _text(value: Any) -> str:
     if isinstance(value, str) and value:
         return value
     raise _Unusable("a non-empty string")
+
+
+def _path(value: Any) -> str:
+    if isinstance(value, str) and value and "\0" not in value:
+        return value
+    raise _Unusable("a path: a non-empty string without NUL characters")
 
 
 def _url(value: Any) -> str:
@@ -310,7 +324,7 @@ def _ratio(value: Any) -> float:
 
 
 _CHECKS: dict[str, Any] = {
-    "home": _text,
+    "home": _path,
     "durability": _durability,
     "maxContextSize": _whole_or_null,
     "reservedContextSize": _whole(0),
@@ -322,7 +336,7 @@ _GROUPS: dict[str, dict[str, Any]] = {
     "summarizer": {
         "baseUrl": _url,
         "model": _text,
-        "apiKeyFile": _text,
+        "apiKeyFile": _path,
         "contextSize": _whole(1),
         "timeout": _whole(1),
     },

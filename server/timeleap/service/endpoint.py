@@ -43,6 +43,8 @@ _TOO_LONG = re.compile(
 _STRANGE = "sent an answer that is not what the API says"
 _BYTES_PER_CHARACTER = 12  # in JSON, at most
 _ENVELOPE = 1 << 20  # bytes around an answer that does not stream
+_BYTES_IN_PIECES = 1_000  # a character of a stream, at most: each piece has its own envelope
+_ASIDE = 64 << 20  # bytes of thoughts and the like
 _CALLED = "the model called a tool instead of writing a summary, though it was offered none"
 _LIBRARIES = ("openai", "httpx", "httpx2", "httpcore", "httpcore2")
 
@@ -119,12 +121,13 @@ class Endpoint:
         try:
             with Path(named).expanduser().open("rb") as file:
                 key = file.read(_MAX_KEY_FILE).decode("ascii").strip()
-        except OSError as error:
-            raise failed(f"the key file {named} cannot be read: {error.strerror}", self.name) from error
+        except (OSError, RuntimeError) as error:  # the latter for the home of a user there is not
+            why = error.strerror if isinstance(error, OSError) else error
+            raise failed(f"the key file {named} cannot be read: {why}", self.name, retryable=False) from error
         except UnicodeDecodeError:
             key = ""
         if not re.fullmatch(r"[!-~]+", key):
-            raise failed(f"the key file {named} does not hold one key", self.name) from None
+            raise failed(f"the key file {named} does not hold one key", self.name, retryable=False) from None
         return key
 
     async def _attempt(self, client: AsyncOpenAI, prompt: Record, hear: Hear) -> Answer:
@@ -155,7 +158,7 @@ class Endpoint:
             raise _TransientError(f"cannot be reached, or broke off ({_innermost(error)})") from None
         except openai.APIError:
             raise _TransientError("reported an error in the middle of its answer") from None
-        except (ValueError, TypeError, AttributeError, KeyError, IndexError):
+        except (ValueError, TypeError, AttributeError, KeyError, IndexError, RecursionError):
             raise _TransientError(_STRANGE) from None
 
     async def _read(self, stream: Any, limit: int, hear: Hear) -> Answer:
@@ -164,7 +167,7 @@ class Endpoint:
         size = told = 0
         reason: str | None = None
         usage: Any = None
-        end = _End(stream.response)
+        end = _End(stream.response, limit * _BYTES_IN_PIECES + _ASIDE)
         async for chunk in stream:
             usage = getattr(chunk, "usage", None) or usage
             for choice in chunk.choices[:1]:
@@ -210,6 +213,10 @@ class Endpoint:
         if reason in ("length", "content_filter"):
             why = "its length limit" if reason == "length" else "the endpoint's content filter"
             raise failed(f"the summary was cut short by {why}", self.name)
+        try:  # a character may have come in two pieces, each with half of a pair
+            said = said.encode("utf-16", "surrogatepass").decode("utf-16")
+        except UnicodeDecodeError:
+            raise failed("the summary has half a character in it", self.name) from None
         text = _THOUGHTS.sub("", said).strip()
         if not text:
             raise failed("the model's summary is empty", self.name)
@@ -223,18 +230,17 @@ class Endpoint:
         if status in _TRY_AGAIN or status >= 500:
             return _TransientError(f"answered with HTTP status {status}", _asked_to_wait(error.response.headers))
         if status in (401, 403):
-            advice = f"set {KEY_VARIABLE} or summarizer.apiKeyFile"
-            return failed(f"the summarising endpoint does not take the key (HTTP status {status}): {advice}", self.name)
-        if status == 404:
-            advice = "look at summarizer.baseUrl and summarizer.model"
-            return failed(
-                f"the summarising endpoint knows no such address or model (HTTP status 404): {advice}", self.name
-            )
-        return failed(f"the summarising endpoint refused the request (HTTP status {status})", self.name)
+            why = f"does not take the key (HTTP status {status}): set {KEY_VARIABLE} or summarizer.apiKeyFile"
+        elif status == 404:
+            why = "knows no such address or model (HTTP status 404): look at summarizer.baseUrl and summarizer.model"
+        else:
+            why = f"refused the request (HTTP status {status})"
+        return failed(f"the summarising endpoint {why}", self.name, retryable=False)
 
 
 class _End:
-    """Watches a stream go by for the line that ends it: some endpoints give no other sign that they are done.
+    """Watches a stream go by for the line that ends it: some endpoints give no other sign that they are done. And for
+    its length: what is no part of the answer may be without end, too.
 
     The library does not tell whether it came. Where it reads in another way than now, none is seen.
     """
@@ -242,14 +248,18 @@ class _End:
     _LINE = re.compile(rb"\ndata: ?\[DONE\]")
     _LENGTH = 13  # of that
 
-    def __init__(self, response: Any) -> None:
+    def __init__(self, response: Any, limit: int) -> None:
         self.seen = False
+        self._room = limit
         self._tail = b"\n"
         self._read = response.aiter_bytes
         response.aiter_bytes = self._watched
 
     async def _watched(self, *args: Any, **named: Any) -> AsyncIterator[bytes]:
         async for piece in self._read(*args, **named):
+            self._room -= len(piece)
+            if self._room < 0:
+                raise TooLongAnswerError
             piece_and_before = self._tail + piece
             self.seen = self.seen or self._LINE.search(piece_and_before) is not None
             self._tail = piece_and_before[-self._LENGTH :]

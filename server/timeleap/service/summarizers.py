@@ -22,7 +22,7 @@ Record = Mapping[str, Any]
 Hear = Callable[[int], None]
 """Told how many characters of an answer have come."""
 
-NEXT_STEP = 'Try again, use the summarizer "builtin", or hand in a summary. Nothing was changed.'
+NEXT_STEP = 'se the summarizer "builtin", or hand in a summary. Nothing was changed.'
 _ENDS = 16  # tokens that may stand around a text
 _SMALLEST_WINDOW = 1_000  # tokens; what is too long for less than this will not fit in parts either
 
@@ -108,7 +108,8 @@ class Client:
         try:
             said = await self._client.request("context/summarize", params, timeout=self._timeout)
         except ClientRequestError as error:
-            raise failed(f"the client made no summary: {error}", self.name, **error.data) from error
+            lasting = {"retryable": False} if error.data.get("reason") == "gone" else {}
+            raise failed(f"the client made no summary: {error}", self.name, **error.data, **lasting) from error
         summary = said.get("summary") if isinstance(said, Mapping) else None
         if not isinstance(summary, str):
             raise failed("the client's answer to context/summarize has no text member summary", self.name)
@@ -126,7 +127,8 @@ class Builtin:
 
 def failed(what: str, summarizer: str, **data: Any) -> CompactionFailedError:
     """The error of a summariser: what went wrong, and what to do now."""
-    return CompactionFailedError(f"{what}. {NEXT_STEP}", summarizer=summarizer, **data)
+    again = "U" if data.get("retryable") is False else "Try again, u"
+    return CompactionFailedError(f"{what}. {again}{NEXT_STEP}", summarizer=summarizer, **data)
 
 
 def checked(answer: Answer, prompt: Record) -> Answer:
@@ -172,9 +174,8 @@ async def summarised(
         except TooLongPromptError:
             window = min(window or cost(whole), cost(whole)) * 2 // 3
             if window < _SMALLEST_WINDOW:
-                raise failed(
-                    "the conversation is too long for the summariser, also in parts", summarizer.name
-                ) from None
+                what = "the conversation is too long for the summariser, also in parts"
+                raise failed(what, summarizer.name, retryable=False) from None
             call.say("too long for the summariser: in parts then")
 
 

@@ -140,6 +140,15 @@ WRONG = {
     "no stream, empty": (Reply.unstreamed(None), "empty"),
     "no stream, cut short": (Reply.unstreamed("The", finish="length"), "cut short by its length limit"),
     "no stream, tool calls": (Reply.unstreamed(None, tool_calls=[{"id": "c"}]), "called a tool"),
+    "deep": (Reply(whole=b"[" * 200_000), "not what the API says"),
+    "deep in an object": (Reply(whole=b'{"choices":' * 50_000), "not what the API says"),
+    "deep half-way": (Reply(break_with="deep"), "not what the API says"),
+    "no object": (Reply(whole=b'"text"'), "not what the API says"),
+    "a huge number": (Reply(whole=b'{"choices":' + b"7" * 10_000 + b"}"), "not what the API says"),
+    "no UTF-8": (Reply(whole=b'{"choices":[{"message":{"content":"\xff"}}]}'), "not what the API says"),
+    "half a character": (Reply("a summary \ud800 of half"), "half a character"),
+    "no stream, half a character": (Reply.unstreamed("a summary \udc00"), "half a character"),
+    "a deep refusal": (Reply(status=400, error={"message": KEY}, whole=b"[" * 200_000), "refused the request"),
     "overloaded": (Reply(status=429, error={"message": KEY}), "429, 3 times"),
     "broken": (Reply(status=500, error={"message": KEY}), "500, 3 times"),
 }
@@ -200,6 +209,19 @@ async def test_a_cancelled_question_is_broken_off(server: ChatEndpoint):
             return
         await asyncio.sleep(0.01)
     pytest.fail("the endpoint was not told")
+
+
+async def test_a_character_may_come_in_two_pieces(server: ChatEndpoint):
+    server.replies = [Reply("\ud83d\ude00" * 8, usage={"completion_tokens": 9})]
+    assert await ask(server) == Answer("\U0001f600" * 8, 9)
+
+
+async def test_what_is_aside_of_an_answer_may_not_be_endless(server: ChatEndpoint, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(endpoints, "_ASIDE", 100)
+    monkeypatch.setattr(endpoints, "_BYTES_IN_PIECES", 1)
+    server.replies = [Reply(delta={"reasoning_content": "x" * 500})]
+    with pytest.raises(TooLongAnswerError):
+        await ask(server)
 
 
 async def test_an_answer_that_does_not_end_is_not_read_to_its_end(server: ChatEndpoint):
