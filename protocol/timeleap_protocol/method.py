@@ -79,6 +79,12 @@ class Method:
         return "".join(f"_{char.lower()}" if char.isupper() else char for char in _plain(self.name)).strip("_")
 
     @property
+    def flat_name(self) -> str:
+        """`context/appendMessage` as one identifier: `contextAppendMessage`; `$/progress` is `progress`."""
+        first, *rest = [word for word in self.name.replace(".", "/").split("/") if word != "$"]
+        return first + "".join(word[0].upper() + word[1:] for word in rest)
+
+    @property
     def all_errors(self) -> tuple[ErrorKind, ...]:
         """Every error a call can get once it was recognised, without repeats, in the order of the error table."""
         if self.kind != "request":

@@ -449,6 +449,29 @@ def test_the_protocol_is_printed(cli, form):
         json.loads(out)
 
 
+def test_a_schema_of_some_methods_and_flat_names(cli):
+    part = json.loads(cli.run("schema", "json-schema", "--only", "initialize, session/set*").out)
+    assert {"initialize", "session/setYolo", "session/setTitle"} <= part["methods"].keys()
+    assert all(name == "initialize" or name.startswith("session/set") for name in part["methods"])
+    assert "SessionSetTitleRequest" in part["$defs"] and "SessionOpenParams" not in part["$defs"]
+    flat = json.loads(cli.run("schema", "openrpc", "--flat-names").out)
+    assert "contextAppendMessage" in {method["name"] for method in flat["methods"]}
+
+
+@pytest.mark.parametrize(
+    ("args", "word"),
+    [
+        (("json-schema", "--only", "session/open,no/such"), "no/such"),
+        (("json-schema", "--only", ","), "--only"),
+        (("openrpc", "--only", "session/open"), "--only"),
+        (("typescript", "--flat-names"), "--flat-names"),
+    ],
+)
+def test_a_schema_that_cannot_be_had_is_a_misuse(cli, args, word):
+    failed = cli.run("schema", *args, code=2)
+    assert word in failed.err and failed.out == ""
+
+
 def test_version_and_help(cli):
     assert cli.run("--version").out.startswith("timeleap ")
     assert "timeleap demo" in cli.run("--help").out

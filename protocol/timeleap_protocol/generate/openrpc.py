@@ -13,10 +13,13 @@ from timeleap_protocol.methods import METHODS, Method
 _REF = "#/components/schemas/{model}"
 
 
-def openrpc_document() -> dict[str, Any]:
+def openrpc_document(*, flat_names: bool = False) -> dict[str, Any]:
     """The protocol as an OpenRPC 1.3 document.
 
     OpenRPC knows only what a client sends; what the server sends stands under `x-serverToClient`, in the same form.
+
+    Args:
+        flat_names: Name methods by identifiers, for generators that make functions of them; `x-method` is the wire name.
     """
     schemas = definitions(_REF)
     sent = [row for row in METHODS.values() if row.kind in ("request", "notification")]
@@ -30,15 +33,15 @@ def openrpc_document() -> dict[str, Any]:
             "license": {"name": "Apache-2.0", "url": "https://www.apache.org/licenses/LICENSE-2.0"},
             "x-generated": "Generated from timeleap_protocol.methods by timeleap_protocol.generate. Do not edit.",
         },
-        "methods": [_method(row, schemas) for row in sent],
+        "methods": [_method(row, schemas, flat_names) for row in sent],
         "components": {"schemas": schemas, "errors": {spec.kind: _error(spec) for spec in ERRORS.values()}},
-        "x-serverToClient": [_method(row, schemas) for row in received],
+        "x-serverToClient": [_method(row, schemas, flat_names) for row in received],
     }
 
 
-def _method(row: Method, schemas: dict[str, Schema]) -> dict[str, Any]:
+def _method(row: Method, schemas: dict[str, Schema], flat_names: bool) -> dict[str, Any]:
     entry: dict[str, Any] = {
-        "name": row.name,
+        "name": row.flat_name if flat_names else row.name,
         "summary": row.summary,
         "paramStructure": "by-name",
         "params": _params(schemas[row.params_model.__name__]),
@@ -48,6 +51,8 @@ def _method(row: Method, schemas: dict[str, Schema]) -> dict[str, Any]:
     if row.all_errors:
         entry["errors"] = [{"$ref": f"#/components/errors/{kind}"} for kind in row.all_errors]
     entry["x-params"] = {"$ref": _REF.format(model=row.params_model.__name__)}
+    if flat_names:
+        entry["x-method"] = row.name
     entry["x-kind"] = row.kind
     entry["x-mutates"] = row.mutates
     entry["x-worksUnopened"] = row.works_unopened

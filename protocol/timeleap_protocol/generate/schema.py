@@ -5,6 +5,7 @@ One bundle rather than a file per method: most shapes are shared, and one docume
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from functools import cache
 from itertools import chain
 from typing import Any
@@ -47,17 +48,106 @@ def definitions(ref_template: str = "#/$defs/{model}") -> dict[str, Schema]:
     return {name: _finish(schema, known[name]) for name, schema in sorted(found.items())}
 
 
-def bundle() -> Schema:
-    """The document that is published as `timeleap.schema.json`."""
+def bundle(rows: Iterable[Method] | None = None) -> Schema:
+    """The document that is published as `timeleap.schema.json`: its root describes any message of the protocol.
+
+    Args:
+        rows: Only the messages of these methods, and errors; else of all.
+    """
+    chosen = list(METHODS.values() if rows is None else rows)
+    messages = {name: schema for row in chosen for name, schema in _messages(row).items()} | _errors()
+    shapes = definitions()
+    kept = shapes if rows is None else {name: shapes[name] for name in sorted(_reachable(messages, shapes))}
     return {
         "$schema": DIALECT,
         "$comment": "Generated from timeleap_protocol.methods by timeleap_protocol.generate. Do not edit.",
         "$id": f"urn:timeleap:protocol:{PROTOCOL_VERSION}",
         "title": "Timeleap wire protocol",
-        "description": "`methods` says which of the `$defs` are the params and the result of each method.",
-        "methods": {row.name: _index(row) for row in METHODS.values()},
-        "$defs": definitions(),
+        "description": "Any message. `methods` says which of the `$defs` are the params and the result of each method.",
+        "anyOf": [{"$ref": f"#/$defs/{name}"} for name in messages],
+        "methods": {row.name: _index(row) for row in chosen},
+        "$defs": {**messages, **kept},
     }
+
+
+def _messages(row: Method) -> dict[str, Schema]:
+    """The messages of a method, by name. Each is an object of its own, so that generators make a class of it."""
+    name = row.flat_name[0].upper() + row.flat_name[1:]
+    params = {"$ref": f"#/$defs/{row.params_model.__name__}"}
+    needed = ["params"] if definitions()[row.params_model.__name__].get("required") else []
+    if row.kind in ("notification", "serverNotification"):
+        members = {"method": {"const": row.name}, "params": params}
+        return {f"{name}Notification": _message(row.summary, members, ["method", *needed])}
+    members = {"id": _ID, "method": {"const": row.name}, "params": params}
+    asked = _message(row.summary, members, ["id", "method", *needed])
+    if row.result_model is not None:
+        result = {"$ref": f"#/$defs/{row.result_model.__name__}"}
+        answer = _message(f"The answer to `{row.name}`.", {"id": _ID, "result": result}, ["id", "result"])
+    else:
+        answer = _message(f"The answer to `{row.name}`: null.", {"id": _ID}, ["id"], {"result": {"type": "null"}})
+    return {f"{name}Request": asked, f"{name}Response": answer}
+
+
+def _errors() -> dict[str, Schema]:
+    error = {"error": {"$ref": f"#/$defs/{ErrorObject.__name__}"}}
+    return {
+        "ErrorResponse": _message("A request failed.", {"id": _ID, **error}, ["id", "error"]),
+        "UnreadableResponse": _message(
+            "What was sent cannot be read, so `id` is null.", error, ["error"], {"id": {"type": "null"}}
+        ),
+    }
+
+
+_ID: Schema = {"type": ["string", "integer"]}
+
+
+def _message(
+    description: str, members: dict[str, Schema], required: list[str], nulls: dict[str, Schema] | None = None
+) -> Schema:
+    """An envelope.
+
+    Args:
+        description: What it is.
+        members: What it has beside `jsonrpc`.
+        required: Which of them have to be there.
+        nulls: Members that are always there and null. They are patterns, since generators make one class of all messages:
+            a member that may be null there would be sent as null with every message.
+    """
+    schema: Schema = {
+        "description": description,
+        "type": "object",
+        "properties": {"jsonrpc": {"const": "2.0"}, **members},
+        "additionalProperties": False,
+        "required": ["jsonrpc", *required],
+    }
+    if nulls:
+        schema["patternProperties"] = {f"^{name}$": member for name, member in nulls.items()}
+        schema["minProperties"] = len(required) + 1 + len(nulls)
+    return schema
+
+
+def _reachable(messages: Schema, shapes: dict[str, Schema]) -> set[str]:
+    """The names of the shapes that `messages` refer to, and those these refer to."""
+    found: set[str] = set()
+    waiting = list(_references(messages))
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting += _references(shapes[name])
+    return found
+
+
+def _references(schema: object) -> Iterator[str]:
+    if isinstance(schema, dict):
+        for name, value in schema.items():
+            if name == "$ref":
+                yield value.rpartition("/")[2]
+            else:
+                yield from _references(value)
+    elif isinstance(schema, list):
+        for value in schema:
+            yield from _references(value)
 
 
 def _index(row: Method) -> Schema:

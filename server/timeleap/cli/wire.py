@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import fnmatch
 import json
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -11,6 +12,9 @@ from timeleap.cli.arguments import complete_method, text_or_file
 from timeleap.cli.backend import Backend, Target
 from timeleap.cli.command import command
 from timeleap.cli.terminal import Terminal, UsageError
+
+if TYPE_CHECKING:
+    from timeleap_protocol.methods import Method
 
 app = typer.Typer()
 PANEL = "Protocol"
@@ -68,12 +72,28 @@ def schema(
     form: Annotated[
         Literal["openrpc", "json-schema", "typescript"], typer.Argument(metavar="[openrpc|json-schema|typescript]")
     ] = "openrpc",
+    *,
+    only: Annotated[
+        str | None,
+        typer.Option(metavar="METHOD,...", help="json-schema: only the messages of these methods; globs are allowed."),
+    ] = None,
+    flat_names: Annotated[
+        bool, typer.Option("--flat-names", help="openrpc: contextAppendMessage, not context/appendMessage.")
+    ] = False,
 ) -> None:
     """Print the protocol: OpenRPC, JSON Schema, or types for TypeScript.
 
-    Example:
+    The root of the JSON Schema describes any message, so that generators of types find all of them.
+
+    Examples:
         timeleap schema typescript > timeleap.d.ts
+
+        timeleap schema json-schema --only 'initialize,session/open,context/*' > timeleap.schema.json
     """
+    if only is not None and form != "json-schema":
+        raise UsageError("--only goes with json-schema")
+    if flat_names and form != "openrpc":
+        raise UsageError("--flat-names goes with openrpc")
     if form == "typescript":
         from timeleap_protocol.generate.typescript import types_module
 
@@ -81,11 +101,28 @@ def schema(
     elif form == "json-schema":
         from timeleap_protocol.generate.schema import bundle
 
-        terminal.document(bundle())
+        terminal.document(bundle(None if only is None else _rows(only)))
     else:
         from timeleap_protocol.generate.openrpc import openrpc_document
 
-        terminal.document(openrpc_document())
+        terminal.document(openrpc_document(flat_names=flat_names))
+
+
+def _rows(only: str) -> list[Method]:
+    """The methods that `--only` names.
+
+    Raises:
+        UsageError: There is no such method.
+    """
+    from timeleap_protocol.methods import METHODS
+
+    wanted = [name for name in map(str.strip, only.split(",")) if name]
+    for name in wanted:
+        if not fnmatch.filter(METHODS, name):
+            raise UsageError(f"there is no method {name}: timeleap schema lists them")
+    if not wanted:
+        raise UsageError("--only wants names of methods, such as session/open,context/*")
+    return [row for row in METHODS.values() if any(fnmatch.fnmatchcase(row.name, name) for name in wanted)]
 
 
 @app.command(

@@ -305,7 +305,9 @@ class EdgeProtocol(JsonRPCProtocol):
         if self.trace != "off":
             self._log_trace(msg_id, running, error)
         if error is None:
-            body = self._send_response(msg_id, result)
+            body, fault = _reply_body(msg_id, result, None)
+            self._note(fault)
+            self._link.send(body)
             self._reply_sizes[running.endpoint.name] = max(len(body), self._expected_reply(running.endpoint) >> 1)
         else:
             self.refuse(msg_id, error, running.endpoint.name)
@@ -322,11 +324,14 @@ class EdgeProtocol(JsonRPCProtocol):
             params["verbose"] = f"{len(self._running)} more in flight"
         self.notify("$/logTrace", params)
 
-    def _send_response(self, msg_id: Any, result: Any = None, error: Any = None) -> bytes:
-        body, error = _reply_body(msg_id, result, error)
-        self.refused_any = self.refused_any or (error is not None and error["code"] != code_of(ErrorKind.CANCELLED))
+    def _send_response(self, msg_id: Any, result: Any = None, error: Any = None) -> None:
+        body, said = _reply_body(msg_id, result, error)
+        self._note(said)
         self._link.send(body)
-        return body
+
+    def _note(self, error: WireError | None) -> None:
+        if error is not None and error["code"] != code_of(ErrorKind.CANCELLED):
+            self.refused_any = True
 
     def _send_data(self, data: Any) -> None:
         self._link.send(encode(data))
