@@ -103,7 +103,7 @@ test("compaction shows what it would do, takes a focus, and can be undone", asyn
     await expect.poll(() => store.log(session)).toBe(before);
 });
 
-test("clearing keeps the system prompt, and what was there; undo brings it back", async ({ window, store }) => {
+test("clearing keeps the system prompt, and what was there; undo brings it back, redo clears again", async ({ window, store }) => {
     const before = store.log(session);
     await window.run("clear");
     await window.dialog.press(/Clear/);
@@ -112,7 +112,12 @@ test("clearing keeps the system prompt, and what was there; undo brings it back"
     expect(store.log(session, "context_1.jsonl")).toBe(before);
     await expect(window.timelines.row("Before clearing", 1)).toBeVisible();
     await window.run("undo");
-    await window.dialog.press(/Restore/);
+    await expect(window.dialog.root).toContainText("clearing");
+    await window.dialog.press("Undo");
     await expect(window.checkpoints.row(last, 1)).toBeVisible();
     await expect.poll(() => store.log(session)).toBe(before);
+    await window.run("redo");
+    await window.dialog.press("Redo");
+    await expect(window.checkpoints.row(last, 1)).toHaveCount(0);
+    await expect.poll(() => store.records(session).map(({ role }) => role)).toEqual(["_system_prompt"]);
 });

@@ -1,11 +1,14 @@
 /** Checkpoints, going back, and undoing that. Whatever goes is shown from a dry run first, and can be brought back. */
 
 import * as vscode from "vscode";
-import type { RewriteResult } from "timeleap-client";
+import type { HistoryStep, RewriteResult, UndoResult } from "timeleap-client";
+import { isTimeleapError } from "../server/errors.js";
 import type { Session } from "../sessions/session.js";
-import { checkpoints, listed, messages, tokens } from "../text/format.js";
+import { checkpoints, exact, listed, messages, oneLine, tokens } from "../text/format.js";
+import { gistOf } from "../text/message.js";
 import { sayInformation } from "../text/say.js";
 import { CheckpointNode, checkpointName } from "../views/checkpointNodes.js";
+import { MessageNode, roleName, ToolCallNode } from "../views/messageNodes.js";
 import { timelineName, TimelineNode } from "../views/timelinesTree.js";
 import { pickCheckpoint, pickTimeline } from "./pick.js";
 import type { Handlers, Workbench } from "./register.js";
@@ -16,7 +19,9 @@ export function timeTravelCommands(bench: Workbench): Handlers {
   return {
     createCheckpoint: () => createCheckpoint(writableSession(bench.sessions)),
     revertTo: (node) => revertTo(bench, node),
-    undo: () => undo(bench),
+    revertToMessage: (node) => revertToMessage(bench, node),
+    undo: () => step(bench, "context/undo"),
+    redo: () => step(bench, "context/redo"),
     restoreTimeline: (node) => restoreTimeline(bench, node),
     clear: () => clear(bench),
   };
@@ -57,6 +62,29 @@ async function revertTo(bench: Workbench, node: unknown): Promise<void> {
   }
 }
 
+async function revertToMessage(bench: Workbench, node: unknown): Promise<void> {
+  const session = writableSession(bench.sessions);
+  const row = target(MessageNode, node, bench.views.checkpoints) ?? target(ToolCallNode, node, bench.views.checkpoints);
+  if (!row) {
+    throw new Refusal(vscode.l10n.t("Select a message first."));
+  }
+  if (row.place.session !== session || row.place.log.timelineId !== undefined) {
+    throw new Refusal(vscode.l10n.t("This message is not in the present log. Restore its timeline first."));
+  }
+  const { index: messageIndex, message } = row instanceof MessageNode ? row.entry : row.from;
+  const name = oneLine(row instanceof MessageNode ? gistOf(message) : row.call.function.name, 50) || roleName(message.role);
+  const plan = await session.request("context/revertTo", { messageIndex, dryRun: true });
+  const agreed = await confirm(
+    vscode.l10n.t("Revert to before “{0}”?", name),
+    `${vscode.l10n.t("This message and everything after it goes: {0}.", amount(plan))}\n\n${kept()}`,
+    vscode.l10n.t("Revert"),
+  );
+  if (agreed) {
+    const done = await session.request("context/revertTo", { messageIndex, expectedHead: plan.head });
+    offerUndo(bench, session, done, vscode.l10n.t("Reverted to before “{0}”: {1} set aside.", name, amount(done)));
+  }
+}
+
 async function clear(bench: Workbench): Promise<void> {
   const session = writableSession(bench.sessions);
   const plan = await session.request("context/clear", { dryRun: true });
@@ -71,13 +99,94 @@ async function clear(bench: Workbench): Promise<void> {
   }
 }
 
-async function undo(bench: Workbench): Promise<void> {
+const DIRECTIONS = {
+  "context/undo": { kind: "nothingToUndo", count: "canUndo" },
+  "context/redo": { kind: "nothingToRedo", count: "canRedo" },
+} as const;
+
+type Direction = keyof typeof DIRECTIONS;
+
+/** One step back or forth among the changes of the whole conversation. */
+async function step(bench: Workbench, direction: Direction): Promise<void> {
   const session = writableSession(bench.sessions);
+  if (!bench.sidecar.serves(direction)) {
+    await undoWithoutSteps(bench, session, direction);
+    return;
+  }
+  const plan = await planOf(session, direction);
+  const [{ kind } = { kind: "restore" as const }] = plan.steps;
+  const [undoing, name] = [direction === "context/undo", stepName(kind)];
+  const left = plan[DIRECTIONS[direction].count];
+  const detail = [
+    vscode.l10n.t("Now: {0}.", size(session.state)),
+    vscode.l10n.t("Then: {0}.", size(plan)),
+    left === 0 ? "" : undoing ? vscode.l10n.t("Steps that can be undone after this one: {0}.", exact(left)) : vscode.l10n.t("Steps that can be done again after this one: {0}.", exact(left)),
+    `\n${vscode.l10n.t("The present conversation is kept as a timeline and can be restored at any time.")}`,
+  ].filter((line) => line !== "");
+  const question = undoing ? vscode.l10n.t("Undo the last change ({0})?", name) : vscode.l10n.t("Do the undone change again ({0})?", name);
+  if (await confirm(question, detail.join("\n"), undoing ? vscode.l10n.t("Undo") : vscode.l10n.t("Redo"))) {
+    sayStep(bench, session, direction, await session.request(direction, { expectedHead: plan.head }));
+  }
+}
+
+async function planOf(session: Session, direction: Direction): Promise<UndoResult> {
+  try {
+    return await session.request(direction, { dryRun: true });
+  } catch (error) {
+    throw isTimeleapError(error, DIRECTIONS[direction].kind) ? nothingTo(direction) : error;
+  }
+}
+
+function nothingTo(direction: Direction): Refusal {
+  return new Refusal(
+    direction === "context/undo"
+      ? vscode.l10n.t("There is nothing to undo: no earlier log has been set aside.")
+      : vscode.l10n.t("There is nothing to redo: nothing was undone, or something was written since."),
+  );
+}
+
+/** On a server that does not know the methods: the newest timeline takes the present's place. */
+async function undoWithoutSteps(bench: Workbench, session: Session, direction: Direction): Promise<void> {
   const [newest] = await session.timelines.list();
-  if (!newest) {
-    throw new Refusal(vscode.l10n.t("There is nothing to undo: no earlier log has been set aside."));
+  if (!newest || direction === "context/redo") {
+    throw nothingTo(direction);
   }
   await restore(bench, session, newest.timelineId, timelineName(newest));
+}
+
+/** Says what was done, with the way back. */
+function sayStep(bench: Workbench, session: Session, direction: Direction, done: UndoResult): void {
+  const undone = direction === "context/undo";
+  const message = undone ? vscode.l10n.t("Undone: the conversation is as it was, with {0}.", size(done)) : vscode.l10n.t("Done again: {0}.", size(done));
+  const back: Direction = undone ? "context/redo" : "context/undo";
+  offer(bench, message, {
+    title: undone ? vscode.l10n.t("Redo") : vscode.l10n.t("Undo"),
+    run: () => stepAtOnce(bench, session, back, done.head),
+  });
+}
+
+/** Without asking if nothing has happened since. */
+async function stepAtOnce(bench: Workbench, session: Session, direction: Direction, head: string): Promise<void> {
+  if (session.state.head !== head) {
+    await step(bench, direction);
+    return;
+  }
+  sayStep(bench, session, direction, await session.request(direction, { expectedHead: head }));
+}
+
+function stepName(kind: HistoryStep["kind"]): string {
+  switch (kind) {
+    case "revert":
+      return vscode.l10n.t("a revert");
+    case "clear":
+      return vscode.l10n.t("clearing");
+    case "compact":
+      return vscode.l10n.t("a compaction");
+    case "restore":
+      return vscode.l10n.t("a restored timeline");
+    case "dmail":
+      return vscode.l10n.t("a D-Mail");
+  }
 }
 
 async function restoreTimeline(bench: Workbench, node: unknown): Promise<void> {
@@ -111,7 +220,7 @@ interface Offer {
   readonly run: () => Promise<void>;
 }
 
-/** Says what was done, with the way back. Nobody waits for the answer. */
+/** Says what was done, with the way back. */
 export function offerUndo(
   bench: Workbench,
   session: Session,
@@ -121,7 +230,11 @@ export function offerUndo(
 ): void {
   const { timelineId, head } = done;
   const undoing = timelineId === undefined ? [] : [{ title: vscode.l10n.t("Undo"), run: () => takeBack(bench, session, timelineId, head) }];
-  const offers: readonly Offer[] = [...undoing, ...more];
+  offer(bench, message, ...undoing, ...more);
+}
+
+/** Nobody waits for the answer. */
+function offer(bench: Workbench, message: string, ...offers: readonly Offer[]): void {
   void sayInformation(message, ...offers.map(({ title }) => title)).then(async (chosen) => {
     try {
       await offers.find(({ title }) => title === chosen)?.run();
@@ -137,6 +250,10 @@ async function takeBack(bench: Workbench, session: Session, timelineId: string, 
     await restore(bench, session, timelineId, vscode.l10n.t("before the change"));
     return;
   }
+  if (bench.sidecar.serves("context/undo")) {
+    sayStep(bench, session, "context/undo", await session.request("context/undo", { expectedHead: head }));
+    return;
+  }
   const done = await session.request("context/restoreTimeline", { timelineId, expectedHead: head });
   offerUndo(bench, session, done, vscode.l10n.t("Undone: the conversation is as it was, with {0}.", size(done)));
 }
@@ -150,7 +267,7 @@ export function amount({ removed }: Pick<RewriteResult, "removed">): string {
   return listed([messages(removed.messages), checkpoints(removed.checkpoints), removed.tokens > 0 ? tokens(removed.tokens) : ""]);
 }
 
-function size({ context }: RewriteResult): string {
+function size({ context }: Pick<RewriteResult, "context">): string {
   return listed([messages(context.messageCount), tokens(context.tokenCount)]);
 }
 

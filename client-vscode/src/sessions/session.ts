@@ -20,6 +20,9 @@ export type SessionEvent = ContextDidChange["kind"] | SessionDidChange["kind"] |
 /** Milliseconds without news after which the state is asked for; it has what notifications leave out, such as pending tokens. */
 const SETTLE = 200;
 
+/** After what is written nothing that was undone can be done again. */
+const NO_REDO = { canRedo: 0 } as const;
+
 /** How many checkpoints a summary lists. */
 const LISTED = 50;
 
@@ -89,16 +92,17 @@ export class Session extends Disposables {
     this.patch({ head: change.head });
     switch (change.kind) {
       case "messagesAppended":
-        this.patchContext({ messageCount: change.firstIndex + change.count });
+        this.patchContext({ ...NO_REDO, messageCount: change.firstIndex + change.count });
         break;
       case "checkpointCreated":
         this.log.add(change.checkpoint);
-        this.patchContext(withCheckpoint(this.present.context, change.checkpoint));
+        this.patchContext({ ...NO_REDO, ...withCheckpoint(this.present.context, change.checkpoint) });
         break;
       case "tokenCountUpdated":
-        this.patchContext({ tokenCount: change.tokenCount, tokenCountWithPending: change.tokenCount });
+        this.patchContext({ ...NO_REDO, tokenCount: change.tokenCount, tokenCountWithPending: change.tokenCount });
         break;
       case "systemPromptSet":
+        this.patchContext(NO_REDO);
         break;
       case "external":
         this.log.reset();

@@ -93,7 +93,7 @@ export class MessageNode extends TreeNode {
       icon: note === undefined ? (ICONS[role] ?? "comment") : "mail-read",
       tooltip: `${speaker} · #${exact(this.entry.index)}\n\n${gistOf(this.entry.message).slice(0, 1_000)}`,
       spoken: `${speaker}: ${gist}`,
-      context: "message",
+      context: this.place.log.timelineId === undefined ? "message" : "timelineMessage",
       command: show(this),
     });
   }
@@ -123,7 +123,7 @@ export class ToolCallNode extends TreeNode {
       icon: this.result ? "tools" : "loading",
       tooltip: `${name}\n${argumentsOf(this.call).slice(0, 500)}\n\n→ ${this.result ? gistOf(this.result.message).slice(0, 1_000) : result}`,
       spoken: vscode.l10n.t("Tool call {0} {1}, result: {2}", name, given, result),
-      context: "toolCall",
+      context: this.place.log.timelineId === undefined ? "toolCall" : "timelineToolCall",
       command: show(this),
     });
   }
