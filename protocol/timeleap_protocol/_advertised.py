@@ -25,6 +25,7 @@ METHODS: Final[dict[str, tuple[str, ...]]] = {
     "session/getState": ("sessionId",),
     "session/setYolo": ("sessionId", "expectedHead", "requestId", "yolo"),
     "session/setAutoApprove": ("sessionId", "expectedHead", "requestId", "action", "enabled"),
+    "session/setAfk": ("sessionId", "expectedHead", "requestId", "afk"),
     "session/isApproved": ("sessionId", "action"),
     "session/putSubagent": ("sessionId", "expectedHead", "requestId", "name", "systemPrompt"),
     "session/removeSubagent": ("sessionId", "expectedHead", "requestId", "name"),
@@ -147,6 +148,9 @@ METHODS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "context/diff": ("sessionId", "cursor", "limit", "from", "to", "maxBytes"),
     "context/at": ("sessionId", "index", "time", "timelineId"),
+    "approval/request": ("sessionId", "action", "description", "detail", "toolCallId", "timeout", "requestId"),
+    "approval/respond": ("sessionId", "approvalId", "decision", "reason"),
+    "approval/list": ("sessionId",),
 }
 
 NOTIFICATIONS: Final[tuple[str, ...]] = (
@@ -155,6 +159,8 @@ NOTIFICATIONS: Final[tuple[str, ...]] = (
     "session/didRecover",
     "context/compactionSuggested",
     "session/warning",
+    "approval/didRequest",
+    "approval/didResolve",
     "$/progress",
     "$/logTrace",
 )

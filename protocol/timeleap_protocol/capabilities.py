@@ -16,4 +16,5 @@ def advertised() -> dict[str, Any]:
         "notifications": list(NOTIFICATIONS),
         "clientRequests": list(CLIENT_REQUESTS),
         "limits": dict(LIMITS),
+        "approvals": True,
     }

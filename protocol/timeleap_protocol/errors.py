@@ -59,6 +59,8 @@ class ErrorKind(StrEnum):
     PROTOCOL_VERSION = "protocolVersion"
     NOTHING_TO_UNDO = "nothingToUndo"
     NOTHING_TO_REDO = "nothingToRedo"
+    APPROVAL_NOT_PENDING = "approvalNotPending"
+    APPROVAL_TIMEOUT = "approvalTimeout"
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +148,8 @@ ERRORS: Final[dict[ErrorKind, ErrorSpec]] = _table(
     ),
     (ErrorKind.NOTHING_TO_UNDO, 4018, False, "Fewer steps can be undone; nothing was changed.", _STEPS),
     (ErrorKind.NOTHING_TO_REDO, 4018, False, "Fewer steps can be redone; nothing was changed.", _STEPS),
+    (ErrorKind.APPROVAL_NOT_PENDING, 4026, False, "No approval of that id waits for a decision (any more).", {}),
+    (ErrorKind.APPROVAL_TIMEOUT, 4027, True, "Nobody decided in time.", {}),
 )
 """Every error, in the order of the spec."""
 

@@ -56,6 +56,8 @@ class ClientTimeleap(_Lsp):
     """Refused with `protocolVersion` if it is another than the server's."""
     summarize: Lenient[bool] = None
     """Whether the client answers `context/summarize`."""
+    approvals: Lenient[bool] = None
+    """Whether the client wants `approval/didRequest` and `approval/didResolve`."""
 
 
 class ClientExperimental(_Lsp):
@@ -169,6 +171,8 @@ class ServerTimeleap(Shape):
     notifications: list[str]
     client_requests: list[str]
     limits: Limits
+    approvals: Opt[Literal[True]] = None
+    """Whether approvals can be asked for (`approval/*`)."""
     warnings: Opt[list[str]] = None
     """What was wrong with the settings, in words."""
 

@@ -44,6 +44,17 @@ MAX_SAFE_INTEGER: Final = 2**53 - 1
 MAX_PINS: Final = 100
 MAX_PIN_CHARACTERS: Final = 2000
 
+MAX_APPROVAL_ACTION: Final = 256
+MAX_APPROVAL_TEXT: Final = 4096
+"""Characters of a description, of a reason."""
+MAX_TOOL_CALL_ID: Final = 1024
+MAX_APPROVAL_DETAIL_BYTES: Final = 64 * 1024
+"""Of `detail` as compact JSON in UTF-8."""
+MAX_PENDING_APPROVALS: Final = 100
+"""Of a session."""
+DEFAULT_APPROVAL_TIMEOUT: Final = 600
+"""Seconds."""
+
 PREVIEW_CHARACTERS: Final = 120
 SUMMARY_CHECKPOINTS: Final = 50
 """The checkpoints a `ContextSummary` lists."""

@@ -40,6 +40,8 @@ class Method:
             None: it may be answered out of turn.
         mutates: Whether it changes anything; then it takes `requestId` (and `expectedHead` where a log exists before).
         progress: Whether it reports `$/progress` when given a `workDoneToken`.
+        waits: It is answered when a person has decided, which may take hours: nothing waits for it, and it ends with its
+            connection. It takes a `requestId`.
         errors: What can go wrong beyond what `all_errors` derives from the other members.
         since: The protocol version that introduced it.
         planned: Its shape is fixed, but no server answers it yet; it is not advertised.
@@ -54,6 +56,7 @@ class Method:
     serialize_by: Literal["session"] | None = None
     mutates: bool = False
     progress: bool = False
+    waits: bool = False
     errors: tuple[ErrorKind, ...] = ()
     since: int = 1
     planned: bool = False

@@ -1,7 +1,7 @@
 """THE table: every message that can cross the wire, one row each.
 
 Router, advertised capabilities, JSON Schema, OpenRPC, TypeScript, the Python client, the tables of the spec and the tests
-are derived from it. To add a method: write its models, add its row (here, in `session_rows` or in `context_rows`), run
+are derived from it. To add a method: write its models, add its row (here, in `session_rows`, `context_rows` or `approval_rows`), run
 `python -m timeleap_protocol.generate`, add a golden.
 
 A row names its models (`module.Class` within this package) instead of holding them, so that the table, which the server
@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from timeleap_protocol.approval_rows import APPROVAL_ROWS
 from timeleap_protocol.context_rows import CONTEXT_ROWS
 from timeleap_protocol.errors import ErrorKind
 from timeleap_protocol.method import Kind, Method, Scope, notice, request
@@ -55,6 +56,7 @@ _ROWS: Final = (
     Method("$/setTrace", "notification", "lifecycle.SetTraceParams", None, "How much `$/logTrace` is to tell."),
     *SESSION_ROWS,
     *CONTEXT_ROWS,
+    *APPROVAL_ROWS,
     # Server to client
     Method(
         "context/summarize",
@@ -76,6 +78,10 @@ _ROWS: Final = (
         "The context passed the trigger; sent once a crossing.",
     ),
     notice("session/warning", "notifications.SessionWarning", "Something worth knowing that stops nothing."),
+    notice("approval/didRequest", "approval.ApprovalDidRequest", "Somebody asks for an approval."),
+    notice(
+        "approval/didResolve", "approval.ApprovalDidResolve", "A request for an approval needs no decision any more."
+    ),
     notice("$/progress", "notifications.ProgressParams", "How far the work of a request has come."),
     notice("$/logTrace", "lifecycle.LogTraceParams", "What the server is doing, where `$/setTrace` asked for it."),
 )

@@ -96,6 +96,13 @@ class SessionSetAutoApproveParams(MutationParams):
     enabled: bool
 
 
+class SessionSetAfkParams(MutationParams):
+    """`session/setAfk`."""
+
+    afk: bool
+    """Nobody is there: what needs a person is rejected at once."""
+
+
 class SessionIsApprovedParams(SessionParams):
     """`session/isApproved`."""
 

@@ -57,6 +57,12 @@ SESSION_ROWS: Final[tuple[Method, ...]] = (
         "session.ApprovalResult",
         "Switches the approval of one action on or off.",
     ),
+    change(
+        "session/setAfk",
+        "session.SessionSetAfkParams",
+        "session.ApprovalResult",
+        "Says that nobody is there to approve anything, or that somebody is.",
+    ),
     read(
         "session/isApproved",
         "session.SessionIsApprovedParams",

@@ -24,6 +24,9 @@
     ├── NoPendingDMailError                    nothing to deliver or cancel
     ├── NothingToUndoError                     fewer steps can be undone than were asked for
     ├── NothingToRedoError                     fewer steps can be redone than were asked for
+    ├── OverloadedError                        more of it than can be held; later perhaps
+    ├── ApprovalNotPendingError (LookupError)  no such request waits for a decision
+    ├── ApprovalTimeoutError                   nobody decided in time
     ├── ClientRequestError                     the client did not answer a request of ours
     └── CancelledError                         cancelled before anything was written
 
@@ -209,6 +212,26 @@ class NothingToRedoError(TimeleapError):
     """Fewer steps can be redone than were asked for; `canUndo` and `canRedo` say how many."""
 
     kind = "nothingToRedo"
+
+
+class OverloadedError(TimeleapError):
+    """There is more of something than can be held; it may succeed later."""
+
+    kind = "overloaded"
+    retryable = True
+
+
+class ApprovalNotPendingError(TimeleapError, LookupError):
+    """No request for an approval of that id waits for a decision."""
+
+    kind = "approvalNotPending"
+
+
+class ApprovalTimeoutError(TimeleapError):
+    """Nobody decided in time; asking again asks anew."""
+
+    kind = "approvalTimeout"
+    retryable = True
 
 
 class ClientRequestError(TimeleapError):

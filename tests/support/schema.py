@@ -42,6 +42,8 @@ KINDS: dict[int, str] = {
     4016: "sessionExists",
     4017: "protocolVersion",
     4018: "nothingToUndo|nothingToRedo",
+    4026: "approvalNotPending",
+    4027: "approvalTimeout",
 }
 UNREADABLE = {-32700, -32600, 4011, 4012}
 """The codes an answer with `id: null` may carry: what could not be read, and what ends a connection."""

@@ -22,6 +22,16 @@ GOLDEN = Path(__file__).resolve().parents[2] / "protocol" / "golden"
 FAMILIES = sorted(path.name for path in GOLDEN.iterdir() if path.is_dir())
 
 ELSEWHERE = {
+    "approval.request/approved": "two windows: test_approval_requests",
+    "approval.request/rejected": "two windows: test_approval_requests",
+    "approval.request/repeated": "test_approval_requests",
+    "approval.request/timed-out": "test_approval_requests",
+    "approval.request/cancelled": "test_approval_requests",
+    "approval.request/too-many": "test_approval_requests",
+    "approval.request/detail-too-large": "the golden shows a small stand-in: test_approval_requests",
+    "approval.respond/reject": "two windows: test_approval_requests",
+    "approval.respond/for-session": "two windows: test_approval_requests",
+    "approval.list/pending": "two windows: test_approval_requests",
     "context.appendMessage/cancelled": "test_ordering",
     "context.appendMessage/overloaded": "a client is slowed down instead: test_limits",
     "context.appendMessage/server-fault": "no fault is known",
@@ -153,6 +163,9 @@ def _amid_an_exchange(server: Server, session: Session) -> None:
 
 
 BEFORE: dict[str, Change] = {
+    "approval.request/automatic": _call("session/setAutoApprove", action="run tests", enabled=True),
+    "approval.request/nobody-there": _call("session/setAfk", afk=True),
+    "approval.respond/read-only": _reader,
     "context.appendMessage/externally-modified": _append_foreign,
     "context.appendMessage/not-open": _close,
     "context.appendMessage/turn-checkpoint-first": lambda server, session: (

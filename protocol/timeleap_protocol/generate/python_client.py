@@ -16,7 +16,7 @@ from timeleap_protocol.methods import REQUESTS, Method
 
 _BY_HAND = ("initialize", "shutdown")
 """The client library sends these itself."""
-_NOQA = "# ruff: noqa: A002 (params are called what they are called on the wire)"
+_NOQA = "# ruff: noqa: {} (params are called what they are called on the wire)"
 
 
 @dataclass(frozen=True)
@@ -26,11 +26,16 @@ class _Flavour:
     owner: str
     define: str
     wait: str
+    noqa: str
     summary: str
 
 
-_ASYNC = _Flavour("AsyncMethods", "async def", "await ", "Every request of the protocol as a coroutine.")
-_SYNC = _Flavour("SyncMethods", "def", "", "Every request of the protocol as a method that waits for the reply.")
+_ASYNC = _Flavour(
+    "AsyncMethods", "async def", "await ", "A002, ASYNC109", "Every request of the protocol as a coroutine."
+)
+_SYNC = _Flavour(
+    "SyncMethods", "def", "", "A002", "Every request of the protocol as a method that waits for the reply."
+)
 
 
 def async_module() -> str:
@@ -49,11 +54,10 @@ def _module(flavour: _Flavour) -> str:
     methods = [line for row in rows for line in _method(row, flavour, names)]
     return "\n".join(
         [
-            *python_header(flavour.summary, _NOQA),
+            *python_header(flavour.summary, _NOQA.format(flavour.noqa)),
             "from abc import ABC, abstractmethod",
             "from typing import Any, Literal, TypeVar",
             "",
-            "from timeleap_protocol.base import JsonObject, WireModel, WireRoot, given",
             *names.imports(),
             "",
             'R = TypeVar("R", bound=WireModel | WireRoot[Any])',
@@ -75,7 +79,7 @@ class _Names:
     """The model classes a module mentions."""
 
     def __init__(self) -> None:
-        self._found: dict[str, set[str]] = {}
+        self._found: dict[str, set[str]] = {"timeleap_protocol.base": {"JsonObject", "WireModel", "WireRoot", "given"}}
 
     def use(self, model: type) -> str:
         self._found.setdefault(model.__module__, set()).add(model.__name__)

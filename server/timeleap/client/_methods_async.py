@@ -1,5 +1,5 @@
 # Generated from timeleap_protocol.methods by `python -m timeleap_protocol.generate`. Do not edit.
-# ruff: noqa: A002 (params are called what they are called on the wire)
+# ruff: noqa: A002, ASYNC109 (params are called what they are called on the wire)
 """Every request of the protocol as a coroutine."""
 
 from __future__ import annotations
@@ -7,6 +7,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, Literal, TypeVar
 
+from timeleap_protocol.approval import ApprovalDecision, ApprovalListResult
 from timeleap_protocol.base import JsonObject, WireModel, WireRoot, given
 from timeleap_protocol.compaction import CompactResult, PrepareCompactionResult, SetPinsResult
 from timeleap_protocol.context import (
@@ -208,6 +209,32 @@ class AsyncMethods(ABC):
             }
         )
         return await self.call("session/setAutoApprove", params, ApprovalResult)
+
+    async def session_set_afk(
+        self,
+        *,
+        session_id: str,
+        afk: bool,
+        expected_head: str | None = None,
+        request_id: str | None = None,
+    ) -> ApprovalResult:
+        """`session/setAfk`: says that nobody is there to approve anything, or that somebody is.
+
+        Args:
+            session_id: The session.
+            afk: Nobody is there: what needs a person is rejected at once.
+            expected_head: Refuse with `contentModified` unless this is the present head.
+            request_id: Makes the request safe to retry: a repeat changes nothing and gets the stored result.
+        """
+        params = given(
+            {
+                "sessionId": session_id,
+                "afk": afk,
+                "expectedHead": expected_head,
+                "requestId": request_id,
+            }
+        )
+        return await self.call("session/setAfk", params, ApprovalResult)
 
     async def session_is_approved(self, *, session_id: str, action: str) -> IsApprovedResult:
         """`session/isApproved`: whether an action may run without asking the user.
@@ -1417,3 +1444,71 @@ class AsyncMethods(ABC):
             }
         )
         return await self.call("context/at", params, AtResult)
+
+    async def approval_request(
+        self,
+        *,
+        session_id: str,
+        action: str,
+        description: str | None = None,
+        detail: JsonObject | None = None,
+        tool_call_id: str | None = None,
+        timeout: float | None = None,
+        request_id: str | None = None,
+    ) -> ApprovalDecision:
+        """`approval/request`: asks for an approval and waits for the decision.
+
+        Args:
+            session_id: The session.
+            action: What kind of thing is to be done, such as `run command`: automatic approvals go by this name.
+            description: For the person: what exactly is to be done.
+            detail: For a window that can show more: any object, up to 64 KiB as JSON. It is not written to disk.
+            tool_call_id: The tool call that waits for it.
+            timeout: Seconds to wait for a decision. Default: 600.
+            request_id: Makes the request safe to retry: a repeat joins the pending one, or gets its decision.
+        """
+        params = given(
+            {
+                "sessionId": session_id,
+                "action": action,
+                "description": description,
+                "detail": detail,
+                "toolCallId": tool_call_id,
+                "timeout": timeout,
+                "requestId": request_id,
+            }
+        )
+        return await self.call("approval/request", params, ApprovalDecision)
+
+    async def approval_respond(
+        self,
+        *,
+        session_id: str,
+        approval_id: str,
+        decision: Literal["approve", "approveForSession", "reject"],
+        reason: str | None = None,
+    ) -> EmptyResult:
+        """`approval/respond`: decides what was asked.
+
+        Args:
+            session_id: The session.
+            decision: `approveForSession` also switches the automatic approval of the action on.
+            reason: For the one who asked: why, or what to do instead.
+        """
+        params = given(
+            {
+                "sessionId": session_id,
+                "approvalId": approval_id,
+                "decision": decision,
+                "reason": reason,
+            }
+        )
+        return await self.call("approval/respond", params, EmptyResult)
+
+    async def approval_list(self, *, session_id: str) -> ApprovalListResult:
+        """`approval/list`: what waits for a decision, oldest first.
+
+        Args:
+            session_id: The session.
+        """
+        return await self.call("approval/list", given({"sessionId": session_id}), ApprovalListResult)

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from timeleap_protocol.methods import Method
 
 
-NEVER_HALF_DONE = frozenset({"session/close", "session/reload"})
-"""Methods that change nothing a client could lose, but what this process has open: once begun they are finished, too."""
+NEVER_HALF_DONE = frozenset({"session/close", "session/reload", "approval/respond"})
+"""Methods that change no log, but what this process has open or has asked: once begun they are finished, too."""
 
 
 class ServicePort(Protocol):
@@ -53,6 +53,7 @@ class Endpoint:
             it raises is the reply.
         run: Does the work. Its calls begin in order of arrival.
         shielded: Once begun it cannot be cancelled: its real result is the reply.
+        waits: It may take for ever, and its reply is small.
         reports_progress: Whether `$/progress` is sent for a `workDoneToken`.
     """
 
@@ -60,6 +61,7 @@ class Endpoint:
     accept: Callable[[dict[str, Any]], Any]
     run: Callable[[Any, Call], Awaitable[Any]]
     shielded: bool = False
+    waits: bool = False
     reports_progress: bool = False
 
 
@@ -88,4 +90,4 @@ def _endpoint(row: Method, service: ServicePort) -> Endpoint:
         return service.handle(name, params, call)
 
     shielded = (row.mutates and name not in SHIELDS_ITSELF) or name in NEVER_HALF_DONE
-    return Endpoint(name, accept, run, shielded=shielded, reports_progress=row.progress)
+    return Endpoint(name, accept, run, shielded=shielded, waits=row.waits, reports_progress=row.progress)

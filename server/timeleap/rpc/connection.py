@@ -67,6 +67,8 @@ class Connection(asyncio.Protocol):
     Attributes:
         name: `clientInfo.name`.
         can_summarize: Whether it serves `context/summarize`.
+        wants_approvals: Whether it wants to hear of requests for approvals.
+        ending: Done once nothing more comes from the client: what may take for ever is then not waited for.
         is_peer: Whether it is another process that attaches to sessions of this one.
         finished: Done when nothing more is taken in and everything accepted is answered.
         ended: Done when nothing of it is left in the service either; set by whoever runs the connection.
@@ -81,6 +83,8 @@ class Connection(asyncio.Protocol):
     ) -> None:
         self.name: str | None = None
         self.can_summarize = False
+        self.wants_approvals = False
+        self.ending: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.finished: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.exit_code = ExitCode.CLEAN
@@ -188,6 +192,7 @@ class Connection(asyncio.Protocol):
     def close_input(self, code: ExitCode = ExitCode.CLEAN) -> None:
         """Take nothing more in; what was accepted is finished and answered, then `finished` is done."""
         self.exit_code = max(self.exit_code, code)
+        self.about_to_end()
         if not self._closing:
             self._closing = True
             self._lifecycle.stop()
@@ -196,6 +201,11 @@ class Connection(asyncio.Protocol):
         self._check_finished()
 
     # What the protocol and the lifecycle call
+
+    def about_to_end(self) -> None:
+        """Nothing more comes from the client."""
+        if not self.ending.done():
+            self.ending.set_result(None)
 
     def send(self, body: bytes) -> None:
         """Queue one message."""

@@ -56,6 +56,11 @@ class Host(Protocol):
 
     name: str | None
     can_summarize: bool
+    wants_approvals: bool
+
+    def about_to_end(self) -> None:
+        """Nothing more comes from the client: what may take for ever is not waited for."""
+        ...
 
     def close_input(self, code: ExitCode = ExitCode.CLEAN) -> None:
         """Take nothing more in; finish what was accepted."""
@@ -153,6 +158,7 @@ class Lifecycle:
                 raise RefusedError(ErrorKind.PROTOCOL_VERSION, message, supported=[PROTOCOL_VERSION])
             self._host.name = params.client_info.name if params.client_info else None
             self._host.can_summarize = bool(params.timeleap.summarize)
+            self._host.wants_approvals = bool(params.timeleap.approvals)
             self._host.set_trace(params.trace)
             warnings = await self._service.initialize(self._client, options)
         except BaseException as error:
@@ -176,6 +182,7 @@ class Lifecycle:
     def _accept_shutdown(self, params: dict[str, Any]) -> None:
         del params
         self.stage = Stage.SHUT_DOWN
+        self._host.about_to_end()
 
     async def _shutdown(self, accepted: None, call: Call) -> None:
         del accepted, call

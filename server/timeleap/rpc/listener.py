@@ -170,10 +170,13 @@ class LocalNetwork:
 
 
 async def _introduce(peer: PeerConnection, client: Client, token: str) -> None:
+    capabilities = {
+        "protocolVersion": PROTOCOL_VERSION,
+        "summarize": client.can_summarize,
+        "approvals": client.wants_approvals,
+    }
     params: dict[str, Any] = {
-        "capabilities": {
-            "experimental": {"timeleap": {"protocolVersion": PROTOCOL_VERSION, "summarize": client.can_summarize}}
-        },
+        "capabilities": {"experimental": {"timeleap": capabilities}},
         "initializationOptions": {"token": token},
     }
     if client.name is not None:

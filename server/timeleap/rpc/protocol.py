@@ -314,7 +314,9 @@ class EdgeProtocol(JsonRPCProtocol):
         self._link.settled()
 
     def _expected_reply(self, endpoint: Endpoint) -> int:
-        return self._reply_sizes.get(endpoint.name, 0 if endpoint.shielded else FIRST_GUESS)
+        # Of what waits for a person many may wait at once, and hold up nothing else.
+        small = endpoint.shielded or endpoint.waits
+        return self._reply_sizes.get(endpoint.name, 0 if small else FIRST_GUESS)
 
     def _log_trace(self, msg_id: MessageId, running: Running, error: BaseException | None) -> None:
         took = (time.perf_counter() - running.received) * 1000

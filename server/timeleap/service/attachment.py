@@ -11,6 +11,7 @@ winner and ask it what was not answered. In both cases the order stays.
 from __future__ import annotations
 
 import asyncio
+import functools
 import itertools
 import logging
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,12 +19,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from timeleap.clock import new_uid
-from timeleap.errors import SessionLockedError, SessionNotOpenError, TimeleapError
+from timeleap.errors import CancelledError, SessionLockedError, SessionNotOpenError, TimeleapError
 from timeleap.service.audience import CONTEXT, SESSION, tell_recovery
 from timeleap.service.forwarded import Forwarded, as_here, forwarded, plain, read_change
 from timeleap.service.guards import MADE_HERE
 from timeleap.service.hearsay import Hearsay
 from timeleap.service.network import Ears, OwnersRefusalError, PeerLostError
+from timeleap.service.notified_approvals import NotifiedApprovals
 from timeleap.service.ownership import endpoint_of, unreachable
 from timeleap.sessions.info import holder_of
 from timeleap_protocol.errors import ERRORS, ErrorKind
@@ -45,6 +47,7 @@ PATIENCE = 5.0
 
 _FIRST_PAUSE = 0.005
 _LONGEST_PAUSE = 0.25
+_LAST_CALL = 0.25  # seconds after the end of input in which an answer may come that needs no person
 _WITH_STATE = frozenset({"session/open", "session/getState", "session/reload"})
 _NOT_OPEN = ERRORS[ErrorKind.SESSION_NOT_OPEN].code
 
@@ -63,6 +66,7 @@ class Attachment:
 
     Attributes:
         times: How often the client has it open.
+        notified: The requests for approvals that the client knows.
     """
 
     access: Access = "attached"
@@ -81,6 +85,7 @@ class Attachment:
         self._owners_id = place.session_id
         self._head = ""
         self._hearsay = Hearsay()
+        self.notified = NotifiedApprovals()
         self._unanswered: dict[int, Forwarded] = {}
         self._numbers = itertools.count(1)
         name = new_uid(12)
@@ -154,6 +159,7 @@ class Attachment:
 
     async def close(self) -> None:
         """Finish what was accepted, then leave."""
+        self._withdraw([one for one in self._unanswered.values() if one.until is not None])
         while waiting := [one.answer for one in self._unanswered.values() if not one.answer.done()]:
             await asyncio.wait(waiting)
         self.leave()
@@ -189,6 +195,9 @@ class Attachment:
         one = forwarded(method, model, call, self._request_ids)
         number = next(self._numbers)
         self._unanswered[number] = one
+        ending = functools.partial(self._on_ending, one)
+        if one.until is not None:
+            call.client.ending.add_done_callback(ending)
         try:
             if self._peer is not None:
                 self._send(one)
@@ -197,6 +206,7 @@ class Attachment:
                 asyncio.get_running_loop().call_later(PATIENCE, self._give_up, [one], None)
             result = await self._answer(one)
         finally:
+            call.client.ending.remove_done_callback(ending)
             del self._unanswered[number]
         return self._result(one, result)
 
@@ -205,9 +215,18 @@ class Attachment:
         while True:
             try:
                 return await asyncio.shield(one.answer)
+            except OwnersRefusalError as refusal:
+                if one.until is None or not refusal.wire["data"].get("handedOver"):
+                    raise
+                one.answer = asyncio.get_running_loop().create_future()  # the next owner is asked
+                if one.withdrawn:
+                    self._withdraw([one])
             except asyncio.CancelledError:
                 if one.answer.cancelled():
                     raise
+                if one.until is not None:
+                    self._withdraw([one])
+                    continue
                 if not REQUESTS[one.method].mutates:
                     if self._peer is not None:
                         self._peer.forget(one.answer)
@@ -216,9 +235,23 @@ class Attachment:
                 if self._peer is not None:
                     self._peer.take_back(one.answer)
 
+    def _on_ending(self, one: Forwarded, _: asyncio.Future[None]) -> None:
+        asyncio.get_running_loop().call_later(_LAST_CALL, self._withdraw, [one])
+
+    def _withdraw(self, ones: list[Forwarded]) -> None:
+        """Wait for decisions no more; the answer says whether there was one all the same."""
+        for one in ones:
+            one.withdrawn = True
+            if one.task is not None:
+                one.task.cancel()
+            elif self._peer is not None:
+                self._peer.take_back(one.answer)
+            elif not one.answer.done():
+                one.answer.set_exception(CancelledError("the request for an approval was cancelled"))
+
     async def settle(self) -> None:
-        """Return when everything asked for before has taken effect."""
-        for one in list(self._unanswered.values()):
+        """Return when everything asked for before has taken effect; what waits for a person has none on the log."""
+        for one in [one for one in self._unanswered.values() if one.until is None]:
             await asyncio.wait([one.answer])
 
     def _send(self, one: Forwarded) -> None:
@@ -278,7 +311,7 @@ class Attachment:
             self._head = change.head
         if method == SESSION:
             self._hearsay.note(change.kind, params)
-        if self._quiet:
+        if self._quiet or not self.notified.passes(method, params):
             return
         self._client.notify(method, as_here(params, self._owners_id, self.place.session_id))
         if method == SESSION and change.kind == "deleted":
@@ -305,6 +338,7 @@ class Attachment:
             return
         log.info("lost the owner of a session: %s", lost)
         self._peer = None
+        self._withdraw([one for one in self._unanswered.values() if one.withdrawn])
         if lost.hung:
             self._give_up(list(self._unanswered.values()), lost)
         else:
@@ -360,6 +394,7 @@ class Attachment:
         for one in self._unanswered.values():
             if not one.answer.done():
                 one.again = True
+                one.only_what_is_left()
                 self._send(one)
 
     def _take_over(self, opened: Opened) -> None:
@@ -374,7 +409,10 @@ class Attachment:
         for one in self._unanswered.values():
             if not one.answer.done():
                 one.again = True
-                task = asyncio.get_running_loop().create_task(self._service.act(one.method, one.model, one.call))
+                one.only_what_is_left()
+                one.task = task = asyncio.get_running_loop().create_task(
+                    self._service.act(one.method, one.model, one.call)
+                )
                 task.add_done_callback(one.settle_as)
 
     def _tell(self, method: str, kind: str, **members: Any) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from timeleap.service import views
+from timeleap.service.notified_approvals import REQUESTED, RESOLVED, NotifiedApprovals
 from timeleap.sessions import events
 
 if TYPE_CHECKING:
@@ -29,15 +30,18 @@ class Audience:
         self._budget = budget
         self._notices = Notices(shapes)
         self._clients: list[Client] = []
+        self._notified: dict[int, NotifiedApprovals] = {}
         self._over = budget.should_compact(session.engine.state.token_count_with_pending)
         self._stop: Callable[[], None] = session.listen(self._hear)
 
-    def join(self, client: Client) -> None:
-        """Let `client` hear from now on."""
+    def join(self, client: Client, notified: NotifiedApprovals | None = None) -> None:
+        """Let `client` hear from now on; `notified` are the requests for approvals that it knows."""
         self._clients.append(client)
+        self._notified[id(client)] = notified or NotifiedApprovals()
 
     def leave(self, client: Client) -> None:
         """`client` hears no more."""
+        self._notified.pop(id(client), None)
         self._clients = [each for each in self._clients if each is not client]
 
     @property
@@ -54,7 +58,26 @@ class Audience:
         for client in self._clients:
             client.notify(method, params)
 
+    def _tell_of_approval(self, event: events.ApprovalRequested | events.ApprovalResolved) -> None:
+        """Send it to all who want to hear of approvals, a request only to those who do not know it yet."""
+        session_id = self._session.session_id
+        for client in self._clients:
+            notified = self._notified[id(client)]
+            if not client.wants_approvals:
+                continue
+            if isinstance(event, events.ApprovalResolved):
+                notified.forget(event.approval_id)
+                cause = views.set_members(requestId=event.cause.request_id, client=event.cause.client)
+                resolved = {"approvalId": event.approval_id, "decision": event.decision}
+                reason = views.set_members(reason=event.reason)
+                client.notify(RESOLVED, {"sessionId": session_id, **resolved, **reason, "cause": cause})
+            elif notified.is_new(event.request.approval_id):
+                client.notify(REQUESTED, {"sessionId": session_id, "approval": views.approval_request(event.request)})
+
     def _hear(self, event: events.Event) -> None:
+        if isinstance(event, events.ApprovalRequested | events.ApprovalResolved):
+            self._tell_of_approval(event)
+            return
         method, params = self._notification(event)
         self.tell(method, params)
         if method == CONTEXT:

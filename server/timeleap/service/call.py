@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -21,6 +22,16 @@ class Client(Protocol):
     @property
     def can_summarize(self) -> bool:
         """Whether it declared that it serves `context/summarize`."""
+        ...
+
+    @property
+    def wants_approvals(self) -> bool:
+        """Whether it wants to hear of requests for approvals."""
+        ...
+
+    @property
+    def ending(self) -> asyncio.Future[None]:
+        """Done once nothing more comes from it: what may take for ever is then not waited for."""
         ...
 
     @property

@@ -32,6 +32,10 @@ class Farewells:
             finished.set_result(None)
         await asyncio.gather(*(visitor.end() for visitor in visitors))
 
+    def under_way(self, session: Session) -> bool:
+        """Whether a session is being handed over."""
+        return session.path in self._under_way
+
     async def wait(self, directories: Iterable[Path]) -> None:
         """Return when whoever has one of these sessions open may go."""
         for finished in [self._under_way[path] for path in directories if path in self._under_way]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from timeleap_protocol.limits import DEFAULT_APPROVAL_TIMEOUT
 from timeleap_protocol.methods import REQUESTS
 
 if TYPE_CHECKING:
@@ -29,6 +30,9 @@ class Forwarded:
         answer: What the client gets.
         own_id: Its request id was made here.
         again: It was asked for before.
+        until: Of a request that waits for a decision: the time on the loop's clock at which it times out.
+        withdrawn: The client waits for it no more.
+        task: What does it here, since we own the session.
     """
 
     method: str
@@ -38,6 +42,16 @@ class Forwarded:
     answer: asyncio.Future[Any]
     own_id: bool = False
     again: bool = False
+    until: float | None = None
+    withdrawn: bool = False
+    task: asyncio.Task[Any] | None = None
+
+    def only_what_is_left(self) -> None:
+        """It is asked for again: the time it has waited counts."""
+        if self.until is not None:
+            left = max(0.001, self.until - asyncio.get_running_loop().time())
+            self.params["timeout"] = left
+            self.model = self.model.model_copy(update={"timeout": left})
 
     def settle_as(self, task: asyncio.Task[Any]) -> None:
         """Have done with it as `task` has."""
@@ -55,7 +69,10 @@ def forwarded(method: str, model: Any, call: Call, request_ids: Iterator[str]) -
     """A request as it is passed on: a change without a request id gets the next of `request_ids`."""
     params = {name: value for name, value in given_params(model, call).items() if name not in _NOT_PASSED_ON}
     one = Forwarded(method, params, model, call, asyncio.get_running_loop().create_future())
-    if REQUESTS[method].mutates and getattr(model, "request_id", "") is None:
+    row = REQUESTS[method]
+    if row.waits:
+        one.until = asyncio.get_running_loop().time() + (model.timeout or DEFAULT_APPROVAL_TIMEOUT)
+    if (row.mutates or row.waits) and getattr(model, "request_id", "") is None:
         params["requestId"] = next(request_ids)
         one.own_id = True
         one.model = model.model_copy(update={"request_id": params["requestId"]})

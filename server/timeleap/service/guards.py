@@ -12,7 +12,7 @@ from timeleap.sessions.outcomes import Cause, Guard
 if TYPE_CHECKING:
     from timeleap.service.call import Call
 
-IGNORED = frozenset({"expected_head", "request_id", "meta", "work_done_token", "partial_result_token"})
+IGNORED = frozenset({"expected_head", "request_id", "meta", "work_done_token", "partial_result_token", "timeout"})
 
 MADE_HERE = "timeleap:"
 """What request ids begin with that a sidecar makes for its client, which does not know them."""
@@ -25,6 +25,18 @@ def guard(params: Any, call: Call, render: Callable[[Any], dict[str, Any]]) -> G
     request_id = params.request_id
     return Guard(
         expected_head=params.expected_head,
+        request_id=request_id,
+        method=call.method,
+        fingerprint=fingerprint(call.method, params) if request_id else "",
+        render=render,
+        cause=Cause(request_id=_known_to_client(request_id), client=call.client.name),
+    )
+
+
+def approval_guard(params: Any, call: Call, render: Callable[[Any], dict[str, Any]]) -> Guard:
+    """The guard of a request for an approval: no head is expected, since the log does not change."""
+    request_id = params.request_id
+    return Guard(
         request_id=request_id,
         method=call.method,
         fingerprint=fingerprint(call.method, params) if request_id else "",

@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from timeleap.errors import ReadOnlyError, SessionLockedError, SessionNotOpenError
+from timeleap.errors import OverloadedError, ReadOnlyError, SessionLockedError, SessionNotOpenError
 from timeleap.service import config as settings
 from timeleap.service.audience import Audience, Notices
 from timeleap.service.farewell import Farewells
@@ -32,12 +32,16 @@ if TYPE_CHECKING:
     from timeleap.service.config import Config
     from timeleap.service.network import Network
     from timeleap.service.watcher import Watcher
+    from timeleap.sessions.approval_requests import Waiting
     from timeleap.sessions.place import Place
     from timeleap.sessions.session import Session
     from timeleap.sessions.store import Opened, SessionStore
     from timeleap.storage.engine import Progress
 
 Access = Literal["owner", "readOnly"]
+
+MAX_ASKING = 256
+"""Requests for approvals of one connection that may wait: far fewer than may be in flight, so that there is room."""
 
 WARM_UP = 0.005
 """Seconds after the reply to `initialize`."""
@@ -53,7 +57,7 @@ _ATTACHES = frozenset(f"session/{name}" for name in ("archive", "unarchive", "de
 
 _HANDLER_MODULES = (
     *("opening", "catalog", "state", "writing", "reading", "timetravel", "compaction", "upkeep"),
-    *("searching", "comparing", "space", "transfer", "redacting", "mailing"),
+    *("searching", "comparing", "space", "transfer", "redacting", "mailing", "approval_requests"),
 )
 
 
@@ -65,6 +69,13 @@ class Held:
     access: Access
     times: int = 1
     watcher: Watcher | None = None
+    waiting: list[Waiting] = field(default_factory=list)
+    """Its requests for approvals that wait for a decision."""
+
+    async def stop_waiting(self) -> None:
+        """Cancel its requests for approvals."""
+        for one in list(self.waiting):
+            await self.session.stop_waiting(one, "cancelled")
 
 
 @dataclass(slots=True)
@@ -73,6 +84,7 @@ class _Connection:
     held: dict[str, Held] = field(default_factory=dict)
     attached: dict[str, Attachment] = field(default_factory=dict)
     order: Order = field(default_factory=Order)
+    asking: int = 0
 
 
 class Service:
@@ -298,7 +310,27 @@ class Service:
         connection.order.hold_up_for_now(attachment.place.session_id)
         connection.attached.pop(attachment.place.session_id, None)
         connection.held[attachment.place.session_id] = Held(session, "owner", attachment.times)
-        self._audience(session).join(client)
+        self._audience(session).join(client, attachment.notified)
+
+    @contextlib.contextmanager
+    def asking(self, call: Call) -> Iterator[None]:
+        """A request for an approval is under way: it may take for ever, and not many may.
+
+        Raises:
+            OverloadedError: Too many requests of this connection wait for decisions already.
+        """
+        connection = self._connection(call)
+        if connection.asking >= MAX_ASKING:
+            raise OverloadedError(f"{MAX_ASKING} requests for approvals of this connection wait already")
+        connection.asking += 1
+        try:
+            yield
+        finally:
+            connection.asking -= 1
+
+    def hands_over(self, session: Session) -> bool:
+        """Whether a session of ours is being handed over to another process."""
+        return self._farewells.under_way(session)
 
     async def watch(self, call: Call, held: Held) -> None:
         """Let a reader hear from the owner of its session, now and whenever there is one."""
@@ -365,6 +397,8 @@ class Service:
 
     async def _release(self, client: Client, held: Held) -> None:
         """Close a session for a connection; after the last one of our own, other processes get it."""
+        if not self._farewells.under_way(held.session):
+            await held.stop_waiting()
         if not client.is_peer and not self.has(held.session) and (visitors := self._visitors(held.session)):
             await self._farewells.bid(held.session, visitors)
         await self._let_go(client, held)

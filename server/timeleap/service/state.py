@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         SessionIsApprovedParams,
         SessionPutSubagentParams,
         SessionRemoveSubagentParams,
+        SessionSetAfkParams,
         SessionSetAutoApproveParams,
         SessionSetTitleParams,
         SessionSetWorkspaceParams,
@@ -35,6 +36,13 @@ async def set_auto_approve(service: Service, params: SessionSetAutoApproveParams
     """Switch approval of one action on or off."""
     session = service.writable(call, params.session_id)
     return await session.set_auto_approve(params.action, params.enabled, guard=guard(params, call, views.approved))
+
+
+@handles("session/setAfk")
+async def set_afk(service: Service, params: SessionSetAfkParams, call: Call) -> Json:
+    """Say that nobody is there to approve anything, or that somebody is."""
+    session = service.writable(call, params.session_id)
+    return await session.set_afk(params.afk, guard=guard(params, call, views.approved))
 
 
 @handles("session/isApproved")

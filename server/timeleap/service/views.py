@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from timeleap.service.config import Budget
     from timeleap.sessions.outcomes import (
         Approval,
+        ApprovalDecision,
         ApprovalOutcome,
         Checkpoint,
         CheckpointOutcome,
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
         Exchange,
         HeadOutcome,
         HistoryStep,
+        PendingApproval,
         PendingDMail,
         PinsOutcome,
         Removed,
@@ -67,6 +69,28 @@ def timeline(one: Timeline) -> Json:
         "bytes": one.bytes,
         "messageCount": one.messages,
         "checkpointCount": one.checkpoints,
+    }
+
+
+def approval_request(one: PendingApproval) -> Json:
+    """`ApprovalRequest` of the contract."""
+    question = one.question
+    return {
+        "approvalId": one.approval_id,
+        "action": question.action,
+        **set_members(description=question.description, detail=question.detail, toolCallId=question.tool_call_id),
+        "requestedAt": one.requested_at,
+        **set_members(client=one.client),
+    }
+
+
+def approval_decision(one: ApprovalDecision) -> Json:
+    """The result of `approval/request`."""
+    return {
+        "decision": one.decision,
+        **set_members(reason=one.reason),
+        "decidedBy": {**set_members(client=one.client), "at": one.at},
+        "automatic": one.automatic,
     }
 
 

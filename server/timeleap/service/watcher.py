@@ -11,8 +11,9 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
-from timeleap.service.forwarded import as_here, read_change
+from timeleap.service.forwarded import as_here, plain, read_change
 from timeleap.service.network import Ears, OwnersRefusalError, PeerLostError
+from timeleap.service.notified_approvals import NotifiedApprovals
 from timeleap.service.ownership import endpoint_of
 
 if TYPE_CHECKING:
@@ -47,6 +48,8 @@ class Watcher:
         self._client = client
         self._audience = audience
         self._waiting: list[tuple[str, bytes]] = []
+        self._notified = NotifiedApprovals()
+        self._owners_id = ""
         self._relay: asyncio.Task[None] | None = None
         self._peer: Peer | None = None
         self._lost: asyncio.Future[PeerLostError] | None = None
@@ -61,6 +64,16 @@ class Watcher:
         except TimeoutError:
             log.info("the owner of a session that is read has not answered yet")
 
+    async def ask(self, method: str) -> Any | None:
+        """What the owner answers to a question about the session; None where there is no owner."""
+        peer, lost = self._peer, self._lost
+        if peer is None or lost is None:
+            return None
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        peer.send(method, {"sessionId": self._owners_id}, answer, None)
+        await asyncio.wait({answer, lost}, return_when=asyncio.FIRST_COMPLETED)
+        return answer.result() if answer.done() else None
+
     def close(self) -> None:
         """Watch no more."""
         for task in (self._run, self._relay):
@@ -68,6 +81,8 @@ class Watcher:
                 task.cancel()
         if self._peer is not None:
             self._peer.close()
+        if self._lost is not None:
+            self._lost.cancel()  # nobody is to wait for an answer that cannot come
 
     async def _watch(self, first: asyncio.Event) -> None:
         pause = SOON
@@ -99,7 +114,7 @@ class Watcher:
             await asyncio.wait({answer, lost}, return_when=asyncio.FIRST_COMPLETED)
             if not answer.done():
                 raise PeerLostError("it went away")
-            answer.result()
+            self._owners_id = plain(answer.result())["sessionId"]
             await self._session.catch_up()
         except BaseException:
             peer.close()
@@ -116,7 +131,7 @@ class Watcher:
             if self._relay is not None:
                 await self._relay
             self._peer = None
-            self._audience.join(self._client)
+            self._audience.join(self._client, self._notified)
         await self._session.catch_up()
 
     def _hear(self, method: str, params: bytes) -> None:
@@ -129,6 +144,8 @@ class Watcher:
             heard, self._waiting = self._waiting, []
             await self._session.catch_up()
             for method, params in heard:
+                if not self._notified.passes(method, params):
+                    continue
                 self._client.notify(method, as_here(params, read_change(params).session_id, self._session.session_id))
 
     async def _refuse(self, method: str, _: dict[str, Any]) -> Any:

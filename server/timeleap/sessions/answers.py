@@ -34,7 +34,7 @@ MAX_CHARACTERS = 4 << 20
 REMADE = frozenset(
     {
         "revertTo", "clear", "restoreTimeline", "deliverDMail", "undo", "redo", "compact", "putSubagent", "removeSubagent", "setPins",
-        "setYolo", "setAutoApprove",
+        "setYolo", "setAutoApprove", "setAfk",
     }
 )  # fmt: skip
 """The methods whose results say what the session is like after them (see `Recall.result`)."""

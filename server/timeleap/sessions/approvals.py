@@ -64,6 +64,7 @@ class Wanted:
     """Approvals that are to be in force, and the difference as the audit is to show it."""
 
     yolo: bool
+    afk: bool
     actions: tuple[str, ...]
     field: str
     old: Any
@@ -72,14 +73,19 @@ class Wanted:
 
 def with_yolo(before: Approval, yolo: bool) -> Wanted:
     """Everything runs without asking, or not."""
-    return Wanted(yolo, before.actions, "yolo", before.yolo, yolo)
+    return Wanted(yolo, before.afk, before.actions, "yolo", before.yolo, yolo)
+
+
+def with_afk(before: Approval, afk: bool) -> Wanted:
+    """Nobody is there to be asked, or somebody is."""
+    return Wanted(before.yolo, afk, before.actions, "afk", before.afk, afk)
 
 
 def with_action(before: Approval, action: str, enabled: bool) -> Wanted:
     """One action runs without asking, or not."""
     rest = {one for one in before.actions if one != action}
     actions = tuple(sorted({*rest, action} if enabled else rest))
-    return Wanted(before.yolo, actions, f"autoApprove:{action}", action in before.actions, enabled)
+    return Wanted(before.yolo, before.afk, actions, f"autoApprove:{action}", action in before.actions, enabled)
 
 
 class Approvals:
@@ -149,7 +155,7 @@ class Approvals:
             StorageFailureError: Nothing was changed. Switching on needs a usable key, switching off does not.
         """
         before = self.current
-        after = Approval(wanted.yolo, before.afk, wanted.actions)
+        after = Approval(wanted.yolo, wanted.afk, wanted.actions)
         key = self._key_for(after)
         self._audit.record(cause, wanted.field, wanted.old, wanted.new)
         failpoint("approvals.after_audit")

@@ -1,7 +1,8 @@
-"""Who switched approvals on or off, when, from what to what: an append-only file of JSON lines."""
+"""Who switched approvals on or off, asked for one or decided one, and when: an append-only file of JSON lines."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,13 +32,34 @@ class Audit:
         Raises:
             StorageFailureError: It could not be noted (then the change must not be made).
         """
-        entry: dict[str, Any] = {"time": clock.now_iso(), "who": cause.client}
-        if cause.request_id is not None:
-            entry["requestId"] = cause.request_id
-        entry |= {"field": field, "from": before, "to": after}
+        self.append([entry(cause, field, before, after)])
+
+    def append(self, entries: Sequence[Mapping[str, Any]]) -> None:
+        """Note several things as one step; returns when they are durable.
+
+        Raises:
+            StorageFailureError: They could not be noted.
+        """
         try:
-            lines.append(self.path, [entry])
+            lines.append(self.path, entries)
         except StorageFailureError:
             raise
         except OSError as error:
             raise StorageFailureError.of(error, "note a change of approvals", self.path) from error
+
+    def tail(self, size: int) -> list[dict[str, Any]]:
+        """The entries in the last `size` bytes, oldest first; none where the file cannot be read."""
+        return lines.read_end(self.path, size)
+
+
+def entry(cause: Cause, field: str, before: Any, after: Any, **members: Any) -> dict[str, Any]:
+    """An entry of the present moment; members that are None are left out."""
+    named: dict[str, Any] = {"requestId": cause.request_id, **members}
+    return {
+        "time": clock.now_iso(),
+        "who": cause.client,
+        **{name: value for name, value in named.items() if value is not None},
+        "field": field,
+        "from": before,
+        "to": after,
+    }

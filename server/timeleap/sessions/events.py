@@ -8,7 +8,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from timeleap.sessions.outcomes import Access, Approval, Cause, Checkpoint, PendingDMail, Removed, Subagent, Summary
+from timeleap.sessions.outcomes import (
+    Access,
+    Approval,
+    Cause,
+    Checkpoint,
+    PendingApproval,
+    PendingDMail,
+    Removed,
+    Resolution,
+    Subagent,
+    Summary,
+)
 from timeleap.storage.engine import Quarantined
 
 RewriteKind = Literal["reverted", "cleared", "compacted", "timelineRestored", "dmailDelivered", "undone", "redone"]
@@ -100,6 +111,24 @@ class ApprovalChanged(Event):
 
     kind: str = "approvalChanged"
     approval: Approval
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalRequested(Event):
+    """Somebody asks for an approval."""
+
+    kind: str = "approvalRequested"
+    request: PendingApproval
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalResolved(Event):
+    """A request for an approval needs no decision any more; `cause` is who decided."""
+
+    kind: str = "approvalResolved"
+    approval_id: str
+    decision: Resolution
+    reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,8 +45,12 @@ def read(path: Path) -> list[dict[str, Any]]:
         data = files.read_bytes(path, MAX_BYTES)
     except (OSError, ValueError):
         return []
+    return _documents(data.split(b"\n"))
+
+
+def _documents(data: Iterable[bytes]) -> list[dict[str, Any]]:
     found = []
-    for line in data.split(b"\n"):
+    for line in data:
         try:
             document = json.loads(line)
         except (ValueError, RecursionError):
@@ -54,6 +58,23 @@ def read(path: Path) -> list[dict[str, Any]]:
         if isinstance(document, dict):
             found.append(document)
     return found
+
+
+def read_end(path: Path, size: int) -> list[dict[str, Any]]:
+    """The documents that lie whole in the last `size` bytes, in order; none where the file is missing or unusable."""
+    try:
+        file = OpenFile(path)
+    except OSError:
+        return []
+    try:
+        total = file.status().size
+        start = max(0, total - size)
+        data = file.pread(start, total - start)
+    except OSError:
+        return []
+    finally:
+        file.close()
+    return _documents(data.split(b"\n")[1 if start else 0 :])
 
 
 def encode(document: Mapping[str, Any]) -> bytes:

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 AutoCheckpoint = Literal["off", "turn", "step"]
 Access = Literal["owner", "readOnly"]
+Decision = Literal["approve", "approveForSession", "reject"]
+Resolution = Literal["approve", "approveForSession", "reject", "cancelled", "timedOut"]
 Summarizer = Literal["caller", "client", "server", "builtin"]
 """Who made a summary; `caller`: it was handed in."""
 
@@ -133,6 +135,44 @@ class Approval:
     def anything_on(self) -> bool:
         """Whether anything at all runs without asking."""
         return self.yolo or self.afk or bool(self.actions)
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalQuestion:
+    """What somebody asks an approval for.
+
+    Attributes:
+        action: What kind of thing is to be done; automatic approvals go by it.
+        description: What exactly, for a person.
+        detail: The same for a program that can show more. In memory only.
+        tool_call_id: The tool call that waits for it.
+    """
+
+    action: str
+    description: str | None = None
+    detail: dict[str, Any] | None = None
+    tool_call_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PendingApproval:
+    """A question that waits for a decision; `client` is the name of the program that asks."""
+
+    approval_id: str
+    question: ApprovalQuestion
+    requested_at: str
+    client: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalDecision:
+    """What was decided, by whom and when; `automatic`: by the session's approvals, and nobody was asked."""
+
+    decision: Decision
+    reason: str | None
+    client: str | None
+    at: str
+    automatic: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -231,7 +231,7 @@ class Recall:
                 return SubagentsOutcome(engine.head, facts.subagents)
             case "setPins":
                 return PinsOutcome(engine.head, facts.pins)
-            case "setYolo" | "setAutoApprove":
+            case "setYolo" | "setAutoApprove" | "setAfk":
                 return ApprovalOutcome(engine.head, facts.approval)
             case _:
                 pass

@@ -175,7 +175,8 @@ class Redacting(Turns):
         if going:
             # What runs without asking is known by its name: without that it is not approved any more.
             rest = tuple(one for one in actions if one not in going)
-            wanted = Wanted(self._desk.facts.approval.yolo, rest, "autoApprove", len(actions), len(rest))
+            now = self._desk.facts.approval
+            wanted = Wanted(now.yolo, now.afk, rest, "autoApprove", len(actions), len(rest))
             await asyncio.to_thread(self._desk.change_approvals, wanted, shown)
         await asyncio.to_thread(self._redact_beside, own, redactor)
         for log in reversed(own.logs):  # the live one last

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from timeleap import clock
 from timeleap.errors import InvalidInputError
 from timeleap.sessions import additions, approvals, checkpoints, desk, events, plan
+from timeleap.sessions.approval_requests import ApprovalRequests
 from timeleap.sessions.events import External
 from timeleap.sessions.health import log_warnings, recovered, unreachable
 from timeleap.sessions.info import created_at, last_change
@@ -47,7 +48,7 @@ Json = dict[str, Any]
 __all__ = ["Cause", "Guard", "Session"]
 
 
-class Session(Rehearsal, Pruning, Redacting, Mailing):
+class Session(Rehearsal, Pruning, Redacting, Mailing, ApprovalRequests):
     """One open session. Opened and closed by its `SessionStore`.
 
     Attributes:
@@ -300,6 +301,10 @@ class Session(Rehearsal, Pruning, Redacting, Mailing):
         if not action:
             raise InvalidInputError("an action has a name")
         return await self._change_approvals(guard, lambda before: approvals.with_action(before, action, enabled))
+
+    async def set_afk(self, afk: bool, guard: Guard = NOBODY) -> Json:
+        """Say that nobody is there to be asked, or that somebody is."""
+        return await self._change_approvals(guard, lambda before: approvals.with_afk(before, afk))
 
     async def reload(self) -> Recovery:
         """Take over what is on disk now, after a program that takes no lock has written; the head changes."""

@@ -240,7 +240,8 @@ class Turns:
                 wanted = work_out(before)
                 self._requests.begin(mine)
                 # What the file switches on without a seal is to be off in the file too, once somebody says so.
-                same = (wanted.yolo, wanted.actions) == (before.yolo, before.actions) and not self._approvals.warnings
+                values = (before.yolo, before.afk, before.actions)
+                same = (wanted.yolo, wanted.afk, wanted.actions) == values and not self._approvals.warnings
                 with self._telling_half(mine.cause):
                     if not same:
                         await asyncio.to_thread(self._desk.change_approvals, wanted, mine.cause)
@@ -256,9 +257,13 @@ class Turns:
             result, event = await self.engine.run(on_turn)
             if event is not None:
                 self.emit(event)
+                await self._approvals_changed(mine.cause)
             return result
 
         return await self._once(guard, attempt)
+
+    async def _approvals_changed(self, cause: Cause) -> None:
+        """Approvals were changed and told: what else follows from that."""
 
     async def _once(self, guard: Guard, attempt: Callable[[Guard], Awaitable[Json]]) -> Json:
         """The result of `attempt`, or of the request that made it before."""

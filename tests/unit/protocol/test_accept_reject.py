@@ -65,6 +65,8 @@ def good_values(schema: dict[str, Any]) -> Iterator[Any]:
         yield from (schema["minimum"], schema["maximum"], float(schema["minimum"]))
         if schema["maximum"] > 1e15:
             yield 1e15
+    elif schema["type"] == "number":
+        yield from (1, 0.5, 1e15)
     elif schema["type"] == "string":
         yield from ("a" * max(1, schema.get("minLength", 1)), "ü\u2028" if "pattern" not in schema else "a.b")
         if "maxLength" in schema:
@@ -81,6 +83,9 @@ def bad_values(schema: dict[str, Any]) -> Iterator[Any]:
         yield from (True, 1.5, [], {})
         return
     kind = schema["type"]
+    if kind == "number":
+        yield from ("3", True, [], {}, schema["exclusiveMinimum"])
+        return
     yield from (value for value in ("3", "true", 1.5, [], ["a"], {"a": 1}) if not _is_of(value, kind, schema))
     if kind in ("string", "object", "array"):
         yield from (0, 7, True, False)

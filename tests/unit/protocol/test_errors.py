@@ -46,6 +46,8 @@ CONTRACT = {
     "protocolVersion": 4017,
     "nothingToUndo": 4018,
     "nothingToRedo": 4018,
+    "approvalNotPending": 4026,
+    "approvalTimeout": 4027,
 }
 
 

@@ -22,10 +22,12 @@ from timeleap_protocol.methods import (
     Method,
 )
 
-SESSION = "open close list latest getState setYolo setAutoApprove isApproved putSubagent removeSubagent setTitle setWorkspace fork archive unarchive delete undelete listTrash reload verify repair search storage prune redact export import"
+SESSION = "open close list latest getState setYolo setAutoApprove setAfk isApproved putSubagent removeSubagent setTitle setWorkspace fork archive unarchive delete undelete listTrash reload verify repair search storage prune redact export import"
 CONTEXT = "appendMessage updateTokenCount listUsage setSystemPrompt checkpoint listCheckpoints revertTo clear getHistory getRecords listTimelines restoreTimeline undo redo compact setPins prepareCompaction sendDMail deliverDMail cancelDMail search diff at"
 
-OURS = [row for row in REQUESTS.values() if row.name.startswith(("session/", "context/"))]
+APPROVAL = "request respond list"
+
+OURS = [row for row in REQUESTS.values() if row.name.startswith(("session/", "context/", "approval/"))]
 ours = pytest.mark.parametrize("row", OURS, ids=lambda row: row.name)
 
 UNOPENED = {
@@ -37,6 +39,7 @@ UNOPENED = {
 
 def test_the_contracts_methods_are_all_here():
     named = {f"session/{name}" for name in SESSION.split()} | {f"context/{name}" for name in CONTEXT.split()}
+    named |= {f"approval/{name}" for name in APPROVAL.split()}
     assert {row.name for row in OURS} == named
     assert REQUESTS.keys() - named == {"initialize", "shutdown", "rpc.discover"}
     assert NOTIFICATIONS.keys() == {"initialized", "exit", "$/cancelRequest", "$/setTrace"}
@@ -47,6 +50,8 @@ def test_the_contracts_methods_are_all_here():
         "session/didRecover",
         "context/compactionSuggested",
         "session/warning",
+        "approval/didRequest",
+        "approval/didResolve",
         "$/progress",
         "$/logTrace",
     }
@@ -69,13 +74,13 @@ def test_the_models_of_a_row_exist(row: Method):
 def test_params_are_strict_and_named_after_their_method(row: Method):
     assert issubclass(row.params_model, Params)
     area, _, verb = row.name.partition("/")
-    prefix = "Session" if area == "session" else ""
+    prefix = "" if area == "context" else area.capitalize()
     assert row.params_model.__name__ == f"{prefix}{verb[0].upper()}{verb[1:]}Params"
 
 
 @ours
 def test_a_row_that_changes_something_takes_a_request_id_and_no_other_does(row: Method):
-    assert ("request_id" in row.params_model.model_fields) == row.mutates
+    assert ("request_id" in row.params_model.model_fields) == (row.mutates or row.waits)
     assert ("expected_head" in row.params_model.model_fields) == issubclass(row.params_model, MutationParams)
     assert row.mutates or "dry_run" not in row.params_model.model_fields
 
@@ -133,6 +138,7 @@ def test_what_initialize_announces_is_the_table():
     assert announced["notifications"] == list(SERVER_NOTIFICATIONS)
     assert announced["clientRequests"] == ["context/summarize"]
     assert announced["limits"] == LIMITS
+    assert announced["approvals"] is True
     assert announced["protocolVersion"] == PROTOCOL_VERSION
 
 

@@ -5,6 +5,13 @@
 import type {
   AppendMessageParams,
   AppendMessageResult,
+  ApprovalDecision,
+  ApprovalDidRequest,
+  ApprovalDidResolve,
+  ApprovalListParams,
+  ApprovalListResult,
+  ApprovalRequestParams,
+  ApprovalRespondParams,
   ApprovalResult,
   AtParams,
   AtResult,
@@ -81,6 +88,7 @@ import type {
   SessionRepairParams,
   SessionSearchParams,
   SessionSearchResult,
+  SessionSetAfkParams,
   SessionSetAutoApproveParams,
   SessionSetTitleParams,
   SessionSetWorkspaceParams,
@@ -141,6 +149,8 @@ export interface Methods {
   "session/setYolo": { params: SessionSetYoloParams; result: ApprovalResult };
   /** Switches the approval of one action on or off. */
   "session/setAutoApprove": { params: SessionSetAutoApproveParams; result: ApprovalResult };
+  /** Says that nobody is there to approve anything, or that somebody is. */
+  "session/setAfk": { params: SessionSetAfkParams; result: ApprovalResult };
   /** Whether an action may run without asking the user. */
   "session/isApproved": { params: SessionIsApprovedParams; result: IsApprovedResult };
   /** Defines or replaces a sub-agent. */
@@ -227,6 +237,12 @@ export interface Methods {
   "context/diff": { params: DiffParams; result: DiffResult };
   /** The checkpoint that led to a message or a time, and the state there. */
   "context/at": { params: AtParams; result: AtResult };
+  /** Asks for an approval and waits for the decision. */
+  "approval/request": { params: ApprovalRequestParams; result: ApprovalDecision };
+  /** Decides what was asked. */
+  "approval/respond": { params: ApprovalRespondParams; result: EmptyResult };
+  /** What waits for a decision, oldest first. */
+  "approval/list": { params: ApprovalListParams; result: ApprovalListResult };
 }
 
 /** Requests that change something: they take a `requestId`, and are safe to repeat under it. */
@@ -234,6 +250,7 @@ export const MUTATING: ReadonlySet<string> = new Set<keyof Methods>([
   "session/open",
   "session/setYolo",
   "session/setAutoApprove",
+  "session/setAfk",
   "session/putSubagent",
   "session/removeSubagent",
   "session/setTitle",
@@ -293,6 +310,10 @@ export interface Notifications {
   "context/compactionSuggested": CompactionSuggested;
   /** Something worth knowing that stops nothing. */
   "session/warning": SessionWarning;
+  /** Somebody asks for an approval. */
+  "approval/didRequest": ApprovalDidRequest;
+  /** A request for an approval needs no decision any more. */
+  "approval/didResolve": ApprovalDidResolve;
   /** How far the work of a request has come. */
   "$/progress": ProgressParams;
   /** What the server is doing, where `$/setTrace` asked for it. */
@@ -355,6 +376,10 @@ export const ERROR_CODES = {
   nothingToUndo: 4018,
   /** Fewer steps can be redone; nothing was changed. */
   nothingToRedo: 4018,
+  /** No approval of that id waits for a decision (any more). */
+  approvalNotPending: 4026,
+  /** Nobody decided in time. */
+  approvalTimeout: 4027,
 } as const;
 
 export type ErrorKind = keyof typeof ERROR_CODES;

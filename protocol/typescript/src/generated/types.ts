@@ -68,6 +68,105 @@ export interface ApprovalChanged {
   approval: Approval;
 }
 
+/** What was decided. */
+export interface ApprovalDecision {
+  decision: "approve" | "approveForSession" | "reject";
+  /** In the decider's words; of an automatic one `yolo`, `autoApprove` or `afk`. */
+  reason?: string;
+  decidedBy: DecidedBy;
+  /** Whether the session's approvals decided, and nobody was asked. */
+  automatic: boolean;
+  /** Present when this answers a repeated `requestId` that was decided before. */
+  duplicate?: true;
+}
+
+/** `approval/didRequest`: somebody asks for an approval. */
+export interface ApprovalDidRequest {
+  sessionId: string;
+  approval: ApprovalRequest;
+}
+
+/** `approval/didResolve`: a request needs no decision any more. */
+export interface ApprovalDidResolve {
+  sessionId: string;
+  approvalId: string;
+  /** `cancelled`: the one who asked does not want it any more, or is gone; `timedOut`: nobody decided in time. */
+  decision: "approve" | "approveForSession" | "reject" | "cancelled" | "timedOut";
+  reason?: string;
+  /** Who decided. */
+  cause: Cause;
+}
+
+/** `approval/list`. */
+export interface ApprovalListParams {
+  /** Room for extensions; carries no meaning in this protocol. */
+  _meta?: { [member: string]: unknown };
+  /** Asks for `$/progress` under this token. */
+  workDoneToken?: string | number;
+  /** Accepted for LSP's sake; results always come whole. */
+  partialResultToken?: string | number;
+  /** The session. */
+  sessionId: string;
+}
+
+/** What waits for a decision, oldest first. */
+export interface ApprovalListResult {
+  approvals: ApprovalRequest[];
+}
+
+/** A request that waits for a decision. */
+export interface ApprovalRequest {
+  approvalId: string;
+  action: string;
+  description?: string;
+  detail?: { [member: string]: unknown };
+  toolCallId?: string;
+  requestedAt: string;
+  /** Name of the client that asks. */
+  client?: string;
+}
+
+/** `approval/request`. Answered when a person has decided, or at once where the session's approvals say so. */
+export interface ApprovalRequestParams {
+  /** Room for extensions; carries no meaning in this protocol. */
+  _meta?: { [member: string]: unknown };
+  /** Asks for `$/progress` under this token. */
+  workDoneToken?: string | number;
+  /** Accepted for LSP's sake; results always come whole. */
+  partialResultToken?: string | number;
+  /** The session. */
+  sessionId: string;
+  /** What kind of thing is to be done, such as `run command`: automatic approvals go by this name. */
+  action: string;
+  /** For the person: what exactly is to be done. */
+  description?: string;
+  /** For a window that can show more: any object, up to 64 KiB as JSON. It is not written to disk. */
+  detail?: { [member: string]: unknown };
+  /** The tool call that waits for it. */
+  toolCallId?: string;
+  /** Seconds to wait for a decision. Default: 600. */
+  timeout?: number;
+  /** Makes the request safe to retry: a repeat joins the pending one, or gets its decision. */
+  requestId?: string;
+}
+
+/** `approval/respond`. The first decision counts. */
+export interface ApprovalRespondParams {
+  /** Room for extensions; carries no meaning in this protocol. */
+  _meta?: { [member: string]: unknown };
+  /** Asks for `$/progress` under this token. */
+  workDoneToken?: string | number;
+  /** Accepted for LSP's sake; results always come whole. */
+  partialResultToken?: string | number;
+  /** The session. */
+  sessionId: string;
+  approvalId: string;
+  /** `approveForSession` also switches the automatic approval of the action on. */
+  decision: "approve" | "approveForSession" | "reject";
+  /** For the one who asked: why, or what to do instead. */
+  reason?: string;
+}
+
 /** The approvals after a change. */
 export interface ApprovalResult {
   /** The log's head after the request. */
@@ -280,6 +379,8 @@ export interface ClientTimeleap {
   protocolVersion?: number;
   /** Whether the client answers `context/summarize`. */
   summarize?: boolean;
+  /** Whether the client wants `approval/didRequest` and `approval/didResolve`. */
+  approvals?: boolean;
 }
 
 /** `context/compact`. */
@@ -432,6 +533,13 @@ export interface DMailDelivered {
   checkpointUid?: string;
   /** The new checkpoint before the note. */
   checkpoint?: Checkpoint;
+}
+
+/** Who decided. */
+export interface DecidedBy {
+  /** Its name; absent where the session's approvals decided. */
+  client?: string;
+  at: string;
 }
 
 /** The session went to the trash. */
@@ -1435,6 +1543,8 @@ export interface ServerTimeleap {
   notifications: string[];
   clientRequests: string[];
   limits: Limits;
+  /** Whether approvals can be asked for (`approval/*`). */
+  approvals?: true;
   /** What was wrong with the settings, in words. */
   warnings?: string[];
 }
@@ -1890,6 +2000,24 @@ export interface SessionSearchResult {
   nextCursor?: string;
   /** What of this page's part was damaged or could not be read. */
   unread?: SessionUnread[];
+}
+
+/** `session/setAfk`. */
+export interface SessionSetAfkParams {
+  /** Room for extensions; carries no meaning in this protocol. */
+  _meta?: { [member: string]: unknown };
+  /** Asks for `$/progress` under this token. */
+  workDoneToken?: string | number;
+  /** Accepted for LSP's sake; results always come whole. */
+  partialResultToken?: string | number;
+  /** The session. */
+  sessionId: string;
+  /** Refuse with `contentModified` unless this is the present head. */
+  expectedHead?: string;
+  /** Makes the request safe to retry: a repeat changes nothing and gets the stored result. */
+  requestId?: string;
+  /** Nobody is there: what needs a person is rejected at once. */
+  afk: boolean;
 }
 
 /** `session/setAutoApprove`. */

@@ -1,0 +1,34 @@
+"""Rows of the method table: `approval/*`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from timeleap_protocol.errors import ErrorKind
+from timeleap_protocol.method import Method, read
+
+_E = ErrorKind
+
+APPROVAL_ROWS: Final[tuple[Method, ...]] = (
+    read(
+        "approval/request",
+        "approval.ApprovalRequestParams",
+        "approval.ApprovalDecision",
+        "Asks for an approval and waits for the decision.",
+        waits=True,
+        errors=(_E.READ_ONLY, _E.EXTERNALLY_MODIFIED, _E.STORAGE_FAILURE, _E.APPROVAL_TIMEOUT),
+    ),
+    read(
+        "approval/respond",
+        "approval.ApprovalRespondParams",
+        "session.EmptyResult",
+        "Decides what was asked.",
+        errors=(_E.READ_ONLY, _E.EXTERNALLY_MODIFIED, _E.STORAGE_FAILURE, _E.APPROVAL_NOT_PENDING),
+    ),
+    read(
+        "approval/list",
+        "approval.ApprovalListParams",
+        "approval.ApprovalListResult",
+        "What waits for a decision, oldest first.",
+    ),
+)

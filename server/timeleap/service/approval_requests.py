@@ -1,0 +1,116 @@
+"""approval/request, respond, list: a program asks, any window that has the session open for writing answers.
+
+A request waits here, in its own task: neither its connection nor the session waits with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Literal
+
+from timeleap.errors import ApprovalTimeoutError, CancelledError, SessionNotOpenError, TooLargeError
+from timeleap.service import views
+from timeleap.service.guards import approval_guard, cause
+from timeleap.service.order import to_its_end
+from timeleap.service.registry import handles
+from timeleap.sessions.approval_requests import Waiting
+from timeleap.sessions.outcomes import ApprovalQuestion
+from timeleap_protocol.limits import DEFAULT_APPROVAL_TIMEOUT, MAX_APPROVAL_DETAIL_BYTES, MAX_DEPTH
+
+if TYPE_CHECKING:
+    from timeleap.service.call import Call
+    from timeleap.service.service import Held, Service
+    from timeleap.service.views import Json
+    from timeleap_protocol.approval import ApprovalListParams, ApprovalRequestParams, ApprovalRespondParams
+
+
+@handles("approval/request")
+async def request_approval(service: Service, params: ApprovalRequestParams, call: Call) -> Json:
+    """Ask for an approval and wait for the decision."""
+    session = service.writable(call, params.session_id)
+    held = service.held(call, params.session_id)
+    _check_detail(params.detail)
+    question = ApprovalQuestion(params.action, params.description, params.detail, params.tool_call_id)
+    with service.asking(call):
+        # Cancelled meanwhile, it is known all the same whether anybody was asked, who then has to be told.
+        asked = await to_its_end(session.ask_approval(question, approval_guard(params, call, views.approval_decision)))
+        if not isinstance(asked, Waiting):
+            return asked
+        held.waiting.append(asked)
+        try:
+            return await _decision(service, held, asked, call, params.timeout or DEFAULT_APPROVAL_TIMEOUT)
+        finally:
+            held.waiting.remove(asked)
+
+
+async def _decision(service: Service, held: Held, asked: Waiting, call: Call, timeout: float) -> Json:  # noqa: ASYNC109
+    """The result of a request that waits; it waits until its connection is about to end, at most."""
+    task = asyncio.current_task()
+    cancelled = task is not None and task.cancelling() > 0
+    if not cancelled:
+        try:
+            ends: set[asyncio.Future[Any]] = {asked.answer, call.client.ending}
+            await asyncio.wait(ends, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            cancelled = True
+    why: Literal["cancelled", "timedOut"] = "cancelled"
+    if not asked.answer.done():
+        if not cancelled and service.hands_over(held.session):
+            held.session.leave_open(asked)
+            raise SessionNotOpenError("the session is being handed over: ask its next owner", handedOver=True)
+        why = "cancelled" if cancelled or call.client.ending.done() else "timedOut"
+        await to_its_end(held.session.stop_waiting(asked, why))
+    if not asked.answer.cancelled():
+        return asked.answer.result()
+    if why == "timedOut":
+        raise ApprovalTimeoutError(f"nobody decided within {timeout:g} seconds; ask again to ask anew")
+    raise CancelledError("the request for an approval was cancelled before anybody decided")
+
+
+@handles("approval/respond")
+async def respond(service: Service, params: ApprovalRespondParams, call: Call) -> Json:
+    """Decide what was asked."""
+    session = service.writable(call, params.session_id)
+    await session.decide_approval(params.approval_id, params.decision, params.reason, cause(call))
+    return {}
+
+
+@handles("approval/list")
+async def list_approvals(service: Service, params: ApprovalListParams, call: Call) -> Any:
+    """What waits for a decision; a reader asks the owner, if there is one."""
+    held = service.held(call, params.session_id)
+    if held.watcher is not None and (answer := await held.watcher.ask("approval/list")) is not None:
+        return answer
+    pending = await held.session.at_turn(lambda: held.session.pending_approvals)
+    return {"approvals": [views.approval_request(one) for one in pending]}
+
+
+def _check_detail(detail: Json | None) -> None:
+    """Refuse what is too large to be sent to every window.
+
+    Raises:
+        TooLargeError: It is.
+    """
+    if detail is None:
+        return
+    if _too_deep(detail):
+        raise TooLargeError(f"detail is nested more than {MAX_DEPTH} levels deep")
+    size = len(json.dumps(detail, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass"))
+    if size > MAX_APPROVAL_DETAIL_BYTES:
+        raise TooLargeError(f"detail has {size} bytes as JSON; at most {MAX_APPROVAL_DETAIL_BYTES} are taken")
+
+
+def _too_deep(detail: Json) -> bool:
+    level: list[Any] = [detail]
+    for _ in range(MAX_DEPTH):
+        level = [child for parent in level for child in _containers(parent)]
+        if not level:
+            return False
+    return True
+
+
+def _containers(value: Any) -> Iterator[Any]:
+    children = value.values() if isinstance(value, dict) else value
+    yield from (child for child in children if isinstance(child, dict | list))

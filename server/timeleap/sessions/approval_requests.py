@@ -1,0 +1,381 @@
+"""Approvals that are asked: what waits for a decision, who waits for it, and how it ends.
+
+A question is asked, decided or given up at its turn in the session's queue, but nothing waits there. Each of these steps
+is in the audit before anybody is told of it; a decision is among the known request ids as well, so that who asks again
+gets it again. The questions themselves are in memory: who waits for an answer asks the next owner under the same request
+id, from which the approval's id is made. What the last owner's audit leaves open, and nobody asks for again, is cancelled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Literal
+
+from timeleap import clock
+from timeleap.errors import (
+    ApprovalNotPendingError,
+    OverloadedError,
+    SessionNotOpenError,
+    StorageFailureError,
+)
+from timeleap.sessions import approvals, events
+from timeleap.sessions.audit import Audit, entry
+from timeleap.sessions.outcomes import (
+    Approval,
+    ApprovalDecision,
+    ApprovalQuestion,
+    Cause,
+    Decision,
+    Guard,
+    PendingApproval,
+    Resolution,
+)
+from timeleap.sessions.requests import RepeatedError
+from timeleap.sessions.turns import Files, Turns
+from timeleap.storage.engine import LogState
+
+_log = logging.getLogger(__name__)
+
+Json = dict[str, Any]
+
+MAX_PENDING = 100
+"""Questions of a session."""
+RETURN_SECONDS = 3.0
+"""How long a new owner waits for those to ask again whose questions the last one left open."""
+DESCRIPTION_IN_AUDIT = 200
+_AUDIT_TAIL = 256 << 10
+"""Bytes of the audit in which open questions are looked for: as many as there may be."""
+
+FIELD = "approval"
+"""Of entries in the audit."""
+
+
+def automatic(approval: Approval, action: str) -> tuple[Decision, str] | None:
+    """What a session's approvals decide about an action, and why; None where a person is to be asked."""
+    if approval.yolo:
+        return "approve", "yolo"
+    if action in approval.actions:
+        return "approve", "autoApprove"
+    if approval.afk:
+        return "reject", "afk"
+    return None
+
+
+@dataclass(eq=False, slots=True)
+class Waiting:
+    """Somebody who waits for a decision.
+
+    Attributes:
+        answer: The result of its request; cancelled where it waits no more without one.
+    """
+
+    asked: Asked
+    answer: asyncio.Future[Json] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+
+
+@dataclass(eq=False, slots=True)
+class Asked:
+    """A question that waits for a decision.
+
+    Attributes:
+        pending: What windows are told of it.
+        guard: The request that asked it first.
+        waiting: Everybody who waits for the decision.
+    """
+
+    pending: PendingApproval
+    guard: Guard
+    waiting: list[Waiting] = field(default_factory=list)
+
+    def join(self) -> Waiting:
+        """Wait for the decision, too."""
+        one = Waiting(self)
+        self.waiting.append(one)
+        return one
+
+
+def left_open(entries: Iterable[Json]) -> dict[str, Json]:
+    """The entries of questions that an audit does not tell the end of, by approval id."""
+    found: dict[str, Json] = {}
+    for one in entries:
+        approval_id = one.get("approvalId")
+        if one.get("field") != FIELD or not isinstance(approval_id, str):
+            continue
+        if one.get("to") == "pending":
+            found[approval_id] = one
+        else:
+            found.pop(approval_id, None)
+    return dict(list(found.items())[-MAX_PENDING:])
+
+
+class ApprovalRequests(Turns):
+    """The part of a session in which approvals are asked and decided."""
+
+    def adopt(self, files: Files) -> None:
+        """As `Turns.adopt`; an owner also takes over what the last one left open."""
+        super().adopt(files)
+        self._audit = Audit(self.path)
+        self._asked: dict[str, Asked] = {}
+        self._left: dict[str, tuple[Json, asyncio.Future[None]]] = {}
+        if self.access == "owner":
+            loop = asyncio.get_running_loop()
+            self._left = {
+                name: (one, loop.create_future()) for name, one in left_open(self._audit.tail(_AUDIT_TAIL)).items()
+            }
+            if self._left:
+                loop.call_later(RETURN_SECONDS, self._give_up_left)
+
+    @property
+    def pending_approvals(self) -> list[PendingApproval]:
+        """What waits for a decision, oldest first."""
+        return sorted((one.pending for one in self._asked.values()), key=lambda one: one.requested_at)
+
+    async def ask_approval(self, question: ApprovalQuestion, guard: Guard) -> Json | Waiting:
+        """Ask for an approval.
+
+        Args:
+            question: What for.
+            guard: The request; a known id is answered as it was, one that waits is joined.
+
+        Returns:
+            The result, where it is known at once; else who waits for it now, until `stop_waiting`.
+
+        Raises:
+            OverloadedError: Too much waits already.
+            StorageFailureError: It could not be noted in the audit; nobody was asked.
+        """
+        self._refuse_reader()
+        while True:
+            mine = replace(guard)
+            try:
+                return await self.engine.run(partial(self._ask, question, mine))
+            except RepeatedError as repeated:
+                if repeated.result is not None:
+                    return {**repeated.result, "duplicate": True}
+                for asked in self._asked.values():
+                    if asked.guard.request_id == guard.request_id:
+                        return asked.join()
+                if repeated.first is not None:
+                    await asyncio.wait([repeated.first])
+
+    async def _ask(self, question: ApprovalQuestion, guard: Guard, _: LogState) -> Json | Waiting:
+        if self._closed:
+            raise SessionNotOpenError(f"session {self.session_id} was closed: open it again")
+        self._requests.admit(guard, self.head)
+        approval_id = self._approval_id(guard)
+        if (verdict := automatic(self._desk.facts.approval, question.action)) is not None:
+            decided = ApprovalDecision(*verdict, client=None, at=clock.now_iso(), automatic=True)
+            pending = PendingApproval(approval_id, question, decided.at, guard.cause.client)
+            await asyncio.to_thread(self._audit.append, [_decided(pending, guard.cause, None, decided)])
+            try:
+                (result,) = await self._remember([(guard, decided)])
+                self._requests.finish(guard, result, self.head)
+            finally:
+                self._requests.abandon(guard)
+            return result
+        if len(self._asked) >= MAX_PENDING:
+            raise OverloadedError(
+                f"{MAX_PENDING} approvals are pending in this session: wait for decisions, or cancel some"
+            )
+        before, returned = self._left.get(approval_id, ({}, None))
+        requested_at = before.get("time")
+        known = isinstance(requested_at, str)
+        pending = PendingApproval(
+            approval_id, question, str(requested_at) if known else clock.now_iso(), guard.cause.client
+        )
+        if not known:
+            await asyncio.to_thread(self._audit.append, [_asked(pending, guard.cause)])
+        self._requests.begin(guard)
+        asked = self._asked[approval_id] = Asked(pending, guard)
+        self._left.pop(approval_id, None)
+        if returned is not None:
+            returned.set_result(None)
+        self.emit(events.ApprovalRequested(head=self.head, cause=guard.cause, request=pending))
+        return asked.join()
+
+    async def decide_approval(self, approval_id: str, decision: Decision, reason: str | None, cause: Cause) -> None:
+        """Decide what was asked; the first decision counts.
+
+        Raises:
+            ApprovalNotPendingError: Nothing of that id waits for a decision.
+            StorageFailureError: It could not be noted, or the action not be approved for the session; it still waits.
+        """
+        self._refuse_reader()
+        if (left := self._left.get(approval_id)) is not None:
+            await asyncio.wait([left[1]])  # who asked is about to ask again
+        await self.engine.run(lambda _: self._decide(approval_id, decision, reason, cause))
+
+    async def _decide(self, approval_id: str, decision: Decision, reason: str | None, cause: Cause) -> None:
+        asked = self._asked.get(approval_id)
+        if asked is None:
+            raise ApprovalNotPendingError(
+                f"approval {approval_id[:80]!r} does not wait for a decision: it was decided, taken back, or never asked for"
+            )
+        action = asked.pending.question.action
+        changed = decision == "approveForSession" and action not in self._desk.facts.approval.actions
+        if changed:
+            with self._telling_half(cause):
+                wanted = approvals.with_action(self._desk.facts.approval, action, True)
+                await asyncio.to_thread(self._desk.change_approvals, wanted, cause)
+            self.emit(events.ApprovalChanged(head=self.head, cause=cause, approval=self._desk.facts.approval))
+        await self._settle([(asked, ApprovalDecision(decision, reason, cause.client, clock.now_iso()))], cause)
+        if changed:
+            await self._settle_covered(cause)
+
+    async def _approvals_changed(self, cause: Cause) -> None:
+        if self._asked:
+            await self.engine.run(lambda _: self._settle_covered(cause))
+
+    async def _settle_covered(self, cause: Cause) -> None:
+        """Answer what waits and is covered by the session's approvals now. Where that cannot be noted, it goes on waiting."""
+        at = clock.now_iso()
+        decided = [
+            (asked, ApprovalDecision(*verdict, client=cause.client, at=at, automatic=True))
+            for asked in self._asked.values()
+            if (verdict := automatic(self._desk.facts.approval, asked.pending.question.action)) is not None
+        ]
+        if decided:
+            try:
+                await self._settle(decided, cause)
+            except StorageFailureError as error:
+                self._warn("approvalNotNoted", f"what is approved now goes on waiting: {error}")
+
+    async def _settle(self, decided: list[tuple[Asked, ApprovalDecision]], cause: Cause) -> None:
+        """Make decisions durable, then tell everybody."""
+        entries = [_decided(asked.pending, cause, "pending", decision) for asked, decision in decided]
+        await asyncio.to_thread(self._audit.append, entries)
+        results = await self._remember([(asked.guard, decision) for asked, decision in decided])
+        for (asked, decision), result in zip(decided, results, strict=True):
+            self._requests.finish(asked.guard, result, self.head)
+            self._resolve(asked, decision.decision, decision.reason, cause)
+            for one in asked.waiting:
+                if not one.answer.done():
+                    one.answer.set_result(result)
+
+    async def _remember(self, decided: list[tuple[Guard, ApprovalDecision]]) -> list[Json]:
+        """Note decisions under their request ids; returns the results."""
+        results = [guard.render(decision) for guard, decision in decided]
+        for guard, _ in decided:
+            self._requests.begin(guard)  # its age is that of the decision, however long that took
+        found = [
+            self._requests.line(guard, result, self.head, None)
+            for (guard, _), result in zip(decided, results, strict=True)
+        ]
+        if known := [line for line in found if line is not None]:
+            await asyncio.to_thread(self._desk.note, {}, known)
+        return results
+
+    def _resolve(self, asked: Asked, resolution: Resolution, reason: str | None, cause: Cause) -> None:
+        del self._asked[asked.pending.approval_id]
+        self.emit(
+            events.ApprovalResolved(
+                head=self.head,
+                cause=cause,
+                approval_id=asked.pending.approval_id,
+                decision=resolution,
+                reason=reason,
+            )
+        )
+
+    async def stop_waiting(self, one: Waiting, resolution: Literal["cancelled", "timedOut"]) -> None:
+        """Wait no more; the question is given up with the last who waited. If a decision came before, `answer` has it."""
+        if not one.answer.done():
+            await self.engine.run(lambda _: self._stop_waiting(one, resolution))
+
+    async def _stop_waiting(self, one: Waiting, resolution: Literal["cancelled", "timedOut"]) -> None:
+        if one.answer.done():
+            return
+        asked = one.asked
+        asked.waiting.remove(one)
+        if not asked.waiting:
+            self._requests.abandon(asked.guard)
+            await self._note_end([_ended(asked.pending.approval_id, asked.pending.question.action, resolution)])
+            self._resolve(asked, resolution, None, Cause())
+        one.answer.cancel()
+
+    def leave_open(self, one: Waiting) -> None:
+        """Somebody who waits is sent to the next owner, where the question goes on."""
+        asked = one.asked
+        if one in asked.waiting:
+            asked.waiting.remove(one)
+        if not asked.waiting and self._asked.get(asked.pending.approval_id) is asked:
+            del self._asked[asked.pending.approval_id]
+            self._requests.abandon(asked.guard)
+
+    async def shut(self) -> None:
+        """As `Turns.shut`; what waits is cancelled first."""
+        self._closed = True
+        for asked in list(self._asked.values()):
+            for one in list(asked.waiting):
+                await self.stop_waiting(one, "cancelled")
+        self._forget_left()
+        await super().shut()
+
+    def _give_up_left(self) -> None:
+        if self._left and not self._closed:
+            giving_up = asyncio.ensure_future(self.engine.run(lambda _: self._cancel_left()))
+            giving_up.add_done_callback(self._given_up)
+
+    def _given_up(self, done: asyncio.Future[None]) -> None:
+        self._forget_left()
+        if not done.cancelled() and (error := done.exception()) is not None:
+            _log.warning("open approvals of the last owner are not cancelled: %s", type(error).__name__)
+
+    def _forget_left(self) -> None:
+        left, self._left = self._left, {}
+        for _, returned in left.values():
+            returned.set_result(None)
+
+    async def _cancel_left(self) -> None:
+        """Cancel what the last owner left open and nobody has asked for again."""
+        left = {name: one for name, (one, _) in self._left.items()}
+        await self._note_end([_ended(name, one.get("action"), "cancelled") for name, one in left.items()])
+        for name in left:
+            self.emit(events.ApprovalResolved(head=self.head, approval_id=name, decision="cancelled"))
+
+    async def _note_end(self, entries: list[Json]) -> None:
+        """Note what nobody has decided: that it cannot be noted changes nothing about it."""
+        try:
+            await asyncio.to_thread(self._audit.append, entries)
+        except StorageFailureError as error:
+            self._warn("approvalNotNoted", f"the end of a request for an approval is not in the audit: {error}")
+
+    def _approval_id(self, guard: Guard) -> str:
+        """Of a request with an id always the same, so that windows know it again after a hand-over."""
+        if guard.request_id is None:
+            return f"a{clock.new_uid(16)}"
+        text = f"{self.meta.uid}\0{guard.request_id}".encode("utf-8", "surrogatepass")
+        return f"a{hashlib.blake2b(text, digest_size=8).hexdigest()}"
+
+
+def _asked(pending: PendingApproval, cause: Cause) -> Json:
+    # The time is the one that windows are told: the next owner has it from here.
+    return {**entry(cause, FIELD, None, "pending", **_members(pending)), "time": pending.requested_at}
+
+
+def _decided(pending: PendingApproval, cause: Cause, before: str | None, decided: ApprovalDecision) -> Json:
+    members = (
+        _members(pending) if before is None else {"approvalId": pending.approval_id, "action": pending.question.action}
+    )
+    automatic = True if decided.automatic else None
+    return entry(cause, FIELD, before, decided.decision, **members, reason=decided.reason, automatic=automatic)
+
+
+def _ended(approval_id: str, action: Any, resolution: Resolution) -> Json:
+    return entry(Cause(), FIELD, "pending", resolution, approvalId=approval_id, action=action)
+
+
+def _members(pending: PendingApproval) -> Json:
+    question = pending.question
+    description = question.description[:DESCRIPTION_IN_AUDIT] if question.description is not None else None
+    return {
+        "approvalId": pending.approval_id,
+        "action": question.action,
+        "description": description,
+        "toolCallId": question.tool_call_id,
+    }
