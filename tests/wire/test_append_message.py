@@ -175,7 +175,7 @@ def test_one_bad_message_refuses_the_whole_list(session: Session) -> None:
 
 @pytest.mark.parametrize(
     "message",
-    [{"role": "robot", "content": "x"}, {"role": "user"}, {"role": "user", "content": [{"type": "hologram"}]}],
+    [{"role": "robot", "content": "x"}, {"role": "user", "content": [{"type": "hologram"}]}],
 )
 def test_what_the_original_cannot_read_is_stored_and_reported_once(server: Server, message: dict[str, Any]) -> None:
     session = Session.open(server)

@@ -225,3 +225,21 @@ def test_a_real_session_through_the_wire_is_the_same_to_the_original(
     assert session.log.read_bytes() == session_file.read_bytes()
     session.call("context/compact", maxPreservedMessages=3)
     assert theirs(original, session.log) == ours(session)
+
+
+def test_the_original_opens_a_session_with_messages_that_came_without_content(
+    server: Server, original: Original
+) -> None:
+    session = Session.open(server)
+    call = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    sent = [
+        user("go"),
+        {"role": "assistant", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "content": "ok"},
+    ]
+    session.append(*sent)
+    session.call("context/appendMessage", message=sent[1])
+    assert [one["role"] for one in theirs(original, session.log).history] == ["user", "assistant", "tool", "assistant"]
+    session.call("session/close")
+    original.perform(session.log, [("restore", None), ("checkpoint", False), ("append", [user("on")]), ("revert", 0)])
+    assert session.reopen(server).history() == [*sent, sent[1]]

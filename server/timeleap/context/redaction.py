@@ -26,7 +26,7 @@ _STROKES: Final = str.maketrans("01", "-_")
 Form = Callable[[Token], bool]
 """Whether a token gives a text its form and is to stay as it is."""
 
-_MARKS: Final = ("u", "l", "t", "b", "i", "n", "r", "h", "m", "f", "s", "o", "g")
+_MARKS: Final = ("u", "l", "t", "b", "i", "n", "r", "h", "m", "f", "s", "o", "g", "a")
 _PART: Final = ("type", "text", "think", "encrypted", "image_url", "audio_url", "video_url")
 _CALL: Final = ("id", "type", "function", "extras")
 _NAMES: Final[frozenset[Path]] = frozenset(

@@ -16,7 +16,7 @@ from timeleap.errors import HeadConflictError
 from timeleap.service import cursors
 from timeleap.sessions.walking import begin_of, end_of, fitting, messages_among
 from timeleap.storage.engine import LogReader, RecordFlag, Row
-from timeleap.storage.marks import SENDER, read_tl, strip_tl
+from timeleap.storage.marks import SENDER, as_sent, read_tl
 
 LISTING = "context/getHistory"
 
@@ -123,7 +123,7 @@ def message_of(row: Row) -> dict[str, Any]:
     """`{index, message, meta?}` of one message line."""
     if not row.flags & RecordFlag.HAS_TL:
         return {"index": row.messages_before, "message": msgspec.Raw(row.body)}
-    found = {"index": row.messages_before, "message": msgspec.Raw(strip_tl(row.body))}
+    found = {"index": row.messages_before, "message": msgspec.Raw(as_sent(row.body))}
     meta = _meta(read_tl(row.body))
     return {**found, "meta": meta} if meta else found
 

@@ -22,7 +22,7 @@ from timeleap.sessions.outcomes import (
 )
 from timeleap.sessions.summary import state_after
 from timeleap.storage.engine import Appended, LogState, NewRecord, Role
-from timeleap.storage.marks import SENDER, strip_tl
+from timeleap.storage.marks import SENDER, as_sent
 from timeleap.storage.record import message_record, system_prompt_record, usage_record
 
 Outcome = AppendOutcome | CheckpointOutcome | UsageOutcome | HeadOutcome
@@ -153,8 +153,8 @@ def _with_checkpoints(
 
 def _message(message: Mapping[str, Any], marks: Marks | None) -> NewRecord:
     record = message_record(message, marks)
-    if len(record.body) > MAX_MESSAGE_BYTES and len(strip_tl(record.body)) > MAX_MESSAGE_BYTES:
-        found = f"a message may have {MAX_MESSAGE_BYTES} bytes as compact JSON, not {len(strip_tl(record.body))}"
+    if len(record.body) > MAX_MESSAGE_BYTES and len(as_sent(record.body)) > MAX_MESSAGE_BYTES:
+        found = f"a message may have {MAX_MESSAGE_BYTES} bytes as compact JSON, not {len(as_sent(record.body))}"
         raise TooLargeError(found, limit="maxMessageBytes", maximum=MAX_MESSAGE_BYTES)
     return record
 

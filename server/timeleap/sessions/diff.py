@@ -10,7 +10,7 @@ from timeleap.errors import CorruptedError
 from timeleap.sessions.logs import Stretch
 from timeleap.sessions.walking import line_of_message, pages, shared_lines, state_after_lines
 from timeleap.storage.engine import RecordFlag, Row
-from timeleap.storage.marks import strip_tl
+from timeleap.storage.marks import as_sent
 from timeleap.storage.timelines import new_damage
 
 _PAUSE = 128  # messages
@@ -60,7 +60,7 @@ def _equal(one: Row, other: Row) -> bool:
 
 
 def _plain(row: Row) -> bytes:
-    return strip_tl(row.body) if row.flags & RecordFlag.HAS_TL else row.body
+    return as_sent(row.body) if row.flags & RecordFlag.HAS_TL else row.body
 
 
 def _compact(body: bytes) -> str | bytes:

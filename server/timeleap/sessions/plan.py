@@ -46,9 +46,9 @@ from timeleap.storage.engine import (
     TimelineReason,
 )
 from timeleap.storage.jsontext import decode_json
-from timeleap.storage.marks import SENDER, strip_tl
+from timeleap.storage.marks import SENDER
 from timeleap.storage.reader import DAMAGE_LIMIT
-from timeleap.storage.record import classify, message_record, usage_record
+from timeleap.storage.record import copied, message_record, usage_record
 from timeleap.storage.timelines import DAMAGED_LINES
 
 COMPACTED_LABEL = "compacted"
@@ -393,7 +393,7 @@ def _rewrite(
 def _prompt_record(engine: LogEngine) -> list[NewRecord]:
     """The record of the system prompt in force, without our marks; empty where there is none."""
     line = engine.state.system_prompt_line
-    return [classify(strip_tl(engine.read(line, line + 1)[0]))] if line >= 0 else []
+    return [copied(engine.read(line, line + 1)[0])] if line >= 0 else []
 
 
 def _messages_from(engine: LogEngine, index: int) -> list[NewRecord]:
@@ -402,4 +402,4 @@ def _messages_from(engine: LogEngine, index: int) -> list[NewRecord]:
         return []
     start = engine.line_of_message(max(0, index))
     rows = engine.rows(start, engine.state.lines)
-    return [classify(strip_tl(row.body)) for row in rows if row.kind is RecordKind.MESSAGE]
+    return [copied(row.body) for row in rows if row.kind is RecordKind.MESSAGE]

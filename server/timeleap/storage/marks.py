@@ -26,6 +26,12 @@ MADE_HERE: Final = "timeleap:"
 _MADE: Final = RecordFlag.REQUEST | RecordFlag.MADE_HERE
 
 
+ABSENT: Final = "a"
+"""The member of a message that was sent without `content`, and was given a null one so that the original can open the log."""
+_NULL_CONTENT: Final = b',"content":null'
+_ABSENT_FIRST: Final = b'{"a":1'
+
+
 def read_tl(line: bytes) -> dict[str, Any]:
     """The members of a record's `_tl`; empty if it has none."""
     tail = _tl_tail(line)
@@ -53,6 +59,27 @@ def strip_tl(line: bytes) -> bytes:
         return line
     del record[TL_KEY]  # another program moved it from its place
     return encode_quickly(record)
+
+
+def as_sent(line: bytes) -> bytes:
+    """The message of a record as its sender wrote it."""
+    tail = _tl_tail(line)
+    if tail is not None and not tail.startswith(_ABSENT_FIRST):
+        return line.rstrip()[: -len(tail) - len(TL_MARK)] + b"}"
+    message = strip_tl(line)
+    if ABSENT not in read_tl(line):
+        return message
+    if message.endswith(_NULL_CONTENT + b"}"):
+        return message[: -len(_NULL_CONTENT) - 1] + b"}"
+    return encode_quickly(without_marks(decode_json(line)))  # another program moved it from its place
+
+
+def without_marks(record: Mapping[str, Any]) -> dict[str, Any]:
+    """The same of a record that was decoded."""
+    tl = record.get(TL_KEY)
+    absent = isinstance(tl, dict) and ABSENT in tl and record.get("content") is None
+    left_out = (TL_KEY, "content") if absent else (TL_KEY,)
+    return {name: value for name, value in record.items() if name not in left_out}
 
 
 def _tl_tail(line: bytes) -> bytes | None:

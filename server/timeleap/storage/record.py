@@ -17,7 +17,7 @@ import msgspec
 from timeleap.errors import InvalidInputError
 from timeleap.storage.engine import NewRecord, RecordFlag, RecordKind, Role
 from timeleap.storage.jsontext import decode_strictly, encode_json
-from timeleap.storage.marks import TL_KEY, TL_MARK, read_tl, request_flags, strip_tl, tl_flags
+from timeleap.storage.marks import ABSENT, TL_KEY, TL_MARK, read_tl, request_flags, strip_tl, tl_flags
 
 Style = Literal["spaced", "compact"]
 """The two spacings of control records: `spaced` as the original's `Context` writes them (json.dumps, ASCII only),
@@ -89,6 +89,8 @@ _decode_message = msgspec.json.Decoder(_Message).decode
 def message_record(message: Mapping[str, Any], tl: Mapping[str, Any] | None = None) -> NewRecord:
     """A message, with its keys, values and order kept.
 
+    One without `content` gets a null one, which the original program can open, and a mark by which it is taken off again.
+
     Args:
         message: The message as a JSON object; `role` is a non-empty string that does not start with `_`.
         tl: Members of `_tl`, if it needs any.
@@ -101,6 +103,8 @@ def message_record(message: Mapping[str, Any], tl: Mapping[str, Any] | None = No
         raise InvalidInputError("a message needs a role: a non-empty string that does not start with an underscore")
     if TL_KEY in message:
         raise InvalidInputError(f"the key {TL_KEY!r} is reserved")
+    if "content" not in message:
+        message, tl = {**message, "content": None}, {ABSENT: 1, **(tl or {})}
     body = encode_json(message)
     readable, value = _measure(message)
     flags = _NO_FLAGS if readable else RecordFlag.UNREADABLE
@@ -154,6 +158,11 @@ def without_batch_marks(line: bytes) -> NewRecord:
     """The record of a line, no longer a member of a batch (the batch was cut through on purpose)."""
     tl = {key: value for key, value in read_tl(line).items() if key not in ("b", "i", "n")}
     return _with_tl(classify(strip_tl(line)), tl)
+
+
+def copied(line: bytes) -> NewRecord:
+    """The record of a line for another place in a log: without what `_tl` says of its request and its batch."""
+    return _with_tl(classify(strip_tl(line)), {ABSENT: 1} if ABSENT in read_tl(line) else None)
 
 
 def _control(record: dict[str, Any], style: Style) -> bytes:

@@ -26,7 +26,7 @@ from timeleap.sessions.transfer.losses import Loss
 from timeleap.sessions.walking import left_out, line_of_message, shared_lines, sound_pages, state_after_lines
 from timeleap.storage.engine import LogReader, TimelineReason
 from timeleap.storage.jsontext import decode_json
-from timeleap.storage.marks import TL_KEY
+from timeleap.storage.marks import without_marks
 
 _CHECKPOINTS_A_PAGE = 64
 
@@ -189,5 +189,4 @@ class Exhibit:
 
 
 def _record(body: bytes) -> Mapping[str, Any]:
-    found = decode_json(body)
-    return {name: value for name, value in found.items() if name != TL_KEY}
+    return without_marks(decode_json(body))
