@@ -55,6 +55,15 @@ def _subagent(session: Session) -> None:
     session.call("session/putSubagent", name="a", systemPrompt="p")
 
 
+def _undone(session: Session) -> None:
+    session.call("context/undo")
+
+
+def _to_and_fro(session: Session) -> None:
+    session.call("context/undo")
+    session.call("context/redo")
+
+
 OPERATIONS = (
     Operation(
         "append",
@@ -93,6 +102,10 @@ OPERATIONS = (
         kinds=("checkpointCreated", "messagesAppended"),
     ),
     Operation("revert", "context/revertTo", {"checkpointId": 1}, {"checkpointId": 0}, kinds=("reverted",)),
+    Operation("revert to message", "context/revertTo", {"messageIndex": 1}, {"messageIndex": 0}, kinds=("reverted",)),
+    Operation("undo", "context/undo", {}, {"steps": 2}, kinds=("undone",)),
+    Operation("redo", "context/redo", {}, {"steps": 2}, _undone, kinds=("redone",)),
+    Operation("undo to and fro", "context/undo", {}, {"steps": 2}, _to_and_fro, kinds=("undone",)),
     Operation("clear", "context/clear", {}, {"keepSystemPrompt": False}, kinds=("cleared",)),
     Operation(
         "restore",

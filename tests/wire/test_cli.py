@@ -200,6 +200,33 @@ def test_revert_undo_restore_and_what_the_log_draws(cli, session):
 def test_nothing_to_undo_is_said(cli):
     cli.run("new", "s")
     assert "nothing to undo" in cli.run("undo", "s", code=2).err
+    assert "nothing to redo" in cli.run("redo", "s", code=2).err
+    assert cli.run("undo", "s", "-n", "0", code=2)
+
+
+def test_undo_and_redo_of_several_steps_and_a_revert_to_a_message(cli, session):
+    assert "--message" in cli.run("revert", session, code=2).err
+    assert "--message" in cli.run("revert", session, "1", "--message", "1", code=2).err
+    assert "takes 1 message" in cli.run("revert", session, "--message", "2", "--dry-run").out
+    assert contents(cli) == ["one", "two", "three"]
+    assert "undo with" in cli.run("revert", session, "--message", "2", "--yes").err
+    cli.run("revert", session, "--message", "1", "--yes")
+    assert contents(cli) == ["one"]
+    dry = cli.run("undo", session, "-n", "2", "--dry-run")
+    assert "context_1 (revert, set aside " in dry.out
+    assert "would become the log again: 3 messages" in dry.out
+    assert "0 to undo, 2 to redo" in dry.err
+    assert contents(cli) == ["one"]
+    done = cli.json("undo", session, "-n", "2")
+    assert [step["kind"] for step in done["steps"]] == ["revert", "revert"]
+    assert (done["canUndo"], done["canRedo"]) == (0, 2)
+    assert contents(cli) == ["one", "two", "three"]
+    assert "1 to undo, 1 to redo" in cli.run("redo", session).err
+    assert contents(cli) == ["one", "two"]
+    assert "1 can be redone" in cli.run("redo", session, "-n", "2", code=2).err
+    cli.run("append", session, "elsewhere")
+    assert "nothing to redo" in cli.run("redo", session, code=2).err
+    assert "past context_2 (revert)" not in cli.run("undo", session).out
 
 
 def test_compact_and_its_undo(cli):

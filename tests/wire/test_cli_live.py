@@ -106,7 +106,7 @@ def test_every_command_takes_effect_through_the_owner(cli, live):
             "checkpointCreated",
             "messagesAppended",
             "reverted",
-            "timelineRestored",
+            "undone",
             "compacted",
         )
     ]

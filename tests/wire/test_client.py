@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from timeleap.client import AsyncTimeleap, ClientClosedError, SyncTimeleap, TimeleapRpcError
+from timeleap.client import AsyncTimeleap, ClientClosedError, NothingToUndoError, SyncTimeleap, TimeleapRpcError
 
 
 def kill(client):
@@ -119,8 +119,26 @@ async def test_there_may_be_nothing_to_undo(client):
     async with client.session() as session:
         with pytest.raises(LookupError, match="no timeline"):
             await session.undo()
+        with pytest.raises(NothingToUndoError) as caught:
+            await session.redo()
+        assert (caught.value.code, caught.value.kind, caught.value.data["canRedo"]) == (4018, "nothingToRedo", 0)
     with pytest.raises(ClientClosedError, match="not open"):
         _ = session.id
+
+
+async def test_undo_and_redo_of_several_steps(client):
+    async with client.session() as session:
+        await session.append("one", "two", "three")
+        await session.revert_to_message(2)
+        assert (await session.revert_to_message(1, dry_run=True)).context.message_count == 1
+        done = await session.revert_to_message(1)
+        assert (done.context.can_undo, done.context.can_redo) == (2, 0)
+        undone = await session.undo(2)
+        assert [step.kind for step in undone.steps] == ["revert", "revert"]
+        assert (undone.can_undo, undone.can_redo, len(await session.history())) == (0, 2, 3)
+        assert (await session.redo(dry_run=True)).can_undo == 1
+        await session.redo()
+        assert [one["content"] for one in await session.history()] == ["one", "two"]
 
 
 async def test_notifications_of_a_session_are_typed(client):

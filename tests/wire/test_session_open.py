@@ -24,6 +24,8 @@ FRESH_CONTEXT: Message = {
     "systemPrompt": None,
     "logBytes": 0,
     "timelines": 0,
+    "canUndo": 0,
+    "canRedo": 0,
     "shouldCompact": False,
 }
 

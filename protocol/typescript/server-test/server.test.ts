@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import type { Notifications, TimeleapClient } from "../src/index.js";
+import type { Notifications, TimeleapClient, TimeleapError } from "../src/index.js";
 import { Real } from "../support/real.js";
 
 let real: Real;
@@ -43,6 +43,27 @@ test("append, checkpoint, revert and its undo, with their notifications", async 
     changes.map((change) => change.kind),
     ["messagesAppended", "checkpointCreated", "messagesAppended", "reverted", "timelineRestored"],
   );
+});
+
+test("undo goes back step by step, and redo forth again", async () => {
+  const kinds: string[] = [];
+  client.onNotification("context/didChange", (change) => kinds.push(change.kind));
+  const { sessionId } = await client.request("session/open");
+  const messages = ["one", "two", "three"].map((content) => ({ role: "user", content }));
+  await client.request("context/appendMessage", { sessionId, messages });
+  await client.request("context/revertTo", { sessionId, messageIndex: 2 });
+  const { context } = await client.request("context/revertTo", { sessionId, messageIndex: 1 });
+  assert.deepEqual([context.messageCount, context.canUndo, context.canRedo], [1, 2, 0]);
+  const undone = await client.request("context/undo", { sessionId, steps: 2 });
+  assert.deepEqual([undone.context.messageCount, undone.canUndo, undone.canRedo], [3, 0, 2]);
+  assert.deepEqual(undone.steps.map((step) => step.kind), ["revert", "revert"]);
+  const redone = await client.request("context/redo", { sessionId });
+  assert.equal(redone.context.messageCount, 2);
+  await assert.rejects(client.request("context/undo", { sessionId, steps: 9 }), (error: TimeleapError) => {
+    assert.deepEqual([error.kind, error.code, error.data.canUndo], ["nothingToUndo", 4018, 1]);
+    return true;
+  });
+  assert.deepEqual(kinds, ["messagesAppended", "reverted", "reverted", "undone", "redone"]);
 });
 
 test("a repeated request id is answered, not repeated", async () => {

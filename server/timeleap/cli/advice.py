@@ -90,6 +90,12 @@ _ADVICE: dict[str, Callable[[Data, str], list[str]]] = {
     "corrupted": _corrupted,
     "storageFailure": _storage,
     "checkpointNotFound": _always("timeleap log SESSION shows the checkpoints; give an id or a uid."),
+    "nothingToUndo": _always(
+        "timeleap log SESSION shows the timelines; timeleap restore SESSION TIMELINE takes any of them."
+    ),
+    "nothingToRedo": _always(
+        "timeleap log SESSION shows the timelines; timeleap restore SESSION TIMELINE takes any of them."
+    ),
     "timelineNotFound": _always("timeleap log SESSION shows the timelines."),
     "sessionExists": _always("Choose another id, or archive or delete the session that has it."),
     "contentModified": _always("The session was changed meanwhile: look with timeleap log SESSION, then repeat."),

@@ -29,7 +29,7 @@ _MODULES = {
     "comparing": ("diff",),
     "making": ("new", "append", "checkpoint", "fork"),
     "approvals": ("yolo",),
-    "travelling": ("revert", "undo", "restore"),
+    "travelling": ("revert", "undo", "redo", "restore"),
     "compacting": ("compact", "pins"),
     "mailing": ("dmail",),
     "transferring": ("export", "import"),

@@ -51,6 +51,11 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.", show_defau
 DryRun = Annotated[
     bool, typer.Option("--dry-run", "-n", help="Say what would happen, and change nothing.", show_default=False)
 ]
+Steps = Annotated[int, typer.Option("--steps", "-n", metavar="N", min=1, help="How many, as one step.")]
+OnlySay = Annotated[
+    bool, typer.Option("--dry-run", help="Say what would happen, and change nothing.", show_default=False)
+]
+"""`DryRun` where `-n` is a number."""
 Heal = Annotated[
     bool,
     typer.Option(

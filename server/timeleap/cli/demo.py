@@ -35,7 +35,7 @@ def demo(
 ) -> None:
     """Tell in a minute what Timeleap is, with a real server in a store of its own.
 
-    Replays a session and shows append, checkpoint, revert with the timeline it leaves, undo, compact, approvals, a
+    Replays a session and shows append, checkpoint, revert with the timeline it leaves, three levels of undo, compact, approvals, a
     killed server and a restart that finds everything again. Each promise is really compared; exit code 1 if one is not
     kept. With --home the story takes place there, in a session of its own, which stays.
 

@@ -97,6 +97,10 @@ def _gone(params: Json) -> str:
     return f"{what} went, {count(params['context']['messageCount'], 'message')} stay{_kept(params)}"
 
 
+def _target(params: Json) -> str:
+    return f"message {params['messageIndex']}" if "messageIndex" in params else f"#{params['checkpointId']}"
+
+
 def _kept(params: Json) -> str:
     return f"; the log before it is {params['timelineId']}" if params.get("timelineId") else ""
 
@@ -130,12 +134,14 @@ def _access(params: Json) -> str:
 _WORDS: dict[str, Callable[[Json], str]] = {
     "messagesAppended": lambda params: f"{count(params['count'], 'message')} appended",
     "checkpointCreated": _checkpoint,
-    "reverted": lambda params: f"reverted to before #{params['checkpointId']}: {_gone(params)}",
+    "reverted": lambda params: f"reverted to before {_target(params)}: {_gone(params)}",
     "cleared": lambda params: f"cleared: {_gone(params)}",
     "compacted": lambda params: f"compacted: {count(params['context']['messageCount'], 'message')} now{_kept(params)}",
     "timelineRestored": lambda params: (
         f"restored: {count(params['context']['messageCount'], 'message')} now{_kept(params)}"
     ),
+    "undone": lambda params: f"undone: {count(params['context']['messageCount'], 'message')} now{_kept(params)}",
+    "redone": lambda params: f"redone: {count(params['context']['messageCount'], 'message')} now{_kept(params)}",
     "dmailDelivered": lambda params: f"a D-Mail was delivered: {_gone(params)}",
     "redacted": lambda params: f"a secret was taken out of {count(params['records'], 'record')}",
     "tokenCountUpdated": lambda params: f"{count(params['tokenCount'], 'token')} used",
@@ -143,6 +149,7 @@ _WORDS: dict[str, Callable[[Json], str]] = {
     "external": lambda _: "changed by a program that is not attached",
     "approvalChanged": _approvals,
     "subagentsChanged": lambda _: "sub-agents changed",
+    "workspaceChanged": lambda params: f"folder: {params.get('workspace') or 'none'}",
     "titleChanged": lambda params: f"title: {params.get('title')}",
     "archived": lambda _: "archived",
     "unarchived": lambda _: "taken out of the archive",

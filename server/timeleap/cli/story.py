@@ -116,10 +116,41 @@ def _undo(story: Story) -> None:
     timeline = story.session.call("context/listTimelines", limit=1)["timelines"][0]
     directory = Path(story.state()["path"])
     kept = (directory / timeline["file"]).read_bytes()
-    story.call("context/restoreTimeline", timelineId=timeline["timelineId"])
+    story.call("context/undo")
     stage.check("the log equals the timeline byte for byte", (directory / "context.jsonl").read_bytes() == kept)
     stage.check("nothing was ever lost", story.history() == [*story.messages, *_IDEA])
     story.draw()
+
+
+def _levels(story: Story) -> None:
+    stage = story.stage
+    stage.scene(
+        "Three times back, and forth", "A revert, another one, a clear: three mistakes. Undo, undo, undo, redo."
+    )
+    log = Path(story.state()["path"]) / "context.jsonl"
+    states = [log.read_bytes()]
+    messages = len(story.history())
+    for method, params in (
+        ("context/revertTo", {"messageIndex": messages - 1}),
+        ("context/revertTo", {"messageIndex": (messages - 1) // 2}),
+        ("context/clear", {"keepSystemPrompt": False}),
+    ):
+        story.call(method, **params)
+        states.append(log.read_bytes())
+    timelines = len(_timelines(story))
+    kinds = []
+    for expected in (states[2], states[1], states[0]):
+        done = story.call("context/undo")
+        kinds.append(done["steps"][0]["kind"])
+        stage.check("each undo brings back the very bytes", log.read_bytes() == expected, f"{done['canUndo']} more")
+    stage.check("the last mistake was undone first", kinds == ["clear", "revert", "revert"], ", ".join(kinds))
+    story.call("context/redo")
+    stage.check("and redo does one of them again", log.read_bytes() == states[1])
+    story.call("context/undo")
+    several = story.call("context/redo", steps=3, dryRun=True)["context"]["messageCount"]
+    stage.check("a dry run of three at once says where they lead", several == 0 and log.read_bytes() == states[0])
+    there = len(_timelines(story))
+    stage.check("going to and fro adds no timelines", there == timelines, count(there, "timeline"))
 
 
 def _compact(story: Story) -> None:
@@ -139,7 +170,7 @@ def _compact(story: Story) -> None:
         preserved = before[len(before) - result["preservedMessages"] :]
         stage.check("the newest messages stay as they are", after[1:] == preserved, count(len(preserved), "message"))
         story.draw()
-        story.call("context/restoreTimeline", timelineId=result["timelineId"])
+        story.call("context/undo")
     else:
         stage.say(f"It says no: {result['reason']}. That is right for so short a session.")
     present = story.state()["context"]
@@ -265,6 +296,7 @@ SCENES: Sequence[Callable[[Story], None]] = (
     _checkpoint,
     _revert,
     _undo,
+    _levels,
     _compact,
     _approvals,
     _together,

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from timeleap.client.errors import (
         ClientClosedError,
         ConnectionLostError,
+        NothingToUndoError,
         RequestTimeoutError,
         StartFailedError,
         TimeleapClientError,
@@ -44,6 +45,7 @@ __all__ = [
     "ClientClosedError",
     "ConnectionLostError",
     "Framing",
+    "NothingToUndoError",
     "Notification",
     "RawTimeleap",
     "RequestTimeoutError",
@@ -67,6 +69,7 @@ _HOMES = {
     "DEFAULT_RESTARTS": "link",
     "Framing": "frames",
     "NO_RESTARTS": "link",
+    "NothingToUndoError": "errors",
     "Notification": "notifications",
     "RECONNECTED": "notifications",
     "RawTimeleap": "raw",

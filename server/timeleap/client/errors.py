@@ -4,6 +4,7 @@
 
     TimeleapClientError
     ├── TimeleapRpcError                       the server answered with an error
+    │   └── NothingToUndoError (LookupError)   fewer steps can be undone, or redone, than were asked for
     ├── RequestTimeoutError (TimeoutError)     no answer in time; the request was cancelled
     ├── ConnectionLostError (ConnectionError)  the server went away, and starting it again did not help
     │   └── StartFailedError                   it could not be started at all
@@ -47,13 +48,22 @@ class TimeleapRpcError(TimeleapClientError):
         """From the `error` member of a reply, whatever it holds."""
         data = error.get("data")
         members: Mapping[str, Any] = data if isinstance(data, Mapping) else {}
-        return cls(
+        kind = str(members.get("kind", "internalError"))
+        known = NothingToUndoError if kind in ("nothingToUndo", "nothingToRedo") else cls
+        return known(
             code=int(error.get("code", -32603)),
-            kind=str(members.get("kind", "internalError")),
+            kind=kind,
             message=str(error.get("message", "")),
             data=members,
             retryable=members.get("retryable") is True,
         )
+
+
+class NothingToUndoError(TimeleapRpcError, LookupError):
+    """Fewer steps can be undone (kind `nothingToUndo`) or redone (`nothingToRedo`) than were asked for.
+
+    `data` says in `canUndo` and `canRedo` how many there are.
+    """
 
 
 class RequestTimeoutError(TimeleapClientError, TimeoutError):

@@ -19,6 +19,7 @@ from timeleap_protocol.context import (
     ListTimelinesResult,
     RewriteResult,
     SendDMailResult,
+    UndoResult,
     UpdateTokenCountResult,
 )
 from timeleap_protocol.session import ApprovalResult, HeadResult, IsApprovedResult, SubagentsResult
@@ -160,16 +161,27 @@ class AsyncSession:
         """Make a timeline the live log again; the present log becomes a timeline."""
         return await self._change("context/restoreTimeline", RewriteResult, timelineId=timeline_id, dryRun=dry_run)
 
-    async def undo(self, *, dry_run: bool | None = None) -> RewriteResult:
-        """Undo the last revert, clear, compaction or restore: restore the newest timeline.
+    async def revert_to_message(
+        self, index: int, *, heal: bool | None = None, dry_run: bool | None = None
+    ) -> RewriteResult:
+        """Remove the message `index` and all after it; what goes becomes a timeline."""
+        return await self._change("context/revertTo", RewriteResult, messageIndex=index, heal=heal, dryRun=dry_run)
+
+    async def undo(self, steps: int = 1, *, dry_run: bool | None = None) -> UndoResult:
+        """Undo the last revert, clear, compaction, restore or D-Mail; or the last `steps` of them, as one step.
 
         Raises:
-            LookupError: There is nothing to undo.
+            NothingToUndoError: There are fewer.
         """
-        page = await self._ask("context/listTimelines", ListTimelinesResult, limit=1)
-        if not page.timelines:
-            raise LookupError(f"session {self.id} has no timeline to go back to")
-        return await self.restore(page.timelines[0].timeline_id, dry_run=dry_run)
+        return await self._change("context/undo", UndoResult, steps=steps, dryRun=dry_run)
+
+    async def redo(self, steps: int = 1, *, dry_run: bool | None = None) -> UndoResult:
+        """Do again what was undone last, as long as nothing else has changed the log since.
+
+        Raises:
+            NothingToUndoError: There are fewer steps.
+        """
+        return await self._change("context/redo", UndoResult, steps=steps, dryRun=dry_run)
 
     async def clear(self, *, keep_system_prompt: bool | None = None, dry_run: bool | None = None) -> RewriteResult:
         """Empty the log; what was in it becomes a timeline."""

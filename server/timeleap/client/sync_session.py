@@ -14,6 +14,7 @@ from timeleap_protocol.context import (
     DeliverDMailResult,
     DMailArrival,
     RewriteResult,
+    UndoResult,
     UpdateTokenCountResult,
 )
 from timeleap_protocol.shapes import (
@@ -112,9 +113,17 @@ class SyncSession:
         """Make a timeline the live log again; the present log becomes a timeline."""
         return self._loop.run(self._session.restore(timeline_id, dry_run=dry_run))
 
-    def undo(self, *, dry_run: bool | None = None) -> RewriteResult:
-        """Undo the last revert, clear, compaction or restore: restore the newest timeline."""
-        return self._loop.run(self._session.undo(dry_run=dry_run))
+    def revert_to_message(self, index: int, *, heal: bool | None = None, dry_run: bool | None = None) -> RewriteResult:
+        """Remove the message `index` and all after it; what goes becomes a timeline."""
+        return self._loop.run(self._session.revert_to_message(index, heal=heal, dry_run=dry_run))
+
+    def undo(self, steps: int = 1, *, dry_run: bool | None = None) -> UndoResult:
+        """Undo the last revert, clear, compaction, restore or D-Mail; or the last `steps` of them, as one step."""
+        return self._loop.run(self._session.undo(steps, dry_run=dry_run))
+
+    def redo(self, steps: int = 1, *, dry_run: bool | None = None) -> UndoResult:
+        """Do again what was undone last, as long as nothing else has changed the log since."""
+        return self._loop.run(self._session.redo(steps, dry_run=dry_run))
 
     def clear(self, *, keep_system_prompt: bool | None = None, dry_run: bool | None = None) -> RewriteResult:
         """Empty the log; what was in it becomes a timeline."""

@@ -86,12 +86,14 @@ class Stacks:
         """
         source = self.undo if direction == "undo" else self.redo
         if steps > len(source):
-            found = f"{len(source)} can be" if source else "nothing can be"
-            asked = "1 step" if steps == 1 else f"{steps} steps"
             data = {"canUndo": len(self.undo), "canRedo": len(self.redo)}
             if direction == "undo":
-                raise NothingToUndoError(f"cannot undo {asked}: {found} undone", **data)
-            raise NothingToRedoError(f"cannot redo {asked}: {found} redone; any other change ends redo", **data)
+                few = f"cannot undo {steps} steps: {len(source)} can be undone"
+                raise NothingToUndoError(
+                    few if source else "there is nothing to undo: no timeline to go back to", **data
+                )
+            few = f"cannot redo {steps} steps: {len(source)} can be redone"
+            raise NothingToRedoError(few if source else "there is nothing to redo: any other change ends redo", **data)
         return source[-steps:][::-1]
 
     def members(self) -> Json:

@@ -69,6 +69,7 @@ def facts(session: Session) -> dict[str, Any]:
         ],
         "approval": (state["approval"]["yolo"], state["approval"]["autoApproveActions"]),
         "subagents": state["dynamicSubagents"],
+        "undo": (state["context"]["canUndo"], state["context"]["canRedo"]),
         "pending": state["pendingDMail"] and (state["pendingDMail"]["checkpointId"], state["pendingDMail"]["message"]),
         "title": state["title"],
         "archived": state["archived"],
@@ -76,18 +77,18 @@ def facts(session: Session) -> dict[str, Any]:
 
 
 def prepared(keeper: Server, operation: Operation) -> Session:
-    """A closed session on which `operation` can be done."""
+    """A closed session on which `operation` can be done, after what comes `earlier`."""
     session = Session.open(keeper, next(names))
     prepare(session)
-    operation.before(session)
     session.call("session/close")
     return session
 
 
-def earlier(session: Session) -> None:
+def earlier(session: Session, operation: Operation) -> None:
     """What is acknowledged before the operation: a message, and a change of state under a request id."""
     session.append(assistant("acknowledged " + "a" * 400))
     session.call("session/setAutoApprove", action="earlier", enabled=True, requestId="earlier")
+    operation.before(session)
 
 
 def run(keeper: Server, operation: Operation, session: Session, env: dict[str, str]) -> tuple[Server, Pending, int]:
@@ -100,7 +101,7 @@ def run(keeper: Server, operation: Operation, session: Session, env: dict[str, s
     server = Server(Launch(keeper.home, "lsp", env=env))
     server.initialize(clientInfo={"name": "keeper"})
     victim = Session.open(server, session.id)
-    earlier(victim)
+    earlier(victim, operation)
     before = len(tracer_file.read_text().split()) if tracer_file.exists() else 0
     return server, victim.start(operation.method, **operation.params, requestId="op"), before
 
@@ -117,7 +118,7 @@ def plan(keeper: Server, operation: Operation, directory: Path) -> tuple[list[st
     finally:
         server.dispose()
     undone = prepared(keeper, operation).reopen(keeper)
-    earlier(undone)
+    earlier(undone, operation)
     before = facts(undone)
     undone.call("session/close")
     counts: Counter[str] = Counter()
@@ -234,8 +235,8 @@ def test_killed_while_recovering_from_a_crash(keeper: Server, failpoint: str) ->
 @pytest.mark.parametrize("failpoint", PRUNING)
 def test_killed_while_pruning_the_rest_goes_at_the_next_opening(keeper: Server, failpoint: str) -> None:
     session = Session.open(keeper, next(names))
-    session.say("kept")
-    for _ in range(3):
+    for number in range(3):
+        session.say(str(number))
         session.call("context/clear")
     session.call("session/close")
     victim = Server(Launch(keeper.home, "lsp", env={"TIMELEAP_FAILPOINTS": f"{failpoint}=kill"}))
@@ -324,8 +325,7 @@ def test_every_failpoint_of_the_source_is_passed_by_what_is_killed_above(keeper:
     for operation in OPERATIONS:
         session = Session.open(server, next(names), systemPrompt="p")
         prepare(session)
-        operation.before(session)
-        earlier(session)
+        earlier(session, operation)
         session.call(operation.method, **operation.params, requestId="op")
     session.call("session/fork", requestId="fork")
     session.call("session/delete", requestId="delete")

@@ -25,6 +25,8 @@ CHANGES: dict[str, tuple[dict[str, Any], str]] = {
     "cleared": (GONE, "cleared: 2 messages and 1 checkpoint went, 3 messages stay; the log before it is context_1"),
     "compacted": (GONE, "compacted: 3 messages now; the log before it is context_1"),
     "timelineRestored": (GONE, "restored: 3 messages now; the log before it is context_1"),
+    "undone": (GONE, "undone: 3 messages now; the log before it is context_1"),
+    "redone": (GONE, "redone: 3 messages now; the log before it is context_1"),
     "dmailDelivered": (GONE, "a D-Mail was delivered: 2 messages and 1 checkpoint went, 3 messages stay"),
     "redacted": ({"records": 3, "occurrences": 5}, "a secret was taken out of 3 records"),
     "tokenCountUpdated": ({"tokenCount": 1234}, "1,234 tokens used"),
@@ -33,6 +35,7 @@ CHANGES: dict[str, tuple[dict[str, Any], str]] = {
     "approvalChanged": ({"approval": {"yolo": True, "autoApproveActions": ["read"]}}, "yolo ON; unasked: read"),
     "subagentsChanged": ({}, "sub-agents changed"),
     "titleChanged": ({"title": "new\x1b[2J"}, "title: new\\x1b[2J"),
+    "workspaceChanged": ({"workspace": "file:///w"}, "folder: file:///w"),
     "archived": ({}, "archived"),
     "unarchived": ({}, "taken out of the archive"),
     "deleted": ({}, "in the trash"),
@@ -84,6 +87,12 @@ def test_every_change_has_words(kind):
 def test_every_notification_has_words(method):
     params, words = OTHERS[method]
     assert words in describe(Notification(method, params))
+
+
+def test_a_revert_to_a_message_and_one_of_an_empty_log_have_words():
+    gone = {name: value for name, value in GONE.items() if name != "timelineId"}
+    told = describe(change("reverted", messageIndex=3, **gone))
+    assert told == "reverted to before message 3: 2 messages and 1 checkpoint went, 3 messages stay"
 
 
 def test_nothing_that_can_be_notified_is_left_out():

@@ -42,8 +42,8 @@ async def test_pruning_is_reported_and_forgets_the_facts(tmp_path: Path) -> None
     world = World(tmp_path, retention=small_retention(2))
     session = await world.session()
     told = heard(session)
-    for _ in range(4):
-        await session.append([USER])
+    for number in range(4):
+        await session.append([{"role": "user", "content": str(number)}])
         await session.clear()
     assert [one.timeline_id for one in session.engine.timelines()] == ["context_4", "context_3"]
     assert kinds(told).count("timelinesPruned") == 2
@@ -51,6 +51,7 @@ async def test_pruning_is_reported_and_forgets_the_facts(tmp_path: Path) -> None
     assert "context_2" in session.warnings[-1]["message"]
     assert sorted(world.json("timeleap.json")["timelines"]) == ["context_3", "context_4"]
     session = await world.reopened()
+    await session.append([USER])
     await session.clear()
     assert session.engine.timelines()[0].timeline_id == "context_5"
     await world.close()
@@ -76,8 +77,8 @@ async def test_the_timeline_a_fork_came_from_stays(tmp_path: Path) -> None:
     await world.store.fork("s1", checkpoint_id=0, new_session_id="child")
     await world.store.delete("child")
     await session.clear()
-    for _ in range(4):
-        await session.append([USER])
+    for number in range(4):
+        await session.append([{"role": "user", "content": str(number)}])
         await session.clear()
     assert [one.timeline_id for one in session.engine.timelines()] == ["context_5", "context_4", "context_1"]
     await world.close()
@@ -87,7 +88,9 @@ async def test_pruning_that_fails_does_not_deny_the_rewrite(tmp_path: Path, monk
     world = World(tmp_path, retention=small_retention(1))
     session = await world.session()
     told = heard(session)
+    await session.append([USER])
     await session.clear()
+    await session.append([USER, USER])
 
     def refuse(_: str) -> None:
         raise StorageFailureError("cannot remove the timeline", errno="EACCES")

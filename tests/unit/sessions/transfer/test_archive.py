@@ -96,8 +96,8 @@ async def test_a_reader_that_the_owner_overtakes_takes_no_later_timeline(world: 
 async def test_many_timelines_do_not_use_up_the_descriptors(tmp_path: Path) -> None:
     world = World(tmp_path, retention=Retention(10_000, 1 << 40))
     session = await world.session()
-    for _ in range(40):
-        await session.append([USER])
+    for number in range(40):
+        await session.append([{"role": "user", "content": str(number)}])
         await session.clear()
     seen = await exhibit(session)
     before = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
