@@ -259,10 +259,12 @@ class HeadResult(Head):
 
 
 class Problem(Shape):
-    """A record that is not part of history, or that only this program can read."""
+    """A record that is not part of history, or that only this program can read; or a damaged file beside the log."""
 
     kind: str
     message: str
+    file: Opt[str] = None
+    """The damaged file beside the log; `line` and `offset` are 0 then."""
     line: Count
     offset: Count
     bytes: Count

@@ -103,12 +103,12 @@ def verify(terminal: Terminal, session: Session) -> None:
         terminal.document(result)
     else:
         problems = result["problems"]
-        found = "no damage" if result["ok"] else count(len(problems), "damaged line")
+        found = "no damage" if result["ok"] else _counted(problems)
         terminal.say(f"{opened.id}: {count(result['lines'], 'line')}, {size(result['bytes'])}: {found}")
         _list_problems(terminal, problems)
         for warning in result["warnings"]:
             terminal.say(f"  note: {one_line(warning['message'])}")
-        if not result["ok"]:
+        if any("file" not in problem for problem in problems):
             terminal.hint(f"timeleap repair {session} --dry-run says what could be done")
     if not result["ok"]:
         raise typer.Exit(FAILED)
@@ -144,8 +144,17 @@ def repair(terminal: Terminal, session: Session, yes: Yes = False, dry_run: DryR
         terminal.hint(f"the log as it was is {result.get('timelineId', 'kept')}")
 
 
+def _counted(problems: Sequence[Json]) -> str:
+    files = sum("file" in problem for problem in problems)
+    found = (count(len(problems) - files, "damaged line"), count(files, "damaged file"))
+    return ", ".join(text for text, number in zip(found, (len(problems) - files, files), strict=True) if number)
+
+
 def _list_problems(terminal: Terminal, problems: Sequence[Json]) -> None:
     for problem in problems:
+        if "file" in problem:
+            terminal.say(f"  {problem['file']}: {one_line(problem['message'])} ({problem['kind']})")
+            continue
         terminal.say(
             f"  line {problem['line'] + 1:,} (byte {problem['offset']:,}, {size(problem['bytes'])}): "
             f"{one_line(problem['message'])} ({problem['kind']})"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from timeleap.service import views
 from timeleap.service.guards import cause
 from timeleap.service.registry import handles
+from timeleap.sessions.health import FileProblem, file_problems, leftover_warnings
 
 if TYPE_CHECKING:
     from timeleap.service.call import Call
@@ -23,13 +24,15 @@ async def verify(service: Service, params: Any, call: Call) -> Json:
         engine = session.engine
         await session.catch_its_turn()
         problems = await asyncio.to_thread(engine.verify, call.byte_progress("checking the log"))
+        files = await asyncio.to_thread(file_problems, session.path)
+        leftovers = await asyncio.to_thread(leftover_warnings, session.path)
         state = engine.state
         return {
-            "ok": not problems,
+            "ok": not problems and not files,
             "lines": state.lines,
             "bytes": state.length,
-            "problems": [_problem(one) for one in problems],
-            "warnings": list(session.warnings),
+            "problems": [*map(_problem, problems), *map(_file_problem, files)],
+            "warnings": [*session.warnings, *leftovers],
         }
 
 
@@ -50,6 +53,10 @@ async def repair(service: Service, params: Any, call: Call) -> Json:
             "removedLines": outcome.removed_lines,
             "problems": [_problem(one) for one in problems],
         }
+
+
+def _file_problem(one: FileProblem) -> Json:
+    return {"kind": one.kind, "message": one.message, "file": one.file, "line": 0, "offset": 0, "bytes": one.bytes}
 
 
 def _problem(one: Damage) -> Json:

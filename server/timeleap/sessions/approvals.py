@@ -122,14 +122,10 @@ class Approvals:
         return [{"kind": "approvalSealBroken", "message": f"approvals in state.json are off, because {why}"}]
 
     @property
-    def to_save(self) -> dict[str, Any]:
-        """What a save of other fields of `state.json` puts right: what the file switches on and nobody may believe.
-
-        The original program would believe it. The approvals of a session that is opened by its path are its own.
-        """
-        if self._verdict.disbelieved is None or not self._trusted:
-            return {}
-        return {"approval": approval_members(self.current.yolo, self.current.afk, self.current.actions)}
+    def in_force(self) -> tuple[bool, bool, tuple[str, ...]] | None:
+        """What every save of `state.json` makes the file say, whoever has edited it since: the original program would
+        believe it. None for a session that is opened by its path: its approvals are its own."""
+        return (self.current.yolo, self.current.afk, self.current.actions) if self._trusted else None
 
     def load(self, values: StateValues) -> None:
         """Judge what the file says now."""

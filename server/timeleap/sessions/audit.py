@@ -9,9 +9,21 @@ from typing import Any
 from timeleap import clock
 from timeleap.errors import StorageFailureError
 from timeleap.sessions import lines, session_files
+from timeleap.sessions.json_model import is_date
 from timeleap.sessions.outcomes import Cause
 
 FILE_NAME = session_files.AUDIT
+
+
+def is_entry(document: Mapping[str, Any]) -> bool:
+    """Whether a line of the file has the form of an entry."""
+    who, request_id = document.get("who"), document.get("requestId")
+    return (
+        is_date(document.get("time"))
+        and isinstance(document.get("field"), str)
+        and (who is None or isinstance(who, str))
+        and (request_id is None or isinstance(request_id, str))
+    )
 
 
 class Audit:
@@ -19,6 +31,10 @@ class Audit:
 
     def __init__(self, directory: Path) -> None:
         self.path = directory / FILE_NAME
+
+    def read(self) -> lines.Lines:
+        """All entries, oldest first, and what is wrong with the lines that are none."""
+        return lines.read_checked(self.path, is_entry)
 
     def record(self, cause: Cause, field: str, before: Any, after: Any) -> None:
         """Note one change; returns when it is durable.

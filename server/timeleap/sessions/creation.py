@@ -20,7 +20,7 @@ from timeleap.sessions.outcomes import AutoCheckpoint, Guard, Parent, Subagent
 from timeleap.sessions.requests import short
 from timeleap.sessions.statefile import FILE_NAME as STATE_NAME
 from timeleap.sessions.statefile import VERSION as STATE_VERSION
-from timeleap.sessions.statefile import approval_members
+from timeleap.sessions.statefile import StateFile, approval_members
 from timeleap.sessions.statefile import subagent_members as state_subagents
 from timeleap.storage.durable import atomic_write
 from timeleap.storage.forking import fork_log
@@ -124,7 +124,7 @@ def taken(source: Session, log: StoredLog, at: tuple[int | None, str | None], ti
             pins=source.pins,
         ),
         subagents=source.subagents,
-        state=files.read_document(source.path / STATE_NAME).members,
+        state=StateFile(source.path).fields(),
     )
 
 

@@ -134,10 +134,7 @@ class Desk:
             approval=self._approvals.current,
             stacks=self._stacks(),
         )
-        self._problems = []
-        if values.problem is not None:
-            text = f"{values.problem}; the rest of it counts, and the next save keeps the damaged file"
-            self._problems.append({"kind": "stateDamaged", "message": text, "file": self._state.path.name})
+        self._problems = values.warnings
 
     def stamp(self) -> tuple[FileStatus | None, FileStatus | None]:
         """What changes whenever one of the files does."""
@@ -155,7 +152,7 @@ class Desk:
         """
         try:
             if change.state:
-                self._report_moved(self._state.write({**self._approvals.to_save, **change.state}))
+                self._report_moved(self._state.write(change.state, self._approvals.in_force))
                 failpoint("state.after_state")
             self.note(change.meta, [request] if request else [])
             failpoint("state.after_meta")
@@ -362,13 +359,8 @@ class Desk:
 
     def _report_moved(self, aside: Path | None) -> None:
         if aside is not None:
-            self._problems = [
-                {
-                    "kind": "stateDamaged",
-                    "message": f"{self._state.path.name} was damaged; it is kept as {aside.name}",
-                    "file": aside.name,
-                }
-            ]
+            message = f"{self._state.path.name} was damaged; it is kept as {aside.name}"
+            self._problems = [{"kind": "stateDamaged", "message": message, "file": aside.name}]
 
 
 def titled(facts: Facts, title: str) -> Change:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -20,6 +21,8 @@ from timeleap.errors import StorageFailureError, TooLargeError
 from timeleap.storage.durable import (
     OpenFile,
     atomic_write,
+    is_regular,
+    link_exclusive,
     replace_file,
     sync_directory,
 )
@@ -51,8 +54,7 @@ class Document:
 def read_document(path: Path) -> Document:
     """Read the JSON object in `path`."""
     try:
-        text = read_bytes(path).decode("utf-8")
-        members = json.loads(text)
+        members = _loads(read_bytes(path).decode("utf-8"))
     except FileNotFoundError:
         return Document({}, present=False)
     except OSError as error:
@@ -64,6 +66,16 @@ def read_document(path: Path) -> Document:
     if not isinstance(members, dict):
         return Document({}, f"{path.name} is not a JSON object")
     return Document(members)
+
+
+def _loads(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise
+    except ValueError:
+        # An integer of thousands of digits is not worth the whole document: it becomes a number that no model takes.
+        return json.loads(text, parse_int=lambda digits: int(digits) if len(digits) < 100 else math.inf)
 
 
 def read_bytes(path: Path, limit: int = MAX_BYTES) -> bytes:
@@ -130,14 +142,16 @@ def write_document(path: Path, members: dict[str, Any]) -> None:
 
 
 def move_aside(path: Path) -> Path:
-    """Give a damaged file a name under which it is kept, and return that.
+    """Give a damaged file, which is about to be replaced, a name under which it is kept, and return that.
 
     Raises:
         StorageFailureError: It could not be moved.
     """
     aside = path.with_name(f"{path.stem}.damaged-{int(clock.now())}-{clock.new_uid(4)}{path.suffix}")
     try:
-        replace_file(path, aside)
+        # A second name, where there can be one: a crash before the new file is written then leaves the old one in place.
+        if not (is_regular(path) and link_exclusive(path, aside)):
+            replace_file(path, aside)
         sync_directory(path.parent)
     except StorageFailureError:
         raise

@@ -2,11 +2,70 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import Any
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
 
+from timeleap.sessions import lines, session_files
+from timeleap.sessions.audit import Audit
 from timeleap.sessions.events import Recovered
+from timeleap.sessions.meta import Meta
+from timeleap.sessions.requests import is_request_line
+from timeleap.sessions.statefile import StateFile
+from timeleap.storage.durable import status
 from timeleap.storage.engine import LogEngine
+
+SMALL: Final = 64 << 10
+"""Bytes of a file of JSON lines that opening a session can afford to check."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileProblem:
+    """A small file of ours that is damaged; what can be used of it counts."""
+
+    file: str
+    kind: str
+    message: str
+    bytes: int
+
+    def warning(self) -> dict[str, Any]:
+        """As a user is told of it."""
+        return {"kind": self.kind, "message": self.message, "file": self.file}
+
+
+def file_problems(directory: Path) -> list[FileProblem]:
+    """The small files of a session that are damaged as they stand on disk."""
+    state = StateFile(directory).read()
+    found = [
+        (session_files.META, "metaDamaged", Meta(directory, "readOnly").problem),
+        (state.file, "stateDamaged", state.problem),
+    ]
+    problems = [FileProblem(file, kind, text, _size(directory / file)) for file, kind, text in found if text]
+    return [*problems, *line_problems(directory)]
+
+
+def line_problems(directory: Path, most: int = sys.maxsize, *, least: int = 0) -> Iterator[FileProblem]:
+    """Of these, those of JSON lines, of more than `least` and up to `most` bytes."""
+    requests, audit = directory / session_files.REQUESTS, directory / session_files.AUDIT
+    checked: tuple[tuple[Path, str, Callable[[], lines.Lines]], ...] = (
+        (requests, "requestsDamaged", lambda: lines.read_checked(requests, is_request_line)),
+        (audit, "auditDamaged", Audit(directory).read),
+    )
+    for path, kind, read in checked:
+        size = _size(path)
+        if least < size <= most and (problem := read().problem) is not None:
+            yield FileProblem(path.name, kind, f"{problem}; the other lines count", size)
+
+
+def leftover_warnings(directory: Path) -> list[dict[str, Any]]:
+    """Files that nothing reads any more."""
+    left = session_files.leftovers(directory, older_than=session_files.IN_FLIGHT_SECONDS)
+    found = [{"kind": "leftover", "message": f"{one.name} is {one.why}", "file": one.name} for one in left]
+    kept = (one for one in session_files.list_files(directory) if one.kind == "damaged")
+    text = "is a damaged file that a save has kept; remove it when you need nothing of it"
+    return [*found, *({"kind": "damagedKept", "message": f"{one.name} {text}", "file": one.name} for one in kept)]
 
 
 def log_warnings(engine: LogEngine) -> list[dict[str, Any]]:
@@ -33,3 +92,8 @@ def unreachable(why: str | None) -> list[dict[str, Any]]:
     if why is None:
         return []
     return [{"kind": "notReachable", "message": f"other processes cannot attach to this session: {why}"}]
+
+
+def _size(path: Path) -> int:
+    there = status(path)
+    return there.size if there is not None else 0

@@ -108,8 +108,7 @@ def owner_of(log: Path) -> Owner | None:
             return None
     except StorageFailureError:
         return None  # a store that nobody can write to has no owners
-    pid, host, since = (record.get(name) for name in ("pid", "host", "since"))
-    return Owner(pid if isinstance(pid, int) else 0, str(host), str(since))
+    return Owner(record["pid"], record.get("host", ""), record.get("since", ""))
 
 
 def holder_of(directory: Path) -> Holder:

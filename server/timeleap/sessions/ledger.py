@@ -19,7 +19,7 @@ from timeleap.sessions import files
 from timeleap.sessions.answers import Known
 from timeleap.sessions.home import Home
 from timeleap.sessions.meta import Meta
-from timeleap.sessions.names import is_session_id
+from timeleap.sessions.names import is_session_id, parse_trash_name
 from timeleap.sessions.outcomes import Guard
 from timeleap.sessions.requests import RequestFile, decode, encode, short
 from timeleap.storage.durable import status
@@ -124,7 +124,7 @@ class Ledger:
         return [known for name, known in reversed(self._file.read()) if name == guard.request_id]
 
     def _shows(self, method: str, name: str) -> bool:
-        there = Path(name).name == name and status(self._home.trash / name) is not None
+        there = parse_trash_name(name) is not None and status(self._home.trash / name) is not None
         return there if method == DELETE else not there
 
 

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from timeleap.sessions import files
+from timeleap.sessions.json_model import BAD, MAX_DEPTH, Problems, wire_value
 from timeleap.storage.durable import OpenFile, sync_directory
 
 MAX_BYTES = 64 << 20
+_ODD: Final = re.compile(rb"NaN|Infinity|[0-9]{18}|[0-9][eE][+]?[0-9]{3}|\\[uU][dD][89a-fA-F]")
+"""What a value that no client could be given looks like."""
 
 
 def append(path: Path, documents: Sequence[Mapping[str, Any]]) -> None:
@@ -39,25 +44,64 @@ def append(path: Path, documents: Sequence[Mapping[str, Any]]) -> None:
         sync_directory(path.parent)
 
 
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """What a file of JSON lines says.
+
+    Attributes:
+        documents: Those that can be used, in order.
+        problem: What is wrong with the others, in words.
+    """
+
+    documents: list[dict[str, Any]]
+    problem: str | None = None
+
+
 def read(path: Path) -> list[dict[str, Any]]:
     """All documents, in order; lines that are none are left out, a missing or unusable file has none."""
+    return read_checked(path, lambda _: True).documents
+
+
+def read_checked(path: Path, shape: Callable[[dict[str, Any]], bool]) -> Lines:
+    """All documents that have a shape and can be given to a client, in order.
+
+    A line that ends in the middle is passed over in silence: a crash tore it, and nobody was told that it was written.
+    """
     try:
         data = files.read_bytes(path, MAX_BYTES)
-    except (OSError, ValueError):
-        return []
-    return _documents(data.split(b"\n"))
+    except FileNotFoundError:
+        return Lines([])
+    except OSError as error:
+        return Lines([], f"{path.name} cannot be read: {error.strerror or error}")
+    except ValueError as error:
+        return Lines([], f"{path.name} is {error}")
+    problems = Problems()
+    found = _documents(data.split(b"\n"), shape, problems)
+    return Lines(found, f"{path.name}: {problems.text}" if problems else None)
 
 
-def _documents(data: Iterable[bytes]) -> list[dict[str, Any]]:
-    found = []
-    for line in data:
+def _documents(
+    data: Iterable[bytes], shape: Callable[[dict[str, Any]], bool], problems: Problems
+) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for number, line in enumerate(data, 1):
+        where = f"line {number}"
         try:
             document = json.loads(line)
         except (ValueError, RecursionError):
+            if line.rstrip().endswith(b"}"):
+                problems.add(where, "is not JSON")
             continue
-        if isinstance(document, dict):
+        if not isinstance(document, dict) or not shape(document):
+            problems.add(where, "is not of its form")
+        # Going through every value of thousands of lines takes time: only where the bytes give reason to.
+        elif not _is_suspicious(line) or wire_value(document, where, problems) is not BAD:
             found.append(document)
     return found
+
+
+def _is_suspicious(line: bytes) -> bool:
+    return line.count(b"{") + line.count(b"[") > MAX_DEPTH or _ODD.search(line) is not None
 
 
 def read_end(path: Path, size: int) -> list[dict[str, Any]]:
@@ -74,7 +118,7 @@ def read_end(path: Path, size: int) -> list[dict[str, Any]]:
         return []
     finally:
         file.close()
-    return _documents(data.split(b"\n")[1 if start else 0 :])
+    return _documents(data.split(b"\n")[1 if start else 0 :], lambda _: True, Problems())
 
 
 def encode(document: Mapping[str, Any]) -> bytes:

@@ -15,16 +15,32 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Final, get_args
 
 from timeleap import clock
 from timeleap.sessions import files, session_files
+from timeleap.sessions.json_model import (
+    MAX_NUMBER,
+    Check,
+    Problems,
+    choice,
+    date,
+    flag,
+    items,
+    json_value,
+    model,
+    table,
+    text,
+    whole,
+    wire_value,
+)
 from timeleap.sessions.outcomes import Access, AutoCheckpoint, Parent, PendingDMail, Subagent
 from timeleap.sessions.seal import Seal
 from timeleap.sessions.statefile import parse_subagents
 from timeleap.storage.engine import TimelineFacts, TimelineReason
-from timeleap.storage.notes import highest_noted
+from timeleap.storage.notes import MAX_ROTATION, highest_noted
 
 FILE_NAME = session_files.META
 VERSION = 1
@@ -34,6 +50,74 @@ REASONS = frozenset(get_args(TimelineReason))
 ORIGIN_DIGITS = 8
 """Of a session's uid, in the records of its requests."""
 
+REQUEST_LINE: Final = model(
+    {"r": text(), "h": text(), "m": text(), "v": wire_value, "x": items(text()), "n": wire_value},
+    required=("r", "h", "m", "v"),
+)
+"""A request as the journal keeps it, and `requests.jsonl` on a line."""
+
+
+def _date_or_empty(value: Any, where: str, problems: Problems) -> Any:
+    """Earlier releases wrote an empty text where nobody knew."""
+    return value if value == "" else date(value, where, problems)
+
+
+MODEL: Final[Mapping[str, Check]] = {
+    "uid": text(r"[A-Za-z0-9._-]{1,64}"),
+    "createdAt": date,
+    "createdBy": model({"r": text(), "h": text(), "m": text()}, required=("r", "h", "m")),
+    "workspace": text(empty=False),
+    "parent": model({"sessionId": text(most=200), "checkpointUid": text(most=200)}, required=("sessionId",)),
+    "autoCheckpoint": choice(*get_args(AutoCheckpoint)),
+    "subagents": items(model({"name": text(), "systemPrompt": text()}, required=("name", "systemPrompt"))),
+    "pendingDMail": model(
+        {
+            "checkpointId": whole(-MAX_NUMBER),
+            "checkpointUid": text(most=200),
+            "message": text(),
+            "fromSessionId": text(most=200),
+        },
+        required=("checkpointId", "checkpointUid", "message"),
+    ),
+    "pins": items(text(empty=False)),
+    "seals": items(
+        model(
+            {"revision": whole(), "mac": text(most=200), "changedAt": date, "changedBy": text()},
+            required=("revision", "mac"),
+        )
+    ),
+    "epoch": whole(),
+    "rotation": whole(0, MAX_ROTATION),
+    "inheritedLines": whole(),
+    "timelines": table(
+        model(
+            {
+                "reason": choice(*sorted(REASONS)),
+                "createdAt": _date_or_empty,
+                "extra": table(json_value),
+                "counts": items(whole()),
+            }
+        )
+    ),
+    "importedFrom": model(
+        {
+            "format": text(),
+            "sessionId": text(),
+            "uid": text(),
+            "losses": items(model({"kind": text(), "message": text()}, required=("kind", "message"))),
+        }
+    ),
+    "journal": model(
+        {"requests": items(REQUEST_LINE), "timelineId": text(), "length": whole(), "chain": text()},
+        required=("requests",),
+    ),
+    "removing": model({"timelines": items(text()), "quarantine": items(text())}),
+    "requestsMarked": flag,
+    "requestsOf": text(),
+    "undo": table(json_value),
+}
+"""What each member has to be. A new member is one more row; one that is not here is kept as it stands."""
+
 
 def _add_version(members: dict[str, Any]) -> dict[str, Any]:
     """Version 0: a file without a version is one that somebody wrote by hand."""
@@ -42,6 +126,42 @@ def _add_version(members: dict[str, Any]) -> dict[str, Any]:
 
 MIGRATIONS: tuple[Callable[[dict[str, Any]], dict[str, Any]], ...] = (_add_version,)
 """`MIGRATIONS[n]` turns a document of version n into one of version n + 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetaDocument:
+    """What a document of `timeleap.json` says.
+
+    Attributes:
+        members: Those that can be used.
+        problem: What is wrong with the others, in words.
+        newer: The document is of a newer version than this release knows.
+        not_known: Of a newer version, the members that are of a form which this release does not know.
+    """
+
+    members: dict[str, Any]
+    problem: str | None = None
+    newer: bool = False
+    not_known: dict[str, Any] = field(default_factory=dict)
+
+
+def decode(document: Mapping[str, Any]) -> MetaDocument:
+    """Check a document member by member; one that cannot be used counts as missing."""
+    problems = Problems()
+    members = dict(document)
+    version = members.get("version", 0)
+    if type(version) is not int or not 0 <= version <= MAX_NUMBER:
+        problems.add("version", "is not a number from 0")
+        members["version"] = version = VERSION
+    for step in MIGRATIONS[version:]:
+        members = step(members)
+    found: dict[str, Any] = model(MODEL)(members, "", problems)
+    if version > VERSION:
+        # Not damage: what this release cannot read goes back as it is.
+        not_known = Problems()
+        rest = {name: each for name, each in members.items() if name not in found}
+        return MetaDocument(found, None, True, model({})(rest, "", not_known))
+    return MetaDocument(found, problems.text or None)
 
 
 class Meta:
@@ -62,8 +182,9 @@ class Meta:
         self._access = access
         self._lock = threading.RLock()
         self._document: dict[str, Any] | None = None
-        self._damaged = False
         self.uid_is_new = False
+        self._problem: str | None = None
+        self._not_known: dict[str, Any] = {}
         self._warnings: list[dict[str, Any]] = []
 
     def refresh(self) -> None:
@@ -77,6 +198,12 @@ class Meta:
         _ = self._members
         return self._warnings
 
+    @property
+    def problem(self) -> str | None:
+        """What is wrong with the file as it stands on disk, in words."""
+        _ = self._members
+        return self._problem
+
     def write(self, changes: Mapping[str, Any]) -> None:
         """Change members, durably, in one step; a value of None removes a member.
 
@@ -88,11 +215,14 @@ class Meta:
         with self._lock:
             members = {"version": VERSION, **self._members, **changes}
             members = {name: value for name, value in members.items() if value is not None}
-            if self._damaged:
-                files.move_aside(self.path)
-                self._damaged = False
-            files.write_document(self.path, members)
-            self._document = members
+            not_known = {name: value for name, value in self._not_known.items() if name not in changes}
+            aside = files.move_aside(self.path) if self._problem is not None else None
+            files.write_document(self.path, {**not_known, **members})
+            self._document, self._not_known = members, not_known
+            if aside is not None:
+                self._warnings = []
+                self._warn("metaDamaged", f"{self._problem}; the damaged file is kept as {aside.name}", aside.name)
+                self._problem = None
 
     @property
     def _members(self) -> dict[str, Any]:
@@ -104,33 +234,34 @@ class Meta:
 
     def _load(self) -> None:
         document = files.read_document(self.path)
-        members, problem = document.members, document.problem
-        version = members.get("version", 0)
-        if problem is None and (type(version) is not int or version < 0):
-            members, problem = {}, f"{FILE_NAME}: version is not a number from 0"
-        if problem is None and document.present:
-            for step in MIGRATIONS[version:]:
-                members = step(members)
-        self._document = members
-        self._damaged = problem is not None
+        decoded = decode(document.members) if document.present and document.problem is None else MetaDocument({})
+        self._document, self._not_known = decoded.members, decoded.not_known
+        self._problem = document.problem or (f"{FILE_NAME}: {decoded.problem}" if decoded.problem else None)
         self._warnings = []
-        if problem is not None:
-            self._warn("metaDamaged", f"{problem}; what it said is lost to this session, the damaged file is kept")
-        elif version > VERSION:
+        if document.problem is not None:
+            self._warn(
+                "metaDamaged", f"{self._problem}; what it said is lost to this session, the damaged file is kept"
+            )
+        elif self._problem is not None:
+            text = f"{self._problem}; the rest of it counts, and the next save keeps the damaged file"
+            self._warn("metaDamaged", text)
+        if decoded.newer:
+            version = decoded.members["version"]
             self._warn("newerVersion", f"{FILE_NAME} is of version {version}; what this release does not know is kept")
         if self._access == "owner" and not (self.uid and self._number("epoch")):
             self.uid_is_new = not self.uid
-            # The new epoch is one nobody has seen: what heads the session had before is not known.
+            # What heads the session had before is not known. Milliseconds are more than any epoch counted up from the
+            # seconds of a birth, so the new one is one that nobody has seen.
             self.write(
                 {
                     "uid": self.uid or clock.new_uid(32),
                     "createdAt": self.created_at or clock.now_iso(),
-                    "epoch": self._number("epoch") or int(clock.now()),
+                    "epoch": self._number("epoch") or int(clock.now() * 1000),
                 }
             )
 
-    def _warn(self, kind: str, message: str) -> None:
-        self._warnings.append({"kind": kind, "message": message, "file": FILE_NAME})
+    def _warn(self, kind: str, message: str, file: str = FILE_NAME) -> None:
+        self._warnings.append({"kind": kind, "message": message, "file": file})
 
     @property
     def epoch(self) -> int:
@@ -172,15 +303,9 @@ class Meta:
     def facts(self, timeline_id: str) -> TimelineFacts | None:
         """What is remembered about a timeline, or None."""
         known = self._object("timelines").get(timeline_id)
-        if not isinstance(known, dict):
+        if known is None:
             return None
-        reason: TimelineReason = known["reason"] if known.get("reason") in REASONS else "unknown"
-        extra = known.get("extra")
-        return TimelineFacts(
-            reason=reason,
-            created_at=str(known.get("createdAt", "")),
-            extra=extra if isinstance(extra, dict) else {},
-        )
+        return TimelineFacts(known.get("reason", "unknown"), known.get("createdAt", ""), known.get("extra", {}))
 
     def with_facts(self, timeline_id: str, facts: TimelineFacts) -> dict[str, Any]:
         """The member `timelines` with the facts of one more."""
@@ -217,9 +342,8 @@ class Meta:
     @property
     def parent(self) -> Parent | None:
         """Where the session was forked from."""
-        parent = self._object("parent")
-        session_id, uid = parent.get("sessionId"), parent.get("checkpointUid")
-        return Parent(session_id, uid if isinstance(uid, str) else None) if isinstance(session_id, str) else None
+        parent = self.get("parent")
+        return Parent(parent["sessionId"], parent.get("checkpointUid")) if parent is not None else None
 
     @property
     def auto_checkpoint(self) -> AutoCheckpoint:
@@ -231,23 +355,20 @@ class Meta:
     def subagents(self) -> tuple[Subagent, ...] | None:
         """The sub-agents, or None where none was ever put or removed here."""
         many = self.get("subagents")
-        return parse_subagents(many, "systemPrompt") if isinstance(many, list) else None
+        return parse_subagents(many, "systemPrompt") if many is not None else None
 
     @property
     def pending_dmail(self) -> PendingDMail | None:
         """The D-Mail on record; whether its checkpoint still exists is for the log to say."""
-        one = self._object("pendingDMail")
-        checkpoint_id, uid, message = (one.get(name) for name in ("checkpointId", "checkpointUid", "message"))
-        if isinstance(checkpoint_id, int) and isinstance(uid, str) and isinstance(message, str):
-            sender = one.get("fromSessionId")
-            return PendingDMail(checkpoint_id, uid, message, sender if isinstance(sender, str) else None)
-        return None
+        note = self.get("pendingDMail")
+        if note is None:
+            return None
+        return PendingDMail(note["checkpointId"], note["checkpointUid"], note["message"], note.get("fromSessionId"))
 
     @property
     def pins(self) -> tuple[str, ...]:
         """What no compaction may lose."""
-        many = self.get("pins")
-        return tuple(one for one in many if files.is_text(one) and one) if isinstance(many, list) else ()
+        return tuple(self.get("pins") or ())
 
     @property
     def origin(self) -> str:
@@ -274,32 +395,18 @@ class Meta:
     @property
     def seals(self) -> tuple[Seal, ...]:
         """The seals of the approvals, older first: the one in force, and while a change is being made the next one."""
-        found = []
-        many = self.get("seals")
-        for one in many if isinstance(many, list) else []:
-            if isinstance(one, dict) and isinstance(one.get("revision"), int) and isinstance(one.get("mac"), str):
-                changed_at, changed_by = one.get("changedAt"), one.get("changedBy")
-                found.append(
-                    Seal(
-                        one["revision"],
-                        one["mac"],
-                        changed_at if isinstance(changed_at, str) else None,
-                        changed_by if isinstance(changed_by, str) else None,
-                    )
-                )
-        return tuple(found)
+        many = self.get("seals") or ()
+        return tuple(Seal(one["revision"], one["mac"], one.get("changedAt"), one.get("changedBy")) for one in many)
 
     def _number(self, name: str) -> int:
-        value = self.get(name)
-        return value if isinstance(value, int) and not isinstance(value, bool) else 0
+        return int(self.get(name) or 0)
 
     def _text(self, name: str) -> str | None:
         value = self.get(name)
-        return value if files.is_text(value) else None
+        return None if value is None else str(value)
 
     def _object(self, name: str) -> dict[str, Any]:
-        value = self.get(name)
-        return value if isinstance(value, dict) else {}
+        return dict(self.get(name) or {})
 
 
 def seal_members(seal: Seal) -> dict[str, Any]:

@@ -337,6 +337,12 @@ def told(method: str, kind: str, members: Mapping[str, Any], result: Mapping[str
     return Told(method, kind, rest, same) if len(json.dumps(rest)) <= LARGE else None
 
 
+def is_request_line(document: Mapping[str, Any]) -> bool:
+    """Whether a line of the file, or of the journal, has the form of a request."""
+    texts = all(isinstance(document.get(name), str) for name in ("r", "h", "m"))
+    return texts and isinstance(document.get("v"), dict)
+
+
 def short(method: str) -> str:
     """The last part of a method's wire name: what records carry."""
     return method.rpartition("/")[2]

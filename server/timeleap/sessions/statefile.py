@@ -9,11 +9,24 @@ the original changes titles and the archive flag while a session is open here.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from timeleap.sessions import files, session_files
+from timeleap.sessions.json_model import (
+    BAD,
+    MAX_NUMBER,
+    Check,
+    Problems,
+    flag,
+    is_encodable,
+    items,
+    json_value,
+    model,
+    number,
+    text,
+)
 from timeleap.sessions.outcomes import Subagent
 
 FILE_NAME = session_files.STATE
@@ -30,6 +43,8 @@ class StateValues:
         archived_at: Seconds since 1970.
         subagents: None where the file has no such field (newer releases of the original drop it).
         problem: What is wrong with the file, in words; the usable rest of it counts all the same.
+        newer: The file's version, if it is newer than this release knows.
+        file: The file that was read: that of an older release of the original where there is no other.
     """
 
     yolo: bool = False
@@ -40,6 +55,97 @@ class StateValues:
     archived_at: float | None = None
     subagents: tuple[Subagent, ...] | None = None
     problem: str | None = None
+    newer: int | None = None
+    file: str = FILE_NAME
+
+    @property
+    def approvals(self) -> tuple[bool, bool, tuple[str, ...]]:
+        """What the file says of what runs without asking."""
+        return self.yolo, self.afk, self.actions
+
+    @property
+    def warnings(self) -> list[dict[str, Any]]:
+        """What a user should know about the file."""
+        found: list[dict[str, Any]] = []
+        if self.problem is not None:
+            message = f"{self.problem}; the rest of it counts, and the next save keeps the damaged file"
+            found.append({"kind": "stateDamaged", "message": message, "file": self.file})
+        if self.newer is not None:
+            message = f"{self.file} is of version {self.newer}; what this release does not know is kept"
+            found.append({"kind": "newerVersion", "message": message, "file": self.file})
+        return found
+
+
+def _approval(value: Any, where: str, problems: Problems) -> Any:
+    """Taken whole or not at all: half an approval is another one."""
+    mine = Problems()
+    found = _APPROVAL(value, where, mine)
+    if mine:
+        return problems.add(mine.text, "and all of it counts as off")
+    return found
+
+
+def _subagents(value: Any, where: str, problems: Problems) -> Any:
+    found = _SUBAGENTS(value, where, problems)
+    if found is BAD:
+        return BAD
+    last = {one["name"]: one for one in found}
+    if len(last) < len(found):
+        problems.add(where, "has two entries of one name, of which the later counts")
+    return list(last.values())
+
+
+def _or_null(check: Check) -> Check:
+    return lambda value, where, problems: None if value is None else check(value, where, problems)
+
+
+_APPROVAL: Final = model({"yolo": flag, "afk": flag, "auto_approve_actions": items(text())})
+_SUBAGENTS: Final = items(model({"name": text(), "system_prompt": text()}, required=("name", "system_prompt")))
+
+MODEL: Final[Mapping[str, Check]] = {
+    "approval": _approval,
+    "custom_title": _or_null(text()),
+    "archived": flag,
+    "archived_at": _or_null(number),
+    "dynamic_subagents": _or_null(_subagents),
+}
+"""The fields that are used here, each taken or refused by itself; the others are the original's and stay as they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class StateDocument:
+    """A document of `state.json`.
+
+    Attributes:
+        fields: Those that can be used, and those that are not ours.
+        not_known: Of a newer version, the fields that have a form which this release does not know.
+        problem: What is wrong with the others, in words.
+        newer: The version, if it is newer than this release knows.
+    """
+
+    fields: dict[str, Any]
+    not_known: dict[str, Any] = field(default_factory=dict)
+    problem: str | None = None
+    newer: int | None = None
+    present: bool = True
+    file: str = FILE_NAME
+
+    def values(self) -> StateValues:
+        """What the document says."""
+        approval: Mapping[str, Any] = self.fields.get("approval", {})
+        subagents = self.fields.get("dynamic_subagents")
+        return StateValues(
+            yolo=approval.get("yolo", False),
+            afk=approval.get("afk", False),
+            actions=tuple(sorted(set(approval.get("auto_approve_actions", ())))),
+            title=self.fields.get("custom_title"),
+            archived=self.fields.get("archived", False),
+            archived_at=self.fields.get("archived_at"),
+            subagents=None if subagents is None else parse_subagents(subagents, "system_prompt"),
+            problem=self.problem,
+            newer=self.newer,
+            file=self.file,
+        )
 
 
 class StateFile:
@@ -50,16 +156,22 @@ class StateFile:
 
     def read(self) -> StateValues:
         """What the file says now; defaults for what it does not say."""
-        document = files.read_document(self.path)
-        members = document.members if document.present else _from_legacy(self.path.with_name(LEGACY_FILE_NAME))
-        return _Reading(members, document.problem).values()
+        return self._decoded().values()
 
-    def write(self, changes: Mapping[str, Any]) -> Path | None:
+    def fields(self) -> dict[str, Any]:
+        """All fields of the file that can be used, those of the original included."""
+        return self._decoded().fields
+
+    def write(
+        self, changes: Mapping[str, Any], in_force: tuple[bool, bool, tuple[str, ...]] | None = None
+    ) -> Path | None:
         """Change fields and keep all others as they are on disk now.
 
         Args:
             changes: Top-level fields by the file's names. `approval` is merged into the object that is there, so that
                 fields of it which we do not know stay.
+            in_force: Yolo, afk and actions, where something else in the file is to be put right: somebody has edited it
+                since, and the original program would believe it.
 
         Returns:
             Where a damaged file that stood in the way is kept now, else None.
@@ -69,19 +181,45 @@ class StateFile:
             TooLargeError: A field would be too large to be read again; nothing was changed.
         """
         files.check_size(changes)
-        document = files.read_document(self.path)
-        members = document.members if document.present else _from_legacy(self.path.with_name(LEGACY_FILE_NAME))
-        reading = _Reading(members, document.problem)
-        problem = reading.values().problem
-        aside = files.move_aside(self.path) if problem and document.present else None
-        merged: dict[str, Any] = {"version": VERSION, **reading.sound()}
+        decoded = self._decoded()
+        if in_force is not None and decoded.values().approvals != in_force:
+            changes = {"approval": approval_members(*in_force), **changes}
+        merged: dict[str, Any] = {"version": VERSION, **decoded.not_known, **decoded.fields}
         for name, value in changes.items():
-            if name == "approval":
-                merged[name] = {**merged.get(name, {}), **value}
-            else:
-                merged[name] = value
+            merged[name] = {**merged.get(name, {}), **value} if name == "approval" else value
+        aside = files.move_aside(self.path) if decoded.problem is not None and decoded.present else None
         files.write_document(self.path, merged)
         return aside
+
+    def _decoded(self) -> StateDocument:
+        document = files.read_document(self.path)
+        if not document.present:
+            return _from_legacy(self.path.with_name(LEGACY_FILE_NAME))
+        if document.problem is not None:
+            return StateDocument({}, problem=document.problem)
+        decoded = decode(document.members)
+        return replace(decoded, problem=decoded.problem and f"{FILE_NAME}: {decoded.problem}")
+
+
+def decode(members: Mapping[str, Any]) -> StateDocument:
+    """Check a document field by field; one that cannot be used counts as missing."""
+    problems = Problems()
+    version = members.get("version", VERSION)
+    if type(version) is not int or not 0 <= version <= MAX_NUMBER:
+        problems.add("version", "is not a number from 0")
+        members = {**members, "version": VERSION}
+        version = VERSION
+    fields: dict[str, Any] = model(MODEL)(members, "", problems)
+    if version > VERSION:
+        # Not damage: what this release cannot read goes back as it is.
+        rest = {name: value for name, value in members.items() if name not in fields}
+        kept = {name: value for name, value in rest.items() if name != "approval" and _writable(value)}
+        return StateDocument(fields, kept, None, version)
+    return StateDocument(fields, problem=problems.text or None)
+
+
+def _writable(value: Any) -> bool:
+    return json_value(value, "", Problems()) is not BAD
 
 
 def approval_members(yolo: bool, afk: bool, actions: tuple[str, ...]) -> dict[str, Any]:
@@ -94,83 +232,23 @@ def subagent_members(subagents: tuple[Subagent, ...]) -> list[dict[str, str]]:
     return [{"name": one.name, "system_prompt": one.system_prompt} for one in subagents]
 
 
-class _Reading:
-    """The known fields of one document, each checked by itself."""
-
-    def __init__(self, members: dict[str, Any], problem: str | None) -> None:
-        self._members = members
-        self._problems = [problem] if problem else []
-        self._unusable: set[str] = set()
-
-    def values(self) -> StateValues:
-        approval = self._take("approval", {}, lambda value: isinstance(value, dict))
-        yolo = approval.get("yolo", False)
-        afk = approval.get("afk", False)
-        actions = approval.get("auto_approve_actions", [])
-        sound = (
-            isinstance(yolo, bool)
-            and isinstance(afk, bool)
-            and isinstance(actions, list)
-            and all(files.is_text(action) for action in actions)
-        )
-        if not sound:
-            self._refuse("approval")
-            yolo, afk, actions = False, False, []
-        return StateValues(
-            yolo=yolo,
-            afk=afk,
-            actions=tuple(sorted(set(actions))),
-            title=self._take("custom_title", None, lambda value: value is None or files.is_text(value)),
-            archived=self._take("archived", False, lambda value: isinstance(value, bool)),
-            archived_at=self._take("archived_at", None, _is_time),
-            subagents=self._subagents(),
-            problem="; ".join(dict.fromkeys(self._problems)) or None,
-        )
-
-    def sound(self) -> dict[str, Any]:
-        """The document without the fields that cannot be used: the original would drop all of it for one of them."""
-        return {name: value for name, value in self._members.items() if name not in self._unusable}
-
-    def _subagents(self) -> tuple[Subagent, ...] | None:
-        many = self._take("dynamic_subagents", None, lambda value: value is None or isinstance(value, list))
-        if many is None:
-            return None
-        found = parse_subagents(many, "system_prompt")
-        if len(found) != len(many):
-            self._refuse("dynamic_subagents")
-        return found
-
-    def _take(self, name: str, default: Any, usable: Any) -> Any:
-        value = self._members.get(name, default)
-        if usable(value):
-            return value
-        self._refuse(name)
-        return default
-
-    def _refuse(self, name: str) -> None:
-        self._unusable.add(name)
-        self._problems.append(f"{FILE_NAME}: {name} is not of its type")
-
-
 def parse_subagents(many: list[Any], prompt_key: str) -> tuple[Subagent, ...]:
     """The usable sub-agents of a JSON list, in order; of two with one name the later counts."""
     found: dict[str, Subagent] = {}
     for one in many:
         name, prompt = (one.get("name"), one.get(prompt_key)) if isinstance(one, dict) else (None, None)
-        if files.is_text(name) and files.is_text(prompt):
+        if isinstance(name, str) and is_encodable(name) and isinstance(prompt, str) and is_encodable(prompt):
             found[name] = Subagent(name, prompt)
     return tuple(found.values())
 
 
-def _is_time(value: Any) -> bool:
-    return value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))
-
-
-def _from_legacy(path: Path) -> dict[str, Any]:
+def _from_legacy(path: Path) -> StateDocument:
     """What older releases of the original kept in `metadata.json`, in the names of `state.json`."""
     document = files.read_document(path)
     if not document.members:
-        return {}
+        return StateDocument({}, present=False)
     from timeleap.context.state import upgrade
 
-    return upgrade({**document.members, "version": 0})
+    decoded = decode(upgrade({**document.members, "version": 0}))
+    problem = decoded.problem and f"{LEGACY_FILE_NAME}: {decoded.problem}"
+    return replace(decoded, problem=problem, present=False, file=LEGACY_FILE_NAME)

@@ -22,7 +22,7 @@ from timeleap.sessions.additions import Addition, Marks
 from timeleap.sessions.answers import Remembered, Told, by_age
 from timeleap.sessions.approvals import Approvals, Wanted
 from timeleap.sessions.desk import Desk, Facts, Step, changes, follow
-from timeleap.sessions.health import recovered
+from timeleap.sessions.health import SMALL, line_problems, recovered
 from timeleap.sessions.meta import Meta
 from timeleap.sessions.outcomes import (
     Access,
@@ -111,6 +111,7 @@ class Turns:
             self._desk.settle()
             self._settle_requests()
         self.recovered = recovered(engine)
+        self._notices += [problem.warning() for problem in line_problems(self.path, SMALL)]
         stop_log = engine.watch(self._changed_outside)
         stop_state = follow(self._desk.stamp, self._reread) if engine.access == "read" else lambda: None
         self._stop_watching = lambda: (stop_log(), stop_state())
@@ -428,6 +429,8 @@ class Turns:
         for one in found:
             text = f"{one.message} (line {one.line} at byte {one.offset})"
             self.emit(events.Warned(head=self.head, kind=one.kind, message=text))
+        for problem in await asyncio.to_thread(lambda: list(line_problems(self.path, least=SMALL))):
+            self._warn(problem.kind, problem.message)
 
     def _go_on(self, _done: int, _total: int) -> None:
         """Called now and then by the thread that checks the log: closing does not wait for it."""

@@ -7,6 +7,7 @@ next can finish it, or undo it where the new log is gone.
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,9 @@ def settle(log: Path) -> bool:
     if not durable.is_regular(path):
         return False
     record = _read(path)
-    timeline, new = (_beside(log, record.get(key)) for key in ("timeline", "new"))
+    # Whatever the record says, nothing is touched but a temporary file of ours and a name that a timeline may have.
+    timeline = _beside(log, record.get("timeline"), rf"{re.escape(log.stem)}_[0-9]{{1,18}}{re.escape(log.suffix)}")
+    new = _beside(log, record.get("new"), rf"\.{re.escape(log.name)}\.[0-9a-f]{{16}}\.tmp")
     if durable.status(log) is None:
         if new is not None and durable.is_regular(new):
             durable.replace_file(new, log)
@@ -61,13 +64,13 @@ def pending(log: Path) -> bool:
 def _read(path: Path) -> dict[str, Any]:
     try:
         record = json.loads(durable.OpenFile(path).pread(0, 4096))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return record if isinstance(record, dict) else {}
 
 
-def _beside(log: Path, name: object) -> Path | None:
-    """The file of that name in the log's directory; nothing else is touched whatever the record says."""
-    if not isinstance(name, str) or not name or Path(name).name != name:
+def _beside(log: Path, name: object, form: str) -> Path | None:
+    """The file of that name in the log's directory, if the name is of that form."""
+    if not isinstance(name, str) or re.fullmatch(form, name) is None:
         return None
     return log.parent / name

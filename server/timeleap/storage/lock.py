@@ -25,6 +25,7 @@ cannot. It gives the right to act on the session: it goes into the record, never
 WAIT_SECONDS: Final = 5.0
 _PAUSE_SECONDS: Final = 0.005
 _LOOKERS: Final = 3
+_LONGEST_WORD: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,47 @@ class Holder:
 
     owner: dict[str, Any] | None
     endpoint: Endpoint | None
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerRecord:
+    """The content of a lock file. Anybody may have written it: what is not of its form is left out.
+
+    Attributes:
+        owner: `{pid, host, since}`, or None where no process is named.
+        mode: How long the lock is meant to be held.
+        endpoint: How to reach the process.
+    """
+
+    owner: dict[str, Any] | None = None
+    mode: LockMode | None = None
+    endpoint: Endpoint | None = None
+
+
+def decode_record(data: bytes) -> OwnerRecord:
+    """Read the content of a lock file."""
+    try:
+        record: Any = json.loads(data)
+    except (ValueError, RecursionError):
+        return OwnerRecord()
+    if not isinstance(record, dict):
+        return OwnerRecord()
+    pid, mode, endpoint = record.get("pid"), record.get("mode"), record.get("endpoint")
+    named: dict[str, Any] = {"pid": pid} if type(pid) is int and 0 < pid < 1 << 32 else {}
+    named |= {name: record[name] for name in ("host", "since") if _is_word(record.get(name))}
+    texts = isinstance(endpoint, dict) and all(
+        _is_word(value) for name, value in endpoint.items() if name in ("address", "token", "problem")
+    )
+    return OwnerRecord(
+        owner=named if "pid" in named else None,
+        mode=mode if mode in ("hold", "per-write") else None,
+        endpoint=endpoint if texts else None,
+    )
+
+
+def _is_word(value: object) -> bool:
+    """Whether a value is a short printable text."""
+    return isinstance(value, str) and len(value) <= _LONGEST_WORD and value.isprintable()
 
 
 class SessionLock:
@@ -59,14 +101,12 @@ class SessionLock:
 
     def owner(self) -> dict[str, Any] | None:
         """Who wrote the record last, `{pid, host, since}`; only true while somebody holds the lock."""
-        record = self._record()
-        return {key: record[key] for key in ("pid", "host", "since") if key in record} or None
+        return self._record().owner
 
     def holder(self) -> Holder:
         """Who wrote the record last, and how that process is reached; only true while somebody holds the lock."""
         record = self._record()
-        endpoint = record.get("endpoint")
-        return Holder(self.owner(), endpoint if isinstance(endpoint, dict) else None)
+        return Holder(record.owner, record.endpoint)
 
     def reachable_at(self, endpoint: Endpoint | None) -> None:
         """From the next record on, say how we are reached."""
@@ -96,9 +136,9 @@ class SessionLock:
         attempts = 0
         while not self._try():
             attempts += 1
-            record = self._record()
+            held = self._record().mode == "hold"
             # The first failures may be somebody who only looked (`taken`), the record of an owner who is gone.
-            if (record.get("mode") == "hold" and attempts > _LOOKERS) or time.monotonic() >= until:
+            if (held and attempts > _LOOKERS) or time.monotonic() >= until:
                 raise self._locked()
             await asyncio.sleep(_PAUSE_SECONDS)
         self.announce(mode)
@@ -130,12 +170,8 @@ class SessionLock:
         except OSError as error:
             raise StorageFailureError.of(error, "take the session's lock", self._path) from error
 
-    def _record(self) -> dict[str, Any]:
-        try:
-            record = json.loads(self._lock.read())
-        except (ValueError, RecursionError):
-            return {}
-        return record if isinstance(record, dict) else {}
+    def _record(self) -> OwnerRecord:
+        return decode_record(self._lock.read())
 
     def _locked(self) -> SessionLockedError:
         owner = self.owner()

@@ -7,15 +7,18 @@ The log is the truth; these facts only explain it (why a timeline was set aside,
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Protocol
+from typing import Final, Protocol
 
 from timeleap.storage.engine import TimelineFacts
+
+MAX_ROTATION: Final = 10**15 - 1
+"""No log is set aside so often: a higher number of a timeline is not one of ours, and none is counted on from it."""
 
 
 def highest_noted(timeline_ids: Iterable[str]) -> int:
     """The highest number among timeline ids such as `context_3`; 0 where there is none."""
     numbers = (one.rpartition("_")[2] for one in timeline_ids)
-    return max((int(one) for one in numbers if one.isdecimal() and one.isascii()), default=0)
+    return max((int(one) for one in numbers if one.isdecimal() and one.isascii() and len(one) <= 15), default=0)
 
 
 class Notes(Protocol):

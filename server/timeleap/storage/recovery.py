@@ -48,7 +48,9 @@ def temporaries(log: Path) -> list[Path]:
 
 def orphaned_indexes(log: Path) -> list[Path]:
     """Indexes of timelines that are gone. The live log's own index stays: it tells that lines are missing."""
-    pattern = re.compile(rf"\.({re.escape(log.stem)}_[0-9]+{re.escape(log.suffix)}|{re.escape(log.name)}\.[0-9]+)\.idx")
+    pattern = re.compile(
+        rf"\.({re.escape(log.stem)}_[0-9]{{1,18}}{re.escape(log.suffix)}|{re.escape(log.name)}\.[0-9]{{1,18}})\.idx"
+    )
     present = set(durable.list_directory(log.parent))
     return [
         log.parent / name

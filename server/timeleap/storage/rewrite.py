@@ -136,7 +136,8 @@ def replace_log(log: StoredLog, replacement: Replacement, timelines: Timelines, 
         draft.add(list(replacement.records))
         assert log.file is not None
         number = max(lowest, highest_number(log.path) + 1)
-        timeline = log.path.parent / file_name(log.path, number)
+        while durable.status(timeline := log.path.parent / file_name(log.path, number)) is not None:
+            number += 1
         equals = _equal(log, timelines) if replacement.reuse else None
         replaces = not (replacement.reuse and same_bytes(draft.file, log.file))
         head = head_text(timelines.epoch, number, draft.log.state)

@@ -14,7 +14,7 @@ from timeleap.storage.durable import Identity
 from timeleap.storage.engine import Damage, LogReader, LogState, Timeline, TimelineFacts
 from timeleap.storage.index import ENTRY_SIZE, HEADER_SIZE, EntryStore, IndexDamagedError, index_path, read_header, save
 from timeleap.storage.load import Loaded, load
-from timeleap.storage.notes import Notes
+from timeleap.storage.notes import MAX_ROTATION, Notes
 from timeleap.storage.reader import StoredLog
 
 DAMAGED_LINES: Final = "damagedLines"
@@ -49,8 +49,8 @@ def file_name(log: Path, number: int) -> str:
 
 def names(log: Path) -> list[Name]:
     """The names beside a log that are timeline names, whatever they stand for; newest first."""
-    ours = re.compile(rf"{re.escape(log.stem)}_([0-9]+){re.escape(log.suffix)}")
-    seeds = re.compile(rf"{re.escape(log.name)}\.([0-9]+)")
+    ours = re.compile(rf"{re.escape(log.stem)}_([0-9]{{1,18}}){re.escape(log.suffix)}")
+    seeds = re.compile(rf"{re.escape(log.name)}\.([0-9]{{1,18}})")
     found = []
     for file in durable.list_directory(log.parent):
         if match := ours.fullmatch(file):
@@ -61,9 +61,14 @@ def names(log: Path) -> list[Name]:
 
 
 def highest_number(log: Path, *, besides: Identity | None = None) -> int:
-    """The highest number in use by our names, 0 if none; the file `besides` (the live log) does not count."""
+    """The highest number in use by our names, 0 if none; the file `besides` (the live log) does not count, nor does a
+    number so high that somebody else must have given it."""
     return max(
-        (n.number for n in names(log) if not n.foreign and not _is(log.parent / n.file, besides)),
+        (
+            n.number
+            for n in names(log)
+            if not n.foreign and n.number <= MAX_ROTATION and not _is(log.parent / n.file, besides)
+        ),
         default=0,
     )
 

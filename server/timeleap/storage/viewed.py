@@ -145,9 +145,8 @@ def head_text(epoch: int, generation: int, state: LogState) -> str:
 
 @lru_cache(8)
 def _base36(number: int) -> str:
-    digits = ""
-    while True:
-        number, digit = divmod(number, 36)
+    digits, rest = "", abs(number)
+    while rest or not digits:
+        rest, digit = divmod(rest, 36)
         digits = "0123456789abcdefghijklmnopqrstuvwxyz"[digit] + digits
-        if not number:
-            return digits
+    return f"-{digits}" if number < 0 else digits

@@ -1206,10 +1206,12 @@ export interface PrepareCompactionResult {
   preservedFrom: number;
 }
 
-/** A record that is not part of history, or that only this program can read. */
+/** A record that is not part of history, or that only this program can read; or a damaged file beside the log. */
 export interface Problem {
   kind: string;
   message: string;
+  /** The damaged file beside the log; `line` and `offset` are 0 then. */
+  file?: string;
   line: number;
   offset: number;
   bytes: number;

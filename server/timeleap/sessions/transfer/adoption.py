@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,11 +11,12 @@ from timeleap import clock
 from timeleap.sessions import files
 from timeleap.sessions.creation import Traits, trait_members, write_meta
 from timeleap.sessions.meta import FILE_NAME as META_NAME
-from timeleap.sessions.meta import REASONS, Meta, dmail_members, subagent_members
+from timeleap.sessions.meta import REASONS, Meta, decode, dmail_members, subagent_members
 from timeleap.sessions.outcomes import Guard
 from timeleap.sessions.statefile import FILE_NAME as STATE_NAME
 from timeleap.sessions.statefile import VERSION as STATE_VERSION
-from timeleap.sessions.statefile import StateFile, approval_members
+from timeleap.sessions.statefile import approval_members
+from timeleap.sessions.statefile import decode as decode_fields
 from timeleap.sessions.statefile import subagent_members as state_subagents
 from timeleap.sessions.transfer.losses import Loss
 from timeleap.storage.engine import TimelineFacts
@@ -75,18 +76,19 @@ def settle_in(directory: Path, arrival: Arrival, guard: Guard, present: Iterable
     Raises:
         StorageFailureError: It could not be written.
     """
-    files.write_document(directory / META_NAME, dict(arrival.notes))
-    files.write_document(directory / STATE_NAME, dict(arrival.state))
-    brought, state = Meta(directory, "readOnly"), StateFile(directory).read()
+    notes, fields = decode(arrival.notes), decode_fields(arrival.state)
+    files.write_document(directory / META_NAME, notes.members)
+    brought, state = Meta(directory, "readOnly"), fields.values()
+    damaged = [f"{name}: {one}" for name, one in ((META_NAME, notes.problem), (STATE_NAME, fields.problem)) if one]
+    losses = (*arrival.origin.losses, *(Loss("damaged", f"left out of {text}") for text in damaged))
+    origin = replace(arrival.origin, losses=losses)
     subagents = brought.subagents if brought.subagents is not None else state.subagents or ()
     facts = {name: _facts(brought.facts(name)) for name in present}
     facts |= {name: _facts(one) for name, one in arrival.timelines.items()}
     parent = brought.parent
     title = _title(arrival.traits.title or state.title)
-    write_meta(
-        directory,
-        guard,
-        {
+    members = _set(
+        **{
             **trait_members(_traits(arrival.traits, brought)),
             "createdAt": arrival.created_at or brought.created_at or clock.now_iso(),
             "parent": parent and {"sessionId": parent.session_id, **_set(checkpointUid=parent.checkpoint_uid)},
@@ -96,13 +98,15 @@ def settle_in(directory: Path, arrival: Arrival, guard: Guard, present: Iterable
             "rotation": _rotation(brought),
             # The records bring the request ids of another session along, which are none of this one's.
             "inheritedLines": arrival.lines or None,
-            "importedFrom": arrival.origin.members(),
-        },
+            "importedFrom": origin.members(),
+        }
     )
-    version = arrival.state.get("version")
+    # What other programs call a date, or a text, may be none of ours.
+    write_meta(directory, guard, decode(members).members)
     state_file = {
-        **{name: value for name, value in arrival.state.items() if name != "approval"},
-        "version": version if type(version) is int else STATE_VERSION,
+        "version": STATE_VERSION,
+        **fields.not_known,
+        **fields.fields,
         "approval": approval_members(False, False, ()),
         "custom_title": title,
         "title_generated": title is not None,
@@ -136,7 +140,10 @@ def _traits(given: Traits, brought: Meta) -> Traits:
 def _facts(one: TimelineFacts | None) -> dict[str, Any]:
     facts = one or TimelineFacts("import", clock.now_iso())
     reason = facts.reason if facts.reason in REASONS else "unknown"
-    return {"reason": reason, "createdAt": facts.created_at, **({"extra": facts.extra} if facts.extra else {})}
+    return {
+        "reason": reason,
+        **{name: one for name, one in (("createdAt", facts.created_at), ("extra", facts.extra)) if one},
+    }
 
 
 def _rotation(brought: Meta) -> int | None:
@@ -145,7 +152,7 @@ def _rotation(brought: Meta) -> int | None:
 
 
 def _title(text: str | None) -> str | None:
-    return " ".join(text.split())[:LONGEST_TITLE] or None if text else None
+    return " ".join(text.encode("utf-8", "replace").decode().split())[:LONGEST_TITLE] or None if text else None
 
 
 def _set(**members: Any) -> dict[str, Any]:

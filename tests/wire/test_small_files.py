@@ -1,0 +1,187 @@
+"""Our own small files, edited by anybody: said, survived, kept; never an internal error and never a hang."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.fixtures import StartServer
+from tests.support.matching import at_least
+from tests.support.session import Session
+
+Change = Callable[[dict[str, Any]], object]
+
+
+def edited(path: Path, change: Change) -> None:
+    document = json.loads(path.read_text())
+    change(document)
+    path.write_text(json.dumps(document))
+
+
+def with_history(start: StartServer) -> Session:
+    """A session with a timeline, closed by the end of its server."""
+    session = Session.open(start(), "a", title="kept")
+    session.say("precious")
+    session.call("context/clear", requestId="cleared")
+    session.say("now")
+    session.call("session/setYolo", yolo=True)
+    session.server.kill()
+    return session
+
+
+BAD_MEMBERS: dict[str, Change] = {
+    "reason": lambda o: o["timelines"]["context_1"].update(reason=[]),
+    "createdAt": lambda o: o["timelines"]["context_1"].update(createdAt={"a": 1}),
+    "epoch": lambda o: o.update(epoch=-o["epoch"]),
+    "rotation": lambda o: o.update(rotation=10**30),
+    "inheritedLines": lambda o: o.update(inheritedLines=-5),
+    "pins": lambda o: o.update(pins=[["x"], "\ud800"]),
+    "seals": lambda o: o.update(seals=[{"revision": -1, "mac": []}]),
+    "journal": lambda o: o.update(journal={"requests": [{"r": "x", "h": "", "m": "clear", "v": {"a": float("nan")}}]}),
+    "pendingDMail": lambda o: o.update(pendingDMail={"checkpointId": 10**30, "checkpointUid": "u", "message": "m"}),
+    "subagents": lambda o: o.update(subagents={"name": 1}),
+    "parent": lambda o: o.update(parent={"sessionId": []}),
+    "undo": lambda o: o.update(undo=[5]),
+    "uid": lambda o: o.update(uid="../../x"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_MEMBERS)
+def test_a_bad_member_is_said_and_costs_nothing_else(start: StartServer, name: str) -> None:
+    session = with_history(start)
+    edited(session.path / "timeleap.json", BAD_MEMBERS[name])
+    before = (session.path / "timeleap.json").read_bytes()
+    server = start()
+    checked = server.call("session/verify", sessionId="a")
+    assert checked["ok"] is False
+    assert [problem["file"] for problem in checked["problems"]] == ["timeleap.json"]
+    assert server.call("session/list")["sessions"] == [at_least({"sessionId": "a", "title": "kept"})]
+    session = Session.open(server, "a")
+    assert "metaDamaged" in [warning["kind"] for warning in session.get_state()["warnings"]]
+    session.call("context/setPins", pins=["p"])
+    session.call("context/restoreTimeline", timelineId="context_1")
+    assert session.texts() == ["precious"]
+    assert server.call("session/verify", sessionId="a")["ok"] is True
+    assert before in [path.read_bytes() for path in session.path.glob("timeleap.damaged-*.json")]
+    assert server.call("session/fork", sessionId="a", newSessionId="b")["warnings"] == []
+
+
+def test_a_bad_epoch_stops_no_other_session_and_no_end(start: StartServer) -> None:
+    session = with_history(start)
+    edited(session.path / "timeleap.json", lambda o: o.update(epoch=-o["epoch"]))
+    server = start()
+    other = Session.open(server, "other")
+    opening = server.start("session/open", sessionId="a")
+    other.say("x")
+    opening.result()
+    assert server.finish() == 0
+
+
+@pytest.mark.parametrize("access", ["write", "readOnly"])
+def test_a_newer_state_is_said_in_every_answer(start: StartServer, access: str) -> None:
+    session = with_history(start)
+    edited(session.path / "state.json", lambda o: o.update(version=9, future={"a": 1}))
+    server = start()
+    opened = server.call("session/open", sessionId="a", access=access)
+    assert [(one["kind"], one["file"]) for one in opened["warnings"]] == [("newerVersion", "state.json")]
+    assert opened["title"] == "kept"
+    checked = server.call("session/verify", sessionId="a")
+    assert (checked["ok"], [one["kind"] for one in checked["warnings"]]) == (True, ["newerVersion"])
+    if access == "write":
+        server.call("session/setTitle", sessionId="a", title="N")
+        assert json.loads((session.path / "state.json").read_text()) == at_least({"version": 9, "future": {"a": 1}})
+
+
+@pytest.mark.parametrize(
+    "approval",
+    [
+        {"yolo": True, "afk": False, "auto_approve_actions": []},
+        {"yolo": False, "afk": True, "auto_approve_actions": []},
+        {"yolo": False, "afk": False, "auto_approve_actions": ["rm -rf"]},
+        {"yolo": "true"},
+    ],
+)
+def test_an_approval_edited_under_a_running_server_does_not_outlive_the_next_save(
+    start: StartServer, approval: dict[str, Any]
+) -> None:
+    session = Session.open(start(), "a", title="t")
+    session.call("session/setAutoApprove", action="read", enabled=True)
+    sealed = json.loads((session.path / "state.json").read_text())["approval"]
+    edited(session.path / "state.json", lambda o: o.update(approval=approval))
+    assert session.call("session/isApproved", action="rm -rf")["approved"] is False
+    session.call("session/setTitle", title="u")
+    assert json.loads((session.path / "state.json").read_text())["approval"] == sealed
+    session.server.kill()
+    state = start().call("session/open", sessionId="a")
+    assert (state["approval"]["autoApproveActions"], state["approval"]["sealed"]) == (["read"], True)
+
+
+def test_lines_that_are_none_are_said_and_passed_over(start: StartServer) -> None:
+    session = with_history(start)
+    for name in ("requests.jsonl", "audit.jsonl"):
+        with (session.path / name).open("a") as file:
+            file.write('{"r":"x","h":"","m":"clear","v":{"a":NaN}}\n[]\n{"r":5}\n')
+    server = start()
+    session = Session.open(server, "a")
+    kinds = {warning["kind"] for warning in session.get_state()["warnings"]}
+    assert kinds == {"requestsDamaged", "auditDamaged"}
+    assert session.call("context/clear", requestId="cleared")["duplicate"] is True
+    assert {problem["file"] for problem in session.call("session/verify")["problems"]} == {
+        "requests.jsonl",
+        "audit.jsonl",
+    }
+
+
+def test_leftovers_are_said_by_a_look_and_removed_by_an_owner(start: StartServer) -> None:
+    session = with_history(start)
+    (session.path / ".context_7.jsonl.idx").write_bytes(b"x")
+    checked = start().call("session/verify", sessionId="a")
+    assert (checked["ok"], [one["file"] for one in checked["warnings"]]) == (True, [".context_7.jsonl.idx"])
+    assert Session.open(start(), "a").call("session/verify")["warnings"] == []
+
+
+BAD_ARCHIVED: dict[str, tuple[str, Any]] = {
+    "reason": ("timeleap.json", {"timelines": {"context_1": {"reason": []}}}),
+    "epoch": ("timeleap.json", {"epoch": -5, "rotation": -10, "inheritedLines": 10**9}),
+    "nested": ("timeleap.json", {"pins": json.loads("[" * 300 + "]" * 300)}),
+    "unknown": ("timeleap.json", {"other": json.loads("[" * 600 + "]" * 600)}),
+    "nan": ("timeleap.json", {"workspace": float("nan"), "pendingDMail": {"checkpointId": float("inf")}}),
+    "surrogate": ("timeleap.json", {"workspace": "\ud800", "subagents": [{"name": "\ud800", "systemPrompt": "x"}]}),
+    "state": ("state.json", {"version": [], "custom_title": 5, "approval": "on", "dynamic_subagents": {}}),
+    "deepState": ("state.json", {"todos": json.loads("[" * 600 + "]" * 600), "archived_at": float("inf")}),
+}
+
+
+@pytest.mark.parametrize("name", BAD_ARCHIVED)
+def test_an_archive_with_a_bad_member_is_imported_without_it(start: StartServer, tmp_path: Path, name: str) -> None:
+    session = with_history(start)
+    server = start()
+    archive = tmp_path / "a.timeleap"
+    server.call("session/export", sessionId="a", format="native", path=str(archive))
+    file, bad = BAD_ARCHIVED[name]
+    with zipfile.ZipFile(archive) as source:
+        members = {info.filename: source.read(info) for info in source.infolist()}
+    members[file] = json.dumps({**json.loads(members[file]), **bad}).encode()
+    manifest = json.loads(members["manifest.json"])
+    for listed in manifest["members"]:
+        data = members[listed["name"]]
+        listed.update(bytes=len(data), sha256=hashlib.sha256(data).hexdigest())
+    members["manifest.json"] = json.dumps(manifest).encode()
+    changed = tmp_path / "changed.timeleap"
+    with zipfile.ZipFile(changed, "w") as target:
+        for member, data in members.items():
+            target.writestr(member, data)
+    imported = server.call("session/import", path=str(changed), sessionId="b")
+    assert "damaged" in [loss["kind"] for loss in imported["losses"]]
+    assert imported["warnings"] == []
+    session = Session.open(server, "b")
+    assert session.texts() == ["now"]
+    session.call("context/restoreTimeline", timelineId="context_1")
+    assert session.texts() == ["precious"]
+    assert session.call("session/verify")["ok"] is True
+    assert session.get_state()["approval"]["yolo"] is False
