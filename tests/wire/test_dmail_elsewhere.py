@@ -338,3 +338,45 @@ def test_a_delivery_into_a_tool_exchange_is_reported_and_healed_on_request(sessi
     session.checkpoint()
     session.call("context/sendDMail", checkpointId=1, message="x")
     assert "toolExchange" not in session.call("context/deliverDMail")
+
+
+def sent(start: StartServer, home: Path, where: str) -> tuple[Server, Message, Message]:
+    """A note that was sent from one session of a store to another."""
+    server = start(at=home)
+    child = Session.open(server, "child")
+    told(Session.open(server, "parent"))
+    to = {"toSessionId": "parent"} if where == "id" else {"toPath": str(home / "sessions" / "parent")}
+    first = child.call("context/sendDMail", message="all green", requestId="r", **to)
+    return server, dict(first), to
+
+
+@pytest.mark.parametrize("where", ["id", "path"])
+def test_a_repeat_after_the_store_has_moved_is_answered(start: StartServer, tmp_path: Path, where: str) -> None:
+    server, first, to = sent(start, tmp_path / "here", where)
+    server.kill()
+    (tmp_path / "here").rename(tmp_path / "there")
+    server = start(at=tmp_path / "there")
+    child, parent = Session.open(server, "child"), Session.open(server, "parent")
+    again = child.call("context/sendDMail", message="all green", requestId="r", **to)
+    assert again == {**first, "duplicate": True, "head": child.head}
+    assert len(parent.history()) == 5
+    error = child.refuse("context/sendDMail", message="other", requestId="r", **to)
+    assert error["code"] == (-32602 if where == "id" else 4001)
+    moved = {"toPath": str(tmp_path / "there" / "sessions" / "parent")}
+    again = child.call("context/sendDMail", message="all green", requestId="r", **moved)
+    assert again["duplicate"] is True
+
+
+@pytest.mark.parametrize("where", ["id", "path"])
+@pytest.mark.parametrize("attached", [False, True])
+def test_a_repeat_after_its_receiver_has_gone_is_answered(
+    start: StartServer, tmp_path: Path, where: str, attached: bool
+) -> None:
+    server, first, to = sent(start, tmp_path / "here", where)
+    server.call("session/close", sessionId="parent")
+    server.call("session/delete", sessionId="parent")
+    child = Session.open(start(at=tmp_path / "here") if attached else server, "child")
+    assert child.state["access"] == ("attached" if attached else "owner")
+    again = child.call("context/sendDMail", message="all green", requestId="r", **to)
+    assert again == {**first, "duplicate": True, "head": child.head}
+    assert child.refuse("context/sendDMail", message="all green", requestId="other", **to)["code"] == 4001

@@ -14,20 +14,23 @@ import asyncio
 import functools
 import itertools
 import logging
+from collections import deque
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from timeleap.clock import new_uid
 from timeleap.errors import CancelledError, SessionLockedError, SessionNotOpenError, TimeleapError
+from timeleap.service import handover, views
 from timeleap.service.audience import CONTEXT, SESSION, tell_recovery
 from timeleap.service.forwarded import Forwarded, as_here, forwarded, plain, read_change
-from timeleap.service.guards import MADE_HERE
 from timeleap.service.hearsay import Hearsay
 from timeleap.service.network import Ears, OwnersRefusalError, PeerLostError
 from timeleap.service.notified_approvals import NotifiedApprovals
 from timeleap.service.ownership import endpoint_of, unreachable
 from timeleap.sessions.info import holder_of
+from timeleap.storage.marks import MADE_HERE
 from timeleap_protocol.errors import ERRORS, ErrorKind
 from timeleap_protocol.methods import REQUESTS
 
@@ -48,6 +51,8 @@ PATIENCE = 5.0
 _FIRST_PAUSE = 0.005
 _LONGEST_PAUSE = 0.25
 _LAST_CALL = 0.25  # seconds after the end of input in which an answer may come that needs no person
+_REMEMBERED = 1024
+"""Requests of the client, and changes it has heard of, that are remembered: as many as it may have in flight."""
 _WITH_STATE = frozenset({"session/open", "session/getState", "session/reload"})
 _NOT_OPEN = ERRORS[ErrorKind.SESSION_NOT_OPEN].code
 
@@ -86,6 +91,9 @@ class Attachment:
         self._head = ""
         self._hearsay = Hearsay()
         self.notified = NotifiedApprovals()
+        self._heard: deque[tuple[str, str]] = deque(maxlen=_REMEMBERED)  # heads and kinds of changes of the log
+        self._given: dict[str, None] = {}  # request ids of the client's that were not refused
+        self._missed = False  # it is not known whether the client has heard of all changes up to the head
         self._unanswered: dict[int, Forwarded] = {}
         self._numbers = itertools.count(1)
         name = new_uid(12)
@@ -143,7 +151,8 @@ class Attachment:
         peer = await self._network.connect(endpoint, self._client, ears)
         answer = self._opening = asyncio.get_running_loop().create_future()
         try:
-            peer.send("session/open", {**params, "path": str(self.place.directory), "create": False}, answer, None)
+            asked = {**params, "path": str(self.place.directory), "create": False}
+            peer.send("session/open", handover.asking_for(asked, self._in_doubt()), answer, None)
             state = _state(plain(await answer))
         except BaseException:
             peer.close()
@@ -152,6 +161,7 @@ class Attachment:
             self._opening = None
             asyncio.get_running_loop().call_soon(self._catch_up)
         self._owners_id = state["sessionId"]
+        self._tell_effects(handover.answer(state))
         self._catch_up_with(state)
         self._peer = peer
         self._regulate(self._congested)
@@ -193,6 +203,7 @@ class Attachment:
                 be asked for again, if it carried one.
         """
         one = forwarded(method, model, call, self._request_ids)
+        self._note_id(one)
         number = next(self._numbers)
         self._unanswered[number] = one
         ending = functools.partial(self._on_ending, one)
@@ -205,6 +216,10 @@ class Attachment:
                 self._look_for_owner()
                 asyncio.get_running_loop().call_later(PATIENCE, self._give_up, [one], None)
             result = await self._answer(one)
+        except TimeleapError:
+            if not one.repeat:
+                self._given.pop(one.request_id or "", None)
+            raise
         finally:
             call.client.ending.remove_done_callback(ending)
             del self._unanswered[number]
@@ -254,9 +269,24 @@ class Attachment:
         for one in [one for one in self._unanswered.values() if one.until is None]:
             await asyncio.wait([one.answer])
 
+    def _note_id(self, one: Forwarded) -> None:
+        """Remember which request ids the client has given, so that a repeat of its own is told from one of ours."""
+        if one.own_id or one.request_id is None:
+            return
+        one.repeat = one.request_id in self._given
+        self._given[one.request_id] = None
+        if len(self._given) > _REMEMBERED:
+            del self._given[next(iter(self._given))]
+
+    def _in_doubt(self) -> list[str]:
+        """The request ids of changes that were asked for once and not answered: they may have taken effect."""
+        waiting = () if self._quiet else self._unanswered.values()
+        return [one.request_id for one in waiting if one.request_id and not one.repeat and not one.answer.done()]
+
     def _send(self, one: Forwarded) -> None:
         assert self._peer is not None
-        self._peer.send(one.method, {"sessionId": self._owners_id, **one.params}, one.answer, one.call.progress)
+        params = handover.asking_again(one.params) if one.again and not one.repeat else one.params
+        self._peer.send(one.method, {"sessionId": self._owners_id, **params}, one.answer, one.call.progress)
 
     def _result(self, one: Forwarded, result: Any) -> Any:
         if one.method in _WITH_STATE and isinstance(result, msgspec.Raw):
@@ -309,6 +339,8 @@ class Attachment:
             return
         if change.head:
             self._head = change.head
+        if method == CONTEXT:
+            self._heard.append((change.head, change.kind))
         if method == SESSION:
             self._hearsay.note(change.kind, params)
         if self._quiet or not self.notified.passes(method, params):
@@ -375,11 +407,43 @@ class Attachment:
         elif self._closed:
             await found.session.aclose()
         else:
-            self._take_over(found)
+            await self._take_over_knowing(found)
+
+    async def _take_over_knowing(self, found: Opened) -> None:
+        """Find out first what of that which was asked for took effect: nobody else can change anything before."""
+        async with self._service.reachable():  # nobody holds it yet: we would stop listening for the others
+            try:
+                made = await found.session.made(self._in_doubt())
+            except (TimeleapError, OSError) as error:
+                log.warning("what took effect before the owner went cannot be told: %s", error)
+                made = []
+                self._missed = True
+            if self._closed:
+                await found.session.aclose()
+            else:
+                self._take_over(found, handover.effects(made))
+
+    def _tell_effects(self, effects: list[handover.Effect]) -> None:
+        """Tell the client of its own changes whose answers got lost, as it would have heard of them."""
+        for one in effects:
+            told = [each for each in one.told or () if (one.head, each[1]) not in self._heard]
+            if one.told and not told:
+                continue  # only the answer got lost
+            self._missed |= one.told is None or one.before != self._head
+            self._head = one.head
+            for method, kind, members in told:
+                client_knows = not one.request_id.startswith(MADE_HERE)
+                cause = views.set_members(requestId=one.request_id if client_knows else None, client=self._client.name)
+                self._tell(method, kind, cause=cause, **members)
+                if method == CONTEXT:
+                    self._heard.append((one.head, kind))
+                else:
+                    self._hearsay.note(kind, msgspec.json.encode(members))
 
     def _catch_up_with(self, state: Json) -> None:
         """Tell the client how the session differs from what it was told last."""
-        moved, self._head = self._head not in {"", state["head"]}, state["head"]
+        moved = self._head not in {"", state["head"]} or self._missed
+        self._head, self._missed = state["head"], False
         if moved:
             self._tell(CONTEXT, "external")
         for kind, members in self._hearsay.missed(state):
@@ -397,22 +461,22 @@ class Attachment:
                 one.only_what_is_left()
                 self._send(one)
 
-    def _take_over(self, opened: Opened) -> None:
+    def _take_over(self, opened: Opened, effects: list[handover.Effect]) -> None:
         """We own the session: do here what the last owner left unanswered."""
         session = opened.session
         self._closed = True
         self._stop_watching()
         self._service.replace(self._client, self, session)
         tell_recovery(self._client, session)
+        self._tell_effects(effects)
         self._catch_up_with(self._service.views.state(session, "owner"))
         self._tell(SESSION, "accessChanged", access="owner")
         for one in self._unanswered.values():
             if not one.answer.done():
                 one.again = True
                 one.only_what_is_left()
-                one.task = task = asyncio.get_running_loop().create_task(
-                    self._service.act(one.method, one.model, one.call)
-                )
+                call = replace(one.call, again=not one.repeat)
+                one.task = task = asyncio.get_running_loop().create_task(self._service.act(one.method, one.model, call))
                 task.add_done_callback(one.settle_as)
 
     def _tell(self, method: str, kind: str, **members: Any) -> None:

@@ -65,12 +65,14 @@ class Call:
         method: Its wire name.
         progress: Where the client wants to be told of progress.
         params: Its params as they came.
+        again: Its answer got lost with the owner of the session: the client has asked once.
     """
 
     client: Client
     method: str
     progress: ReportProgress | None = None
     params: Mapping[str, Any] = field(default_factory=dict)
+    again: bool = False
 
     def say(self, message: str) -> None:
         """Tell the client what is being done, if it asked for progress."""

@@ -33,6 +33,7 @@ class Forwarded:
         until: Of a request that waits for a decision: the time on the loop's clock at which it times out.
         withdrawn: The client waits for it no more.
         task: What does it here, since we own the session.
+        repeat: The client has used its request id before: it repeats something.
     """
 
     method: str
@@ -45,6 +46,13 @@ class Forwarded:
     until: float | None = None
     withdrawn: bool = False
     task: asyncio.Task[Any] | None = None
+    repeat: bool = False
+
+    @property
+    def request_id(self) -> str | None:
+        """Of a change: its request id, the client's own or one made here."""
+        request_id = self.params.get("requestId")
+        return request_id if isinstance(request_id, str) and REQUESTS[self.method].mutates else None
 
     def only_what_is_left(self) -> None:
         """It is asked for again: the time it has waited counts."""

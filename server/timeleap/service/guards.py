@@ -7,15 +7,17 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from timeleap.service.handover import was_asked_before
 from timeleap.sessions.outcomes import Cause, Guard
+from timeleap.storage.marks import MADE_HERE
 
 if TYPE_CHECKING:
     from timeleap.service.call import Call
 
 IGNORED = frozenset({"expected_head", "request_id", "meta", "work_done_token", "partial_result_token", "timeout"})
 
-MADE_HERE = "timeleap:"
-"""What request ids begin with that a sidecar makes for its client, which does not know them."""
+DMAIL_HERE = f"{MADE_HERE}dmail."
+"""What the request id begins with under which a D-Mail arrives in another session."""
 
 _OF_THE_STORE = frozenset({"session/open", "session/fork", "session/import", "session/delete", "session/undelete"})
 
@@ -30,6 +32,7 @@ def guard(params: Any, call: Call, render: Callable[[Any], dict[str, Any]]) -> G
         fingerprint=fingerprint(call.method, params) if request_id else "",
         render=render,
         cause=Cause(request_id=_known_to_client(request_id), client=call.client.name),
+        again=call.again or (call.client.is_peer and was_asked_before(call.params)),
     )
 
 

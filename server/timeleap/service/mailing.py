@@ -20,10 +20,11 @@ from timeleap.errors import InvalidInputError, ReadOnlyError, SessionLockedError
 from timeleap.failpoints import failpoint
 from timeleap.service import views
 from timeleap.service.forwarded import plain
-from timeleap.service.guards import MADE_HERE, guard
+from timeleap.service.guards import DMAIL_HERE, fingerprint, guard
 from timeleap.service.opening import attached_for
 from timeleap.service.registry import handles
 from timeleap.sessions.names import check_session_id
+from timeleap.sessions.outcomes import Guard
 from timeleap.sessions.session import Session
 from timeleap_protocol.context import SendDMailParams
 
@@ -43,7 +44,17 @@ async def send_dmail(service: Service, params: SendDMailParams, call: Call) -> A
     attachment = service.attached(call).get(params.session_id)
     mine = attachment.place.directory if attachment else service.session(call, params.session_id).path
     elsewhere = params.to_session_id is not None or params.to_path is not None
-    target = await _target(service, params, mine, call) if elsewhere else None
+    try:
+        target = await _target(service, params, mine, call) if elsewhere else None
+    except SessionNotFoundError:
+        if params.request_id is None:
+            raise
+        if attachment is not None:
+            return await attachment.request(call.method, params, call)
+        known = await _sent_before(service.writable(call, params.session_id), params, call)
+        if known is None:
+            raise
+        return known
     addressed = params.model_copy(
         update={"to_session_id": None, "to_path": str(target.directory) if target is not None else None}
     )
@@ -81,7 +92,7 @@ async def _receive(session: Session, params: SendDMailParams, call: Call, cause:
 async def _send_elsewhere(
     service: Service, session: Session, target: Place, params: SendDMailParams, call: Call
 ) -> Json:
-    mine = guard(params, call, views.head)
+    mine = _guard_elsewhere(params, target.directory.name, call)
     if (known := await session.answered(mine)) is not None:
         return known
     there = params.model_copy(
@@ -108,12 +119,26 @@ async def _send_elsewhere(
     return {**result, "duplicate": True} if found.get("duplicate") else result
 
 
+async def _sent_before(session: Session, params: SendDMailParams, call: Call) -> Json | None:
+    """What a request was answered with, though the session it went to is not there any more; None if it is not known."""
+    name = params.to_session_id if params.to_path is None else Path(params.to_path).name
+    with contextlib.suppress(InvalidInputError):
+        return await session.answered(_guard_elsewhere(params, name or "", call))
+    return None
+
+
+def _guard_elsewhere(params: SendDMailParams, name: str, call: Call) -> Guard:
+    """The guard of a request to another session, which is told by its name alone: stores are moved."""
+    mine = guard(params.model_copy(update={"to_session_id": name, "to_path": None}), call, views.head)
+    return replace(mine, earlier=(fingerprint(call.method, params),)) if mine.request_id else mine
+
+
 def _id_there(session: Session, request_id: str | None) -> str | None:
     """The request id of the same request in the session it goes to: the same for each repeat, and nobody else's."""
     if request_id is None:
         return None
     name = hashlib.blake2b(f"{session.meta.uid}\n{request_id}".encode(), digest_size=16).hexdigest()
-    return f"{MADE_HERE}dmail.{name}"
+    return f"{DMAIL_HERE}{name}"
 
 
 @contextlib.asynccontextmanager

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from timeleap.errors import InvalidInputError, SessionLockedError, SessionNotOpenError
+from timeleap.service import handover
 from timeleap.service.audience import tell_recovery
 from timeleap.service.guards import fingerprint
 from timeleap.service.registry import handles
@@ -146,12 +147,18 @@ async def _join(service: Service, params: SessionOpenParams, path: Path | None, 
     """Let another process have a session open that this one owns."""
     directory = path or service.store.locate(params.session_id or "")
     session = await service.store.join(directory)
-    await session.keep_auto_checkpoint(params.auto_checkpoint)
+    try:
+        await session.keep_auto_checkpoint(params.auto_checkpoint)
+        asked = handover.asked_for(call.params)
+        made = await session.made(asked) if asked else []
+    except BaseException:
+        await session.aclose()
+        raise
     if not service.has(session):
         await session.aclose()
         raise SessionNotOpenError(f"session {session.session_id} is being handed over")
     held = service.hold(call, session, "readOnly" if params.access == "readOnly" else "owner")
-    return answer(service, held, duplicate=False)
+    return handover.answered(answer(service, held, duplicate=False), handover.effects(made))
 
 
 def answer(service: Service, held: Held, duplicate: bool) -> Json:

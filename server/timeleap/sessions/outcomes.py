@@ -40,6 +40,7 @@ class Guard:
         request_id: A repeat of a known id is answered from the table and changes nothing.
         method: The method's wire name.
         fingerprint: 16 hexadecimal digits over method and parameters; tells a repeat from a reused id.
+        earlier: What earlier releases made of the same request.
         render: Makes the result of the outcome: what the mutator returns, and what a repeat is answered with. Must be
             pure: after a crash it is called again with an outcome that was reconstructed from the log.
         cause: Goes into the events.
@@ -53,6 +54,7 @@ class Guard:
     render: Callable[[Any], dict[str, Any]] = asdict
     cause: Cause = Cause()
     again: bool = False
+    earlier: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -350,7 +350,7 @@ def short(method: str) -> str:
 
 def _same(guard: Guard, fingerprint: str) -> None:
     # A redaction leaves no fingerprint: who guesses what was taken out could try it.
-    if fingerprint and guard.fingerprint != fingerprint:
+    if fingerprint and fingerprint not in (guard.fingerprint, *guard.earlier):
         message = f"requestId {guard.request_id!r} was used for another request; choose a new one for each"
         raise InvalidInputError(
             message, errors=[{"loc": ["requestId"], "msg": "used for another request", "type": "request_id"}]

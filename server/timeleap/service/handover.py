@@ -1,0 +1,130 @@
+"""What an attached process and the next owner of a session say to each other of requests whose answers got lost.
+
+It stands in `_meta`, under a name of ours, which every method accepts and releases that know nothing of it ignore.
+
+- With the `session/open` by which it attaches again, the process names the requests it has no answers to. The owner's
+  reply tells of those that took effect: the head before and right after each, and what everybody else was told of it. So
+  the client hears of its own changes, in their order, before it hears of anything later.
+- A request that is asked again is marked, so that its answer is the one that the change had.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from timeleap.sessions.recall import Made
+
+META = "_meta"
+_OURS = "timeleap"
+_UNANSWERED = "unanswered"
+_MADE = "made"
+_AGAIN = "again"
+
+Told = tuple[str, str, dict[str, Any]]
+"""A notification: its method, the kind of change, and the members that are its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """A request that took effect, though its answer got lost.
+
+    Attributes:
+        request_id: Its id.
+        before: The head before it; empty where it is not known.
+        head: The head right after it.
+        told: What everybody else was told of it; None where it is not known.
+    """
+
+    request_id: str
+    before: str
+    head: str
+    told: Sequence[Told] | None
+
+
+def asking_for(params: Mapping[str, Any], request_ids: Iterable[str]) -> dict[str, Any]:
+    """The params of a `session/open` that asks which requests took effect."""
+    names = list(request_ids)
+    return _marked(params, {_UNANSWERED: names}) if names else dict(params)
+
+
+def asked_for(params: Mapping[str, Any]) -> list[str]:
+    """The requests that a `session/open` asks for."""
+    names = _ours(params).get(_UNANSWERED)
+    return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
+
+
+def answered(state: Mapping[str, Any], effects: Iterable[Effect]) -> dict[str, Any]:
+    """The reply to a `session/open` that tells which requests took effect."""
+    many = [
+        {
+            "requestId": one.request_id,
+            "before": one.before,
+            "head": one.head,
+            **({} if one.told is None else {"told": [list(each) for each in one.told]}),
+        }
+        for one in effects
+    ]
+    return _marked(state, {_MADE: many}) if many else dict(state)
+
+
+def answer(state: dict[str, Any]) -> list[Effect]:
+    """What a reply tells of requests that took effect; it is taken out of the reply."""
+    many = _ours(state).get(_MADE)
+    state.pop(META, None)
+    found: list[Effect] = []
+    for one in many if isinstance(many, list) else []:
+        match one:
+            case {"requestId": str(request_id), "before": str(before), "head": str(head)}:
+                found.append(Effect(request_id, before, head, _told(one.get("told"))))
+            case _:
+                continue
+    return found
+
+
+def effects(made: Iterable[tuple[str, Made]]) -> list[Effect]:
+    """The same of requests that took effect in a session of ours."""
+    return [
+        Effect(
+            name,
+            one.before,
+            one.head,
+            None if one.told is None else [(method, kind, dict(members)) for method, kind, members in one.told],
+        )
+        for name, one in made
+    ]
+
+
+def asking_again(params: Mapping[str, Any]) -> dict[str, Any]:
+    """The params of a request that is asked again."""
+    return _marked(params, {_AGAIN: True})
+
+
+def was_asked_before(params: Mapping[str, Any]) -> bool:
+    """Whether a request is asked again."""
+    return _ours(params).get(_AGAIN) is True
+
+
+def _marked(params: Mapping[str, Any], ours: dict[str, Any]) -> dict[str, Any]:
+    meta = params.get(META)
+    return {**params, META: {**(meta if isinstance(meta, Mapping) else {}), _OURS: ours}}
+
+
+def _ours(params: Mapping[str, Any]) -> Mapping[str, Any]:
+    meta = params.get(META)
+    ours = meta.get(_OURS) if isinstance(meta, Mapping) else None
+    return ours if isinstance(ours, Mapping) else {}
+
+
+def _told(many: Any) -> list[Told] | None:
+    if not isinstance(many, list):
+        return None
+    found: list[Told] = []
+    for one in many:
+        match one:
+            case [str(method), str(kind), dict(members)]:
+                found.append((method, kind, members))
+            case _:
+                return None
+    return found
