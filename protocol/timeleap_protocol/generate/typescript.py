@@ -77,6 +77,11 @@ def _mutating() -> list[str]:
         *(f'  "{row.name}",' for row in REQUESTS.values() if row.mutates),
         "]);",
         "",
+        "/** Requests that are answered when a person has decided: they take a `requestId` and a `timeout` in seconds. */",
+        "export const WAITING: ReadonlySet<string> = new Set<keyof Methods>([",
+        *(f'  "{row.name}",' for row in REQUESTS.values() if row.waits),
+        "]);",
+        "",
     ]
 
 

@@ -8,6 +8,7 @@ import { ClientClosedError, type Exit } from "./errors.js";
 import {
   MUTATING,
   PROTOCOL_VERSION,
+  WAITING,
   type ClientNotifications,
   type ClientRequests,
   type Methods,
@@ -55,6 +56,10 @@ type RequestArguments<P> = {} extends P ? [params?: P, options?: RequestOptions]
 const INITIALIZE_TIMEOUT = 10_000;
 const REQUEST_TIMEOUT = 60_000;
 const PATIENCE = 10_000;
+/** Seconds that an approval is waited for unless the request says otherwise, and for its answer to arrive after that. */
+const APPROVAL_TIMEOUT = 600;
+const AFTER_DECISION = 30;
+const LONGEST_TIMER = 2 ** 31 - 1;
 const NO_RESTARTS: Restarts = { ...DEFAULT_RESTARTS, limit: 0, repeats: 1 };
 
 /**
@@ -140,8 +145,9 @@ export class TimeleapClient implements Disposable {
     ...[params, options]: RequestArguments<Methods[M]["params"]>
   ): Promise<Methods[M]["result"]> {
     const sent: Params = { ...params };
-    const timeout = options?.timeout ?? this.options.requestTimeout ?? REQUEST_TIMEOUT;
-    if (MUTATING.has(method)) {
+    const ours = WAITING.has(method) ? afterDecision(sent) : (this.options.requestTimeout ?? REQUEST_TIMEOUT);
+    const timeout = options?.timeout ?? ours;
+    if (MUTATING.has(method) || WAITING.has(method)) {
       sent["requestId"] ??= randomUUID();
     }
     if (options?.onProgress) {
@@ -182,10 +188,17 @@ export class TimeleapClient implements Disposable {
   }
 }
 
+/** Milliseconds to wait for an answer that needs a person; 0, no limit, where a timer cannot hold them. */
+function afterDecision(sent: Params): number {
+  const seconds = typeof sent["timeout"] === "number" ? sent["timeout"] : APPROVAL_TIMEOUT;
+  const wait = (seconds + AFTER_DECISION) * 1000;
+  return wait <= LONGEST_TIMER ? wait : 0;
+}
+
 function greeting(options: ClientOptions): InitializeParams {
   const given = options.initialize ?? {};
   const experimental = given.capabilities?.experimental ?? {};
-  const timeleap = { protocolVersion: PROTOCOL_VERSION, summarize: options.summarize !== undefined };
+  const timeleap = { protocolVersion: PROTOCOL_VERSION, summarize: options.summarize !== undefined, approvals: true };
   return {
     processId: process.pid,
     ...given,

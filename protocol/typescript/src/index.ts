@@ -1,5 +1,6 @@
 /** A typed client of the Timeleap sidecar. */
 
+export { handleApprovals, type ApprovalHandler, type ApprovalVerdict } from "./approvals.js";
 export type { ProgressValue, RequestOptions } from "./call.js";
 export { TimeleapClient, type ClientEvents, type ClientOptions, type Summarize } from "./client.js";
 export type { Trace } from "./connection.js";

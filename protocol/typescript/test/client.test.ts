@@ -29,7 +29,7 @@ test("initialize says who we are and keeps what the caller said", async () => {
       assert.deepEqual(params, {
         processId: process.pid,
         ...initialize,
-        capabilities: { experimental: { other: 1, timeleap: { protocolVersion: 1, summarize: false } } },
+        capabilities: { experimental: { other: 1, timeleap: { protocolVersion: 1, summarize: false, approvals: true } } },
       });
     },
     { initialize },

@@ -17,6 +17,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from timeleap.client.approvals import ApprovalHandler
     from timeleap.client.client import AsyncTimeleap
     from timeleap.client.errors import (
         ClientClosedError,
@@ -39,6 +40,7 @@ __all__ = [
     "DEFAULT_RESTARTS",
     "NO_RESTARTS",
     "RECONNECTED",
+    "ApprovalHandler",
     "AsyncSession",
     "AsyncTimeleap",
     "BlockingSummarize",
@@ -61,6 +63,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "ApprovalHandler": "approvals",
     "AsyncSession": "session",
     "AsyncTimeleap": "client",
     "BlockingSummarize": "sync",

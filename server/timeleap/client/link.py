@@ -123,7 +123,9 @@ class Greeting:
             "processId": os.getpid(),
             "clientInfo": {"name": self.name},
             "capabilities": {
-                "experimental": {"timeleap": {"protocolVersion": PROTOCOL_VERSION, "summarize": summarize}}
+                "experimental": {
+                    "timeleap": {"protocolVersion": PROTOCOL_VERSION, "summarize": summarize, "approvals": True}
+                }
             },
             "initializationOptions": dict(self.options),
         }

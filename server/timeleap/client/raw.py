@@ -16,7 +16,11 @@ from timeleap.client.link import DEFAULT_RESTARTS, Greeting, Link, Restarts, tim
 from timeleap.client.notifications import Bus, Notification, Subscription, Wanted
 from timeleap.client.process import Launch, default_command
 from timeleap.clock import new_uid
+from timeleap_protocol.limits import DEFAULT_APPROVAL_TIMEOUT
 from timeleap_protocol.methods import REQUESTS
+
+_AFTER_A_DECISION = 30.0
+"""Seconds for an answer that waits for a person to arrive once it is due."""
 
 Summarize = Callable[[Params], Awaitable["str | Params"]]
 """Serves `context/summarize`: its params in wire names, to the summary, or to `{summary, usage}`."""
@@ -147,8 +151,10 @@ class RawTimeleap:
         """
         row = REQUESTS.get(method)
         sent = dict(params or {})
-        if row is not None and row.mutates:
-            sent.setdefault("requestId", new_uid(32))
+        if row is not None and (row.mutates or row.waits) and sent.get("requestId") is None:
+            sent["requestId"] = new_uid(32)
+        if row is not None and row.waits and within is None:
+            within = (sent.get("timeout") or DEFAULT_APPROVAL_TIMEOUT) + _AFTER_A_DECISION
         if on_progress is not None:
             sent["workDoneToken"] = f"progress-{new_uid()}"
         return await self._link.request(

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from timeleap.client.approvals import ApprovalHandler, ApprovalHandling
 from timeleap.client.errors import ClientClosedError
 from timeleap.client.notifications import Notification, Subscription
+from timeleap_protocol.approval import ApprovalDecision, ApprovalListResult, ApprovalRequest, Decision
 from timeleap_protocol.base import WireModel, given
 from timeleap_protocol.compaction import CompactResult
 from timeleap_protocol.context import (
@@ -22,7 +24,7 @@ from timeleap_protocol.context import (
     UndoResult,
     UpdateTokenCountResult,
 )
-from timeleap_protocol.session import ApprovalResult, HeadResult, IsApprovedResult, SubagentsResult
+from timeleap_protocol.session import ApprovalResult, EmptyResult, HeadResult, IsApprovedResult, SubagentsResult
 from timeleap_protocol.shapes import (
     Approval,
     Checkpoint,
@@ -254,6 +256,66 @@ class AsyncSession:
     async def is_approved(self, action: str) -> bool:
         """Whether an action may run without asking the user."""
         return (await self._ask("session/isApproved", IsApprovedResult, action=action)).approved
+
+    async def set_afk(self, afk: bool) -> Approval:
+        """Say that nobody is there to approve anything, or that somebody is: what needs a person is then rejected at once."""
+        return (await self._change("session/setAfk", ApprovalResult, afk=afk)).approval
+
+    async def request_approval(
+        self,
+        action: str,
+        *,
+        description: str | None = None,
+        detail: Params | None = None,
+        tool_call_id: str | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109
+        request_id: str | None = None,
+    ) -> ApprovalDecision:
+        """Ask for an approval and wait until a window of the session decides; `reject` is a result like any other.
+
+        Args:
+            action: What kind of thing is to be done; automatic approvals go by it.
+            description: What exactly, for a person.
+            detail: The same for a window that can show more, up to 64 KiB as JSON.
+            tool_call_id: The tool call that waits for it.
+            timeout: Seconds to wait; 600 unless given.
+            request_id: Asking again under it joins the request that waits, or gets its decision.
+
+        Raises:
+            TimeleapRpcError: `approvalTimeout`: nobody decided in time; `overloaded`: too much waits already.
+        """
+        return await self._ask(
+            "approval/request",
+            ApprovalDecision,
+            action=action,
+            description=description,
+            detail=detail,
+            toolCallId=tool_call_id,
+            timeout=timeout,
+            requestId=request_id,
+        )
+
+    async def approvals(self) -> list[ApprovalRequest]:
+        """The requests for approvals that wait for a decision, oldest first."""
+        return (await self._ask("approval/list", ApprovalListResult)).approvals
+
+    async def respond_approval(self, approval_id: str, decision: Decision, reason: str | None = None) -> None:
+        """Decide a request for an approval.
+
+        Raises:
+            TimeleapRpcError: `approvalNotPending`: it was decided, taken back, or never asked for.
+        """
+        params = {"approvalId": approval_id, "decision": decision, "reason": reason}
+        await self._ask("approval/respond", EmptyResult, **params)
+
+    def on_approval(self, handler: ApprovalHandler) -> Callable[[], None]:
+        """Have `handler` decide requests for approvals, those that wait already included; returns what stops it.
+
+        Args:
+            handler: A function or a coroutine function: from a request to a decision (`approve`, `approveForSession`,
+                `reject`), to a decision and a reason, or to None, which leaves it to other windows.
+        """
+        return ApprovalHandling(self, handler).stop
 
     async def put_subagent(self, name: str, system_prompt: str) -> list[Subagent]:
         """Define or replace a sub-agent; returns all of them."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import TYPE_CHECKING, Self
 
+from timeleap.client.approvals import Verdict
 from timeleap.client.loop import LoopThread
 from timeleap.client.notifications import Notification
 from timeleap.client.session import AsyncSession, Message, Params, Place
+from timeleap_protocol.approval import ApprovalDecision, ApprovalRequest, Decision
 from timeleap_protocol.compaction import CompactResult
 from timeleap_protocol.context import (
     AppendMessageResult,
@@ -176,6 +179,56 @@ class SyncSession:
     def is_approved(self, action: str) -> bool:
         """Whether an action may run without asking the user."""
         return self._loop.run(self._session.is_approved(action))
+
+    def set_afk(self, afk: bool) -> Approval:
+        """Say that nobody is there to approve anything, or that somebody is: what needs a person is then rejected at once."""
+        return self._loop.run(self._session.set_afk(afk))
+
+    def request_approval(
+        self,
+        action: str,
+        *,
+        description: str | None = None,
+        detail: Params | None = None,
+        tool_call_id: str | None = None,
+        timeout: float | None = None,
+        request_id: str | None = None,
+    ) -> ApprovalDecision:
+        """Ask for an approval and wait until a window of the session decides; `reject` is a result like any other."""
+        return self._loop.run(
+            self._session.request_approval(
+                action,
+                description=description,
+                detail=detail,
+                tool_call_id=tool_call_id,
+                timeout=timeout,
+                request_id=request_id,
+            )
+        )
+
+    def approvals(self) -> list[ApprovalRequest]:
+        """The requests for approvals that wait for a decision, oldest first."""
+        return self._loop.run(self._session.approvals())
+
+    def respond_approval(self, approval_id: str, decision: Decision, reason: str | None = None) -> None:
+        """Decide a request for an approval."""
+        self._loop.run(self._session.respond_approval(approval_id, decision, reason))
+
+    def on_approval(self, handler: Callable[[ApprovalRequest], Verdict]) -> Callable[[], None]:
+        """Have `handler`, called in a thread of its own, decide requests for approvals; returns what stops it."""
+
+        async def threaded(approval: ApprovalRequest) -> Verdict:
+            return await asyncio.to_thread(handler, approval)
+
+        async def begin() -> Callable[[], None]:
+            return self._session.on_approval(threaded)
+
+        stop = self._loop.run(begin())
+
+        async def end() -> None:
+            stop()
+
+        return lambda: self._loop.run(end())
 
     def put_subagent(self, name: str, system_prompt: str) -> list[Subagent]:
         """Define or replace a sub-agent; returns all of them."""

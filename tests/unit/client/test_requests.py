@@ -26,7 +26,11 @@ async def test_the_handshake_says_who_we_are_and_learns_what_the_server_can(fake
     (hello,) = fake.params("initialize")
     assert hello["clientInfo"] == {"name": "tester"}
     assert hello["initializationOptions"] == options
-    assert hello["capabilities"]["experimental"]["timeleap"] == {"protocolVersion": 1, "summarize": False}
+    assert hello["capabilities"]["experimental"]["timeleap"] == {
+        "protocolVersion": 1,
+        "summarize": False,
+        "approvals": True,
+    }
     assert [message["method"] for message in fake.told()] == ["initialize", "initialized", "shutdown", "exit"]
 
 

@@ -280,6 +280,11 @@ export const MUTATING: ReadonlySet<string> = new Set<keyof Methods>([
   "context/cancelDMail",
 ]);
 
+/** Requests that are answered when a person has decided: they take a `requestId` and a `timeout` in seconds. */
+export const WAITING: ReadonlySet<string> = new Set<keyof Methods>([
+  "approval/request",
+]);
+
 /** Notifications of the client. */
 export interface ClientNotifications {
   /** The client has read the result. */

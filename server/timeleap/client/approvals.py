@@ -1,0 +1,80 @@
+"""Answering the requests for approvals of a session, as a program's handler decides."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from timeleap.client.errors import TimeleapClientError, TimeleapRpcError
+from timeleap.client.notifications import RECONNECTED, Notification
+from timeleap_protocol.approval import ApprovalRequest, Decision
+
+if TYPE_CHECKING:
+    from timeleap.client.session import AsyncSession
+
+_log = logging.getLogger(__name__)
+
+REQUESTED, RESOLVED = "approval/didRequest", "approval/didResolve"
+
+Verdict = Decision | tuple[Decision, str] | None
+"""A decision, one with a reason, or None: somebody else is to decide."""
+ApprovalHandler = Callable[[ApprovalRequest], Verdict | Awaitable[Verdict]]
+"""Decides a request; where it awaits, it is cancelled once the request needs no decision any more."""
+
+
+class ApprovalHandling:
+    """Calls a handler with each request once, those that wait already included, until `stop`."""
+
+    def __init__(self, session: AsyncSession, handler: ApprovalHandler) -> None:
+        self._session = session
+        self._handler = handler
+        self._deciding: dict[str, asyncio.Task[None]] = {}
+        self._looking: asyncio.Task[None] | None = None
+        self._stop = session.on(self._hear, REQUESTED, RESOLVED, RECONNECTED)
+        self._look()
+
+    def stop(self) -> None:
+        """Decide nothing more; what is being decided is left to others."""
+        self._stop()
+        for task in [*self._deciding.values(), *([self._looking] if self._looking else [])]:
+            task.cancel()
+
+    def _hear(self, notification: Notification) -> None:
+        if notification.method == RECONNECTED:
+            self._look()
+        elif notification.method == REQUESTED:
+            self._take(ApprovalRequest.from_wire(notification.params["approval"]))
+        elif (task := self._deciding.pop(str(notification.params.get("approvalId")), None)) is not None:
+            task.cancel()
+
+    def _look(self) -> None:
+        self._looking = asyncio.create_task(self._take_pending(), name="timeleap-client-approvals")
+
+    async def _take_pending(self) -> None:
+        try:
+            for approval in await self._session.approvals():
+                self._take(approval)
+        except TimeleapClientError as error:
+            _log.warning("the requests for approvals that wait are not known: %s", error)
+
+    def _take(self, approval: ApprovalRequest) -> None:
+        if approval.approval_id not in self._deciding:  # it stays there until it is resolved
+            task = asyncio.create_task(self._decide(approval), name="timeleap-client-approval")
+            self._deciding[approval.approval_id] = task
+
+    async def _decide(self, approval: ApprovalRequest) -> None:
+        try:
+            made: Any = self._handler(approval)
+            verdict: Verdict = await made if inspect.isawaitable(made) else made
+            if verdict is None:
+                return
+            decision, reason = verdict if isinstance(verdict, tuple) else (verdict, None)
+            await self._session.respond_approval(approval.approval_id, decision, reason)
+        except TimeleapRpcError as error:
+            if error.kind != "approvalNotPending":  # else somebody else was faster
+                _log.warning("a decision about an approval was refused: %s", error)
+        except Exception:
+            _log.exception("a handler of approvals failed")
