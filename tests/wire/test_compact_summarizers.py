@@ -184,6 +184,49 @@ def test_a_client_that_leaves_while_it_is_asked_changes_nothing(start_at: StartS
     assert Session.open(server.again(), session.id).timelines() == []
 
 
+@pytest.mark.parametrize("where", ["owner", "attached"])
+def test_reads_do_not_wait_for_a_summary_and_changes_keep_their_order(
+    start_at: StartServer, home: Path, where: str
+) -> None:
+    owner, other = start_at(home), start_at(home)
+    owner.initialize(capabilities=CAN)
+    other.initialize(capabilities=CAN)
+    session = fill(Session.open(owner))
+    if where == "attached":
+        session = session.reopen(other)
+        assert session.state["access"] == "attached"
+    server = session.server
+    before = session.get_state()
+    compacting = session.start("context/compact", summarizer="client")
+    early = session.start("session/getState")  # it may come before the client is asked
+    request = asked(server)
+    change = {"message": user("behind it")}
+    # An attached process cannot tell what its owner waits for: there reads overtake no change.
+    appending = session.start("context/appendMessage", **change) if where == "owner" else None
+    assert early.result() == session.get_state() == before
+    assert session.call("context/getHistory", **{"from": 16})["messages"][0]["message"]["content"].startswith(
+        "answer 7"
+    )
+    assert session.call("session/verify")["ok"] is True
+    assert session.call("context/clear", dryRun=True)["removed"]["messages"] == 17
+    assert session.call("session/isApproved", action="x")["approved"] is False
+    appending = appending or session.start("context/appendMessage", **change)
+    assert not any(m.get("id") in (compacting.id, appending.id) and "method" not in m for m in server.received)
+    answer(server, request, result={"summary": NOTES})
+    compacted = compacting.result()
+    assert compacted["compacted"] is True
+    assert appending.result()["firstIndex"] == compacted["context"]["messageCount"]
+    kinds = [m["params"]["kind"] for m in server.notifications() if m["method"] == "context/didChange"]
+    assert kinds[-2:] == ["compacted", "messagesAppended"]
+    assert session.texts()[-1] == "behind it"
+
+
+def test_a_read_behind_a_summary_that_asks_nobody_sees_it(long: Session) -> None:
+    compacting = long.start("context/compact", summary=NOTES)
+    state = long.start("session/getState").result()
+    assert state["head"] == compacting.result()["head"]
+
+
 def test_an_attached_client_can_take_its_compaction_back(start_at: StartServer, home: Path) -> None:
     owner, other = start_at(home), start_at(home)
     owner.initialize()

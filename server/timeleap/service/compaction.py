@@ -118,7 +118,11 @@ async def _summary(service: Service, history: History, params: CompactParams, ca
             raise InvalidInputError("summary: must not be empty", errors=[problem])
         return "caller", Answer(params.summary)
     summarizer = _chosen(service, params, call)
-    return summarizer.name, await summarised(summarizer, history.removed, params.custom_instruction or "", call)
+    made = summarised(summarizer, history.removed, params.custom_instruction or "", call)
+    if isinstance(summarizer, Builtin):
+        return summarizer.name, await made
+    with service.waiting_elsewhere(params.session_id, call):
+        return summarizer.name, await made
 
 
 def _chosen(service: Service, params: CompactParams, call: Call) -> Summarizer | Builtin:

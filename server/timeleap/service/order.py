@@ -2,14 +2,15 @@
 
 Most requests go straight to the session's own queue and need no more. But some first do something that takes time
 before they reach it, or decide whether the session is there at all: opening, closing, deleting, compacting. Requests
-that arrive behind such a one wait until it is done, so that a client may send them all at once.
+that arrive behind such a one wait until it is done, so that a client may send them all at once. Those that only read do not
+wait for one that waits for somebody else (a compaction for its summary): they are answered with the present state.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Coroutine, Iterable
+from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -50,10 +51,49 @@ class Order:
 
     def __init__(self) -> None:
         self._last: dict[str, asyncio.Future[None]] = {}
+        self._elsewhere: set[str] = set()  # sessions held up by what waits for somebody else
+        self._forwarded: dict[
+            str, asyncio.Future[None]
+        ] = {}  # the same, where only those go ahead that are right behind
+        self._readers: dict[str, asyncio.Future[None]] = {}  # done when that begins
 
     def held_up(self, session_id: str) -> bool:
         """Whether something has to be waited for."""
         return session_id in self._last
+
+    @contextlib.contextmanager
+    def waiting_elsewhere(self, session_id: str) -> Iterator[None]:
+        """What holds the session up waits for somebody else during the block: those that only read go ahead."""
+        self._elsewhere.add(session_id)
+        if (readers := self._readers.pop(session_id, None)) is not None:
+            readers.set_result(None)
+        try:
+            yield
+        finally:
+            self._elsewhere.discard(session_id)
+
+    @contextlib.contextmanager
+    def waiting_for_owner(self, session_id: str) -> Iterator[None]:
+        """What holds the session up was passed on to its owner, who sees to the order of what is passed on behind it.
+
+        That is what only reads; changes stay here until the answer has come, and nothing overtakes them.
+        """
+        if (last := self._last.get(session_id)) is not None:
+            self._forwarded[session_id] = last
+        try:
+            yield
+        finally:
+            self._forwarded.pop(session_id, None)
+
+    async def turn_to_read(self, session_id: str) -> None:
+        """As `turn`, but does not wait for who waits for somebody else."""
+        overtakes_nobody = self._last.get(session_id) is self._forwarded.get(session_id)
+        if session_id not in self._elsewhere and not overtakes_nobody:
+            signal = self._readers.setdefault(session_id, asyncio.get_running_loop().create_future())
+            async with self.holding_up([session_id], unless=signal):
+                pass
+            if session_id not in self._last:
+                self._readers.pop(session_id, None)
 
     async def turn(self, session_id: str) -> None:
         """Return when what holds the session up now is done, and those who waited before have had their turn.
@@ -65,19 +105,24 @@ class Order:
             pass
 
     @contextlib.asynccontextmanager
-    async def holding_up(self, session_ids: Iterable[str]) -> AsyncIterator[None]:
-        """Take the turn, and hold up what arrives later until the end of the block."""
+    async def holding_up(
+        self, session_ids: Iterable[str], *, unless: asyncio.Future[None] | None = None
+    ) -> AsyncIterator[None]:
+        """Take the turn, or go on when `unless` is done, and hold up what arrives later until the end of the block."""
         mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         names = list(session_ids)
         ahead = {self._last[name] for name in names if name in self._last}
         self._last.update(dict.fromkeys(names, mine))
         try:
             for one in ahead:
-                await asyncio.shield(one)
+                if unless is None:
+                    await asyncio.shield(one)
+                else:
+                    await asyncio.wait({one, unless}, return_when=asyncio.FIRST_COMPLETED)
             yield
         finally:
             left = [one for one in ahead if not one.done()]
-            if left:  # cancelled while it waited: those behind it still wait for what was ahead
+            if left:  # cancelled while it waited, or read: those behind it still wait for what was ahead
                 asyncio.gather(*left).add_done_callback(lambda _: self._finish(names, mine))
             else:
                 self._finish(names, mine)

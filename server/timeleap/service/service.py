@@ -22,6 +22,7 @@ from timeleap.service.registry import HANDLERS
 from timeleap.service.slices import Slices
 from timeleap.service.views import Views
 from timeleap.sessions.premises import move_in
+from timeleap_protocol.methods import REQUESTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -85,6 +86,11 @@ class _Connection:
     attached: dict[str, Attachment] = field(default_factory=dict)
     order: Order = field(default_factory=Order)
     asking: int = 0
+
+
+def _changes_nothing(method: str, params: Any) -> bool:
+    """Whether a request leaves the log and the state beside it alone; approvals that are asked and given are neither."""
+    return not REQUESTS[method].mutates or bool(getattr(params, "dry_run", None)) or method.startswith("approval/")
 
 
 class Service:
@@ -178,7 +184,7 @@ class Service:
             async with order.holding_up(names):
                 return await self.act(method, params, call)
         if order.held_up(session_id):
-            await order.turn(session_id)
+            await (order.turn_to_read if _changes_nothing(method, params) else order.turn)(session_id)
         return await self.act(method, params, call)
 
     async def act(self, method: str, params: Any, call: Call) -> Any:
@@ -187,7 +193,10 @@ class Service:
         if attached and method not in _DONE_HERE:
             attachment = attached.get(getattr(params, "session_id", ""))
             if attachment is not None:
-                return await attachment.request(method, params, call)
+                if method != "context/compact":
+                    return await attachment.request(method, params, call)
+                with self._connection(call).order.waiting_for_owner(params.session_id):
+                    return await attachment.request(method, params, call)
         try:
             return await HANDLERS[method](self, params, call)
         except SessionLockedError:
@@ -199,6 +208,10 @@ class Service:
             if attachment is not None:
                 return await attachment.request(method, params, call)
         return await HANDLERS[method](self, params, call)  # the owner went just now
+
+    def waiting_elsewhere(self, session_id: str, call: Call) -> contextlib.AbstractContextManager[None]:
+        """What holds a session up waits for somebody else: what only reads goes ahead meanwhile."""
+        return self._connection(call).order.waiting_elsewhere(session_id)
 
     async def disconnect(self, client: Client) -> None:
         """Close what the connection has open."""
