@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import importlib
 import io
+import itertools
 import sys
 from typing import Annotated
 
 import typer
 
-from timeleap.cli.command import Home, Machine
+from timeleap.cli.command import FAILED, MISUSED, Home, Machine
 from timeleap.cli.terminal import Terminal, forget_output
 
 _EPILOG = """[bold]First steps[/bold]
@@ -29,8 +30,9 @@ _MODULES = {
     "comparing": ("diff",),
     "making": ("new", "append", "checkpoint", "fork"),
     "approvals": ("yolo",),
+    "describing": ("title", "workspace", "system-prompt", "tokens", "usage", "auto-approve", "subagents"),
     "travelling": ("revert", "undo", "redo", "restore"),
-    "compacting": ("compact", "pins"),
+    "compacting": ("compact", "clear", "pins"),
     "mailing": ("dmail",),
     "transferring": ("export", "import"),
     "keeping": ("archive", "unarchive", "trash", "verify", "repair"),
@@ -95,7 +97,7 @@ def main(command: str | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper) and not stream.isatty():
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     try:
-        application(command)(prog_name="timeleap")
+        _run(application(command), machine="--json" in itertools.takewhile(lambda word: word != "--", sys.argv[1:]))
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
     else:
@@ -105,3 +107,26 @@ def main(command: str | None = None) -> int:
     except BrokenPipeError:
         forget_output()
     return code
+
+
+def _run(app: typer.Typer, *, machine: bool) -> None:
+    """Run the command line; for machines the parser's own errors are JSON as well.
+
+    Raises:
+        SystemExit: With the exit code.
+    """
+    if not machine:
+        app(prog_name="timeleap")
+        return
+    try:
+        sys.exit(app(prog_name="timeleap", standalone_mode=False))
+    except typer.Abort:
+        sys.exit(FAILED)
+    except Exception as error:
+        # The classes of the parser's errors are at another place in each version of typer.
+        formatted = getattr(error, "format_message", None)
+        if formatted is None:
+            raise
+        message = str(formatted())
+        Terminal(None, machine=True).fail([message], {"kind": "usage", "message": message})
+        sys.exit(getattr(error, "exit_code", MISUSED))

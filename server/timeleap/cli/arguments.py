@@ -35,15 +35,19 @@ def complete_method(incomplete: str) -> list[tuple[str, str]]:
     return [(name, row.summary) for name, row in REQUESTS.items() if name.startswith(incomplete)]
 
 
+LATEST = "."
+"""What stands for SESSION where it is left out; it can be written, too."""
 Session = Annotated[
     str,
     typer.Argument(
         metavar="SESSION",
-        help="A session's id, or the path of its directory or of its context.jsonl.",
+        help="A session's id, or the path of its directory or of its context.jsonl. Left out, or a dot: the newest "
+        "session of this folder.",
         show_default=False,
         autocompletion=complete_session,
     ),
 ]
+"""The session a command is about. `command` makes it optional: the function always gets one."""
 Checkpoint = Annotated[
     str, typer.Argument(metavar="CHECKPOINT", help="A checkpoint's id (a number) or its uid.", show_default=False)
 ]

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from timeleap.cli.arguments import LATEST
 from timeleap.cli.terminal import Json, Progress, Terminal, UsageError
 from timeleap.client.connection import Trace
 from timeleap.client.loop import LoopThread
@@ -32,7 +33,7 @@ class Target:
 
     Attributes:
         name: The user's words, for messages.
-        identity: `sessionId` or `path`, as `session/open` takes it.
+        identity: `sessionId` or `path`, as `session/open` takes it; empty: the newest session of this folder.
     """
 
     name: str
@@ -45,6 +46,8 @@ class Target:
         Raises:
             UsageError: It is neither.
         """
+        if name == LATEST and not Path(_LOG_NAME).is_file():
+            return cls(name, {})
         if re.fullmatch(SESSION_ID_PATTERN, name) and not (name == _LOG_NAME and Path(name).exists()):
             return cls(name, {"sessionId": name})
         path = Path(name).expanduser()
@@ -142,8 +145,22 @@ class Backend:
         return Changes(self._loop, self.client.notifications(*names, session_id=session_id))
 
     def _open(self, target: Target, access: str) -> OpenSession:
-        params = {**target.identity, "create": False, "access": access}
+        params = {**(target.identity or self._latest()), "create": False, "access": access}
         return OpenSession(self, self.call("session/open", params, saying="Opening"))
+
+    def _latest(self) -> Json:
+        """The newest session of this folder; where there is none, the newest one that belongs to no folder."""
+        folder = Path.cwd()
+        info = self.call("session/latest", {"workspace": folder.as_uri()})["session"]
+        which = f"the newest session of {folder}"
+        if info is None:
+            sessions = self.pages("session/list", {"limit": 200}, "sessions")
+            info = next((session for session in sessions if "workspace" not in session), None)
+            which = "the newest session without a folder"
+        if info is None:
+            raise UsageError(f"no session was named, and {folder} has none. Usage: name a SESSION; timeleap sessions lists all")
+        self._terminal.notice(f"{info['sessionId']}: {which}", {"sessionId": info["sessionId"]})
+        return {"sessionId": info["sessionId"]}
 
 
 class OpenSession:

@@ -1,4 +1,4 @@
-"""Commands about compaction: `compact`, `pins`."""
+"""Commands that shorten a log: `compact`, `clear`; and what a summary must keep: `pins`."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from timeleap.cli.arguments import DryRun, Session, text_or_file
+from timeleap.cli.arguments import DryRun, Session, Yes, text_or_file
 from timeleap.cli.backend import Backend, Target
 from timeleap.cli.command import command
 from timeleap.cli.terminal import Terminal, UsageError
+from timeleap.cli.travelling import say_what_goes
 from timeleap.cli.words import count, one_line, safe, size
 
 app = typer.Typer()
@@ -74,7 +75,7 @@ def compact(
     if dry_run and result.get("summary"):
         terminal.say(*(f"    {safe(line)}" for line in result["summary"].splitlines()), "")
     terminal.say(_outcome(result, dry_run), *_scored(result))
-    done = f"undo with: timeleap undo {session}" if result["compacted"] else "nothing was changed"
+    done = f"undo with: timeleap undo {opened.id}" if result["compacted"] else "nothing was changed"
     terminal.hint("nothing was changed (--dry-run)" if dry_run else done)
 
 
@@ -106,6 +107,41 @@ def _lost(tally: Json) -> str:
     named = [one_line(fact, 60) for fact in tally["lost"][:_MOST_NAMED]]
     more = f" and {lost - len(named):,} more" if lost > len(named) else ""
     return f"; lost: {', '.join(named)}{more}"
+
+
+@command(app, rich_help_panel=PANEL)
+def clear(
+    terminal: Terminal,
+    session: Session,
+    *,
+    drop_system_prompt: Annotated[
+        bool, typer.Option("--drop-system-prompt", help="Without the system prompt, too.", show_default=False)
+    ] = False,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Empty a session's log; the system prompt stays. `timeleap undo` brings everything back.
+
+    Example:
+        timeleap clear fix-dates --dry-run
+    """
+    keep = None if not drop_system_prompt else False
+    with Backend(terminal) as backend:
+        opened = backend.open_to_write(Target.of(session), dry_run=dry_run)
+        before = opened.call("session/getState")
+        plan = opened.call("context/clear", keepSystemPrompt=keep, dryRun=True)
+        if not terminal.machine:
+            say_what_goes(terminal, opened, before, plan)
+        if not dry_run:
+            terminal.require_consent("Clear?", yes)
+            # The head we looked at: what was written meanwhile was not shown.
+            seen = {"expectedHead": before["head"]}
+            plan = opened.call("context/clear", keepSystemPrompt=keep, **seen, saying="Clearing")
+        if terminal.machine:
+            terminal.document(plan)
+        else:
+            done = f"cleared; undo with: timeleap undo {opened.id}"
+            terminal.hint("nothing was changed (--dry-run)" if dry_run else done)
 
 
 @command(app, rich_help_panel=PANEL)

@@ -109,7 +109,7 @@ def verify(terminal: Terminal, session: Session) -> None:
         for warning in result["warnings"]:
             terminal.say(f"  note: {one_line(warning['message'])}")
         if any("file" not in problem for problem in problems):
-            terminal.hint(f"timeleap repair {session} --dry-run says what could be done")
+            terminal.hint(f"timeleap repair {opened.id} --dry-run says what could be done")
     if not result["ok"]:
         raise typer.Exit(FAILED)
 

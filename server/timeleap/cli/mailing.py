@@ -58,7 +58,7 @@ def send(
     if terminal.machine:
         terminal.document(result)
         return
-    whom = one_line(to or session)
+    whom = one_line(to or opened.id)
     if (waiting := result["pendingDMail"]) is None:
         terminal.say(f"the note stands at the end of {whom}")
     else:
@@ -130,7 +130,7 @@ def deliver(
         terminal.document(result)
     else:
         terminal.hint(
-            "nothing was changed (--dry-run)" if dry_run else f"delivered; undo with: timeleap undo {session}"
+            "nothing was changed (--dry-run)" if dry_run else f"delivered; undo with: timeleap undo {opened.id}"
         )
 
 

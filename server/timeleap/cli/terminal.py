@@ -92,6 +92,13 @@ class Terminal:
         if not self.machine:
             self.err.print(text, style="dim", soft_wrap=True)
 
+    def notice(self, text: str, members: Json) -> None:
+        """Something to be known in any case that is not the result; in `--json` a JSON line."""
+        if self.machine:
+            sys.stderr.write(json.dumps({"notice": {**members, "message": text}}, ensure_ascii=False) + "\n")
+        else:
+            self.hint(text)
+
     def fail(self, lines: Sequence[str], error: Json) -> None:
         """An error: words, or for machines a JSON document; both on the standard error output."""
         if self.machine:

@@ -21,7 +21,7 @@ _MOST_NAMED = 12
 """Messages that are named one by one before the rest is only counted."""
 
 
-@command(app, rich_help_panel=PANEL)
+@command(app, unless="message", rich_help_panel=PANEL)
 def revert(
     terminal: Terminal,
     session: Session,
@@ -67,7 +67,7 @@ def revert(
         terminal.require_consent("Revert?", yes)
         # The head we looked at: should anything have been written meanwhile, the revert would take more than was shown.
         done = opened.call("context/revertTo", **wanted, expectedHead=before["head"], saying="Reverting")
-        _finish(terminal, done, f"reverted; undo with: timeleap undo {session}")
+        _finish(terminal, done, f"reverted; undo with: timeleap undo {opened.id}")
 
 
 def say_what_goes(terminal: Terminal, opened: OpenSession, before: Json, plan: Json) -> None:

@@ -1,0 +1,242 @@
+"""Commands that show and set what a session is: `title`, `workspace`, `system-prompt`, `tokens`, `usage`,
+`auto-approve`, `subagents`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from timeleap.cli.arguments import Session, text_or_file
+from timeleap.cli.backend import Backend, Target
+from timeleap.cli.command import command
+from timeleap.cli.terminal import Terminal, UsageError
+from timeleap.cli.words import one_line
+
+app = typer.Typer()
+subagents = typer.Typer(no_args_is_help=True)
+PANEL = "Describe"
+Json = dict[str, Any]
+
+Text = Annotated[
+    list[str] | None, typer.Argument(metavar="[TEXT]", help="Without it: print the present one.", show_default=False)
+]
+
+
+def _state(terminal: Terminal, session: str, member: str) -> Json:
+    with Backend(terminal) as backend:
+        state: Json = backend.open_to_read(Target.of(session)).call("session/getState")
+    return {"head": state["head"], member: state.get(member)}
+
+
+def _change(terminal: Terminal, session: str, method: str, **params: Any) -> Json:
+    with Backend(terminal) as backend:
+        opened = backend.open_to_write(Target.of(session))
+        result: Json = backend.call(method, {"sessionId": opened.id, **params})
+    return result
+
+
+def _show(terminal: Terminal, result: Json, member: str) -> None:
+    if terminal.machine:
+        terminal.document(result)
+    elif result[member] is not None:
+        terminal.say(str(result[member]))
+    else:
+        terminal.hint("none")
+
+
+def _done(terminal: Terminal, result: Json, words: str) -> None:
+    if terminal.machine:
+        terminal.document(result)
+    else:
+        terminal.say(words)
+
+
+@command(app, rich_help_panel=PANEL)
+def title(terminal: Terminal, session: Session, text: Text = None) -> None:
+    """Print or set the title of a session.
+
+    Examples:
+        timeleap title fix-dates
+
+        timeleap title fix-dates "Dates before 1970"
+    """
+    if text is None:
+        _show(terminal, _state(terminal, session, "title"), "title")
+        return
+    words = " ".join(text)
+    _done(terminal, _change(terminal, session, "session/setTitle", title=words), f"title: {one_line(words)}")
+
+
+@command(app, rich_help_panel=PANEL)
+def workspace(
+    terminal: Terminal,
+    session: Session,
+    folder: Annotated[
+        Path | None, typer.Argument(help="Without it: print the present one.", file_okay=False, show_default=False)
+    ] = None,
+    none: Annotated[bool, typer.Option("--none", help="The session belongs to no folder.", show_default=False)] = False,
+) -> None:
+    """Print or set the folder that a session is about: where SESSION is left out, its newest session is meant.
+
+    Examples:
+        timeleap workspace fix-dates .
+
+        timeleap workspace fix-dates --none
+    """
+    if folder is not None and none:
+        raise UsageError("give a FOLDER or --none, not both")
+    if folder is None and not none:
+        _show(terminal, _state(terminal, session, "workspace"), "workspace")
+        return
+    uri = None if folder is None else folder.expanduser().absolute().as_uri()
+    # Sent as null: it means no folder here, not "left out".
+    result = _change(terminal, session, "session/setWorkspace", workspace=uri)
+    _done(terminal, result, f"workspace: {uri or 'none'}")
+
+
+@command(app, name="system-prompt", rich_help_panel=PANEL)
+def system_prompt(terminal: Terminal, session: Session, text: Text = None) -> None:
+    """Print or set the system prompt; @FILE takes the text from a file, - from the standard input.
+
+    Examples:
+        timeleap system-prompt fix-dates
+
+        timeleap system-prompt fix-dates @prompt.md
+    """
+    if text is not None:
+        prompt = text_or_file(" ".join(text))
+        result = _change(terminal, session, "context/setSystemPrompt", systemPrompt=prompt)
+        _done(terminal, result, "the system prompt is set")
+        return
+    state = _state(terminal, session, "context")
+    _show(terminal, {"head": state["head"], "systemPrompt": state["context"]["systemPrompt"]}, "systemPrompt")
+
+
+@command(app, rich_help_panel=PANEL)
+def tokens(
+    terminal: Terminal,
+    session: Session,
+    count: Annotated[
+        int | None,
+        typer.Option("--set", metavar="COUNT", min=0, help="Record what the model counted.", show_default=False),
+    ] = None,
+) -> None:
+    """Print the token count of a session, or record the one that the model reported for the messages so far.
+
+    Examples:
+        timeleap tokens fix-dates
+
+        timeleap tokens fix-dates --set 12000
+    """
+    if count is not None:
+        result = _change(terminal, session, "context/updateTokenCount", tokenCount=count)
+        _done(terminal, result, f"{count:,} tokens")
+        return
+    state = _state(terminal, session, "context")
+    counted, pending = (state["context"][name] for name in ("tokenCount", "tokenCountWithPending"))
+    result = {"head": state["head"], "tokenCount": counted, "tokenCountWithPending": pending}
+    _done(terminal, result, f"{counted:,} tokens; {pending:,} with an estimate of what came since")
+
+
+@command(app, rich_help_panel=PANEL)
+def usage(terminal: Terminal, session: Session) -> None:
+    """List the token counts that were recorded, oldest first, each with the number of messages before it.
+
+    Example:
+        timeleap usage fix-dates
+    """
+    with Backend(terminal) as backend:
+        entries = list(backend.open_to_read(Target.of(session)).pages("context/listUsage", "usage", limit=1000))
+    if terminal.machine:
+        for entry in entries:
+            terminal.line(entry)
+    elif entries:
+        rows = [(entry["index"], entry["tokenCount"]) for entry in entries]
+        terminal.table(("MESSAGES", "TOKENS"), rows, right=("MESSAGES", "TOKENS"))
+    else:
+        terminal.hint("no token count was recorded")
+
+
+@command(app, name="auto-approve", rich_help_panel="Write")
+def auto_approve(
+    terminal: Terminal,
+    session: Session,
+    action: Annotated[
+        str | None, typer.Argument(metavar="[ACTION]", help="Without it: list the actions.", show_default=False)
+    ] = None,
+    off: Annotated[bool, typer.Option("--off", help="Ask again before ACTION.", show_default=False)] = False,
+) -> None:
+    """List the actions that are approved without asking, or add or remove one. Each change is recorded in the audit.
+
+    Examples:
+        timeleap auto-approve fix-dates
+
+        timeleap auto-approve fix-dates run_tests
+
+        timeleap auto-approve fix-dates run_tests --off
+    """
+    if action is None and off:
+        raise UsageError("name the ACTION that is to be asked for again")
+    if action is None:
+        result = _state(terminal, session, "approval")
+    else:
+        result = _change(terminal, session, "session/setAutoApprove", action=action, enabled=not off)
+    actions = result["approval"]["autoApproveActions"]
+    words = ", ".join(one_line(name) for name in actions)
+    _done(terminal, result, f"approved without asking: {words or 'nothing'}")
+
+
+@command(subagents, name="list")
+def list_subagents(terminal: Terminal, session: Session) -> None:
+    """List the sub-agents of a session.
+
+    Example:
+        timeleap subagents list fix-dates
+    """
+    result = _state(terminal, session, "dynamicSubagents")
+    if terminal.machine:
+        terminal.document(result)
+    elif result["dynamicSubagents"]:
+        rows = [(agent["name"], one_line(agent["systemPrompt"])) for agent in result["dynamicSubagents"]]
+        terminal.table(("NAME", "SYSTEM PROMPT"), rows)
+    else:
+        terminal.hint("none")
+
+
+@command(subagents)
+def put(
+    terminal: Terminal,
+    session: Session,
+    name: Annotated[str, typer.Argument(help="What it is called.", show_default=False)],
+    *,
+    prompt: Annotated[str, typer.Option(help="Its system prompt; @FILE or - takes it from there.")],
+) -> None:
+    """Define a sub-agent, or replace the one of that name.
+
+    Example:
+        timeleap subagents put fix-dates reviewer --prompt @reviewer.md
+    """
+    text = text_or_file(prompt)
+    _done(
+        terminal, _change(terminal, session, "session/putSubagent", name=name, systemPrompt=text), f"{name} is defined"
+    )
+
+
+@command(subagents)
+def remove(
+    terminal: Terminal,
+    session: Session,
+    name: Annotated[str, typer.Argument(help="What it is called.", show_default=False)],
+) -> None:
+    """Remove a sub-agent.
+
+    Example:
+        timeleap subagents remove fix-dates reviewer
+    """
+    _done(terminal, _change(terminal, session, "session/removeSubagent", name=name), f"{name} is removed")
+
+
+app.add_typer(subagents, name="subagents", help="List, define and remove sub-agents.", rich_help_panel=PANEL)
