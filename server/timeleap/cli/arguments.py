@@ -76,6 +76,11 @@ def place(checkpoint: str | None) -> Json:
     return {"checkpointId": int(text)} if re.fullmatch(r"[0-9]{1,15}", text) else {"checkpointUid": text}
 
 
+def looks_like_checkpoint(text: str) -> bool:
+    """Whether a word has the form of a checkpoint's id or uid."""
+    return re.fullmatch(r"#?[0-9]{1,15}|[co]-?[0-9]+-[0-9a-f]+", text) is not None
+
+
 def text_or_file(value: str | None) -> str | None:
     """The value of an option that takes text: `@FILE` means what is in the file, `-` the standard input."""
     if value is None or not (value == "-" or value.startswith("@")):

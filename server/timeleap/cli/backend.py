@@ -158,7 +158,9 @@ class Backend:
             info = next((session for session in sessions if "workspace" not in session), None)
             which = "the newest session without a folder"
         if info is None:
-            raise UsageError(f"no session was named, and {folder} has none. Usage: name a SESSION; timeleap sessions lists all")
+            raise UsageError(
+                f"no session was named, and {folder} has none. Usage: name a SESSION; timeleap sessions lists all"
+            )
         self._terminal.notice(f"{info['sessionId']}: {which}", {"sessionId": info["sessionId"]})
         return {"sessionId": info["sessionId"]}
 

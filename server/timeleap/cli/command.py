@@ -14,7 +14,7 @@ import typer
 
 from timeleap import interrupt
 from timeleap.cli.advice import explain
-from timeleap.cli.arguments import LATEST, Session
+from timeleap.cli.arguments import LATEST, Session, looks_like_checkpoint
 from timeleap.cli.terminal import Terminal, UsageError, forget_output
 from timeleap.client.errors import ConnectionLostError, TimeleapClientError, TimeleapRpcError
 from timeleap.errors import TimeleapError
@@ -109,11 +109,13 @@ class SessionDefault:
         required = [*self._required, *([first] if first and self._unless and values.get(self._unless) is None else [])]
         given = values.get(SESSION)
         missing = any(values[name] in (None, []) for name in required)
+        if first == "checkpoint" and given is not None and not looks_like_checkpoint(given):
+            missing = False  # a session without its checkpoint: to be said, not to be looked for in another session
         meant = missing or (first is not None and values[first] in (None, []) and _is_text(given))
         if given is not None and first is not None and meant:
             self._move(given, values)
         values[SESSION] = values[SESSION] or LATEST
-        for name in required:
+        for name in self._required:
             if values[name] in (None, []):
                 return f"missing argument {name.upper().replace('_', '-')}"
         return None
