@@ -212,3 +212,31 @@ def test_unapproved_is_the_default(server: Server) -> None:
     session = Session.open(server)
     assert session.call("session/isApproved", action="x") == {"approved": False, "reason": "notApproved"}
     assert session.refuse("session/isApproved")["code"] == -32602
+
+
+def test_the_files_of_a_deleted_session_switch_nothing_on_in_a_new_one(start: StartServer, home: Path) -> None:
+    first = start()
+    Session.open(first, "nightly").call("session/setYolo", yolo=True)
+    first.call("session/close", sessionId="nightly")
+    first.call("session/delete", sessionId="nightly")
+    new = Session.open(first, "nightly")
+    first.kill()
+    (trash,) = (home / "trash").iterdir()
+    for name in ("state.json", "timeleap.json"):
+        shutil.copy(trash / name, new.path / name)
+    second = start()
+    state = second.call("session/open", sessionId="nightly")
+    assert state["approval"] == at_least(OFF)
+    assert [warning["kind"] for warning in state["warnings"]] == ["approvalSealBroken"]
+    second.call("session/close", sessionId="nightly")
+    second.call("session/delete", sessionId="nightly")
+    shutil.move(trash, new.path)
+    assert start().call("session/open", sessionId="nightly")["approval"] == at_least(OFF)
+
+
+def test_an_undeleted_session_has_its_approvals_again(start: StartServer) -> None:
+    server = start()
+    Session.open(server, "s").call("session/setYolo", yolo=True)
+    server.call("session/delete", sessionId="s")
+    server.call("session/undelete", sessionId="s")
+    assert Session.open(server, "s").get_state()["approval"] == at_least({"yolo": True, "sealed": True})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from timeleap.failpoints import failpoint
 from timeleap.sessions.audit import Audit
 from timeleap.sessions.meta import Meta, seal_members
 from timeleap.sessions.outcomes import Approval, Cause
-from timeleap.sessions.seal import KeyRing, Seal, Sealed
+from timeleap.sessions.seal import KeyRing, Register, Seal, Sealed, Standing
 from timeleap.sessions.statefile import StateFile, StateValues, approval_members
 
 
@@ -97,15 +97,29 @@ class Approvals:
         state: Where the approvals are.
         keys: The user's key.
         trusted: Whether the session lies in the store; one opened by path starts with everything off.
+        store: The real path of the store.
+        in_trash: Whether a uid is that of a directory in the store's trash.
     """
 
-    def __init__(self, session_id: str, meta: Meta, state: StateFile, keys: KeyRing, trusted: bool) -> None:
+    def __init__(
+        self,
+        session_id: str,
+        meta: Meta,
+        state: StateFile,
+        keys: KeyRing,
+        trusted: bool,
+        *,
+        store: str = "",
+        in_trash: Callable[[str], bool] = lambda _: False,
+    ) -> None:
         self._session_id = session_id
         self._meta = meta
         self._state = state
         self._keys = keys
         self._audit = Audit(meta.path.parent)
         self._trusted = trusted
+        self._place = (store, session_id)
+        self._in_trash = in_trash
         self._verdict = Verdict(Approval())
 
     @property
@@ -133,8 +147,11 @@ class Approvals:
             # Without a seal there is nothing to check: the key, and the platform's directories, are not looked for.
             seals = self._meta.seals
             key = self._keys.key() if seals else None
-            highest = self._keys.highest(self._meta.uid) if key else 0
+            register = self._keys.register() if key else Register({})
+            highest = register.sessions.get(self._meta.uid, Standing()).revision
             self._verdict = judge(values, (self._meta.uid, self._session_id), seals, key, highest)
+            if self._verdict.approval.anything_on and (why := self._refusal(register)) is not None:
+                self._verdict = Verdict(Approval(), None, why)
         else:
             says_on = values.yolo or values.afk or bool(values.actions)
             why = "a session that is opened by its path starts with them off" if says_on else None
@@ -169,13 +186,18 @@ class Approvals:
         key = self._keys.key() if self._trusted and self._verdict.disbelieved is None else None
         if key is None:
             return
-        highest = self._keys.highest(self._meta.uid)
+        register, uid = self._keys.register(), self._meta.uid
+        highest = register.sessions.get(uid, Standing()).revision
         ahead = [one for one in self._meta.seals if one.revision > highest]
         try:
             if self._verdict.seal in ahead:
                 self._keys.raise_to(self._meta.uid, highest + 1)
             elif ahead:
                 self._bury(key)
+            if self._verdict.approval.anything_on and register.sessions[uid].place != self._place:
+                if (before := register.moved_from(uid, self._place)) is not None:
+                    self._keys.rehome(before, self._place[0])
+                self._keys.raise_to(uid, 0, self._place)
         except StorageFailureError:
             return  # what is in force is right all the same; the next opening tries again
 
@@ -183,13 +205,26 @@ class Approvals:
         """The key to seal with; for switching off it may be missing."""
         try:
             key = self._keys.require()
+            register, uid = self._keys.register(), self._meta.uid
+            highest = register.sessions.get(uid, Standing()).revision
+            if uid in register.sessions and self._refusal(register) is not None:
+                # There may be copies of seals of this uid: of the last one, and of one that a crash left unused.
+                highest += 2
             # Shows that a revision can be noted before anything is changed.
-            self._keys.raise_to(self._meta.uid, self._keys.highest(self._meta.uid))
+            self._keys.raise_to(uid, highest)
         except StorageFailureError:
             if after.anything_on:
                 raise
             return self._keys.key()
         return key
+
+    def _refusal(self, register: Register) -> str | None:
+        """Why no seal of the session's uid counts here, whatever it covers."""
+        uid = self._meta.uid
+        standing = register.sessions.get(uid)
+        if standing is not None and standing.place is None and standing.retired is None and self._in_trash(uid):
+            return "they are those of a session in the trash"  # deleted by a release that retired none
+        return register.refusal(uid, self._place)
 
     def _put(self, after: Approval, key: bytes | None, at: str | None, by: str | None) -> None:
         """Put approvals in force, in the order that `timeleap.sessions.seal` explains."""
@@ -200,7 +235,7 @@ class Approvals:
         failpoint("approvals.after_state")
         if seal is not None:
             try:
-                self._keys.raise_to(self._meta.uid, seal.revision)
+                self._keys.raise_to(self._meta.uid, seal.revision, self._place)
             except StorageFailureError:
                 if after.anything_on:
                     raise

@@ -48,6 +48,11 @@ class Home:
         self._staging = self.path / "staging"
         move_in(self.path)
 
+    @property
+    def real_path(self) -> str:
+        """The home's path without links: what the user's key knows it by."""
+        return os.path.realpath(self.path)
+
     def contains(self, path: Path) -> str | None:
         """The session id, if `path` is the directory of a session of this store."""
         real = Path(os.path.realpath(path))

@@ -64,8 +64,8 @@ class Ledger:
                 return True
         return False
 
-    def moved(self, guard: Guard) -> bool:
-        """Whether this request to delete or undelete was carried out.
+    def moved(self, guard: Guard) -> str | None:
+        """The name in the trash, if this request to delete or undelete was carried out.
 
         Raises:
             InvalidInputError: The request id was used for another request.
@@ -74,8 +74,8 @@ class Ledger:
             note = known.result or {}
             if "trash" in note and (note.get("done") is True or self._shows(known.method, str(note["trash"]))):
                 _same(guard, known)
-                return True
-        return False
+                return str(note["trash"])
+        return None
 
     def note(self, guard: Guard, facts: Mapping[str, Any]) -> None:
         """Note, durably, what a request is about to do, or has done.

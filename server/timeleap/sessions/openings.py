@@ -212,7 +212,16 @@ class Openings:
         if own:
             await asyncio.to_thread(session_files.remove_leftovers, path)
         trusted = self._home.contains(path) is not None
-        return lease, Files(lease.engine, meta, Approvals(session_id, meta, StateFile(path), self._keys, trusted))
+        approvals = Approvals(
+            session_id,
+            meta,
+            StateFile(path),
+            self._keys,
+            trusted,
+            store=self._home.real_path,
+            in_trash=lambda uid: any(Meta(trash, "readOnly").uid == uid for _, _, trash in self._home.trashed()),
+        )
+        return lease, Files(lease.engine, meta, approvals)
 
     def _problem(self) -> str | None:
         """Why other processes cannot reach this one, if it was meant to be reached."""

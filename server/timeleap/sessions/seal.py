@@ -5,6 +5,11 @@ seal: an HMAC-SHA256 under a key that is kept apart from the store, over the ses
 revision. The highest revision of each session is kept beside the key; a state from earlier, seal and all, is one
 revision behind and counts no more.
 
+Uid, seal and approvals all come from files that the agent can write, so they cannot vouch for each other: the two files of
+a session that was deleted would switch its approvals on in a new one of the same id. Beside the key therefore also
+stands where a uid is at home (store and id), and that it is retired: by a delete, until that very directory is undeleted;
+by another session that takes the id; never by what the store says. A whole store may move, and takes its uids along.
+
 A change is written in this order: the new seal beside the old one in `timeleap.json`; `state.json`; the revision
 beside the key. After a crash in between the file agrees with one of the two seals, and a seal one revision ahead of the
 one beside the key is the change that was being made: either the old approvals are in force or the new ones, never a
@@ -18,19 +23,24 @@ import hmac
 import json
 import os
 import secrets
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from timeleap.errors import StorageFailureError, TimeleapError
 from timeleap.sessions import files
+from timeleap.sessions.json_model import BAD, MAX_NUMBER, Problems, whole
 from timeleap.storage.durable import atomic_write, make_directory
 
 ENVIRONMENT = "TIMELEAP_KEY_FILE"
 KEY_BYTES = 32
 MAX_REVISIONS = 10_000
 """Sessions remembered beside the key; of one forgotten the approvals are off, so the oldest can go."""
+_PLACES = "places"
+_REVISION = whole(-MAX_NUMBER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +73,114 @@ class Seal:
         return hmac.compare_digest(self.mac.encode("utf-8", "replace"), sealed.mac(key, self.revision).encode("ascii"))
 
 
+Place = tuple[str, str]
+"""Where a session is at home: the real path of the store, and the session's id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What is noted of a session beside the key.
+
+    Attributes:
+        revision: The highest that was in force.
+        place: Where it is at home; None where an earlier release noted it.
+        retired: Why its approvals do not count any more: the name of its directory in the trash, or an empty text where
+            another session has its id now. None: they count.
+    """
+
+    revision: int = 0
+    place: Place | None = None
+    retired: str | None = None
+
+
+class Register:
+    """The document beside the key: the standing of every session, the longest unchanged first.
+
+    A retired session has a negative number there, which an earlier release takes for one that no seal has.
+    """
+
+    def __init__(self, document: Mapping[str, Any]) -> None:
+        places = document.get(_PLACES)
+        noted: Mapping[str, Any] = places if isinstance(places, dict) else {}
+        self.sessions: dict[str, Standing] = {}
+        for uid, number in document.items():
+            if _REVISION(number, uid, Problems()) is not BAD:
+                where = noted.get(uid)
+                texts = where if isinstance(where, list) and all(isinstance(one, str) for one in where) else []
+                self.sessions[uid] = Standing(
+                    revision=number if number >= 0 else -number - 1,
+                    place=(texts[0], texts[1]) if len(texts) in (2, 3) else None,
+                    retired=None if number >= 0 else texts[2] if len(texts) == 3 else "",
+                )
+
+    def document(self) -> dict[str, Any]:
+        """As the file keeps it; beyond the limit the longest unchanged are forgotten."""
+        kept = dict(list(self.sessions.items())[max(0, len(self.sessions) - MAX_REVISIONS) :])
+        places = {
+            uid: [*one.place, *([one.retired] if one.retired is not None else [])]
+            for uid, one in kept.items()
+            if one.place is not None
+        }
+        numbers = {uid: one.revision if one.retired is None else -one.revision - 1 for uid, one in kept.items()}
+        return {**numbers, **({_PLACES: places} if places else {})}
+
+    def put(self, uid: str, standing: Standing) -> None:
+        """Note a session as the one that changed last."""
+        self.sessions.pop(uid, None)
+        self.sessions[uid] = standing
+
+    def retire_at(self, place: Place, trash: str, keep: str = "") -> bool:
+        """Retire whatever is at home in a place, but for `keep`; says whether anything was."""
+        found = [
+            uid for uid, one in self.sessions.items() if one.place == place and one.retired is None and uid != keep
+        ]
+        for uid in found:
+            self.put(uid, replace(self.sessions[uid], retired=trash))
+        return bool(found)
+
+    def refusal(self, uid: str, place: Place) -> str | None:
+        """Why the approvals of a session do not count in a place; None where they do."""
+        standing = self.sessions.get(uid)
+        if standing is None:
+            return "nothing is noted of the session beside the key"
+        if standing.retired is not None:
+            return "they are those of a session that was deleted, or that another one of its id has followed"
+        if standing.place is None or _same_place(standing.place, place) or self.moved_from(uid, place) is not None:
+            return None
+        return f"they are those of session {standing.place[1]} in {standing.place[0]}"
+
+    def moved_from(self, uid: str, place: Place) -> str | None:
+        """The store that was moved to where a session is now; None where it was not moved.
+
+        It is one that is gone from where it was, and that nobody was using at the new place: a copy, or a single session
+        that was put into another store, begins with its approvals off.
+        """
+        was = self.sessions[uid].place if uid in self.sessions else None
+        if was is None or _same_place(was, place) or was[1] != place[1]:
+            return None
+        used = any(one.place is not None and one.place[0] == place[0] for one in self.sessions.values())
+        return None if used or Path(was[0], "sessions").is_dir() else was[0]
+
+
+def _same_place(one: Place, other: Place) -> bool:
+    if one == other or one[1] != other[1]:
+        return one == other
+    try:
+        return Path(one[0]).samefile(other[0])  # a store may be mounted twice
+    except (OSError, ValueError):
+        return False
+
+
 def default_key_file() -> Path:
     """Where the user's key is: `TIMELEAP_KEY_FILE`, else in the platform's configuration directory."""
     chosen = os.environ.get(ENVIRONMENT)
     if chosen:
         return Path(chosen).expanduser().absolute()
+    if sys.platform == "linux" and "ANDROID_ROOT" not in os.environ:
+        # What platformdirs would say; importing it takes longer than making a session, which asks for this.
+        return Path(
+            os.environ.get("XDG_CONFIG_HOME", "").strip() or "~/.config", "timeleap", "approval.key"
+        ).expanduser()
     import platformdirs
 
     return Path(platformdirs.user_config_dir("timeleap", appauthor=False)) / "approval.key"
@@ -104,10 +217,13 @@ class KeyRing:
         except (OSError, ValueError, TimeleapError):
             return None
 
+    def register(self) -> Register:
+        """What is noted of all sessions."""
+        return Register(files.read_document(self._revisions).members)
+
     def highest(self, uid: str) -> int:
         """The highest revision known of a session; 0 for none."""
-        revision = files.read_document(self._revisions).members.get(uid, 0)
-        return revision if isinstance(revision, int) else 0
+        return self.register().sessions.get(uid, Standing()).revision
 
     def require(self) -> bytes:
         """The key, made now if there is none.
@@ -127,24 +243,105 @@ class KeyRing:
         except (OSError, ValueError) as error:
             raise self._unusable(error) from error
 
-    def raise_to(self, uid: str, revision: int) -> None:
+    def raise_to(self, uid: str, revision: int, place: Place | None = None) -> None:
         """Note that `revision` of a session is in force: all before it count no more.
+
+        Args:
+            uid: The session.
+            revision: The revision.
+            place: Where the session is at home from now on, whatever was there before, or whether it was retired.
 
         Raises:
             StorageFailureError: It could not be noted.
         """
+
+        def change(register: Register) -> bool:
+            known = register.sessions.get(uid, Standing())
+            highest = max(known.revision, revision)
+            if place is None:
+                register.put(uid, replace(known, revision=highest))
+            else:
+                register.retire_at(place, "", keep=uid)
+                register.put(uid, Standing(highest, place))
+            return True
+
+        self._change(change)
+
+    def check(self, place: Place, uid: str) -> None:
+        """See that `retire` would succeed.
+
+        Raises:
+            StorageFailureError: It could not be noted.
+        """
+        register = self.register() if self._revisions.exists() else Register({})
+        if uid in register.sessions or any(one.place == place for one in register.sessions.values()):
+            self._change(lambda _: True)
+
+    def retire(self, place: Place, trash: str = "", uid: str = "") -> None:
+        """Let the approvals of whatever is at home in a place count no more.
+
+        Args:
+            place: The place.
+            trash: The name in the trash of the directory whose undelete lets them count again.
+            uid: What the file of a deleted session says it is, which counts if it is not known where that is at home.
+
+        Raises:
+            StorageFailureError: It could not be noted.
+        """
+
+        def change(register: Register) -> bool:
+            done = register.retire_at(place, trash)
+            known = register.sessions.get(uid)
+            if known is not None and known.place is None and known.retired is None:
+                register.put(uid, replace(known, place=place, retired=trash))
+                return True
+            return done
+
+        # Almost always there is nothing to retire: seen without the lock.
+        if self._revisions.exists() and change(self.register()):
+            self._change(change)
+
+    def revive(self, place: Place, trash: str) -> None:
+        """Let the approvals of the session count again that a delete has moved to that name in the trash.
+
+        Raises:
+            StorageFailureError: It could not be noted.
+        """
+
+        def change(register: Register) -> bool:
+            found = [
+                uid for uid, one in register.sessions.items() if trash and one.retired == trash and one.place == place
+            ]
+            for uid in found:
+                register.put(uid, replace(register.sessions[uid], retired=None))
+            return bool(found)
+
+        self._change(change, only_present=True)
+
+    def rehome(self, before: str, after: str) -> None:
+        """Note that a store was moved.
+
+        Raises:
+            StorageFailureError: It could not be noted.
+        """
+
+        def change(register: Register) -> bool:
+            for uid, one in register.sessions.items():
+                if one.place is not None and one.place[0] == before:
+                    register.sessions[uid] = replace(one, place=(after, one.place[1]))
+            return True
+
+        self._change(change)
+
+    def _change(self, change: Callable[[Register], bool], *, only_present: bool = False) -> None:
+        """Change what is noted, while no other process does; `change` says whether it did."""
+        if only_present and not self._revisions.exists():
+            return
         try:
             with self._locked():
-                known = {
-                    name: value
-                    for name, value in files.read_document(self._revisions).members.items()
-                    if isinstance(value, int)
-                }
-                # Taken out and put in again, so that the longest unchanged are the first to go.
-                highest = max(known.pop(uid, 0), revision)
-                known[uid] = highest
-                excess = len(known) - MAX_REVISIONS
-                files.write_document(self._revisions, dict(list(known.items())[max(0, excess) :]))
+                register = self.register()
+                if change(register):
+                    files.write_document(self._revisions, register.document())
         except OSError as error:
             raise self._unusable(error) from error
 

@@ -14,6 +14,7 @@ from timeleap.errors import (
     InvalidInputError,
     SessionExistsError,
     SessionNotFoundError,
+    StorageFailureError,
     TimeleapError,
 )
 from timeleap.failpoints import failpoint
@@ -22,12 +23,14 @@ from timeleap.sessions.creation import Copy, Traits
 from timeleap.sessions.home import Home
 from timeleap.sessions.info import LOG_NAME
 from timeleap.sessions.ledger import Ledger
+from timeleap.sessions.meta import Meta
 from timeleap.sessions.names import check_session_id, new_session_id, trash_name
 from timeleap.sessions.openings import Asked, Openings
 from timeleap.sessions.outcomes import AutoCheckpoint, Guard, Retention, SessionInfo, SessionPage
 from timeleap.sessions.place import Place, place_at
 from timeleap.sessions.recall import Announce, Renderers, barely
 from timeleap.sessions.seal import KeyRing
+from timeleap.sessions.seal import Place as SealedPlace
 from timeleap.sessions.session import Session
 from timeleap.sessions.turns import NOBODY
 from timeleap.storage.engine import Durability, Progress
@@ -79,14 +82,14 @@ class SessionStore:
     ) -> None:
         self.home = Home(home)
         self._ledger = Ledger(self.home)
-        keys = KeyRing(key_file, self.home.path)
+        self._keys = KeyRing(key_file, self.home.path)
         self._openings = Openings(
             self.home,
             durability=durability,
             renderers=renderers or {},
             announce=announce,
             retention=retention or Retention(),
-            keys=keys,
+            keys=self._keys,
             endpoint=endpoint,
         )
 
@@ -192,7 +195,7 @@ class SessionStore:
             self._ledger.note(guard, {"sessionId": session_id})
             with self.home.building() as directory:
                 creation.build(directory, traits, guard)
-                self.home.publish(directory, session_id)
+                self.publish(directory, session_id)
         except SessionExistsError:
             if not self._exists(session_id):
                 raise  # an id that differs from it only by case is taken
@@ -313,7 +316,7 @@ class SessionStore:
         self._ledger.note(guard, {"sessionId": new_id})
         with self.home.building() as directory:
             creation.build_fork(directory, copy, guard)
-            self.home.publish(directory, new_id)
+            self.publish(directory, new_id)
         return new_id
 
     async def archive(self, session_id: str, guard: Guard = NOBODY) -> dict[str, Any]:
@@ -338,7 +341,7 @@ class SessionStore:
         if guard.expected_head is not None and not await asyncio.to_thread(self._ledger.moved, guard):
             await self._expect(session_id, guard.expected_head)
         async with self._openings.turn(session_id):
-            if await asyncio.to_thread(self._ledger.moved, guard):
+            if await asyncio.to_thread(self._ledger.moved, guard) is not None:
                 return False
             path = self.locate(session_id)
             if not self.contains(path):
@@ -351,7 +354,7 @@ class SessionStore:
             lock = SessionLock(path / LOG_NAME)
             await lock.acquire("hold", wait=0)
             try:
-                await asyncio.to_thread(self._move, session_id, trash_name(session_id), guard, self.home.to_trash)
+                await asyncio.to_thread(self._to_trash, session_id, path, guard)
             finally:
                 lock.release()
         if session is not None:
@@ -369,10 +372,11 @@ class SessionStore:
             SessionExistsError: The id is taken by now.
         """
         async with self._openings.turn(session_id):
-            if await asyncio.to_thread(self._ledger.moved, guard):
+            moved = await asyncio.to_thread(self._ledger.moved, guard)
+            if moved is not None:
+                await asyncio.to_thread(self._revive, session_id, moved)  # a crash may have come in between
                 return False
-            name = await asyncio.to_thread(self.home.newest_trashed, session_id)
-            await asyncio.to_thread(self._move, session_id, name, guard, self.home.from_trash)
+            await asyncio.to_thread(self._from_trash, session_id, guard)
         return True
 
     async def _expect(self, session_id: str, head: str) -> None:
@@ -383,6 +387,36 @@ class SessionStore:
             await session.aclose()
         if now != head:
             raise HeadConflictError(f"the log has changed: its head is {now}, not {head[:80]}", head=now)
+
+    def home_of(self, session_id: str) -> SealedPlace:
+        """Where the user's key knows a session of this store to be at home."""
+        return self.home.real_path, session_id
+
+    def publish(self, directory: Path, session_id: str) -> None:
+        """Put a session in its place that was built aside. The approvals of another one that had its id are over."""
+        self._keys.retire(self.home_of(session_id))
+        self.home.publish(directory, session_id)
+
+    def _to_trash(self, session_id: str, path: Path, guard: Guard) -> None:
+        place, uid = self.home_of(session_id), Meta(path, "readOnly").uid
+        self._keys.check(place, uid)
+
+        def move(session_id: str, name: str) -> None:
+            self.home.to_trash(session_id, name)
+            self._keys.retire(place, name, uid)
+
+        self._move(session_id, trash_name(session_id), guard, move)
+
+    def _from_trash(self, session_id: str, guard: Guard) -> None:
+        def move(session_id: str, name: str) -> None:
+            self.home.from_trash(session_id, name)
+            self._revive(session_id, name)
+
+        self._move(session_id, self.home.newest_trashed(session_id), guard, move)
+
+    def _revive(self, session_id: str, name: str) -> None:
+        with contextlib.suppress(StorageFailureError):  # where it cannot be noted, the approvals stay off
+            self._keys.revive(self.home_of(session_id), name)
 
     def _move(self, session_id: str, name: str, guard: Guard, move: Callable[[str, str], None]) -> None:
         self._ledger.note(guard, {"trash": name})

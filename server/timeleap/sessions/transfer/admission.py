@@ -60,4 +60,4 @@ class Admission:
 
     def _publish(self, directory: Path, session_id: str) -> None:
         self._ledger.note(self.guard, {"sessionId": session_id})
-        self._store.home.publish(directory, session_id)
+        self._store.publish(directory, session_id)
