@@ -57,7 +57,7 @@ Json = dict[str, Any]
 Op = tuple[str, Json]
 
 MAX_TIMELINES = 3
-REWRITES = ("revert", "clear", "compact", "restore_timeline", "deliver_dmail")
+REWRITES = ("revert", "clear", "compact", "restore_timeline", "deliver_dmail", "undo", "redo")
 BESIDE = (
     "set_pins",
     "set_title",
@@ -143,6 +143,10 @@ STATES = st.one_of(
 CHANGES = st.one_of(
     op("revert", pick=PICK, by_uid=st.booleans(), heal=st.booleans()),
     op("revert", pick=PICK, by_uid=st.booleans(), heal=st.booleans()),
+    op("revert", pick=PICK, to_message=st.just(True), heal=st.booleans()),
+    op("undo", steps=st.integers(1, 3)),
+    op("undo", steps=st.just(1)),
+    op("redo", steps=st.integers(1, 2)),
     op("clear", keep_system_prompt=st.booleans()),
     op(
         "compact",
@@ -236,16 +240,36 @@ class EngineMachine(RuleBasedStateMachine):
             self.take(*one, result, together=True)
 
     @precondition(lambda self: self.model.timelines)
-    @rule(times=st.integers(1, 3))
-    def undo(self, times: int) -> None:
-        """And undo the undoing, which brings every byte back."""
+    @rule(times=st.integers(1, 3), pick=PICK)
+    def restore_to_and_fro(self, times: int, pick: int) -> None:
+        """Bring timelines back: every byte of them, and what was there before is one, or the empty log."""
         for _ in range(times):
-            before, name = self.live, list(self.model.timelines)[-1]
-            wanted = self.kept[name]
-            self.one(("restore_timeline", {"pick": 0}))
+            before = self.live
+            name, args = self.resolved(("restore_timeline", {"pick": max(pick, 0)}))
+            wanted = self.kept[args["timeline_id"]]
+            self.one((name, args))
             self.agrees()
             assert self.live == wanted
-            assert self.kept[list(self.model.timelines)[-1]] == before
+            assert not before or before == self.live or before in self.kept_now() or len(self.kept_now()) == 3
+
+    def kept_now(self) -> list[list[bytes]]:
+        return [self.kept[name] for name in self.model.timelines]
+
+    @precondition(lambda self: self.model.undo_stack)
+    @rule(steps=st.integers(1, 4), times=st.integers(1, 3), at_once=st.booleans())
+    def undo_and_redo(self, steps: int, times: int, at_once: bool) -> None:
+        """To and fro: every byte comes back, and no log is set aside a second time."""
+        steps = min(steps, len(self.model.undo_stack))
+        for _ in range(times):
+            before, can = self.live, len(self.model.undo_stack)
+            many = [steps] if at_once else [1] * steps
+            for direction in ("undo", "redo"):
+                for number in many:
+                    self.one((direction, {"steps": number}), expect="present")
+                    self.agrees()
+            if len(self.model.undo_stack) != can:
+                return  # a step that changed nothing, or the end of what is kept
+            assert self.live == before
 
     @rule(pick=PICK, then=st.one_of(CHANGES, op("deliver_dmail"), op("deliver_dmail"), op("cancel_dmail")))
     def mail(self, pick: int, then: Op) -> None:
@@ -355,7 +379,7 @@ class EngineMachine(RuleBasedStateMachine):
         if guard.expected_head is not None and guard.expected_head != self.heads[-1]:
             assert result == "contentModified"
             return
-        expected, refused = self.imagined(self.model, name, args)
+        expected, refused = self.imagined(self.model, name, args, guard)
         if refused is not None:
             assert result == refused
             return
@@ -368,13 +392,14 @@ class EngineMachine(RuleBasedStateMachine):
             assert result["head"] == self.session.head
             if "context" in result:
                 now = json.loads(json.dumps(asdict(self.session.summary())))
-                assert {**result["context"], "timelines": 0} == {**now, "timelines": 0}, [result["context"], now]
+                late = {"timelines": 0, **({"can_undo": 0, "can_redo": 0} if self.model.fork_points else {})}
+                assert {**result["context"], **late} == {**now, **late}, [result["context"], now]
 
     @staticmethod
-    def imagined(model: Model, name: str, args: Json) -> tuple[Json, str | None]:
+    def imagined(model: Model, name: str, args: Json, guard: Guard) -> tuple[Json, str | None]:
         """What has to be in the result; or the kind of the error."""
         try:
-            return model.do(name, args), None
+            return model.do(name, args, guard.request_id), None
         except RefusedError as refused:
             return {}, refused.kind
 
@@ -445,7 +470,10 @@ class EngineMachine(RuleBasedStateMachine):
         """The operation on what there is now."""
         name, args = op
         pick = args.get("pick", 0)
-        if name in ("revert", "send_dmail"):
+        if name == "revert" and "to_message" in args:
+            count = len(self.model.messages())
+            return name, {"message_index": pick % count if pick >= 0 and count else count, "heal": args["heal"]}
+        if name in ("revert", "send_dmail") and "by_uid" in args:
             rest = {key: value for key, value in args.items() if key not in ("pick", "by_uid")}
             return name, {**self.target(pick, args["by_uid"]), **rest}
         if name in ("restore_timeline", "prune") and "pick" in args:
@@ -563,6 +591,7 @@ class StoreMachine(EngineMachine):
         assert fork.parent is not None
         assert (fork.parent.session_id, fork.parent.checkpoint_uid) == ("s", uid)
         shown = seen(fork)
+        assert shown["steps"] == [0, 0]
         assert shown["log"] == [written(one) for one in lines[:end]]
         title = f"{self.model.state['title'] or 's'} (fork)"
         expected = self.expected_to_show()["state"]
@@ -652,9 +681,9 @@ class StoreMachine(EngineMachine):
 
         results = self.dying(all_at_once(), at, short)
         stages, expected = [copy.deepcopy(self.model)], []
-        for name, args, _ in many:
+        for name, args, guard in many:
             stages.append(copy.deepcopy(stages[-1]))
-            outcome, refused = self.imagined(stages[-1], name, args)
+            outcome, refused = self.imagined(stages[-1], name, args, guard)
             expected.append(outcome if refused is None else {"refused": refused})
         acknowledged = (
             [isinstance(one, dict) for one in results].index(False)
@@ -714,8 +743,9 @@ class StoreMachine(EngineMachine):
             if mine.adopt(log, timelines, self.uids) and mine.shown() == shown:
                 self.model = mine
                 # A number that was noted for a timeline which never came to be is not used for another one.
-                noted = json.loads((self.place / "timeleap.json").read_text("utf-8")).get("timelines", {})
-                mine.rotation = max(mine.rotation, *(int(name.rpartition("_")[2]) for name in noted), 0)
+                meta = json.loads((self.place / "timeleap.json").read_text("utf-8"))
+                noted = [int(name.rpartition("_")[2]) for name in meta.get("timelines", {})]
+                mine.rotation = max(mine.rotation, meta.get("rotation", 0), *noted, 0)
                 return done
         first, last = (stages[at].shown() for at in (least, -1))
         raise AssertionError(f"neither here nor there:\nfirst {first}\nlast  {last}\nstore {shown}")
@@ -727,7 +757,7 @@ class StoreMachine(EngineMachine):
         repeated = result.pop("duplicate", False)
         if not done:
             assert not repeated or name in BESIDE
-            expected = self.model.do(name, args)
+            expected = self.model.do(name, args, guard.request_id)
         elif name not in BESIDE and (name != "prune" or expected["removed_ids"]):
             assert repeated, f"{name} was done twice"
         self.check(result, expected)
