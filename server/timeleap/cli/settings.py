@@ -58,9 +58,11 @@ def path(terminal: Terminal) -> None:
 def show(terminal: Terminal) -> None:
     """Show every setting, and where its value comes from: the environment, the file, or nobody.
 
-    A client's `initializationOptions` win over all of them.
+    A client's `initializationOptions` win over all of them. The log goes to the standard error output unless `logFile`
+    names a file.
     """
-    file, settings = _file(terminal), {}
+    file = _file(terminal)
+    settings: dict[str, dict[str, Any]] = {}
     stored = read(file)
     for key, default in DEFAULTS.items():
         variable = _variable(key)
@@ -70,6 +72,12 @@ def show(terminal: Terminal) -> None:
             settings[key] = {"value": stored[key], "from": str(file)}
         else:
             settings[key] = {"value": default, "from": "default"}
+    # Not in the file: the log begins before a store is chosen.
+    for key, default, option in (("logLevel", "warning", "--log-level"), ("logFile", None, "--log-file")):
+        variable = _variable(key)
+        value = os.environ.get(variable) or default
+        source = variable if os.environ.get(variable) else f"default; timeleap serve {option} wins"
+        settings[key] = {"value": value, "from": source}
     if terminal.machine:
         terminal.document(settings)
     else:

@@ -55,6 +55,7 @@ class Endpoint:
         shielded: Once begun it cannot be cancelled: its real result is the reply.
         waits: It may take for ever, and its reply is small.
         reports_progress: Whether `$/progress` is sent for a `workDoneToken`.
+        changes: Whether it changes something, unless it is a dry run.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Endpoint:
     shielded: bool = False
     waits: bool = False
     reports_progress: bool = False
+    changes: bool = False
 
 
 def endpoints(rows: Mapping[str, Method], service: ServicePort, *, without: Iterable[str]) -> list[Endpoint]:
@@ -90,4 +92,6 @@ def _endpoint(row: Method, service: ServicePort) -> Endpoint:
         return service.handle(name, params, call)
 
     shielded = (row.mutates and name not in SHIELDS_ITSELF) or name in NEVER_HALF_DONE
-    return Endpoint(name, accept, run, shielded=shielded, waits=row.waits, reports_progress=row.progress)
+    return Endpoint(
+        name, accept, run, shielded=shielded, waits=row.waits, reports_progress=row.progress, changes=row.mutates
+    )

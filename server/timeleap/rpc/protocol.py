@@ -84,6 +84,7 @@ class Running:
     endpoint: Endpoint
     call: Call
     weight: int
+    size: int = 0
     began: bool = False
     work_done: WorkDone | None = None
     received: float = field(default_factory=time.perf_counter)
@@ -219,9 +220,11 @@ class EdgeProtocol(JsonRPCProtocol):
         else:
             self._handle_response(message.id, message.result, message.error)
 
-    def refuse(self, message_id: MessageId | None, error: BaseException, where: str = "") -> None:
-        """Answer with an error; under `id: null` where the id is not known."""
-        self._send_response(message_id, error=to_wire(error, where))
+    def refuse(self, message_id: MessageId | None, error: BaseException, where: str = "") -> str:
+        """Answer with an error, under `id: null` where the id is not known; returns its kind."""
+        wire = to_wire(error, where)
+        self._send_response(message_id, error=wire)
+        return str(wire.get("data", {}).get("kind", wire["code"]))
 
     def _handle_request(self, msg_id: MessageId, method_name: str, params: Any, size: int = 0) -> None:
         try:
@@ -232,14 +235,16 @@ class EdgeProtocol(JsonRPCProtocol):
             endpoint = self._endpoints[method_name]
             accepted = endpoint.accept(params)
         except JsonRpcMethodNotFound:
-            self.refuse(msg_id, RefusedError(ErrorKind.METHOD_NOT_FOUND, f"no method {_shown(method_name)}"))
+            kind = self.refuse(msg_id, RefusedError(ErrorKind.METHOD_NOT_FOUND, f"no method {_shown(method_name)}"))
+            log.debug("- - %s %d B in", kind, size)  # not its name: it may hold anything
         except Exception as error:
-            self.refuse(msg_id, error, method_name)
+            kind = self.refuse(msg_id, error, method_name)
+            log.debug("%s - %s %d B in", method_name, kind, size)
         else:
             work_done = self._work_done(endpoint, params)
             call = Call(self._client, method_name, work_done.report if work_done else None, params)
             weight = size + self._expected_reply(endpoint)
-            running = self._running[msg_id] = Running(endpoint, call, weight, work_done=work_done)
+            running = self._running[msg_id] = Running(endpoint, call, weight, size, work_done=work_done)
             self._weight += weight
             self._execute_handler(
                 msg_id, handler, partial(self._send_handler_result, msg_id=msg_id), args=(msg_id, running, accepted)
@@ -309,8 +314,9 @@ class EdgeProtocol(JsonRPCProtocol):
             self._note(fault)
             self._link.send(body)
             self._reply_sizes[running.endpoint.name] = max(len(body), self._expected_reply(running.endpoint) >> 1)
+            _log_request(running, "ok" if fault is None else "internalError", result, len(body))
         else:
-            self.refuse(msg_id, error, running.endpoint.name)
+            _log_request(running, self.refuse(msg_id, error, running.endpoint.name))
         self._link.settled()
 
     def _expected_reply(self, endpoint: Endpoint) -> int:
@@ -399,6 +405,17 @@ def _reply(data: dict[str, Any], message_id: Any) -> Reply:
 def _shown(method: str) -> str:
     """A method name that is not ours, fit to be repeated: it may be long, or hold anything."""
     return repr(method[:100])
+
+
+def _log_request(running: Running, outcome: str, result: Any = None, sent: int = 0) -> None:
+    """One line for a request: a change at `info`, all others at `debug`; never anything of what it carries."""
+    endpoint, params = running.endpoint, running.call.params
+    level = logging.INFO if endpoint.changes and params.get("dryRun") is not True else logging.DEBUG
+    if log.isEnabledFor(level):
+        took = (time.perf_counter() - running.received) * 1000
+        made = result.get("sessionId") if isinstance(result, dict) else None
+        named = params.get("sessionId") or made or "-"
+        log.log(level, "%s %s %s %.1f ms %d B in %d B out", endpoint.name, named, outcome, took, running.size, sent)
 
 
 def _reply_body(msg_id: MessageId | None, result: Any, error: WireError | None) -> tuple[bytes, WireError | None]:

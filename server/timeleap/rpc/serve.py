@@ -86,9 +86,15 @@ def parse(argv: Sequence[str], environ: Mapping[str, str]) -> argparse.Namespace
         choices=LEVELS,
         type=str.lower,
         default=environ.get("TIMELEAP_LOG_LEVEL") or "warning",
-        help="what to log (default: warning, or TIMELEAP_LOG_LEVEL)",
+        help="what to log (default: warning, or TIMELEAP_LOG_LEVEL); info: a line for each change, debug: each request",
     )
-    parser.add_argument("--log-file", type=Path, metavar="FILE", help="where to log (default: standard error)")
+    parser.add_argument(
+        "--log-file",
+        type=Path,
+        metavar="FILE",
+        default=Path(environ["TIMELEAP_LOG_FILE"]) if environ.get("TIMELEAP_LOG_FILE") else None,
+        help="where to log (default: TIMELEAP_LOG_FILE, or standard error)",
+    )
     parser.add_argument(
         "--fail-on-error",
         action="store_true",
@@ -111,7 +117,7 @@ def configure_log(level: str, file: Path | None) -> None:
     if file is not None:
         os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
     handler = logging.FileHandler(file, encoding="utf-8") if file else logging.StreamHandler(sys.stderr)
-    form = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+    form = "%(asctime)s %(process)d %(levelname)s %(name)s: %(message)s"
     logging.basicConfig(level=logging.WARNING, format=form, handlers=[handler])
     logging.getLogger("timeleap").setLevel(level.upper())
     # pygls logs payloads, at levels that somebody may switch on for everything.
