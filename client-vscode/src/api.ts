@@ -1,8 +1,8 @@
 /** The API for other extensions, on the sessions of this window; `apiTypes.ts` says what it promises. */
 
 import type * as vscode from "vscode";
-import type { Checkpoint, HistoryMessage, Message, NewMessage, RewriteResult, SessionState } from "timeleap-client";
-import type { Reverted, TimeleapApi, TimeleapChange, TimeleapSession } from "./apiTypes.js";
+import type { ApprovalDecision, Checkpoint, HistoryMessage, Message, NewMessage, RewriteResult, SessionState } from "timeleap-client";
+import type { ApprovalQuestion, Reverted, TimeleapApi, TimeleapChange, TimeleapSession } from "./apiTypes.js";
 import type { Session } from "./sessions/session.js";
 import type { Sessions } from "./sessions/sessions.js";
 
@@ -86,6 +86,18 @@ class Handle implements TimeleapSession {
 
   async isApproved(action: string): Promise<boolean> {
     return (await this.session.request("session/isApproved", { action })).approved;
+  }
+
+  async undo(steps = 1): Promise<Reverted> {
+    return reverted(await this.session.request("context/undo", { steps }));
+  }
+
+  async redo(steps = 1): Promise<Reverted> {
+    return reverted(await this.session.request("context/redo", { steps }));
+  }
+
+  requestApproval(action: string, { signal, ...question }: ApprovalQuestion = {}): Promise<ApprovalDecision> {
+    return this.session.request("approval/request", { action, ...question }, signal && { signal });
   }
 
   close(): Promise<void> {

@@ -14,6 +14,7 @@
 
 import type * as vscode from "vscode";
 import type {
+  ApprovalDecision,
   Checkpoint,
   ContextDidChange,
   ContextSummary,
@@ -24,7 +25,7 @@ import type {
   SessionState,
 } from "timeleap-client";
 
-export type { Checkpoint, ContextSummary, HistoryMessage, Message, SessionState };
+export type { ApprovalDecision, Checkpoint, ContextSummary, HistoryMessage, Message, SessionState };
 
 export interface TimeleapApi {
   readonly version: 1;
@@ -63,9 +64,30 @@ export interface TimeleapSession {
   setTokenCount(tokens: number): Promise<void>;
   /** The messages, page by page, oldest first. */
   history(from?: number): AsyncIterable<HistoryMessage>;
+  /** Goes back before the last revert, restore, compaction or the like; more `steps` as one change. */
+  undo(steps?: number): Promise<Reverted>;
+  /** Does again what was undone. */
+  redo(steps?: number): Promise<Reverted>;
   /** Whether the user allowed this action to run without being asked. */
   isApproved(action: string): Promise<boolean>;
+  /**
+   * Asks whether this may be done: at once where the session's approvals say so already, else a person in any window of the session
+   * or at a terminal. Rejects with an `Error` of the `kind` `approvalTimeout` if nobody decides in time.
+   */
+  requestApproval(action: string, question?: ApprovalQuestion): Promise<ApprovalDecision>;
   close(): Promise<void>;
+}
+
+export interface ApprovalQuestion {
+  /** What exactly is to be done. */
+  readonly description?: string;
+  /** For windows that can show more: any object, up to 64 KiB as JSON. */
+  readonly detail?: Readonly<Record<string, unknown>>;
+  readonly toolCallId?: string;
+  /** Seconds; default: 600. */
+  readonly timeout?: number;
+  /** Takes the question back. */
+  readonly signal?: AbortSignal;
 }
 
 export interface Reverted {

@@ -5,6 +5,7 @@ import * as vscode from "vscode";
 import { createApi } from "./api.js";
 import type { TimeleapApi } from "./apiTypes.js";
 import { approvalCommands } from "./commands/approvalCommands.js";
+import { ApprovalQuestions } from "./commands/approvalQuestions.js";
 import { compactCommand } from "./commands/compactCommand.js";
 import { dmailCommands } from "./commands/dmailCommands.js";
 import { documentCommands } from "./commands/documentCommands.js";
@@ -22,6 +23,7 @@ import { ManagedEnvironment } from "./server/managed.js";
 import { run } from "./server/programs.js";
 import { Sidecar } from "./server/sidecar.js";
 import { surroundings } from "./server/surroundings.js";
+import { Approvals } from "./sessions/approvals.js";
 import { Sessions } from "./sessions/sessions.js";
 import { onDidChangeServerSettings, readSettings } from "./settings.js";
 import { News } from "./views/news.js";
@@ -49,16 +51,19 @@ export function activate(context: vscode.ExtensionContext): TimeleapApi {
   });
   sidecar = server;
   const sessions = new Sessions(server, context.workspaceState);
-  const views = new Views(server, sessions);
+  const approvals = new Approvals(server, sessions);
+  const views = new Views(server, sessions, approvals);
   const documents = new Documents(sessions);
-  const bench: Workbench = { sidecar: server, sessions, views, documents, log };
+  const bench: Workbench = { sidecar: server, sessions, views, documents, approvals, log };
   context.subscriptions.push(
     log,
     server,
     sessions,
     views,
     documents,
-    new StatusBar(sessions),
+    approvals,
+    new StatusBar(sessions, approvals),
+    new ApprovalQuestions(bench),
     new News(server, sessions, log),
     ...registerCommands(bench, commandsOf(bench, managed)),
     onDidChangeServerSettings(() => void restart(server)),

@@ -2,6 +2,7 @@
 
 import * as vscode from "vscode";
 import type { Sidecar } from "../server/sidecar.js";
+import type { Approvals } from "../sessions/approvals.js";
 import type { Sessions } from "../sessions/sessions.js";
 import type { Documents } from "../documents/documents.js";
 import type { Views } from "../views/views.js";
@@ -13,6 +14,7 @@ export interface Workbench {
   readonly sessions: Sessions;
   readonly views: Views;
   readonly documents: Documents;
+  readonly approvals: Approvals;
   readonly log: vscode.LogOutputChannel;
 }
 

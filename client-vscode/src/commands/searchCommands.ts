@@ -6,6 +6,7 @@ import { messageOf, isTimeleapError } from "../server/errors.js";
 import { previewOf, Search, type Hit } from "../sessions/search.js";
 import type { Session } from "../sessions/session.js";
 import { exact } from "../text/format.js";
+import { withoutIcons } from "../text/say.js";
 import { timelineName } from "../views/timelinesTree.js";
 import type { Handlers, Workbench } from "./register.js";
 import { report } from "./report.js";
@@ -157,7 +158,7 @@ class SearchBox extends Disposables {
       this.begin(); // the log was rewritten between two pages
       return;
     }
-    this.box.items = [{ label: `$(error) ${plain(messageOf(error))}`, alwaysShow: true }];
+    this.box.items = [{ label: `$(error) ${withoutIcons(messageOf(error))}`, alwaysShow: true }];
   }
 
   private draw(search: Search): void {
@@ -178,7 +179,7 @@ class SearchBox extends Disposables {
       items.push({ label: vscode.l10n.t("Nothing found"), alwaysShow: true });
     }
     if (search.unread.length > 0) {
-      items.push({ label: `$(warning) ${vscode.l10n.t("Not everything could be searched")}`, detail: plain([...new Set(search.unread)].join(" · ")), alwaysShow: true });
+      items.push({ label: `$(warning) ${vscode.l10n.t("Not everything could be searched")}`, detail: withoutIcons([...new Set(search.unread)].join(" · ")), alwaysShow: true });
     }
     const active = this.box.items.indexOf(this.box.activeItems[0] ?? ({} as Choice));
     this.box.items = items;
@@ -193,7 +194,7 @@ class SearchBox extends Disposables {
     const aside = timelineId === undefined ? [] : [vscode.l10n.t("set aside: {0}", this.names.get(timelineId) ?? timelineId)];
     const more = ranges.length > 1 ? [vscode.l10n.t("{0} times", exact(ranges.length))] : [];
     return {
-      label: plain(previewOf(hit)) || vscode.l10n.t("Message {0}", exact(index)),
+      label: withoutIcons(previewOf(hit)) || vscode.l10n.t("Message {0}", exact(index)),
       description: [`#${exact(index)}`, ...more, ...aside].join(" · "),
       iconPath: new vscode.ThemeIcon(timelineId === undefined ? "comment" : "history"),
       alwaysShow: true,
@@ -235,9 +236,4 @@ class SearchBox extends Disposables {
       // Ids do as well.
     }
   }
-}
-
-/** What stands in a conversation must not turn into icons. */
-function plain(text: string): string {
-  return text.replace(/\$\([\w-]+(~\w+)?\)/gu, "\\$&");
 }

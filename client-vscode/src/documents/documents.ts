@@ -10,7 +10,7 @@ import { exact } from "../text/format.js";
 import { elementsOf, indented, memberOf } from "../text/json.js";
 import { rangeAt } from "../text/position.js";
 import { markdownOf, messageAsMarkdown, originalOf, rangeInMarkdown } from "./markdown.js";
-import { referenceOf, SCHEME, uriOf, type Reference, type Selected } from "./reference.js";
+import { fileName, referenceOf, SCHEME, uriOf, type Reference, type Selected } from "./reference.js";
 
 /** What one document shows at most; the rest is for the export. */
 export const MOST = 2_000;
@@ -57,9 +57,9 @@ export class Documents extends Disposables implements vscode.TextDocumentContent
     await vscode.window.showTextDocument(document, { preview: true, ...(selection ? { selection } : {}) });
   }
 
-  /** Shows a text that is nowhere else. */
-  async showText(title: string, text: string): Promise<void> {
-    const uri = vscode.Uri.from({ scheme: SCHEME, path: `/${title}.md`, query: String(this.texts.size) });
+  /** Shows a text that is nowhere else; as `txt` nothing in it is more than text. */
+  async showText(title: string, text: string, format: "md" | "txt" = "md"): Promise<void> {
+    const uri = vscode.Uri.from({ scheme: SCHEME, path: `/${fileName(title)}.${format}`, query: String(this.texts.size) });
     this.texts.set(uri.toString(), text);
     await vscode.window.showTextDocument(await vscode.workspace.openTextDocument(uri), { preview: true });
   }

@@ -24,8 +24,12 @@ export interface Reference {
 
 export function uriOf(reference: Reference): vscode.Uri {
   const { title, ...query } = reference;
-  const name = title.replace(/[/\\?#:*"<>|\s]+/gu, " ").trim() || "conversation";
-  return vscode.Uri.from({ scheme: SCHEME, path: `/${name}.${reference.format}`, query: JSON.stringify(query) });
+  return vscode.Uri.from({ scheme: SCHEME, path: `/${fileName(title)}.${reference.format}`, query: JSON.stringify(query) });
+}
+
+/** Of a tab. */
+export function fileName(title: string): string {
+  return title.replace(/[/\\?#:*"<>|\s]+/gu, " ").trim() || "conversation";
 }
 
 /** Undefined: not one of ours. */

@@ -52,6 +52,8 @@ const NOTIFICATIONS = [
   "session/didRecover",
   "context/compactionSuggested",
   "session/warning",
+  "approval/didRequest",
+  "approval/didResolve",
 ] as const satisfies readonly (keyof Notifications)[];
 
 type Listener = (params: never) => void;
@@ -172,6 +174,7 @@ export class Sidecar extends Disposables implements Wire {
       {
         initialize: {
           clientInfo: { name: "timeleap-vscode", version: this.options.version },
+          capabilities: { experimental: { timeleap: { approvals: true } } },
           initializationOptions: initializationOptions(settings),
         },
         initializeTimeout: this.options.initializeTimeout ?? INITIALIZE_TIMEOUT,

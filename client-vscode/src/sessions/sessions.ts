@@ -67,6 +67,10 @@ export class Sessions extends Disposables {
     return this.trouble;
   }
 
+  get all(): Session[] {
+    return [...this.open_.values()];
+  }
+
   isOpen(sessionId: string): boolean {
     return this.open_.has(sessionId);
   }

@@ -22,3 +22,8 @@ export function sayWarning(message: string, ...buttons: readonly string[]): Then
 export function sayError(message: string, ...buttons: readonly string[]): Thenable<string | undefined> {
   return vscode.window.showErrorMessage(withoutLinks(message), ...buttons);
 }
+
+/** What comes from outside must not turn into icons where the editor draws them: in lists to choose from, and in the status bar. */
+export function withoutIcons(text: string): string {
+  return text.replace(/\$\([\w-]+(~\w+)?\)/gu, "\\$&");
+}

@@ -1,8 +1,10 @@
 /** The view of the shown session's live log. */
 
 import type { PendingDMail } from "timeleap-client";
+import type { Approvals } from "../sessions/approvals.js";
 import type { Session } from "../sessions/session.js";
 import type { Sessions } from "../sessions/sessions.js";
+import { ApprovalNode } from "./approvalNode.js";
 import { checkpointName, checkpointRows, newSetting } from "./checkpointNodes.js";
 import { DMailNode } from "./dmailNode.js";
 import type { TreeNode } from "./node.js";
@@ -15,6 +17,7 @@ export class CheckpointsTree extends NodeTree {
     private readonly sessions: Sessions,
     /** Whether there is a server; resolves when the session to show, if any, is open. */
     private readonly ready: () => Promise<boolean>,
+    private readonly approvals?: Pick<Approvals, "pending">,
   ) {
     super();
   }
@@ -26,7 +29,8 @@ export class CheckpointsTree extends NodeTree {
     }
     const rows = await checkpointRows(undefined, session, session.log, this.setting);
     const { pendingDMail } = session.state;
-    return pendingDMail ? [await this.dmail(session, pendingDMail), ...rows] : rows;
+    const asked = (this.approvals?.pending(session) ?? []).map((pending) => new ApprovalNode(pending));
+    return [...asked, ...(pendingDMail ? [await this.dmail(session, pendingDMail)] : []), ...rows];
   }
 
   private async dmail(session: Session, dmail: PendingDMail): Promise<DMailNode> {

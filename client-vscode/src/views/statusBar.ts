@@ -3,9 +3,10 @@
 import * as vscode from "vscode";
 import type { SessionState } from "timeleap-client";
 import { Disposables } from "../lifecycle.js";
+import type { Approvals } from "../sessions/approvals.js";
 import type { Session } from "../sessions/session.js";
 import type { Sessions } from "../sessions/sessions.js";
-import { exact, short } from "../text/format.js";
+import { exact, listed, short } from "../text/format.js";
 
 /** Of the window, from where on it is shown as full. */
 const NEARLY_FULL = 0.95;
@@ -15,13 +16,17 @@ export class StatusBar extends Disposables {
   private readonly approvals = this.register(vscode.window.createStatusBarItem("timeleap.approvals", vscode.StatusBarAlignment.Left, 1_000));
   private following: vscode.Disposable | undefined;
 
-  constructor(sessions: Sessions) {
+  constructor(
+    sessions: Sessions,
+    private readonly pending: Pick<Approvals, "pending" | "onDidChange">,
+  ) {
     super();
     this.tokens.name = vscode.l10n.t("Timeleap: Tokens");
     this.tokens.command = "timeleap.compact";
     this.approvals.name = vscode.l10n.t("Timeleap: Approvals");
     this.approvals.command = "timeleap.manageApprovals";
     this.register(sessions.onDidChangeShown((session) => this.follow(session)));
+    this.register(pending.onDidChange(() => sessions.shown && this.show(sessions.shown)));
   }
 
   override dispose(): void {
@@ -51,18 +56,47 @@ export class StatusBar extends Disposables {
   }
 
   private showApprovals({ approval }: SessionState): void {
-    const { yolo, autoApproveActions } = approval;
-    const label = yolo ? vscode.l10n.t("YOLO: everything is approved") : vscode.l10n.t("Approvals: {0}", autoApproveActions.length);
-    this.approvals.text = yolo ? `$(warning) ${label}` : `$(shield) ${label}`;
-    this.approvals.backgroundColor = yolo ? new vscode.ThemeColor("statusBarItem.errorBackground") : undefined;
-    this.approvals.tooltip = yolo
-      ? vscode.l10n.t("The agent runs everything without asking. Choose to turn it off.")
-      : autoApproveActions.length === 0
-        ? vscode.l10n.t("The agent asks before it acts.")
-        : vscode.l10n.t("Without asking: {0}", autoApproveActions.join(", "));
-    this.approvals.accessibilityInformation = { label: yolo ? label : vscode.l10n.t("{0} actions approved without asking", autoApproveActions.length) };
+    const { text, alarm, tooltip, spoken } = approvalsShown(approval, this.pending.pending().length);
+    this.approvals.text = text;
+    this.approvals.command = this.pending.pending().length > 0 ? "timeleap.decideApproval" : "timeleap.manageApprovals";
+    this.approvals.backgroundColor = alarm === "" ? undefined : new vscode.ThemeColor(`statusBarItem.${alarm}Background`);
+    this.approvals.tooltip = tooltip;
+    this.approvals.accessibilityInformation = { label: spoken };
     this.approvals.show();
   }
+}
+
+interface ApprovalsShown {
+  readonly text: string;
+  readonly alarm: "" | "warning" | "error";
+  readonly tooltip: string;
+  readonly spoken: string;
+}
+
+/** What runs unasked cannot be overlooked, then what waits, then that nobody is there. */
+export function approvalsShown({ yolo, afk, autoApproveActions }: SessionState["approval"], waiting: number): ApprovalsShown {
+  const waits = vscode.l10n.t("Waiting for your decision: {0}", exact(waiting));
+  if (yolo) {
+    const label = vscode.l10n.t("YOLO: everything is approved");
+    const text = waiting === 0 ? label : listed([label, waits]);
+    return { text: `$(warning) ${text}`, alarm: "error", tooltip: vscode.l10n.t("The agent runs everything without asking. Choose to turn it off."), spoken: text };
+  }
+  if (waiting > 0) {
+    return { text: `$(question) ${waits}`, alarm: "warning", tooltip: vscode.l10n.t("An agent asks whether it may do something. Choose to decide."), spoken: waits };
+  }
+  if (afk) {
+    const label = vscode.l10n.t("Away: requests are rejected");
+    return { text: `$(sign-out) ${label}`, alarm: "warning", tooltip: vscode.l10n.t("What an agent asks for is rejected at once. Choose to change that."), spoken: label };
+  }
+  return {
+    text: `$(shield) ${vscode.l10n.t("Approvals: {0}", autoApproveActions.length)}`,
+    alarm: "",
+    tooltip:
+      autoApproveActions.length === 0
+        ? vscode.l10n.t("The agent asks before it acts.")
+        : vscode.l10n.t("Without asking: {0}", autoApproveActions.join(", ")),
+    spoken: vscode.l10n.t("{0} actions approved without asking", autoApproveActions.length),
+  };
 }
 
 /** What the item says, and how alarming that is. */

@@ -2,10 +2,12 @@
 
 import * as vscode from "vscode";
 import { Disposables } from "../lifecycle.js";
+import type { Approvals } from "../sessions/approvals.js";
 import type { Session } from "../sessions/session.js";
 import type { Sessions } from "../sessions/sessions.js";
 import type { Sidecar } from "../server/sidecar.js";
 import { readSettings } from "../settings.js";
+import { exact } from "../text/format.js";
 import { withoutLinks } from "../text/say.js";
 import { CheckpointsTree } from "./checkpointsTree.js";
 import { ContextKeys, contextKeys } from "./context.js";
@@ -22,6 +24,7 @@ const REDRAW = 60_000;
 interface Headed {
   message?: string | undefined;
   description?: string | undefined;
+  badge?: vscode.ViewBadge | undefined;
 }
 
 export class Views extends Disposables {
@@ -38,12 +41,13 @@ export class Views extends Disposables {
   constructor(
     private readonly sidecar: Sidecar,
     private readonly sessions: Sessions,
+    private readonly approvals: Approvals,
   ) {
     super();
     const server = (): Promise<boolean> => this.hasServer();
     const session = (): Promise<boolean> => this.firstSession();
     this.trees = {
-      checkpoints: this.register(new CheckpointsTree(sessions, session)),
+      checkpoints: this.register(new CheckpointsTree(sessions, session, approvals)),
       timelines: this.register(new TimelinesTree(sessions, session)),
       sessions: this.register(new SessionsTree(sessions, sidecar, server)),
     };
@@ -107,6 +111,7 @@ export class Views extends Disposables {
       }),
     );
     this.register(this.sessions.onDidChangeShown((session) => this.follow(session)));
+    this.register(this.approvals.onDidChange(() => this.redraw()));
     this.register(
       this.sessions.onDidChangeList(() => {
         this.trees.sessions.reload();
@@ -161,7 +166,7 @@ export class Views extends Disposables {
 
   private describe(): void {
     const { shown } = this.sessions;
-    this.keys.update(contextKeys(this.sidecar.state, this.sessions, vscode.workspace.isTrusted));
+    this.keys.update(contextKeys(this.sidecar.state, this.sessions, vscode.workspace.isTrusted, this.approvals));
     const situation = { server: this.sidecar.state, recovered: this.recovered, sessions: this.sessions };
     const said = withoutLinks(viewMessage(situation) ?? "") || undefined;
     // Where there is a message VS Code shows no welcome view, which has the next steps as buttons.
@@ -170,6 +175,8 @@ export class Views extends Disposables {
     const checkpoints: Headed = this.checkpoints;
     checkpoints.message = welcomed ? undefined : said;
     checkpoints.description = welcomed ? said : shown?.name;
+    const waiting = this.approvals.pending().length;
+    checkpoints.badge = waiting === 0 ? undefined : { value: waiting, tooltip: vscode.l10n.t("Waiting for your decision: {0}", exact(waiting)) };
     const list: Headed = this.sessionList;
     list.message = failed ? undefined : serverMessage(situation);
   }

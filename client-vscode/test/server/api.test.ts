@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type * as vscode from "vscode";
 import { activate as activateSample } from "../../../examples/vscode-agent/src/extension.js";
 import { start, type Running } from "../support/extension.js";
@@ -80,4 +80,24 @@ test("the sample agent keeps its conversation here, and goes on from the past af
   user.input = () => "two again";
   await commands.executeCommand("sampleAgent.ask");
   expect((await all(session.history())).at(-1)!.message["content"]).toBe("That was question 2; you said: two again");
+});
+
+test("an extension undoes and redoes, and asks for an approval that the user gives or refuses", async () => {
+  const session = await running.api.openSession({ sessionId: "mine" });
+  await session.append({ role: "user", content: "one" });
+  const { uid } = await session.checkpoint();
+  await session.append({ role: "user", content: "two" });
+  await session.revert(uid);
+  expect((await session.undo()).context).toMatchObject({ messageCount: 2, canRedo: 1 });
+  expect((await session.redo()).context).toMatchObject({ messageCount: 1, canUndo: 1 });
+  await expect(session.redo()).rejects.toMatchObject({ kind: "nothingToRedo" });
+  user.answer = ({ buttons }) => buttons.find((button) => button === "Approve");
+  expect(await session.requestApproval("run command", { description: "ls" })).toMatchObject({ decision: "approve", automatic: false });
+  user.answer = () => undefined;
+  const abort = new AbortController();
+  const asked = session.requestApproval("run command", { description: "rm", signal: abort.signal });
+  await vi.waitFor(() => expect(user.context.get("timeleap.approvals")).toBe(true), { timeout: 20_000 });
+  abort.abort();
+  await expect(asked).rejects.toMatchObject({ kind: "cancelled" });
+  await vi.waitFor(() => expect(user.context.get("timeleap.approvals")).toBe(false), { timeout: 20_000 });
 });
