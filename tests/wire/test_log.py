@@ -68,7 +68,7 @@ def test_at_debug_one_line_a_request(tmp_path: Path) -> None:
     assert ("DEBUG", "-", "-", "methodNotFound") in lines
     assert ("DEBUG", "context/clear", "s", "ok") in lines
     assert ("DEBUG", "context/getHistory", "s", "ok") in lines
-    assert ("DEBUG", "session/getState", "-", "invalidParams") in lines
+    assert ("DEBUG", "session/getState", "-", "invalidSessionId") in lines
 
 
 def test_at_warning_nothing(tmp_path: Path) -> None:

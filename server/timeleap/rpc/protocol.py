@@ -20,6 +20,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import re
 import time
 from dataclasses import dataclass, field
 from functools import partial
@@ -35,6 +36,7 @@ from timeleap.rpc.progress import WorkDone
 from timeleap.rpc.pygls_names import JsonRpcMethodNotFound, JsonRPCProtocol, JsonRPCServer
 from timeleap.service.call import Call, Client
 from timeleap_protocol.errors import ErrorKind, code_of
+from timeleap_protocol.limits import SESSION_ID_PATTERN
 
 log = logging.getLogger(__name__)
 
@@ -414,8 +416,9 @@ def _log_request(running: Running, outcome: str, result: Any = None, sent: int =
     if log.isEnabledFor(level):
         took = (time.perf_counter() - running.received) * 1000
         made = result.get("sessionId") if isinstance(result, dict) else None
-        named = params.get("sessionId") or made or "-"
-        log.log(level, "%s %s %s %.1f ms %d B in %d B out", endpoint.name, named, outcome, took, running.size, sent)
+        named = str(params.get("sessionId") or made or "")
+        session = named if re.fullmatch(SESSION_ID_PATTERN, named) else "-"  # else it may be anything
+        log.log(level, "%s %s %s %.1f ms %d B in %d B out", endpoint.name, session, outcome, took, running.size, sent)
 
 
 def _reply_body(msg_id: MessageId | None, result: Any, error: WireError | None) -> tuple[bytes, WireError | None]:
