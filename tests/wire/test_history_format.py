@@ -89,7 +89,6 @@ def test_an_empty_history(session: Session, format_: str) -> None:
     "params",
     [
         {"format": "gemini"},
-        {"format": None},
         *({"format": "openai", **one} for one in ({"limit": 5}, {"order": "desc"})),
     ],
 )

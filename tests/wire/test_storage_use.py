@@ -117,6 +117,7 @@ def test_the_newest_goes_only_if_it_is_named(told: Session) -> None:
         assert names(told.call("session/prune", dryRun=True, **wish)) == ["context_3", "context_2", "context_1"]
     assert told.refuse("session/prune", maxTimelines=0)["code"] == -32602
     assert names(told.call("session/prune", timelineIds=["context_4"])) == ["context_4"]
+    told.append(user("new"))
     told.call("context/clear")
     assert timelines(told)[0] == "context_5", "a number is not used again"
 
@@ -127,7 +128,8 @@ def test_by_age(session: Session) -> None:
     time.sleep(0.02)
     between = datetime.now(UTC).isoformat()
     time.sleep(0.02)
-    for _ in range(2):
+    for number in range(2):
+        session.append(user(str(number)))
         session.call("context/clear")
     assert names(session.call("session/prune", olderThan=between, dryRun=True)) == ["context_1"]
     assert names(session.call("session/prune", olderThan="2000-01-01T00:00:00Z")) == []
@@ -138,7 +140,8 @@ def test_by_age(session: Session) -> None:
 
 def test_without_a_wish_the_limits_of_the_configuration_count(start: StartServer) -> None:
     session = Session.open(start())
-    for _ in range(3):
+    for number in range(3):
+        session.append(user(str(number)))
         session.call("context/clear")
     assert names(session.call("session/prune")) == []
     session.call("session/close")
@@ -180,6 +183,7 @@ def test_quarantine_goes_only_if_it_is_asked_for(told: Session) -> None:
 
 def test_a_repeat_removes_no_more(told: Session) -> None:
     first = told.call("session/prune", maxTimelines=2, requestId="p")
+    told.append(user("new"))
     told.call("context/clear")
     assert told.call("session/prune", maxTimelines=2, requestId="p") == {**first, "duplicate": True, "head": told.head}
     assert len(timelines(told)) == 3
@@ -206,7 +210,8 @@ def test_who_may_not_write_may_not_prune(told: Session) -> None:
 
 def test_sessions_that_are_not_open_or_live_elsewhere_are_pruned_too(start: StartServer) -> None:
     owner = Session.open(start())
-    for _ in range(3):
+    for number in range(3):
+        owner.append(user(str(number)))
         owner.call("context/clear")
     other = start("ndjson")
     assert names(other.call("session/prune", sessionId=owner.id, maxTimelines=2)) == ["context_1"]

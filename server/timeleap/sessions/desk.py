@@ -283,9 +283,16 @@ class Desk:
             changes["journal"] = None
         if self._meta.get("pendingDMail") is not None and self.facts.pending_dmail is None:
             changes["pendingDMail"] = None
+        following = undo.next_of(self._meta.get(undo.MEMBER))
+        must = bool(changes) or (following is not None and not self._happened(following))
         changes = {**self._unconditional(), **changes}
         if changes:
-            self._meta.write(changes)
+            try:
+                self._meta.write(changes)
+            except StorageFailureError:
+                # On a full disk the session opens all the same: what is noted stays true, and the next step writes it.
+                if must:
+                    raise
         with contextlib.suppress(StorageFailureError):  # it stays noted, and the next opening tries again
             removal.remove_duplicate(self._meta, self._log)
             removal.finish(self._meta, self._log)

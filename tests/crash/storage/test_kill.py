@@ -30,6 +30,8 @@ ELSEWHERE = {
     "replace.declared",
     "replace.set_aside",
     "revise.closed_built",
+    "replace.settled",
+    "replace.duplicate_removed",
 }
 WORK = ("append", "batch", "checkpoint", "revert", "append", "undo", "redact")
 
