@@ -24,6 +24,19 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from tests.crash.storage.faults import CHANGING, faults
 from tests.support.leftovers import holders
 from tests.support.session_model import Model, RefusedError, written
+from tests.support.session_operations import (
+    APPENDS,
+    CHANGES,
+    EXPECTATION,
+    OPS,
+    PICK,
+    SECRETS,
+    STATES,
+    TAIL,
+    TEXT,
+    Op,
+    op,
+)
 from tests.support.session_seen import (
     RENDERERS,
     guard_of,
@@ -54,10 +67,9 @@ from timeleap.storage.index import index_path
 
 T = TypeVar("T")
 Json = dict[str, Any]
-Op = tuple[str, Json]
 
 MAX_TIMELINES = 3
-REWRITES = ("revert", "clear", "compact", "restore_timeline", "deliver_dmail")
+REWRITES = ("revert", "clear", "compact", "restore_timeline", "deliver_dmail", "undo", "redo")
 BESIDE = (
     "set_pins",
     "set_title",
@@ -69,96 +81,6 @@ BESIDE = (
     "set_auto_approve",
     "set_auto_checkpoint",
 )
-
-TEXT = st.one_of(
-    st.sampled_from(["", "hi", "Where is it?", "In the drawer", "x" * 30]),
-    st.text(st.characters(exclude_categories=["Cs"]), max_size=12),
-)
-CALLS = st.lists(st.sampled_from(["c1", "c2", "c3"]), min_size=1, max_size=2, unique=True)
-RUN = {"function": {"name": "run", "arguments": "{}"}}
-MESSAGES = st.one_of(
-    st.builds(
-        lambda role, text: {"role": role, "content": text}, st.sampled_from(["user", "assistant", "system"]), TEXT
-    ),
-    st.builds(
-        lambda ids: {
-            "role": "assistant",
-            "content": "",
-            "tool_calls": [{"type": "function", "id": one, **RUN} for one in ids],
-        },
-        CALLS,
-    ),
-    st.builds(
-        lambda one, text: {"role": "tool", "content": text, "tool_call_id": one},
-        st.sampled_from(["c1", "c2", "c3"]),
-        TEXT,
-    ),
-    st.builds(
-        lambda text, more: {
-            "role": "user",
-            "content": [{"type": "text", "text": text}, {"type": "image_url", "image_url": {"url": "u"}}, *more],
-            "ours": {"kept": [1, None, 2.5]},
-        },
-        TEXT,
-        st.lists(st.just({"type": "text", "text": "more"}), max_size=1),
-    ),
-)
-TAIL = [
-    {"role": "assistant", "content": "", "tool_calls": [{"type": "function", "id": "c1", **RUN}]},
-    {"role": "tool", "content": "done", "tool_call_id": "c1"},
-    {"role": "user", "content": "wait"},
-]
-NAMES = st.sampled_from(["coder", "tester", "writer"])
-ACTIONS = st.sampled_from(["run", "read", "open the drawer"])
-SECRETS = st.sampled_from(["drawer", "wait", "CHECKPOINT"])
-"""What is taken out for good."""
-PICK = st.integers(-1, 12)
-"""Which of several things; -1: one that is not there."""
-
-
-def op(name: str, /, **args: st.SearchStrategy[Any]) -> st.SearchStrategy[Op]:
-    return st.tuples(st.just(name), st.fixed_dictionaries(args))
-
-
-APPENDS = st.one_of(
-    op("append", messages=st.lists(MESSAGES, min_size=1, max_size=3)),
-    op("append", messages=st.lists(MESSAGES, min_size=1, max_size=1)),
-    op("update_token_count", token_count=st.integers(0, 300)),
-    op("set_system_prompt", text=TEXT),
-    op("checkpoint", label=st.none() | st.sampled_from(["here", "é"]), add_user_message=st.booleans()),
-)
-STATES = st.one_of(
-    op("cancel_dmail"),
-    op("set_pins", pins=st.lists(st.sampled_from(["drawer", "/etc/x"]), max_size=3)),
-    op("set_title", title=TEXT),
-    op("set_workspace", workspace=st.none() | st.builds("file:///{}".format, NAMES)),
-    op("archive"),
-    op("unarchive"),
-    op("put_subagent", name=NAMES, system_prompt=TEXT),
-    op("remove_subagent", name=NAMES),
-    op("set_yolo", yolo=st.booleans()),
-    op("set_auto_approve", action=ACTIONS, enabled=st.booleans()),
-    op("set_auto_checkpoint", setting=st.sampled_from(["turn", "step", "off"])),
-)
-CHANGES = st.one_of(
-    op("revert", pick=PICK, by_uid=st.booleans(), heal=st.booleans()),
-    op("revert", pick=PICK, by_uid=st.booleans(), heal=st.booleans()),
-    op("clear", keep_system_prompt=st.booleans()),
-    op(
-        "compact",
-        words=st.sampled_from(["", "s", "All of it was about a drawer. " * 3]),
-        max_preserved=st.integers(1, 3),
-    ),
-    op("restore_timeline", pick=PICK),
-    op("restore_timeline", pick=st.just(0)),
-    op("deliver_dmail"),
-    op("send_dmail", pick=PICK, by_uid=st.booleans(), message=TEXT),
-    op("take_note", message=TEXT, sender=NAMES),
-    op("prune", pick=PICK),
-    op("prune", keep=st.integers(1, 3)),
-)
-OPS = st.one_of(APPENDS, APPENDS, STATES, CHANGES, CHANGES)
-EXPECTATION = st.sampled_from(["none", "none", "present", "stale"])
 
 
 class EngineMachine(RuleBasedStateMachine):
@@ -236,16 +158,36 @@ class EngineMachine(RuleBasedStateMachine):
             self.take(*one, result, together=True)
 
     @precondition(lambda self: self.model.timelines)
-    @rule(times=st.integers(1, 3))
-    def undo(self, times: int) -> None:
-        """And undo the undoing, which brings every byte back."""
+    @rule(times=st.integers(1, 3), pick=PICK)
+    def restore_to_and_fro(self, times: int, pick: int) -> None:
+        """Bring timelines back: every byte of them, and what was there before is one, or the empty log."""
         for _ in range(times):
-            before, name = self.live, list(self.model.timelines)[-1]
-            wanted = self.kept[name]
-            self.one(("restore_timeline", {"pick": 0}))
+            before = self.live
+            name, args = self.resolved(("restore_timeline", {"pick": max(pick, 0)}))
+            wanted = self.kept[args["timeline_id"]]
+            self.one((name, args))
             self.agrees()
             assert self.live == wanted
-            assert self.kept[list(self.model.timelines)[-1]] == before
+            assert not before or before == self.live or before in self.kept_now() or len(self.kept_now()) == 3
+
+    def kept_now(self) -> list[list[bytes]]:
+        return [self.kept[name] for name in self.model.timelines]
+
+    @precondition(lambda self: self.model.undo_stack)
+    @rule(steps=st.integers(1, 4), times=st.integers(1, 3), at_once=st.booleans())
+    def undo_and_redo(self, steps: int, times: int, at_once: bool) -> None:
+        """To and fro: every byte comes back, and no log is set aside a second time."""
+        steps = min(steps, len(self.model.undo_stack))
+        for _ in range(times):
+            before, can = self.live, len(self.model.undo_stack)
+            many = [steps] if at_once else [1] * steps
+            for direction in ("undo", "redo"):
+                for number in many:
+                    self.one((direction, {"steps": number}), expect="present")
+                    self.agrees()
+            if len(self.model.undo_stack) != can:
+                return  # a step that changed nothing, or the end of what is kept
+            assert self.live == before
 
     @rule(pick=PICK, then=st.one_of(CHANGES, op("deliver_dmail"), op("deliver_dmail"), op("cancel_dmail")))
     def mail(self, pick: int, then: Op) -> None:
@@ -355,7 +297,7 @@ class EngineMachine(RuleBasedStateMachine):
         if guard.expected_head is not None and guard.expected_head != self.heads[-1]:
             assert result == "contentModified"
             return
-        expected, refused = self.imagined(self.model, name, args)
+        expected, refused = self.imagined(self.model, name, args, guard)
         if refused is not None:
             assert result == refused
             return
@@ -368,13 +310,14 @@ class EngineMachine(RuleBasedStateMachine):
             assert result["head"] == self.session.head
             if "context" in result:
                 now = json.loads(json.dumps(asdict(self.session.summary())))
-                assert {**result["context"], "timelines": 0} == {**now, "timelines": 0}, [result["context"], now]
+                late = {"timelines": 0, **({"can_undo": 0, "can_redo": 0} if self.model.fork_points else {})}
+                assert {**result["context"], **late} == {**now, **late}, [result["context"], now]
 
     @staticmethod
-    def imagined(model: Model, name: str, args: Json) -> tuple[Json, str | None]:
+    def imagined(model: Model, name: str, args: Json, guard: Guard) -> tuple[Json, str | None]:
         """What has to be in the result; or the kind of the error."""
         try:
-            return model.do(name, args), None
+            return model.do(name, args, guard.request_id), None
         except RefusedError as refused:
             return {}, refused.kind
 
@@ -445,7 +388,10 @@ class EngineMachine(RuleBasedStateMachine):
         """The operation on what there is now."""
         name, args = op
         pick = args.get("pick", 0)
-        if name in ("revert", "send_dmail"):
+        if name == "revert" and "to_message" in args:
+            count = len(self.model.messages())
+            return name, {"message_index": pick % count if pick >= 0 and count else count, "heal": args["heal"]}
+        if name in ("revert", "send_dmail") and "by_uid" in args:
             rest = {key: value for key, value in args.items() if key not in ("pick", "by_uid")}
             return name, {**self.target(pick, args["by_uid"]), **rest}
         if name in ("restore_timeline", "prune") and "pick" in args:
@@ -563,6 +509,7 @@ class StoreMachine(EngineMachine):
         assert fork.parent is not None
         assert (fork.parent.session_id, fork.parent.checkpoint_uid) == ("s", uid)
         shown = seen(fork)
+        assert shown["steps"] == [0, 0]
         assert shown["log"] == [written(one) for one in lines[:end]]
         title = f"{self.model.state['title'] or 's'} (fork)"
         expected = self.expected_to_show()["state"]
@@ -652,9 +599,9 @@ class StoreMachine(EngineMachine):
 
         results = self.dying(all_at_once(), at, short)
         stages, expected = [copy.deepcopy(self.model)], []
-        for name, args, _ in many:
+        for name, args, guard in many:
             stages.append(copy.deepcopy(stages[-1]))
-            outcome, refused = self.imagined(stages[-1], name, args)
+            outcome, refused = self.imagined(stages[-1], name, args, guard)
             expected.append(outcome if refused is None else {"refused": refused})
         acknowledged = (
             [isinstance(one, dict) for one in results].index(False)
@@ -714,8 +661,9 @@ class StoreMachine(EngineMachine):
             if mine.adopt(log, timelines, self.uids) and mine.shown() == shown:
                 self.model = mine
                 # A number that was noted for a timeline which never came to be is not used for another one.
-                noted = json.loads((self.place / "timeleap.json").read_text("utf-8")).get("timelines", {})
-                mine.rotation = max(mine.rotation, *(int(name.rpartition("_")[2]) for name in noted), 0)
+                meta = json.loads((self.place / "timeleap.json").read_text("utf-8"))
+                noted = [int(name.rpartition("_")[2]) for name in meta.get("timelines", {})]
+                mine.rotation = max(mine.rotation, meta.get("rotation", 0), *noted, 0)
                 return done
         first, last = (stages[at].shown() for at in (least, -1))
         raise AssertionError(f"neither here nor there:\nfirst {first}\nlast  {last}\nstore {shown}")
@@ -727,7 +675,7 @@ class StoreMachine(EngineMachine):
         repeated = result.pop("duplicate", False)
         if not done:
             assert not repeated or name in BESIDE
-            expected = self.model.do(name, args)
+            expected = self.model.do(name, args, guard.request_id)
         elif name not in BESIDE and (name != "prune" or expected["removed_ids"]):
             assert repeated, f"{name} was done twice"
         self.check(result, expected)

@@ -1,11 +1,16 @@
 """What a session should be, said as plainly as it can be: lists and dicts, no code of the product.
 
-A line of the log is `{"record": ..., "uid": ..., "label": ...}`: the record without our marks, and what a checkpoint is
-known by. A uid nobody can foretell is `None` until `Model.adopt` has seen it.
+A line of the log is `{"record": ..., "uid": ..., "label": ..., "marks": ...}`: the record without our marks, and what a
+checkpoint is known by. A uid nobody can foretell is `None` until `Model.adopt` has seen it. `marks` stands for what else is
+written into a record: two lines with the same record and the same marks have the same bytes.
+
+Undo and redo are two stacks of states of the log, as the contract says; a state is the name of a timeline, or None for the
+empty log.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -15,6 +20,10 @@ Json = dict[str, Any]
 PREFACE = "<system>Previous context has been compacted. Here is the compaction output:</system>"
 NOTE = "\0note:"
 """Begins the content of a message that is to contain what follows, in words of the product's own."""
+
+
+APPENDING = ("append", "update_token_count", "set_system_prompt", "checkpoint", "take_note")
+_numbers = itertools.count()
 
 
 class RefusedError(Exception):
@@ -42,6 +51,8 @@ class Model:
         self.rotation = 0
         self.written = 0
         self.fork_points: list[str] = []
+        self.undo_stack: list[Json] = []
+        self.redo_stack: list[Json] = []
         self.state: Json = {
             "title": None,
             "archived": False,
@@ -54,10 +65,17 @@ class Model:
             "workspace": None,
         }
 
-    def do(self, name: str, args: Json) -> Json:
+    def do(self, name: str, args: Json, request_id: str | None = None) -> Json:
         """Carry an operation out; returns what has to be in its result. Raises RefusedError and changes nothing."""
         doing: Callable[..., Json] = getattr(self, name)
-        return doing(**args)
+        first = len(self.lines)
+        result = doing(**args)
+        if name in APPENDING:
+            self.redo_stack = []
+            batch = next(_numbers) if len(self.lines) - first > 1 else None
+            for at, one in enumerate(self.lines[first:]):
+                one["marks"] = (one["marks"], batch, request_id if at == 0 else None)
+        return result
 
     # What is appended
 
@@ -109,15 +127,50 @@ class Model:
 
     # What puts another log in the place of the present one
 
-    def revert(self, id: int | None = None, uid: str | None = None, heal: bool = False) -> Json:
-        line = self.find(id, uid)
+    def revert(
+        self, id: int | None = None, uid: str | None = None, message_index: int | None = None, heal: bool = False
+    ) -> Json:
+        if message_index is not None:
+            messages = [at for at, one in enumerate(self.lines) if is_message(one)]
+            if message_index >= len(messages):
+                raise RefusedError("invalidParams")
+            line = messages[message_index]
+        else:
+            line = self.find(id, uid)
         exchange = self._open_exchange(self.messages(self.lines[:line]))
         if exchange is not None and heal:
             while (earlier := self._open_exchange(self.messages()[: exchange["index"]])) is not None:
                 exchange = {**exchange, "index": earlier["index"]}
             exchange["healed"] = True
             line = [at for at, one in enumerate(self.lines) if is_message(one)][exchange["index"]]
-        return {**self._rewrite("revert", self.lines[:line]), "exchange": exchange}
+        return {**self._rewrite("revert", cut(self.lines, line)), "exchange": exchange}
+
+    def undo(self, steps: int) -> Json:
+        return self._go(steps, self.undo_stack, self.redo_stack, "nothingToUndo")
+
+    def redo(self, steps: int) -> Json:
+        return self._go(steps, self.redo_stack, self.undo_stack, "nothingToRedo")
+
+    def _go(self, steps: int, source: list[Json], target: list[Json], refusal: str) -> Json:
+        """`steps` times: the present state on one stack, the top of the other one in its place."""
+        if steps > len(source):
+            raise RefusedError(refusal)
+        taken = source[-steps:][::-1]
+        before, present = list(self.lines), self._kept_as(self.lines)
+        there = [
+            before,
+            *([] if one["timeline"] is None else self.timelines[one["timeline"]]["lines"] for one in taken),
+        ]
+        del source[-steps:]
+        result = self._rewrite("restore", there[-1], step=False)
+        state = result["timeline_id"] if present == "" else present
+        for step, earlier, later in zip(taken, there, there[1:], strict=False):
+            if not same_bytes(earlier, later):
+                target.append({"kind": step["kind"], "timeline": state})
+            state = step["timeline"]
+        self._forget_steps()
+        said = [{"kind": one["kind"], "timeline_id": one["timeline"]} for one in taken]
+        return {**result, "steps": said}
 
     def clear(self, keep_system_prompt: bool) -> Json:
         return self._rewrite("clear", self._prompt_line() if keep_system_prompt else [])
@@ -130,16 +183,16 @@ class Model:
         after = (characters(made) + sum(characters(one) for one in messages[cut:])) // 4
         if cut <= 0 or after > before:
             return {"compacted": False, "timeline_id": None}
-        lines = [*self._prompt_line(), line_of({"role": "_checkpoint", "id": 0}, "compacted"), line_of(made)]
+        lines = [*self._prompt_line(), checkpoint_line(0, "compacted"), line_of(made)]
         lines += [line_of(one) for one in messages[cut:]]
-        self._rewrite("compact", [*lines, line_of({"role": "_usage", "token_count": after})])
+        done = self._rewrite("compact", [*lines, line_of({"role": "_usage", "token_count": after})])
         return {
             "compacted": True,
             "removed_messages": cut,
             "preserved_messages": len(messages) - cut,
             "token_count_before": before,
             "token_count_after": after,
-            "timeline_id": self._newest(),
+            "timeline_id": done["timeline_id"],
         }
 
     def restore_timeline(self, timeline_id: str) -> Json:
@@ -151,10 +204,10 @@ class Model:
         dmail = self.state["dmail"]
         if dmail is None:
             raise RefusedError("noPendingDMail")
-        kept = self.lines[: self.find(None, dmail["uid"])]
+        kept = cut(self.lines, self.find(None, dmail["uid"]))
         number = next_id(kept)
         added = [
-            line_of({"role": "_checkpoint", "id": number}, "D-Mail"),
+            checkpoint_line(number, "D-Mail"),
             line_of({"role": "user", "content": NOTE + dmail["message"]}),
         ]
         return {**self._rewrite("dmail", [*kept, *added]), "checkpoint": {"id": number, "label": "D-Mail"}}
@@ -224,6 +277,7 @@ class Model:
         going = [name for name in wanted if name not in self._referred_to()]
         for name in going:
             del self.timelines[name]
+        self._forget_steps()
         return {"removed_ids": sorted(going)}
 
     def redact(self, text: str, replacement: str) -> Json:
@@ -231,8 +285,10 @@ class Model:
         logs = [self.lines, *(one["lines"] for one in self.timelines.values())]
         holding = [many for one in (line for log in logs for line in log) if (many := occurrences(one, text))]
         self.written += bool(holding)
+        if any(occurrences(one, text) for one in self.lines):
+            self.redo_stack = []
         for lines in logs:
-            lines[:] = [{**replaced(one, text, replacement), "uid": one["uid"]} for one in lines]
+            lines[:] = [{**replaced(one, text, replacement), "uid": one["uid"], "marks": one["marks"]} for one in lines]
         # What runs without asking is known by its name: without that it is not approved any more.
         actions = [one for one in self.state["actions"] if text not in one]
         self.state = {**replaced(self.state, text, replacement), "actions": actions}
@@ -244,8 +300,9 @@ class Model:
 
     def append_by_another(self, messages: list[Json]) -> Json:
         """A program that knows nothing of turns."""
-        self.lines += [line_of(one) for one in messages]
+        self.lines += [{**line_of(one), "marks": "another program's"} for one in messages]
         self.written += 1
+        self.redo_stack = []
         return {}
 
     # What it amounts to
@@ -295,6 +352,7 @@ class Model:
             "checkpoints": checkpoints,
             "usage": usage,
             "counts": [messages, count, pending, self.next_id(), len(self.timelines)],
+            "steps": [len(self.undo_stack), len(self.redo_stack)],
             "system_prompt": prompt[0]["record"]["content"] if prompt else None,
             "timelines": {
                 name: [one["reason"], [written(line) for line in one["lines"]]] for name, one in self.timelines.items()
@@ -324,21 +382,52 @@ class Model:
 
     # Its own
 
-    def _rewrite(self, reason: str, lines: list[Json]) -> Json:
+    def _rewrite(self, reason: str, lines: list[Json], step: bool = True) -> Json:
+        """Put other lines in the place of the present ones.
+
+        Args:
+            reason: Why.
+            lines: The others.
+            step: Whether it can be undone; else it is undo or redo itself.
+        """
         before, tokens = self.lines, self.tokens()[0]
-        self.rotation += 1
-        self.timelines[self._newest()] = {"reason": reason, "lines": before}
-        self.lines = [dict(one) for one in lines]
-        self.written += 1
+        name = self._kept_as(before)
+        if not same_bytes(before, lines):
+            self.rotation += 1
+            if name == "":
+                name = self._newest()
+                self.timelines[name] = {"reason": reason, "lines": before}
+            if step:
+                self.undo_stack.append({"kind": reason, "timeline": name})
+                self.redo_stack = []
+            self.lines = [dict(one) for one in lines]
+            self.written += 1
+        name = name or None
         dmail = self.state["dmail"]
         if dmail is not None and dmail["uid"] not in self.checkpoint_uids():
             self.state["dmail"] = None
-        for name in self._beyond(self.max_timelines, self._referred_to()):
-            del self.timelines[name]
+        for going in self._beyond(self.max_timelines, self._referred_to()):
+            del self.timelines[going]
+        if step:
+            self._forget_steps()
         many = [sum(map(is_message, some)) for some in (before, self.lines)]
         points = [sum(role(one) == "_checkpoint" for one in some) for some in (before, self.lines)]
         removed = {"messages": many[0] - many[1], "checkpoints": points[0] - points[1]}
-        return {"removed": {**removed, "tokens": tokens - self.tokens()[0]}, "timeline_id": self._newest()}
+        return {"removed": {**removed, "tokens": tokens - self.tokens()[0]}, "timeline_id": name}
+
+    def _kept_as(self, lines: list[Json]) -> str | None:
+        """The timeline that has these lines already; None for an empty log, which needs none; "" where there is none."""
+        if not lines:
+            return None
+        return next((name for name in reversed(self.timelines) if same_bytes(self.timelines[name]["lines"], lines)), "")
+
+    def _forget_steps(self) -> None:
+        """A timeline that is gone ends a stack."""
+        for stack in (self.undo_stack, self.redo_stack):
+            for at in range(len(stack), 0, -1):
+                if stack[at - 1]["timeline"] not in (None, *self.timelines):
+                    del stack[:at]
+                    break
 
     def _newest(self) -> str:
         return f"context_{self.rotation}"
@@ -346,7 +435,11 @@ class Model:
     def _beyond(self, limit: int, kept: Iterable[str]) -> list[str]:
         """The timelines beyond a number of them, the newest and those that are `kept` aside."""
         going, count = [], 0
+        counted: list[list[Json]] = []
         for position, name in enumerate(reversed(self.timelines)):
+            if any(same_bytes(self.timelines[name]["lines"], one) for one in counted):
+                continue
+            counted.append(self.timelines[name]["lines"])
             count += 1
             if count > limit and position > 0 and name not in kept:
                 going.append(name)
@@ -367,7 +460,7 @@ class Model:
         self.lines.append(line_of(record))
 
     def _add_checkpoint(self, label: str | None) -> None:
-        self.lines.append(line_of({"role": "_checkpoint", "id": self.next_id()}, label))
+        self.lines.append(checkpoint_line(self.next_id(), label))
 
     def _prompt_line(self) -> list[Json]:
         return [line_of(one["record"]) for one in self.lines if role(one) == "_system_prompt"][-1:]
@@ -418,7 +511,36 @@ def occurrences(line: Json, text: str) -> int:
 
 
 def line_of(record: Json, label: str | None = None) -> Json:
-    return {"record": record, "uid": None, "label": label}
+    return {"record": record, "uid": None, "label": label, "marks": None}
+
+
+def checkpoint_line(number: int, label: str | None) -> Json:
+    """No two checkpoints are alike: each has a uid, and a time."""
+    return {**line_of({"role": "_checkpoint", "id": number}, label), "marks": f"checkpoint {next(_numbers)}"}
+
+
+def same_bytes(lines: list[Json], others: list[Json]) -> bool:
+    """Whether two logs have the same bytes."""
+    return len(lines) == len(others) and all(
+        _plain(one["marks"]) == _plain(other["marks"]) and json.dumps(one["record"]) == json.dumps(other["record"])
+        for one, other in zip(lines, others, strict=True)
+    )
+
+
+def cut(lines: list[Json], at: int) -> list[Json]:
+    """The first lines; a batch that is cut through loses its marks."""
+    kept = [dict(one) for one in lines[:at]]
+    batch = _plain(lines[at - 1]["marks"])[1] if 0 < at < len(lines) else None
+    if batch is not None and _plain(lines[at]["marks"])[1] == batch:
+        for one in kept:
+            own, mine, request_id = _plain(one["marks"])
+            one["marks"] = (own, None if mine == batch else mine, request_id)
+    return kept
+
+
+def _plain(marks: Any) -> tuple[Any, Any, Any]:
+    """What a line is marked with itself, its batch, its request."""
+    return marks if isinstance(marks, tuple) else (marks, None, None)
 
 
 def role(line: Json) -> str:

@@ -31,6 +31,8 @@ WIRE = {
     "clear": "context/clear",
     "compact": "context/compact",
     "restore_timeline": "context/restoreTimeline",
+    "undo": "context/undo",
+    "redo": "context/redo",
     "deliver_dmail": "context/deliverDMail",
     "send_dmail": "context/sendDMail",
     "take_note": "context/sendDMail",
@@ -87,6 +89,7 @@ def seen(session: Session) -> Json:
             summary.n_checkpoints,
             summary.timelines,
         ],
+        "steps": [summary.can_undo, summary.can_redo],
         "system_prompt": summary.system_prompt,
         "timelines": {
             one.timeline_id: [
@@ -129,8 +132,15 @@ def rehearsed(session: Session, name: str, args: Json) -> Json | None:
     """What the dry run of an operation says; None where it has none."""
     if name == "revert":
         plan = session.plan_revert(
-            checkpoint_id=args.get("id"), checkpoint_uid=args.get("uid"), heal=args.get("heal", False)
+            checkpoint_id=args.get("id"),
+            checkpoint_uid=args.get("uid"),
+            message_index=args.get("message_index"),
+            heal=args.get("heal", False),
         )
+    elif name == "undo":
+        plan = session.plan_undo("undo", **args)
+    elif name == "redo":
+        plan = session.plan_undo("redo", **args)
     elif name in ("clear", "deliver_dmail"):
         plan = getattr(session, f"plan_{name}")(**args)
     elif name == "restore_timeline":

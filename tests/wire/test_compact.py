@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -194,3 +195,28 @@ def test_a_summariser_that_is_not_there_is_a_clear_failure(long: Session) -> Non
         assert error["code"] in (4006, -32602), error
         assert error["message"] == containing("")
     assert long.log.read_bytes() == before
+
+
+def working(session: Session, turns: int, *, result: str = "ok") -> None:
+    """An agent that works by tool calls, says nothing, and reports no usage."""
+    session.append(user("Fix it."))
+    for turn in range(turns):
+        function = {"name": "write_file", "arguments": json.dumps({"path": f"f{turn}.py", "text": "x = 1\n" * 50})}
+        call = {"id": f"c{turn}", "type": "function", "function": function}
+        session.append(
+            {"role": "assistant", "tool_calls": [call]}, {"role": "tool", "tool_call_id": f"c{turn}", "content": result}
+        )
+
+
+@pytest.mark.parametrize("summary", [{"summary": "All files were written. " * 20}, {"summarizer": "builtin"}])
+def test_what_a_summary_replaces_is_more_than_text(session: Session, summary: dict[str, str]) -> None:
+    working(session, 12)
+    done = session.call("context/compact", **summary)
+    assert done == at_least({"compacted": True, "timelineId": "context_1"})
+
+
+def test_a_summary_longer_than_the_calls_it_replaces_is_refused(session: Session) -> None:
+    working(session, 2)
+    done = session.call("context/compact", summary="All files were written. " * 100)
+    assert done["compacted"] is False and "longer" in done["reason"]
+    assert session.timelines() == []

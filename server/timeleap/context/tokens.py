@@ -25,6 +25,19 @@ def estimate_record_tokens(records: Iterable[Mapping[str, Any]]) -> int:
     return sum(text_length(record) for record in records) // CHARS_PER_TOKEN
 
 
+def estimate_tokens_with_calls(records: Iterable[Mapping[str, Any]]) -> int:
+    """The same with the names and arguments of tool calls."""
+    return sum(text_length(record) + _length_of_calls(record) for record in records) // CHARS_PER_TOKEN
+
+
+def _length_of_calls(record: Mapping[str, Any]) -> int:
+    calls = record.get("tool_calls")
+    functions = [call.get("function") for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
+    named = [function for function in functions if isinstance(function, dict)]
+    parts = [part for function in named for part in (function.get("name"), function.get("arguments"))]
+    return sum(len(part) for part in parts if isinstance(part, str))
+
+
 def text_length(record: Mapping[str, Any]) -> int:
     """Characters (code points) of the text parts of a message in its JSON form."""
     return sum(len(text) for text in texts(record))

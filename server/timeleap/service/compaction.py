@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from timeleap.context import prompts
+from timeleap.context import prompts, tokens
 from timeleap.context.compaction import preserved_from, prompt_message, summary_message
 from timeleap.context.guard import called
 from timeleap.errors import InvalidInputError
@@ -167,4 +167,5 @@ def _plan(history: History, name: Name, answer: Answer, pins: tuple[str, ...]) -
         summary_tokens=None if added else answer.tokens,
         review=Review(name, score(history.removed, summary, history.kept), pins, added),
         calls=frozenset[str]().union(*(called(message) for message in history.removed)),
+        replaced_tokens=tokens.estimate_tokens_with_calls(history.removed),
     )

@@ -255,10 +255,16 @@ class Desk:
             self._meta.write({undo.MEMBER: left.members()})
             self.facts = replace(self.facts, stacks=left)
 
-    def forget_fingerprints(self) -> None:
-        """Leave nothing in the file that tells of the bytes of logs: for a redaction, which ends redo as any change does."""
-        self.facts = replace(self.facts, stacks=self.facts.stacks.without_redo())
-        self._meta.write({undo.MEMBER: self.facts.stacks.members()})
+    def forget_fingerprints(self, *, live_changes: bool) -> None:
+        """Leave nothing in the file that tells of the bytes of logs as they were before a redaction.
+
+        Args:
+            live_changes: The live log is one of those that change; as any change of it, that ends redo.
+        """
+        stacks = self.facts.stacks.without_redo() if live_changes else self.facts.stacks.at(self._log.state)
+        if self._meta.get(undo.MEMBER) is not None:
+            self._meta.write({undo.MEMBER: stacks.members()})
+        self.facts = replace(self.facts, stacks=stacks)
 
     def requests(self) -> Iterator[tuple[str, Known]]:
         """The requests that are known from files, oldest first."""

@@ -281,6 +281,7 @@ class CompactionPlan:
         summary_tokens: Tokens of `message` as the summarising model counted them; None = estimate.
         review: What there is to say of the summary.
         calls: Ids of the tool calls that go; a result of theirs that has arrived since would be orphaned.
+        replaced_tokens: An estimate of what goes, tool calls and results included.
     """
 
     head: str
@@ -290,6 +291,7 @@ class CompactionPlan:
     summary_tokens: int | None = None
     review: Review | None = None
     calls: frozenset[str] = frozenset()
+    replaced_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)

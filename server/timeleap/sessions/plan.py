@@ -313,15 +313,18 @@ def plan_compact(engine: LogEngine, state: LogState, plan: CompactionPlan) -> Co
     kept_tokens = sum(one.value for one in preserved)
     if plan.summary_tokens is None:
         after = (summary.value + kept_tokens) // CHARACTERS_PER_TOKEN
+        summary_tokens = summary.value // CHARACTERS_PER_TOKEN
     else:
         after = plan.summary_tokens + kept_tokens // CHARACTERS_PER_TOKEN
+        summary_tokens = plan.summary_tokens
     checkpoint, made = new_checkpoint(LogState(), 0, COMPACTED_LABEL, preview_of(plan.message), {})
     records = [*prompt, checkpoint, summary, *preserved, usage_record(after)]
     before = engine.state_before(state.lines).token_count_with_pending
     refused = None
     if plan.preserved_from <= 0:
         refused = "there is nothing to compact"
-    elif after > before:
+    elif after > before and summary_tokens > plan.replaced_tokens:
+        # Both: without a reported usage `before` counts text only, and the estimate falls short of what a model counted.
         refused = f"it would make the context longer: {before} tokens before, {after} after"
     elif plan.calls & orphan_results([decode_json(one.body) for one in preserved] if plan.calls else []):
         refused = "a tool call that would go was answered while the summary was made: compact again"

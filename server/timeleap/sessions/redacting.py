@@ -195,7 +195,7 @@ class Redacting(Turns):
     def _redact_beside(self, own: Survey, redactor: Redactor) -> None:
         try:
             self._desk.rewrite_requests(forgetting(redactor))
-            self._desk.forget_fingerprints()
+            self._desk.forget_fingerprints(live_changes=any(one.timeline_id is None and one.lines for one in own.logs))
             members = {name: self.meta.get(name) for name in self.meta.names()}
             after, _ = redacted_meta(members, redactor)
             self.meta.write({name: one for name, one in after.items() if one != members[name]})

@@ -15,7 +15,7 @@ from zlib import crc32
 from timeleap.context.jsonedit import each_text, is_json
 from timeleap.context.redaction import MAX_NESTING, Redacted, Redactor
 from timeleap.errors import StorageFailureError
-from timeleap.sessions import files, session_files
+from timeleap.sessions import files, session_files, undo
 from timeleap.sessions.checkpoints import read_checkpoint
 from timeleap.sessions.info import LOG_NAME
 from timeleap.sessions.meta import FILE_NAME as META_NAME
@@ -175,6 +175,11 @@ def carry_out(survey: Survey, redactor: Redactor) -> None:
             # Whether it came true was to be seen by the fingerprint of a timeline that may have changed.
             true = "timelineId" not in journal or (survey.directory / f"{journal['timelineId']}.jsonl").exists()
             members["journal"] = {"requests": journal.get("requests", [])} if true else None
+        if undo.MEMBER in members:
+            following = undo.next_of(members[undo.MEMBER])
+            done = following is not None and (survey.directory / f"{following['timelineId']}.jsonl").exists()
+            stacks = undo.read(following.get("stacks") if following is not None and done else members[undo.MEMBER])
+            members[undo.MEMBER] = stacks.without_redo().members()
         files.write_document(
             survey.directory / META_NAME, {key: one for key, one in members.items() if one is not None}
         )

@@ -25,9 +25,9 @@ class Past:
     can_redo: int = 0
 
 
-def past_of(timeline_ids: Collection[str], stacks: Stacks, state: LogState) -> Past:
-    """The past of a log at `state`, with these timelines."""
-    now = stacks.at(state).within(timeline_ids)
+def past_of(timeline_ids: Collection[str], stacks: Stacks, state: LogState, going: Collection[str] = ()) -> Past:
+    """The past of a log at `state`, with these timelines, of which some are about to go."""
+    now = stacks.at(state).within({one for one in timeline_ids if one not in going})
     return Past(len(timeline_ids), len(now.undo), len(now.redo))
 
 

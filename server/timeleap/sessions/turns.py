@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -37,7 +37,15 @@ from timeleap.sessions.recall import Announce, Made, Recall, Renderers, barely
 from timeleap.sessions.requests import RepeatedError, RequestTable, told
 from timeleap.sessions.summary import Past, fewer_steps, past_of, summarize_prefix, with_past
 from timeleap.sessions.undo import Stacks
-from timeleap.storage.engine import LogEngine, LogState, NewRecord, Prepared, Replacement, Timeline
+from timeleap.storage.engine import (
+    LogEngine,
+    LogState,
+    NewRecord,
+    Prepared,
+    Replacement,
+    Timeline,
+    TimelineFacts,
+)
 from timeleap.storage.jsonl import JsonlEngine
 
 _log = logging.getLogger(__name__)
@@ -175,6 +183,7 @@ class Turns:
         async def attempt(mine: Guard) -> Json:
             planned: Rewrite | None = None
             before = ""
+            going: set[str] = set()
 
             def on_turn(state: LogState) -> Replacement:
                 nonlocal planned, before
@@ -184,7 +193,7 @@ class Turns:
                 if planned.refused:
                     raise _NothingDoneError(planned)
                 self._requests.begin(mine)
-                prepare, settle = self._prepare(mine, planned, self._stacks(state), before)
+                prepare, settle = self._prepare(mine, planned, self._stacks(state), before, going)
                 return replace(planned.replacement, prepare=prepare, settle=settle)
 
             try:
@@ -194,7 +203,7 @@ class Turns:
                 return mine.render(nothing.planned.outcome(self.head, None, context))
             assert planned is not None
             timelines = self.engine.timelines()
-            context = summarize_prefix(self.engine, done.after, (), (), self._past())
+            context = summarize_prefix(self.engine, done.after, (), (), self._past(going))
             timeline_id = done.timeline_id or None
             result = mine.render(planned.outcome(done.head, timeline_id, context))
             event = planned.event(done.head, timeline_id, context, mine.cause)
@@ -285,7 +294,7 @@ class Turns:
                 self._requests.abandon(mine)
 
     def _prepare(
-        self, guard: Guard, planned: Rewrite, stacks: Stacks, before: str
+        self, guard: Guard, planned: Rewrite, stacks: Stacks, before: str, going: set[str]
     ) -> tuple[Callable[[Prepared], None], Callable[[Prepared], None]]:
         """What is noted before a rewrite becomes true, and after; the ids that the new log will not have go along."""
         carried = self._recall.leaving(planned.replacement.keep_lines, self._desk.stored)
@@ -296,7 +305,8 @@ class Turns:
             # Lines that carry ids are about to move; and if the rewrite fails, looking again costs nothing.
             self._requests.forget()
             after = planned.stacks_after(stacks, prepared, self.engine.same_timelines)
-            past = past_of(timelines_after(self.engine.timeline_ids(), prepared), after, prepared.after)
+            going.update(self._to_be_pruned(prepared))
+            past = past_of(timelines_after(self.engine.timeline_ids(), prepared), after, prepared.after, going)
             head, context = prepared.head if prepared.replaces else before, with_past(planned.context, past)
             result = guard.render(planned.outcome(head, prepared.kept_as, context))
             said = self._told(guard, result, planned.event(head, prepared.kept_as, context, guard.cause))
@@ -314,9 +324,27 @@ class Turns:
         """What can be undone and redone where the log is at `state`."""
         return self._desk.facts.stacks.at(state).within(self.engine.timeline_ids())
 
-    def _past(self) -> Past:
-        """What there is to go back to."""
-        return past_of(self.engine.timeline_ids(), self._desk.facts.stacks, self.engine.state)
+    @property
+    def stacks(self) -> Stacks:
+        """What can be undone and redone."""
+        return self._stacks(self.engine.state)
+
+    def _past(self, going: Collection[str] = ()) -> Past:
+        """What there is to go back to, when the timelines that are `going` are gone."""
+        return past_of(self.engine.timeline_ids(), self._desk.facts.stacks, self.engine.state, going)
+
+    def _to_be_pruned(self, prepared: Prepared) -> set[str]:
+        """The timelines that will go by themselves after a rewrite: what can be undone must not be promised before."""
+        present = self.engine.timelines()
+        if prepared.replaces and prepared.equals is None:
+            live, facts = self.engine.state, TimelineFacts()
+            added = Timeline(prepared.timeline_id, "", facts, live.length, live.messages, live.checkpoints, live.chain)
+            present = [added, *present]
+        limits = self._around.retention
+        if not retention.excess(present, limits, ()):
+            return set()
+        kept = retention.referred_to(self.engine, present, self._around.fork_points(self.session_id))
+        return {one.timeline_id for one in retention.excess(present, limits, kept)}
 
     def _keeping_facts(self, work_out: Callable[[LogState], Replacement]) -> Callable[[LogState], Replacement]:
         """The plan of a rewrite nobody asked for by a request: what is remembered of the past goes along all the same."""

@@ -363,8 +363,11 @@ def test_arguments_are_an_object_for_anthropic_and_text_for_openai(arguments: An
     body, losses = made("anthropic", *messages)
     assert body["messages"][1]["content"][0]["input"] == sent
     assert losses == [[1, "arguments"]] * lost
-    body, _ = made("openai", *messages)
-    assert isinstance(body["messages"][1]["tool_calls"][0]["function"]["arguments"], str)
+    body, losses = made("openai", *messages)
+    text = body["messages"][1]["tool_calls"][0]["function"]["arguments"]
+    assert json.loads(text) == sent
+    assert lost or not isinstance(arguments, str) or text == (arguments or "{}"), "as the model wrote it"
+    assert losses == [[1, "arguments"]] * lost
 
 
 def test_system_messages() -> None:

@@ -7,23 +7,18 @@ and tools' names are of few characters, arguments are an object, texts are not b
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final
 
-import msgspec
-
+from timeleap.context.providers.arguments import as_text, json_object, no_object
 from timeleap.context.providers.losses import Losses
 from timeleap.context.providers.names import Ids, tool_name
 from timeleap.context.providers.transcript import Call, Piece, Taste, Text, Thought, Transcript, Turn
-from timeleap.storage.jsontext import decode_strictly
 
 Json = dict[str, Any]
 
 LONGEST_ID: Final = 64
 LARGEST_PICTURE: Final = 5 * 1024 * 1024
 """Characters of its base64."""
-DEEPEST: Final = 100
-"""Nesting of a call's arguments; deeper ones are sent as text."""
 BEGIN: Final = "(The conversation begins here.)"
 GO_ON: Final = "Go on."
 
@@ -96,12 +91,10 @@ class _Body:
         name = tool_name(call.name)
         if name != call.name:
             self._losses.add(turn.index, "toolName", f"the tool {call.name[:80]} is called {name} here")
-        arguments = _object(call.arguments)
+        arguments = json_object(call.arguments)
         if arguments is None:
-            arguments = {"arguments": call.arguments}
-            self._losses.add(
-                turn.index, "arguments", f"the arguments of {name} are no JSON object; they are sent as text"
-            )
+            self._losses.add(turn.index, "arguments", no_object(name))
+            arguments = as_text(call.arguments)
         return {"type": "tool_use", "id": call_id, "name": name, "input": arguments}
 
     def _say(self, role: str, blocks: list[Json]) -> None:
@@ -125,21 +118,6 @@ def _block(piece: Piece) -> Json:
     if piece.data:
         return {"type": "image", "source": {"type": "base64", "media_type": piece.media_type, "data": piece.data}}
     return {"type": "image", "source": {"type": "url", "url": piece.url}}
-
-
-def _object(arguments: str) -> Json | None:
-    """The object that a JSON text is; None for anything else."""
-    try:
-        found = decode_strictly(arguments or "{}")
-    except (msgspec.MsgspecError, RecursionError, UnicodeError):
-        return None
-    return found if isinstance(found, dict) and not _deeper(found, DEEPEST) else None
-
-
-def _deeper(value: Any, left: int) -> bool:
-    if isinstance(value, Mapping):
-        return left == 0 or any(_deeper(each, left - 1) for each in value.values())
-    return isinstance(value, list) and (left == 0 or any(_deeper(each, left - 1) for each in value))
 
 
 def _text(text: str) -> Json:

@@ -10,10 +10,12 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final
 
+from timeleap.context.providers.arguments import as_text, json_object, no_object
 from timeleap.context.providers.losses import Losses
 from timeleap.context.providers.names import Ids, tool_name
 from timeleap.context.providers.picture import Picture
 from timeleap.context.providers.transcript import Piece, Taste, Text, Transcript, Turn
+from timeleap.storage.jsontext import encode_json
 
 Json = dict[str, Any]
 
@@ -51,7 +53,11 @@ def _messages(turn: Turn, ids: Ids, losses: Losses) -> list[Json]:
         call_id, name = ids.of(call.id), tool_name(call.name)
         if name != call.name:
             losses.add(turn.index, "toolName", f"the tool {call.name[:80]} is called {name} here")
-        calls.append({"type": "function", "id": call_id, "function": {"name": name, "arguments": call.arguments}})
+        arguments = call.arguments
+        if json_object(arguments) is None:  # many servers read it, and refuse the whole request
+            losses.add(turn.index, "arguments", no_object(name))
+            arguments = encode_json(as_text(arguments)).decode()
+        calls.append({"type": "function", "id": call_id, "function": {"name": name, "arguments": arguments}})
         found = call.result or []
         said = [piece for piece in found if isinstance(piece, Text)]
         pictures += [piece for piece in found if isinstance(piece, Picture)]

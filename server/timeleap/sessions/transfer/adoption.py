@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 from timeleap import clock
-from timeleap.sessions import files
+from timeleap.sessions import files, undo
 from timeleap.sessions.creation import Traits, trait_members, write_meta
 from timeleap.sessions.meta import FILE_NAME as META_NAME
 from timeleap.sessions.meta import REASONS, Meta, decode, dmail_members, subagent_members
@@ -96,6 +96,7 @@ def settle_in(directory: Path, arrival: Arrival, guard: Guard, present: Iterable
             "pendingDMail": dmail_members(brought.pending_dmail),
             "timelines": facts or None,
             "rotation": _rotation(brought),
+            undo.MEMBER: _stacks(brought, facts),
             # The records bring the request ids of another session along, which are none of this one's.
             "inheritedLines": arrival.lines or None,
             "importedFrom": origin.members(),
@@ -149,6 +150,12 @@ def _facts(one: TimelineFacts | None) -> dict[str, Any]:
 def _rotation(brought: Meta) -> int | None:
     """The highest timeline number ever used; a number that no file name can follow is not believed."""
     return brought.rotation if 0 < brought.rotation < 1 << 53 else None
+
+
+def _stacks(brought: Meta, timeline_ids: Collection[str]) -> dict[str, Any] | None:
+    """What can be undone and redone in it; None where it does not say, as older releases: its timelines tell then."""
+    member = brought.get(undo.MEMBER)
+    return None if member is None else undo.read(member).within(timeline_ids).members()
 
 
 def _title(text: str | None) -> str | None:

@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, cast
 
-from timeleap.sessions import files, session_files
+from timeleap.sessions import files, session_files, undo
 from timeleap.sessions.session import Session
 from timeleap.sessions.statefile import FILE_NAME as STATE_NAME
 from timeleap.sessions.transfer.losses import Loss, listed
@@ -56,7 +56,10 @@ def _look(session: Session) -> _Moment:
     return _Moment(
         live=live,
         timelines=tuple(reversed(set_aside_before(live, session.engine.timelines()))),
-        notes={name: value for name in CARRIED if (value := session.meta.get(name)) is not None},
+        notes={
+            **{name: value for name in CARRIED if (value := session.meta.get(name)) is not None},
+            undo.MEMBER: session.stacks.members(),
+        },
         state={name: value for name, value in state.members.items() if name != "approval"},
         lost=(state.problem,) if state.problem is not None else (),
     )
