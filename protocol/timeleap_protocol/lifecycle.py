@@ -83,6 +83,15 @@ class Retention(NullIsAbsent):
     """Default: 2 GiB."""
 
 
+class TrashOptions(NullIsAbsent):
+    """How long deleted sessions can be brought back."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    max_age: Opt[Count] = None
+    """Seconds after which a deleted session is removed for good, at start and every hour. Default: never."""
+
+
 class SummarizerOptions(NullIsAbsent):
     """An OpenAI-compatible endpoint for summaries."""
 
@@ -116,6 +125,7 @@ class InitializationOptions(NullIsAbsent):
     max_preserved_messages: Opt[Positive] = None
     """Default: 2."""
     retention: Opt[Retention] = None
+    trash: Opt[TrashOptions] = None
     summarizer: Opt[SummarizerOptions] = None
     opt_out_notifications: Opt[list[str]] = None
     """Names of notifications that are not to be sent on this connection."""

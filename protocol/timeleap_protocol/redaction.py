@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from timeleap_protocol.base import Choice, Count, MutationParams, Opt, Shape
+from timeleap_protocol.base import Choice, Count, MutationParams, Opt, Shape, Timestamp
 from timeleap_protocol.limits import MAX_QUERY, MAX_REDACTED_CHARACTERS, MAX_REPLACEMENT
 from timeleap_protocol.shapes import ContextSummary, Head
 
@@ -26,6 +26,8 @@ class SessionRedactParams(Choice, MutationParams):
     """What stands in its place. Default: `[redacted]`; where that would hold it, `***` or nothing."""
     dry_run: Opt[bool] = None
     """Say where it stands, and change nothing. Default: false."""
+    deleted_at: Opt[Timestamp] = None
+    """Of the session of that id in the trash that was deleted then, as `session/listTrash` says it; else of the live one."""
     store: Opt[bool] = None
     """Also look (only look) into all other sessions of the store: `alsoIn`. Default: false."""
 

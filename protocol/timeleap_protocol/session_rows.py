@@ -138,6 +138,21 @@ SESSION_ROWS: Final[tuple[Method, ...]] = (
         scope="none",
         serialize_by=None,
     ),
+    change(
+        "session/purge",
+        "trash.SessionPurgeParams",
+        "trash.SessionPurgeResult",
+        "Removes sessions from the trash for good.",
+        _E.SESSION_LOCKED,
+        scope="any",
+    ),
+    read(
+        "session/listAudit",
+        "trash.SessionListAuditParams",
+        "trash.SessionListAuditResult",
+        "Lists who changed the approvals of a session, and what was taken out of it; newest first.",
+        scope="any",
+    ),
     read(
         "session/reload",
         "session.SessionReloadParams",

@@ -38,6 +38,7 @@ ELSEWHERE = {
     "context.appendMessage/too-deep": "the golden shows a shallow stand-in: test_limits",
     "session.redact/secrets": "the rules take seconds to load: test_redact",
     "session.list/before-initialize": "test_lifecycle",
+    "session.purge/older-than": "test_purge: another process is using one of them",
     "session.open/disk-full": "test_store",
     "shutdown/plain": "test_lifecycle",
     "rpc.discover/plain": "test_initialize",
@@ -112,6 +113,11 @@ def _many(method: str, **params: Any) -> Change:
 
 def _call(method: str, **params: Any) -> Change:
     return lambda server, session: session.call(method, **params)
+
+
+def _approvals(server: Server, session: Session) -> None:
+    for number in range(3):
+        session.call("session/setAutoApprove", action=f"run {number}", enabled=True, requestId=f"approve-{number}")
 
 
 def _trash(server: Server, session: Session) -> None:
@@ -205,6 +211,11 @@ BEFORE: dict[str, Change] = {
             "session/open", sessionId=session.id, create=True, attach=True, requestId=f"r-1{session.id[len(ID) :]}"
         ),
     ),
+    "session.listAudit/page": _approvals,
+    "session.purge/by-id": _trash,
+    "session.purge/dry-run": _two_in_trash,
+    "session.purge/repeated-request-id": _trash,
+    "session.redact/in-the-trash": _trash,
     "session.removeSubagent/plain": _call("session/putSubagent", name="reviewer", systemPrompt="x"),
     "session.repair/one-damaged-line": _damage_middle,
     "session.search/found": _damage_timeline,
@@ -244,6 +255,12 @@ def adapted(name: str, golden: Message, server: Server, session: Session, tmp_pa
     for side in ("from", "to"):
         if isinstance(params.get(side), dict) and "checkpointUid" in params[side] and "error" not in golden:
             params[side] = {"checkpointUid": session.get_state()["context"]["checkpoints"][1]["uid"]}
+    if "deletedAt" in params:
+        params["deletedAt"] = next(
+            entry["deletedAt"]
+            for entry in server.call("session/listTrash", limit=1000)["sessions"]
+            if entry["sessionId"] == session.id
+        )
     if "cursor" in params and "error" not in golden:
         del params["cursor"]
         if name.endswith("next-page"):

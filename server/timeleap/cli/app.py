@@ -35,7 +35,7 @@ _MODULES = {
     "compacting": ("compact", "clear", "pins"),
     "mailing": ("dmail",),
     "transferring": ("export", "import"),
-    "keeping": ("archive", "unarchive", "trash", "verify", "repair"),
+    "keeping": ("archive", "unarchive", "trash", "audit", "verify", "repair"),
     "space": ("storage", "prune"),
     "redacting": ("redact",),
     "settings": ("config",),

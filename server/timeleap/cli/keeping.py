@@ -1,7 +1,9 @@
-"""Commands that keep the store in order: `archive`, `unarchive`, `trash`, `verify`, `repair`."""
+"""Commands that keep the store in order: `archive`, `unarchive`, `trash`, `audit`, `verify`, `repair`."""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -18,6 +20,7 @@ app = typer.Typer()
 trash = typer.Typer(no_args_is_help=True)
 PANEL = "Keep in order"
 Json = dict[str, Any]
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 Ids = Annotated[
     list[str],
@@ -73,6 +76,131 @@ def undelete(terminal: Terminal, sessions: Ids) -> None:
     _each(terminal, "session/undelete", sessions, "is back")
 
 
+@command(trash)
+def purge(
+    terminal: Terminal,
+    sessions: Ids,
+    *,
+    deleted_at: Annotated[
+        str | None,
+        typer.Option("--deleted-at", metavar="TIME", help="Only the one deleted then (timeleap trash list)."),
+    ] = None,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Remove sessions from the trash for good. Says which, and asks first; nothing brings them back.
+
+    Example:
+        timeleap trash purge fix-dates
+    """
+    wishes = [{"sessionId": name, "deletedAt": deleted_at} for name in sessions]
+    _purge(terminal, wishes, yes=yes, dry_run=dry_run)
+
+
+@command(trash)
+def empty(
+    terminal: Terminal,
+    *,
+    older_than: Annotated[
+        str | None,
+        typer.Option("--older-than", metavar="SPAN", help="Only what was deleted before: 30d, 12h, 90m, 2w."),
+    ] = None,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Remove everything in the trash for good. Says what, and asks first; nothing brings it back.
+
+    Examples:
+        timeleap trash empty --older-than 30d --dry-run
+
+        timeleap trash empty --yes
+    """
+    seconds = 0 if older_than is None else parse_span(older_than)
+    _purge(terminal, [{"olderThan": seconds}], yes=yes, dry_run=dry_run)
+
+
+def _purge(terminal: Terminal, wishes: Sequence[Json], *, yes: bool, dry_run: bool) -> None:
+    given = [{name: value for name, value in wish.items() if value is not None} for wish in wishes]
+    with Backend(terminal) as backend:
+        results = [backend.call("session/purge", {**wish, "dryRun": True}) for wish in given]
+        goes = [each for result in results for each in result["purged"]]
+        if not terminal.machine:
+            _say_what_is_purged(terminal, goes)
+        if goes and not dry_run:
+            terminal.require_consent("Remove for good?", yes)
+            # What was shown, and nothing that was deleted meanwhile.
+            shown = dict.fromkeys((each["sessionId"], each["deletedAt"]) for each in goes)
+            results = [backend.call("session/purge", {"sessionId": id_, "deletedAt": time}) for id_, time in shown]
+    done: Json = {
+        "purged": [each for result in results for each in result["purged"]],
+        "bytes": sum(result["bytes"] for result in results),
+    }
+    if terminal.machine:
+        terminal.document(done)
+    elif dry_run or not goes:
+        terminal.hint("nothing was changed" + (" (--dry-run)" if dry_run else ""))
+    else:
+        terminal.say(f"{count(len(done['purged']), 'session')} removed, {size(done['bytes'])} freed")
+
+
+def _say_what_is_purged(terminal: Terminal, goes: Sequence[Json]) -> None:
+    if not goes:
+        terminal.say("There is nothing to remove.")
+        return
+    total = size(sum(each["bytes"] for each in goes))
+    terminal.say(f"This removes {count(len(goes), 'session')} from the trash for good: {total}.")
+    for each in goes:
+        terminal.say(f"  {one_line(each['sessionId'])}  deleted {each['deletedAt']}  {size(each['bytes'])}")
+
+
+@command(app, rich_help_panel=PANEL)
+def audit(
+    terminal: Terminal,
+    session: Session,
+    *,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many, the newest.")] = 50,
+) -> None:
+    """Show who changed what runs without asking, and what was taken out; newest first. With --json one line each.
+
+    Example:
+        timeleap audit fix-dates
+    """
+    entries: list[Json] = []
+    with Backend(terminal) as backend:
+        opened = backend.open_to_read(Target.of(session))
+        wanted = {"sessionId": opened.id, "limit": min(limit, 1000)}
+        for entry in backend.pages("session/listAudit", wanted, "entries"):
+            entries.append(entry)
+            if len(entries) >= limit:
+                break
+    if terminal.machine:
+        for entry in entries:
+            terminal.line(entry)
+        return
+    if not entries:
+        terminal.hint("nothing was changed yet")
+        return
+    rows = [
+        (
+            entry.get("time", ""),
+            one_line(entry.get("client", "")),
+            one_line(entry.get("field", "")),
+            one_line(json.dumps(entry["from"], ensure_ascii=False)),
+            one_line(json.dumps(entry["to"], ensure_ascii=False)),
+        )
+        for entry in entries
+    ]
+    terminal.table(("time", "client", "what", "from", "to"), rows)
+
+
+def parse_span(text: str) -> int:
+    """Seconds, from `30d`, `12h`, `90m`, `2w` or `3600s`."""
+    match = re.fullmatch(r"([0-9]{1,9})([smhdw])", text.strip().lower())
+    if match is None:
+        raise UsageError(f"{text} is no time span, such as 30d")
+    return int(match[1]) * _SECONDS[match[2]]
+
+
 def _each(terminal: Terminal, method: str, names: Sequence[str], done: str) -> None:
     with Backend(terminal) as backend:
         for name in names:
@@ -86,7 +214,7 @@ def _each(terminal: Terminal, method: str, names: Sequence[str], done: str) -> N
                 terminal.say(f"{name} {done}")
 
 
-app.add_typer(trash, name="trash", help="List, delete and undelete sessions.", rich_help_panel=PANEL)
+app.add_typer(trash, name="trash", help="List, delete, undelete and purge sessions.", rich_help_panel=PANEL)
 
 
 @command(app, rich_help_panel=PANEL)

@@ -34,6 +34,7 @@ DEFAULTS: dict[str, Any] = {
     "maxPreservedMessages": 2,
     "retention.maxTimelines": 50,
     "retention.maxTimelineBytes": 2 << 30,
+    "trash.maxAge": None,
     "summarizer.baseUrl": None,
     "summarizer.model": None,
     "summarizer.apiKeyFile": None,

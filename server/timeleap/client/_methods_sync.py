@@ -43,6 +43,7 @@ from timeleap_protocol.session import (
 )
 from timeleap_protocol.shapes import SessionState
 from timeleap_protocol.space import SessionPruneResult, SessionStorageResult
+from timeleap_protocol.trash import SessionListAuditResult, SessionPurgeResult
 
 R = TypeVar("R", bound=WireModel | WireRoot[Any])
 
@@ -485,6 +486,58 @@ class SyncMethods(ABC):
         """
         return self.call("session/listTrash", given({"cursor": cursor, "limit": limit}), TrashListResult)
 
+    def session_purge(
+        self,
+        *,
+        session_id: str | None = None,
+        deleted_at: str | None = None,
+        older_than: int | None = None,
+        dry_run: bool | None = None,
+        request_id: str | None = None,
+    ) -> SessionPurgeResult:
+        """`session/purge`: removes sessions from the trash for good.
+
+        Args:
+            session_id: The sessions of this id in the trash; this or `olderThan`.
+            deleted_at: Of these only the one that was deleted then, as `session/listTrash` says it.
+            older_than: What was deleted so many seconds ago or earlier; 0 is everything.
+            dry_run: Say what would go, and change nothing. Default: false.
+            request_id: Makes the request safe to retry.
+        """
+        params = given(
+            {
+                "sessionId": session_id,
+                "deletedAt": deleted_at,
+                "olderThan": older_than,
+                "dryRun": dry_run,
+                "requestId": request_id,
+            }
+        )
+        return self.call("session/purge", params, SessionPurgeResult)
+
+    def session_list_audit(
+        self,
+        *,
+        session_id: str,
+        cursor: str | None = None,
+        limit: int | None = None,
+    ) -> SessionListAuditResult:
+        """`session/listAudit`: lists who changed the approvals of a session, and what was taken out of it; newest first.
+
+        Args:
+            session_id: The session.
+            cursor: `nextCursor` of the page before.
+            limit: The most entries to return.
+        """
+        params = given(
+            {
+                "sessionId": session_id,
+                "cursor": cursor,
+                "limit": limit,
+            }
+        )
+        return self.call("session/listAudit", params, SessionListAuditResult)
+
     def session_reload(self, *, session_id: str) -> SessionState:
         """`session/reload`: takes over what is on disk after `externallyModified`.
 
@@ -653,6 +706,7 @@ class SyncMethods(ABC):
         secrets: bool | None = None,
         replacement: str | None = None,
         dry_run: bool | None = None,
+        deleted_at: str | None = None,
         store: bool | None = None,
         work_done_token: str | int | None = None,
     ) -> SessionRedactResult:
@@ -667,6 +721,7 @@ class SyncMethods(ABC):
             secrets: If true: take out what looks like a key, a token or a password, wherever it stands. Needs the extra `timeleap[redact]`.
             replacement: What stands in its place. Default: `[redacted]`; where that would hold it, `***` or nothing.
             dry_run: Say where it stands, and change nothing. Default: false.
+            deleted_at: Of the session of that id in the trash that was deleted then, as `session/listTrash` says it; else of the live one.
             store: Also look (only look) into all other sessions of the store: `alsoIn`. Default: false.
             work_done_token: Asks for `$/progress` under this token.
         """
@@ -680,6 +735,7 @@ class SyncMethods(ABC):
                 "secrets": secrets,
                 "replacement": replacement,
                 "dryRun": dry_run,
+                "deletedAt": deleted_at,
                 "store": store,
                 "workDoneToken": work_done_token,
             }

@@ -78,6 +78,7 @@ class Config:
         home: Directory of the store.
         durability: `disk` = a reply means it survives power loss; `os` = it survives the end of the process.
         max_preserved_messages: User and assistant messages that a compaction keeps as they are.
+        trash_max_age: Seconds after which a deleted session is removed for good; None = never.
         summarizer: `baseUrl`, `model`, `apiKeyFile`, `contextSize` of a summarising endpoint (no key is ever kept here),
             and `timeout`, the seconds any summariser may take for an answer.
         flags: Settings of the command line, to be merged again when a client's options arrive.
@@ -89,6 +90,7 @@ class Config:
     budget: Budget = Budget()
     max_preserved_messages: int = DEFAULT_PRESERVED_MESSAGES
     retention: Retention = Retention()
+    trash_max_age: int | None = None
     summarizer: Mapping[str, Any] = field(default_factory=dict)
     flags: Mapping[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
@@ -225,6 +227,7 @@ def _resolve(home: Path, settings: dict[str, Any], flags: Mapping[str, Any], war
         retention=Retention(
             kept.get("maxTimelines", default.max_timelines), kept.get("maxTimelineBytes", default.max_timeline_bytes)
         ),
+        trash_max_age=settings.get("trash", {}).get("maxAge"),
         summarizer=summarizer,
         flags=flags,
         warnings=tuple(warnings),
@@ -333,6 +336,7 @@ _CHECKS: dict[str, Any] = {
 }
 _GROUPS: dict[str, dict[str, Any]] = {
     "retention": {"maxTimelines": _whole(1), "maxTimelineBytes": _whole(0)},
+    "trash": {"maxAge": _whole(0)},
     "summarizer": {
         "baseUrl": _url,
         "model": _text,

@@ -25,6 +25,7 @@ HOLDS_UP = frozenset(
         "session/unarchive",
         "session/delete",
         "session/undelete",
+        "session/purge",
         "session/reload",
         "session/repair",
         "context/compact",

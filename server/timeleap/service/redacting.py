@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,9 +15,12 @@ from timeleap.service import views
 from timeleap.service.guards import guard
 from timeleap.service.registry import handles
 from timeleap.sessions.ledger import Ledger
+from timeleap.sessions.outcomes import Cause
+from timeleap.sessions.purge import PurgeRequest
 from timeleap.sessions.redacting import Order, RedactOutcome
 from timeleap.sessions.redaction import Find, is_in
 from timeleap.sessions.session_files import in_trash
+from timeleap.sessions.trash_redaction import redact_in_trash
 from timeleap_protocol.limits import MAX_PAGE
 
 if TYPE_CHECKING:
@@ -38,6 +42,9 @@ async def redact(service: Service, params: SessionRedactParams, call: Call) -> J
     needle = _needle(params)
     replacement = _replacement(needle, params.replacement)
     home = service.store.home
+    if params.deleted_at is not None:
+        order = Order(needle, replacement, rules=home.path / RULES, progress=call.byte_progress("looking through it"))
+        return await _redact_in_trash(service, params, call, order)
     async with service.borrowed(call, params.session_id, "read" if params.dry_run else "write") as session:
         # What takes time comes at the session's turn: nothing that was sent later is to get there first.
         looking = call.byte_progress("looking through the session")
@@ -45,7 +52,8 @@ async def redact(service: Service, params: SessionRedactParams, call: Call) -> J
         also: list[str] | None = None
 
         async def elsewhere(redactor: Redactor) -> list[str]:
-            return await asyncio.to_thread(_holders, service, redactor, session)
+            skipped = {session.path, *_trashed(service, session)}
+            return await asyncio.to_thread(_holders, service, redactor, skipped)
 
         if params.dry_run:
             await session.at_turn(lambda: session.expect_head(params.expected_head))
@@ -66,6 +74,28 @@ async def redact(service: Service, params: SessionRedactParams, call: Call) -> J
             )
             also = await elsewhere(used[0]) if params.store else None
         return {**result, **views.set_members(alsoIn=also)}
+
+
+async def _redact_in_trash(service: Service, params: SessionRedactParams, call: Call, order: Order) -> Json:
+    """The same for a session in the trash."""
+    home = service.store.home
+    wanted = PurgeRequest(params.session_id, params.deleted_at)
+    found = (await service.store.plan_purge(wanted)).purged[0]
+    directory = home.trash / found.name
+    outcome = await redact_in_trash(
+        directory,
+        order,
+        Cause(params.request_id, call.client.name),
+        expected_head=params.expected_head,
+        dry_run=bool(params.dry_run),
+    )
+    if not params.dry_run:
+        taken_out = outcome.redactor
+        await asyncio.to_thread(
+            Ledger(home).forget_fingerprints, params.session_id, lambda text: taken_out.text(text).text
+        )
+    also = await asyncio.to_thread(_holders, service, outcome.redactor, {directory}) if params.store else None
+    return {**_shown(service, outcome, places=bool(params.dry_run)), **views.set_members(alsoIn=also)}
 
 
 def _needle(params: SessionRedactParams) -> Needle | None:
@@ -104,9 +134,9 @@ def _trashed(service: Service, session: Session) -> tuple[Path, ...]:
     return tuple(in_trash(service.store.home, session.session_id, session.meta.uid))
 
 
-def _holders(service: Service, redactor: Redactor, session: Session) -> list[str]:
+def _holders(service: Service, redactor: Redactor, skipped: Collection[Path]) -> list[str]:
     """The ids of the store's other sessions that hold it, too; what cannot be looked at counts, since it may."""
-    home, skipped = service.store.home, {session.path, *_trashed(service, session)}
+    home = service.store.home
     places = [(name, home.sessions / name) for name in home.names()]
     places += [(name, path) for name, _, path in home.trashed()]
     found: list[str] = []

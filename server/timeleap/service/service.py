@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from timeleap.service.call import Call, Client
     from timeleap.service.config import Config
     from timeleap.service.network import Network
+    from timeleap.service.trash import TrashKeeper
     from timeleap.service.watcher import Watcher
     from timeleap.sessions.approval_requests import Waiting
     from timeleap.sessions.place import Place
@@ -49,6 +50,7 @@ WARM_UP = 0.005
 
 _DONE_HERE = frozenset(
     {"session/open", "session/close", "session/fork", "session/undelete", "session/export", "session/import"}
+    | {"session/purge"}
     | {"context/sendDMail"}  # passed on once it is known where the note goes
 )
 """Methods that are never passed on to the owner of a session, or not as they came."""
@@ -58,7 +60,7 @@ _ATTACHES = frozenset(f"session/{name}" for name in ("archive", "unarchive", "de
 
 _HANDLER_MODULES = (
     *("opening", "catalog", "state", "writing", "reading", "timetravel", "compaction", "upkeep"),
-    *("searching", "comparing", "space", "transfer", "redacting", "mailing", "approval_requests"),
+    *("searching", "comparing", "space", "transfer", "redacting", "mailing", "approval_requests", "trash"),
 )
 
 
@@ -112,6 +114,7 @@ class Service:
         self._audiences: dict[int, Audience] = {}
         self._make_network = make_network
         self._network: Network | None = None
+        self._trash_keeper: TrashKeeper | None = None
         self._opening = 0  # sessions that are on their way to be ours
         self._farewells = Farewells()
 
@@ -165,9 +168,21 @@ class Service:
             self.config = settings.load(self.config.home, options=options, flags=self.config.flags)
             self.views = Views(self.config.budget)
         move_in(self.config.home)
-        asyncio.get_running_loop().call_later(WARM_UP, lambda: self.store)
+        asyncio.get_running_loop().call_later(WARM_UP, self._warm_up)
         self._connections[id(client)] = _Connection(client)
         return list(self.config.warnings)
+
+    def _warm_up(self) -> None:
+        """Load the store, and look after its trash."""
+        from timeleap.service.trash import TrashKeeper
+
+        if self._trash_keeper is None and self._connections:
+            self._trash_keeper = TrashKeeper(self.store, self.config.trash_max_age, self._tell_all)
+
+    def _tell_all(self, method: str, params: Mapping[str, Any]) -> None:
+        for connection in self._connections.values():
+            if not connection.client.is_peer:
+                connection.client.notify(method, params)
 
     async def handle(self, method: str, params: Any, call: Call) -> Any:
         """Answer one request with the plain JSON value of its result.
@@ -190,7 +205,8 @@ class Service:
     async def act(self, method: str, params: Any, call: Call) -> Any:
         """Answer one request whose turn it is: here, or by the owner of the session."""
         attached = self._connection(call).attached
-        if attached and method not in _DONE_HERE:
+        in_trash = getattr(params, "deleted_at", None) is not None
+        if attached and method not in _DONE_HERE and not in_trash:
             attachment = attached.get(getattr(params, "session_id", ""))
             if attachment is not None:
                 if method != "context/compact":
@@ -200,7 +216,7 @@ class Service:
         try:
             return await HANDLERS[method](self, params, call)
         except SessionLockedError:
-            if method not in _ATTACHES or self.network is None:
+            if method not in _ATTACHES or in_trash or self.network is None:
                 raise
         from timeleap.service.opening import attached_for
 
@@ -230,6 +246,8 @@ class Service:
 
     async def aclose(self) -> None:
         """Finish what was accepted, and close everything."""
+        if self._trash_keeper is not None:
+            await self._trash_keeper.aclose()
         for connection in list(self._connections.values()):
             if connection.client.is_peer:
                 await connection.client.end()

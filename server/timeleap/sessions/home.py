@@ -14,10 +14,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from timeleap import clock
 from timeleap.errors import CorruptedError, SessionExistsError, SessionNotFoundError, StorageFailureError
 from timeleap.failpoints import failpoint
+from timeleap.sessions.files import read_document
 from timeleap.sessions.info import LOG_NAME
 from timeleap.sessions.meta import FILE_NAME as META_NAME
 from timeleap.sessions.names import check_session_id, is_session_id, parse_trash_name
@@ -27,6 +29,12 @@ from timeleap.storage.timelines import names as timeline_names
 
 ABANDONED_SECONDS = 24 * 3600
 """What has stood in `staging` for so long is nobody's work any more."""
+
+UNTOUCHED_SECONDS = 600
+"""Where nothing was written for so long nobody is building, when sessions are removed for good."""
+
+_CONDEMNED = "purge-"
+"""What the names in `staging` begin with of what is to be removed for good."""
 
 _TAKEN = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR, errno.EISDIR)
 
@@ -151,6 +159,87 @@ class Home:
         """
         self._move(self.trash / name, self.sessions / session_id, session_id)
 
+    # Removing for good
+
+    def refuse_linked_trash(self) -> None:
+        """Refuse to remove anything where the trash, or where it goes from there, is reached through a link.
+
+        Raises:
+            StorageFailureError: It is.
+        """
+        for directory in (self.trash, self._staging):
+            if directory.is_symlink():
+                raise StorageFailureError(
+                    f"{directory} is a link: nothing is removed through it", path=str(directory), errno="ELOOP"
+                )
+
+    def condemn(self, name: str) -> bool:
+        """Move what is called `name` in the trash to where it is removed for good, durably and in one step.
+
+        Returns:
+            False where there is nothing of that name any more.
+
+        Raises:
+            StorageFailureError: It is where it was.
+        """
+        target = self._staging / f"{_CONDEMNED}{clock.new_uid(8)}-{name}"
+        try:
+            make_directory(self._staging)
+            self.refuse_linked_trash()
+            _make_writable(self.trash / name)  # else it cannot be moved
+            replace_file(self.trash / name, target)
+            sync_directory(self._staging)
+            sync_directory(self.trash)
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise StorageFailureError.of(error, f"remove {name} from the trash", self.trash / name) from error
+        return True
+
+    def condemned(self) -> list[tuple[str, str, str, str]]:
+        """What is to be removed for good: its name, its name in the trash, session id and time of deletion.
+
+        Raises:
+            StorageFailureError: The directory cannot be read, or is a link.
+        """
+        self.refuse_linked_trash()
+        found = []
+        for name in self._listed(self._staging, any_name=True):
+            trashed = name[len(_CONDEMNED) + 9 :] if name.startswith(_CONDEMNED) else ""
+            if (parsed := parse_trash_name(trashed)) is not None:
+                found.append((name, trashed, *parsed))
+        return found
+
+    def made_by(self, condemned: str) -> str | None:
+        """The request id that made a session which is to be removed."""
+        made_by = read_document(self._staging / condemned / META_NAME).members.get("createdBy")
+        request_id = made_by.get("r") if isinstance(made_by, dict) else None
+        return request_id if isinstance(request_id, str) else None
+
+    def remove_condemned(self, name: str) -> None:
+        """Remove a directory with all that is in it; links in it go, what they lead to stays.
+
+        Raises:
+            StorageFailureError: Some of it is still there.
+        """
+        path = self._staging / name
+        try:
+            _remove_tree(path)
+            sync_directory(self._staging)
+        except FileNotFoundError:
+            return  # another process did
+        except OSError as error:
+            raise StorageFailureError.of(error, f"remove {name}", path) from error
+
+    def sweep_builds(self) -> None:
+        """Remove what killed processes left half built, as soon as nothing was written there for a while."""
+        for name in self._listed(self._staging, any_name=True):
+            path = self._staging / name
+            if name.partition("-")[0].isdigit() and _is_directory(path):
+                with suppress(OSError, StorageFailureError):
+                    if time.time() - _last_written(path) > UNTOUCHED_SECONDS:
+                        _remove_tree(path)
+
     def newest_trashed(self, session_id: str) -> str:
         """The name in the trash of the session of that id that was deleted last.
 
@@ -208,6 +297,47 @@ class Home:
             if born.isdigit() and time.time() - int(born) > ABANDONED_SECONDS:
                 with suppress(OSError):
                     shutil.rmtree(self._staging / name)
+
+
+def _last_written(path: Path) -> float:
+    """Seconds since 1970 of the last change in a directory."""
+    times = [os.lstat(path).st_mtime]
+    with os.scandir(path) as entries:
+        for entry in entries:
+            facts = entry.stat(follow_symlinks=False)
+            times.append(_last_written(Path(entry.path)) if stat.S_ISDIR(facts.st_mode) else facts.st_mtime)
+    return max(times)
+
+
+def _remove_tree(path: Path) -> None:
+    """Remove a directory; directories in it that may not be written to are made so.
+
+    Raises:
+        OSError: Some of it is still there.
+    """
+    while True:
+        failures: list[tuple[Path, OSError]] = []
+
+        def note(_: object, place: str, found: tuple[Any, Any, Any], failures: Any = failures) -> None:
+            failures.append((Path(place), found[1]))
+
+        shutil.rmtree(path, onerror=note)
+        if not os.path.lexists(path):
+            return
+        # One that was removed by another process meanwhile is a failure, but none of a place that is there.
+        left = [(place, error) for place, error in failures if not isinstance(error, FileNotFoundError)]
+        if not sum(_make_writable(place) + _make_writable(place.parent) for place, _ in left):
+            raise left[0][1] if left else failures[0][1]
+
+
+def _make_writable(path: Path) -> bool:
+    """Let the user change a directory; says whether that was needed and done."""
+    with suppress(OSError):
+        mode = os.lstat(path).st_mode
+        if stat.S_ISDIR(mode) and mode & stat.S_IRWXU != stat.S_IRWXU:
+            path.chmod(stat.S_IRWXU)
+            return True
+    return False
 
 
 def is_session(path: Path) -> bool:

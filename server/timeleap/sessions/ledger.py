@@ -4,13 +4,17 @@ Each request is noted in the home's `requests.jsonl` before it is carried out, w
 
 - making: the id the session is to get. The session names its request (`createdBy` in its `timeleap.json`); while there
   is no such session the note says nothing, and a repeat makes it under that id;
+- purging: what is to go for good, and when it is gone what was answered. Of the sessions themselves nothing is kept;
 - moving: the name of the directory in the trash. That it is there, or is not there any more, shows that a delete, or an
   undelete, was carried out; a second note says so for good, since a later move would hide it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +26,32 @@ from timeleap.sessions.meta import Meta
 from timeleap.sessions.names import is_session_id, parse_trash_name
 from timeleap.sessions.outcomes import Guard
 from timeleap.sessions.requests import RequestFile, decode, encode, short
-from timeleap.storage.durable import status
+from timeleap.storage.durable import is_regular, list_directory, remove_file, status
 
 DELETE = "delete"
 UNDELETE = "undelete"
+
+
+PURGE = "purge"
+MAX_ANSWERED = 1000
+"""Purged sessions that the answer to a repeated request names."""
+_TEMPORARY = re.compile(r"\.requests\.jsonl\.[0-9a-f]{16}\.tmp")
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """A session that is removed for good.
+
+    Attributes:
+        name: Of its directory in the trash.
+        made_by: The request id that made it.
+        last: The store has no other session of its id, in the trash either.
+    """
+
+    session_id: str
+    name: str
+    made_by: str | None
+    last: bool
 
 
 class Ledger:
@@ -92,6 +118,75 @@ class Ledger:
         except OSError as error:
             raise StorageFailureError.of(error, "note a request", self._home.path) from error
 
+    def purge(self, guard: Guard) -> dict[str, Any] | None:
+        """What was noted of this request to purge.
+
+        Raises:
+            InvalidInputError: The request id was used for another request.
+        """
+        for known in self._noted(guard):
+            _same(guard, known)
+            if known.method == PURGE:
+                return dict(known.result or {})
+        return None
+
+    def note_purged(self, guard: Guard, answer: Mapping[str, Any]) -> None:
+        """Note, durably, what a request to purge is answered with, in the place of what it was about to do.
+
+        Raises:
+            StorageFailureError: It could not be noted.
+        """
+        if guard.request_id is None:
+            return
+        line = encode(guard.request_id, Known(guard.fingerprint, PURGE, answer))
+        self._rewrite(lambda one: None if one.get("r") == guard.request_id and one.get("m") == PURGE else one, line)
+
+    def forget_purged(self, gone: Sequence[Gone]) -> None:
+        """Forget the requests that made, deleted and brought back sessions that are removed for good.
+
+        That a deletion was carried out stays known under a hash of its id: a repeat must not delete a namesake.
+
+        Raises:
+            StorageFailureError: The file is as it was.
+        """
+        names = {one.name for one in gone}
+        last = {one.session_id for one in gone if one.last}
+        made = {(one.session_id, one.made_by) for one in gone if one.made_by is not None}
+
+        def change(one: Mapping[str, Any]) -> Mapping[str, Any] | None:
+            note = one.get("v")
+            if not isinstance(note, dict):
+                return one
+            if isinstance(session_id := note.get("sessionId"), str):
+                return None if session_id in last or (session_id, one.get("r")) in made else one
+            name = note.get("trash")
+            if not isinstance(name, str) or not (name in names or name.partition("~")[0] in last):
+                return one
+            if note.get("done") is not True and (one.get("m") != DELETE or name not in names):
+                return None  # it was not carried out
+            used = str(one.get("r", ""))
+            return {
+                **{key: value for key, value in one.items() if key in ("m", "s")},
+                "r": used if used.startswith(_HASHED) else _hashed(used),
+                "h": "",
+                "v": {"trash": "", "done": True},
+            }
+
+        self._rewrite(change)
+
+    def _rewrite(
+        self, change: Callable[[Mapping[str, Any]], Mapping[str, Any] | None], *more: Mapping[str, Any]
+    ) -> None:
+        """Write the file anew in one step, without what a killed process left of it."""
+        try:
+            with files.locked(self._home.path / ".requests.lock"):
+                self._file.rewrite(change, more)
+                for name in list_directory(self._home.path):
+                    if _TEMPORARY.fullmatch(name) and is_regular(self._home.path / name):
+                        remove_file(self._home.path / name)
+        except OSError as error:
+            raise StorageFailureError.of(error, "write the requests anew", self._home.path) from error
+
     def forget_fingerprints(self, session_id: str, redact: Callable[[str], str] = str) -> None:
         """Take something out of the ids of the requests that made or moved a session. Of these no fingerprint is kept
         either: it would tell who guesses their params.
@@ -121,11 +216,20 @@ class Ledger:
         """What was noted of a request id, last first."""
         if guard.request_id is None:
             return []
-        return [known for name, known in reversed(self._file.read()) if name == guard.request_id]
+        names = (guard.request_id, _hashed(guard.request_id))
+        return [known for name, known in reversed(self._file.read()) if name in names]
 
     def _shows(self, method: str, name: str) -> bool:
         there = parse_trash_name(name) is not None and status(self._home.trash / name) is not None
         return there if method == DELETE else not there
+
+
+_HASHED = "~"
+
+
+def _hashed(request_id: str) -> str:
+    """What stands for a request id that is not to be kept."""
+    return _HASHED + blake2b(request_id.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
 
 def _same(guard: Guard, known: Known) -> None:

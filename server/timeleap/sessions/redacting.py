@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -74,7 +74,7 @@ class RedactOutcome:
         return sum(map(number, self.finds))
 
 
-_Found = tuple[list[Survey], Redactor, dict[str, int] | None]
+Found = tuple[list[Survey], Redactor, dict[str, int] | None]
 """What was found; what it is taken out with; by which rules secrets were found."""
 
 
@@ -116,7 +116,7 @@ class Redacting(Turns):
 
         return await self._once(guard, attempt)
 
-    async def _redact(self, found: _Found, cause: Cause) -> RedactOutcome:
+    async def _redact(self, found: Found, cause: Cause) -> RedactOutcome:
         """Carry it out, and tell the listeners: also of what was done before it failed."""
         surveys, redactor, _ = found
         before, head = self._desk.facts, self.head
@@ -139,31 +139,9 @@ class Redacting(Turns):
         self._tell(before, cause)
         return outcome
 
-    def _survey(self, order: Order) -> _Found:
+    def _survey(self, order: Order) -> Found:
         """Look at everything. Blocking."""
-        places = [(self.path, None), *((one, one.name) for one in order.trash())]
-        needle, rules = order.needle, None
-        if needle is None:
-            load_rules(order.rules)
-            found = {
-                (value, rule)
-                for path, _ in places
-                for text in redaction.every_text(path)
-                for rule, value in secrets_in(text)
-            }
-            rules = dict(Counter(rule for _, rule in sorted(found)))
-            needle = Words(value for value, _ in found)
-        redactor = Redactor(needle, order.replacement)
-        total = sum(measure("", path).bytes for path, _ in places)
-        done = 0
-
-        def told(size: int) -> None:
-            nonlocal done
-            done += size
-            if order.progress is not None:
-                order.progress(min(done, total), total)
-
-        return [redaction.look_at(path, redactor, trash, told) for path, trash in places], redactor, rules
+        return look_through([(self.path, None), *((one, one.name) for one in order.trash())], order)
 
     async def _carry_out(self, surveys: Sequence[Survey], redactor: Redactor, cause: Cause) -> None:
         own, *trashed = surveys
@@ -183,13 +161,8 @@ class Redacting(Turns):
             if log.lines:
                 await self.engine.revise(log.edit(redactor), log.timeline_id)
         for survey in trashed:
-            await self._redact_trashed(survey, redactor)
-        finds = [one for survey in surveys for one in survey.finds if one.occurrences]
-        counts = {
-            "files": len(finds),
-            "records": sum(one.records for one in finds),
-            "occurrences": sum(one.occurrences for one in finds),
-        }
+            await redact_trashed(survey, redactor)
+        counts = counts_of([one for survey in surveys for one in survey.finds])
         await asyncio.to_thread(Audit(self.path).record, shown, "redaction", None, counts)
 
     def _redact_beside(self, own: Survey, redactor: Redactor) -> None:
@@ -205,23 +178,6 @@ class Redacting(Turns):
         except OSError as error:
             raise StorageFailureError.of(error, "redact the session", self.path) from error
 
-    async def _redact_trashed(self, survey: Survey, redactor: Redactor) -> None:
-        if not survey.directory.is_dir():
-            raise StorageFailureError(
-                f"{survey.directory.name} is not in the trash any more: redact the session it is now",
-                path=str(survey.directory),
-                errno="ENOENT",
-            )
-        lock = SessionLock(survey.directory / LOG_NAME)
-        try:
-            await lock.acquire("hold", wait=0)
-        except SessionLockedError as error:
-            raise SessionLockedError(f"{survey.directory.name} is in use", **error.data) from error
-        try:
-            await asyncio.to_thread(redaction.carry_out, survey, redactor)
-        finally:
-            lock.release()
-
     def _reread_redacted(self, redactor: Redactor) -> None:
         """Take over what the files say now; nothing in memory is to remember more."""
         self._requests.forget()
@@ -231,15 +187,82 @@ class Redacting(Turns):
 
     def _outcome(self, surveys: Sequence[Survey], redactor: Redactor, rules: dict[str, int] | None) -> RedactOutcome:
         finds = tuple(find for survey in surveys for find in survey.finds)
-        context = _without(summarize(self.engine, self._past()), redactor)
+        context = without(summarize(self.engine, self._past()), redactor)
         return RedactOutcome(self.head, finds, rules, context, redactor)
+
+
+def look_through(places: Sequence[tuple[Path, str | None]], order: Order) -> Found:
+    """Look for what is to be taken out. Blocking.
+
+    Args:
+        places: Directories of sessions, and what they are called in the trash.
+        order: What is looked for.
+
+    Raises:
+        InvalidInputError, StorageFailureError: They cannot be looked through.
+    """
+    needle, rules = order.needle, None
+    if needle is None:
+        load_rules(order.rules)
+        found = {
+            (value, rule)
+            for path, _ in places
+            for text in redaction.every_text(path)
+            for rule, value in secrets_in(text)
+        }
+        rules = dict(Counter(rule for _, rule in sorted(found)))
+        needle = Words(value for value, _ in found)
+    redactor = Redactor(needle, order.replacement)
+    total = sum(measure("", path).bytes for path, _ in places)
+    done = 0
+
+    def told(size: int) -> None:
+        nonlocal done
+        done += size
+        if order.progress is not None:
+            order.progress(min(done, total), total)
+
+    return [redaction.look_at(path, redactor, trash, told) for path, trash in places], redactor, rules
+
+
+async def redact_trashed(survey: Survey, redactor: Redactor) -> None:
+    """Redact the files of a session in the trash, under its lock.
+
+    Raises:
+        SessionLockedError, StorageFailureError: Some of it may be done; it can be asked for again.
+    """
+    if not survey.directory.is_dir():
+        raise StorageFailureError(
+            f"{survey.directory.name} is not in the trash any more: redact the session it is now",
+            path=str(survey.directory),
+            errno="ENOENT",
+        )
+    lock = SessionLock(survey.directory / LOG_NAME)
+    try:
+        await lock.acquire("hold", wait=0)
+    except SessionLockedError as error:
+        raise SessionLockedError(f"{survey.directory.name} is in use", **error.data) from error
+    try:
+        await asyncio.to_thread(redaction.carry_out, survey, redactor)
+    finally:
+        lock.release()
+
+
+def counts_of(finds: Iterable[Find]) -> Json:
+    """What the audit says of a redaction: how much, never what."""
+    found = [one for one in finds if one.occurrences]
+    return {
+        "files": len(found),
+        "records": sum(one.records for one in found),
+        "occurrences": sum(one.occurrences for one in found),
+    }
 
 
 async def _at_its_turn(_: LogState) -> None:
     """When all requests that came before have taken effect."""
 
 
-def _without(context: Summary, redactor: Redactor) -> Summary:
+def without(context: Summary, redactor: Redactor) -> Summary:
     """The facts of a log as they will be: a dry run does not repeat either what it is about."""
 
     def left(text: str | None) -> str | None:

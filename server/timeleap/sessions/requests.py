@@ -240,15 +240,18 @@ class RequestFile:
             self.read()
         return self._names or []
 
-    def rewrite(self, change: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> None:
-        """Write every request anew, as `change` gives it, in one step.
+    def rewrite(
+        self, change: Callable[[Mapping[str, Any]], Mapping[str, Any] | None], more: Sequence[Mapping[str, Any]] = ()
+    ) -> None:
+        """Write every request anew, as `change` gives it (None: not at all), and `more` behind them, in one step.
 
         Raises:
             OSError: The file is as it was.
         """
         found = lines.read(self.path)
-        if found:
-            atomic_write(self.path, b"".join(lines.encode(change(one)) + b"\n" for one in found))
+        after = [*(new for one in found if (new := change(one)) is not None), *more]
+        if found or more:
+            atomic_write(self.path, b"".join(lines.encode(one) + b"\n" for one in after))
         self._names = None
 
     def append(self, documents: Sequence[Mapping[str, Any]]) -> None:

@@ -24,7 +24,7 @@ import json
 import os
 import secrets
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -317,6 +317,25 @@ class KeyRing:
             return bool(found)
 
         self._change(change, only_present=True)
+
+    def forget(self, trash: Collection[str]) -> None:
+        """Forget sessions that are removed for good: of one that is not known the approvals are off, too.
+
+        Args:
+            trash: The names that their directories had in the trash.
+
+        Raises:
+            StorageFailureError: It could not be noted.
+        """
+
+        def change(register: Register) -> bool:
+            found = [uid for uid, one in register.sessions.items() if one.retired and one.retired in trash]
+            for uid in found:
+                del register.sessions[uid]
+            return bool(found)
+
+        if self._revisions.exists() and change(self.register()):
+            self._change(change)
 
     def rehome(self, before: str, after: str) -> None:
         """Note that a store was moved.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,21 +13,23 @@ from timeleap.errors import (
     HeadConflictError,
     InvalidInputError,
     SessionExistsError,
+    SessionLockedError,
     SessionNotFoundError,
     StorageFailureError,
     TimeleapError,
 )
 from timeleap.failpoints import failpoint
-from timeleap.sessions import creation, events, listing
+from timeleap.sessions import creation, events, listing, purge
 from timeleap.sessions.creation import Copy, Traits
 from timeleap.sessions.home import Home
 from timeleap.sessions.info import LOG_NAME
-from timeleap.sessions.ledger import Ledger
+from timeleap.sessions.ledger import MAX_ANSWERED, Ledger
 from timeleap.sessions.meta import Meta
 from timeleap.sessions.names import check_session_id, new_session_id, trash_name
 from timeleap.sessions.openings import Asked, Openings
 from timeleap.sessions.outcomes import AutoCheckpoint, Guard, Retention, SessionInfo, SessionPage
 from timeleap.sessions.place import Place, place_at
+from timeleap.sessions.purge import PurgeOutcome, PurgeRequest, Trashed
 from timeleap.sessions.recall import Announce, Renderers, barely
 from timeleap.sessions.seal import KeyRing
 from timeleap.sessions.seal import Place as SealedPlace
@@ -51,6 +53,25 @@ class Opened:
     session: Session
     created: bool = False
     duplicate: bool = False
+
+
+def _not_in_trash(request: PurgeRequest) -> SessionNotFoundError:
+    when = "" if request.deleted_at is None else f" that was deleted at {request.deleted_at[:40]}"
+    return SessionNotFoundError(
+        f"there is no session {request.session_id} in the trash{when}", sessionId=request.session_id
+    )
+
+
+def _answered(request: PurgeRequest, noted: Any) -> tuple[Trashed, ...]:
+    """The sessions that a noted request was about; what is no such note has none."""
+    found: list[Trashed] = []
+    for one in noted if isinstance(noted, list) else ():
+        match one:
+            case {"session_id": str(name), "deleted_at": str(time), "name": str(directory), "bytes": int(size)}:
+                found.append(Trashed(request.session_id or name, time, directory, size))
+            case _:
+                continue
+    return tuple(found)
 
 
 class SessionStore:
@@ -338,7 +359,7 @@ class SessionStore:
         Raises:
             HeadConflictError, SessionNotFoundError, SessionLockedError, StorageFailureError: It is where it was.
         """
-        if guard.expected_head is not None and not await asyncio.to_thread(self._ledger.moved, guard):
+        if guard.expected_head is not None and await asyncio.to_thread(self._ledger.moved, guard) is None:
             await self._expect(session_id, guard.expected_head)
         async with self._openings.turn(session_id):
             if await asyncio.to_thread(self._ledger.moved, guard) is not None:
@@ -377,6 +398,75 @@ class SessionStore:
                 await asyncio.to_thread(self._revive, session_id, moved)  # a crash may have come in between
                 return False
             await asyncio.to_thread(self._from_trash, session_id, guard)
+        return True
+
+    async def plan_purge(self, request: PurgeRequest) -> PurgeOutcome:
+        """What `purge` would remove.
+
+        Raises:
+            SessionNotFoundError: There is nothing of that id in the trash.
+        """
+        found = await asyncio.to_thread(purge.in_trash, self.home, request)
+        if not found and request.session_id is not None:
+            raise _not_in_trash(request)
+        return PurgeOutcome(tuple(found))
+
+    async def purge(self, request: PurgeRequest, guard: Guard = NOBODY) -> PurgeOutcome:
+        """Remove sessions from the trash for good, and finish what a crash cut short.
+
+        Args:
+            request: Which.
+            guard: The request.
+
+        Raises:
+            SessionNotFoundError: There is nothing of that id in the trash.
+            SessionLockedError: Another process is using one of that id; the others are gone.
+            StorageFailureError: Some of it may be done; it is finished by asking again.
+        """
+        noted = await asyncio.to_thread(self._ledger.purge, guard)
+        if noted is not None and "purged" in noted:
+            return PurgeOutcome(_answered(request, noted["purged"]), duplicate=True)
+        wanted = _answered(request, noted["purging"]) if noted is not None else None
+        late: list[Trashed] = []
+        with contextlib.suppress(StorageFailureError):  # raised below, when what is asked for is done
+            late = await asyncio.to_thread(purge.finish, self.home, self._ledger, self._keys)
+        await asyncio.to_thread(self.home.sweep_builds)
+        found = await asyncio.to_thread(purge.in_trash, self.home, request)
+        if wanted is not None:  # it was begun before a crash: what was deleted since then is not meant
+            names = {one.name for one in wanted}
+            found = [one for one in found if one.name in names]
+        else:
+            found = [*(one for one in late if purge.matching(one, request)), *found]
+            if not found and request.session_id is not None:
+                raise _not_in_trash(request)
+            await asyncio.to_thread(self._ledger.note, guard, {"purging": [asdict(one) for one in found]})
+        kept = [one for one in found if one not in late and not await self._condemn(one)]
+        await asyncio.to_thread(purge.finish, self.home, self._ledger, self._keys)
+        gone = tuple(one for one in (found if wanted is None else wanted) if one not in kept)
+        if kept and request.session_id is not None:
+            raise SessionLockedError(f"session {request.session_id} in the trash is in use by another process")
+        answer = [asdict(one) for one in gone[:MAX_ANSWERED]]
+        if request.session_id is not None:
+            answer = [{**one, "session_id": "", "name": ""} for one in answer]
+        await asyncio.to_thread(self._ledger.note_purged, guard, {"purged": answer})
+        return PurgeOutcome(gone, tuple(kept))
+
+    async def finish_purges(self) -> None:
+        """Finish what a crash cut short of a purge."""
+        await asyncio.to_thread(purge.finish, self.home, self._ledger, self._keys)
+
+    async def _condemn(self, trashed: Trashed) -> bool:
+        """Take a session out of the trash; returns False where another process is using it."""
+        async with self._openings.turn(trashed.session_id):
+            lock = SessionLock(self.home.trash / trashed.name / LOG_NAME)
+            try:
+                with contextlib.suppress(StorageFailureError):  # where no lock can be made, nobody has one
+                    await lock.acquire("hold", wait=0)
+                await asyncio.to_thread(purge.condemn, self.home, trashed)
+            except SessionLockedError:
+                return False
+            finally:
+                lock.release()
         return True
 
     async def _expect(self, session_id: str, head: str) -> None:

@@ -22,7 +22,7 @@ from timeleap_protocol.methods import (
     Method,
 )
 
-SESSION = "open close list latest getState setYolo setAutoApprove setAfk isApproved putSubagent removeSubagent setTitle setWorkspace fork archive unarchive delete undelete listTrash reload verify repair search storage prune redact export import"
+SESSION = "open close list latest getState setYolo setAutoApprove setAfk isApproved putSubagent removeSubagent setTitle setWorkspace fork archive unarchive delete undelete listTrash purge listAudit reload verify repair search storage prune redact export import"
 CONTEXT = "appendMessage updateTokenCount listUsage setSystemPrompt checkpoint listCheckpoints revertTo clear getHistory getRecords listTimelines restoreTimeline undo redo compact setPins prepareCompaction sendDMail deliverDMail cancelDMail search diff at"
 
 APPROVAL = "request respond list"
@@ -32,7 +32,7 @@ ours = pytest.mark.parametrize("row", OURS, ids=lambda row: row.name)
 
 UNOPENED = {
     "session/open", "session/list", "session/latest", "session/getState", "session/fork", "session/archive", "session/unarchive",
-    "session/delete", "session/undelete", "session/listTrash", "session/search", "session/export", "session/import", "session/verify", "session/repair",
+    "session/delete", "session/undelete", "session/listTrash", "session/purge", "session/listAudit", "session/search", "session/export", "session/import", "session/verify", "session/repair",
     "session/storage", "session/prune", "session/redact",
 }  # fmt: skip
 
@@ -102,7 +102,7 @@ def test_what_changes_a_log_can_meet_a_changed_head(row: Method):
 
 @ours
 def test_every_result_of_a_change_carries_the_head(row: Method):
-    if row.mutates and row.name not in ("session/delete", "session/undelete"):
+    if row.mutates and row.name not in ("session/delete", "session/undelete", "session/purge"):
         assert row.result_model is not None
         assert {"head", "duplicate"} <= row.result_model.model_fields.keys()
 

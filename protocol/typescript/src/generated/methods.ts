@@ -74,12 +74,16 @@ import type {
   SessionIsApprovedParams,
   SessionLatestParams,
   SessionLatestResult,
+  SessionListAuditParams,
+  SessionListAuditResult,
   SessionListParams,
   SessionListResult,
   SessionListTrashParams,
   SessionOpenParams,
   SessionPruneParams,
   SessionPruneResult,
+  SessionPurgeParams,
+  SessionPurgeResult,
   SessionPutSubagentParams,
   SessionRedactParams,
   SessionRedactResult,
@@ -173,6 +177,10 @@ export interface Methods {
   "session/undelete": { params: SessionUndeleteParams; result: EmptyResult };
   /** Lists the sessions in the trash. */
   "session/listTrash": { params: SessionListTrashParams; result: TrashListResult };
+  /** Removes sessions from the trash for good. */
+  "session/purge": { params: SessionPurgeParams; result: SessionPurgeResult };
+  /** Lists who changed the approvals of a session, and what was taken out of it; newest first. */
+  "session/listAudit": { params: SessionListAuditParams; result: SessionListAuditResult };
   /** Takes over what is on disk after `externallyModified`. */
   "session/reload": { params: SessionReloadParams; result: SessionState };
   /** Checks every record of the log; changes nothing. */
@@ -260,6 +268,7 @@ export const MUTATING: ReadonlySet<string> = new Set<keyof Methods>([
   "session/unarchive",
   "session/delete",
   "session/undelete",
+  "session/purge",
   "session/repair",
   "session/prune",
   "session/redact",

@@ -221,6 +221,27 @@ export interface AudioPart {
   audio_url: MediaUrl;
 }
 
+/** What somebody changed, asked for or decided. */
+export interface AuditEntry {
+  time: string;
+  /** Who asked for it, as the client called itself. */
+  client?: string;
+  requestId?: string;
+  /** What was changed: `yolo`, `autoApprove:<action>`, `redaction`, ...; `approval` where somebody was asked. */
+  field: string;
+  /** What it was before; null where there was nothing. */
+  from?: unknown;
+  /** What it is since then; null where there is nothing. */
+  to?: unknown;
+  approvalId?: string;
+  action?: string;
+  description?: string;
+  toolCallId?: string;
+  reason?: string;
+  /** Whether a setting decided, not a person. */
+  automatic?: boolean;
+}
+
 /** What a body does not say as the history does. Of `kind` and `message` the first is one of these words. Left out: `think`, `image`, `audio`, `video`, `part` (unknown), `name`, `toolCall` (no call of a function), `empty`. Said in another way: `toolName`, `arguments`, `role`, `system`. `openCall`: a call got a result of ours; `orphanResult`: a result without a call is a user's text; `order`: moved to where the provider wants it; `userAdded`: a message of ours, as the provider wants one there. */
 export interface BodyLoss {
   kind: string;
@@ -873,6 +894,7 @@ export interface InitializationOptions {
   /** Default: 2. */
   maxPreservedMessages?: number;
   retention?: Retention;
+  trash?: TrashOptions;
   summarizer?: SummarizerOptions;
   /** Names of notifications that are not to be sent on this connection. */
   optOutNotifications?: string[];
@@ -906,6 +928,13 @@ export interface InitializedParams {
 export interface IsApprovedResult {
   approved: boolean;
   reason: "yolo" | "autoApprove" | "notApproved";
+}
+
+/** A session that stays in the trash. */
+export interface KeptSession {
+  sessionId: string;
+  deletedAt: string;
+  reason: string;
 }
 
 /** A timeline that was asked for and stays. */
@@ -1232,6 +1261,13 @@ export interface PrunedFile {
 /** A timeline that was removed, or would be. */
 export interface PrunedTimeline {
   timelineId: string;
+  bytes: number;
+}
+
+/** A session that is gone for good, or (dry run) would be. */
+export interface PurgedSession {
+  sessionId: string;
+  deletedAt: string;
   bytes: number;
 }
 
@@ -1728,6 +1764,28 @@ export interface SessionLatestResult {
   session: SessionInfo | null;
 }
 
+/** `session/listAudit`. */
+export interface SessionListAuditParams {
+  /** Room for extensions; carries no meaning in this protocol. */
+  _meta?: { [member: string]: unknown };
+  /** Asks for `$/progress` under this token. */
+  workDoneToken?: string | number;
+  /** Accepted for LSP's sake; results always come whole. */
+  partialResultToken?: string | number;
+  /** The session. */
+  sessionId: string;
+  /** `nextCursor` of the page before. */
+  cursor?: string;
+  /** The most entries to return. */
+  limit?: number;
+}
+
+/** Entries of the audit, newest first. */
+export interface SessionListAuditResult {
+  entries: AuditEntry[];
+  nextCursor?: string;
+}
+
 /** `session/list`. */
 export interface SessionListParams {
   /** Room for extensions; carries no meaning in this protocol. */
@@ -1852,6 +1910,38 @@ export interface SessionPruneResult {
   freedBytes: number;
 }
 
+/** `session/purge`. Only what is in the trash goes, and nothing brings it back. */
+export interface SessionPurgeParams {
+  /** Room for extensions; carries no meaning in this protocol. */
+  _meta?: { [member: string]: unknown };
+  /** Asks for `$/progress` under this token. */
+  workDoneToken?: string | number;
+  /** Accepted for LSP's sake; results always come whole. */
+  partialResultToken?: string | number;
+  /** The sessions of this id in the trash; this or `olderThan`. */
+  sessionId?: string;
+  /** Of these only the one that was deleted then, as `session/listTrash` says it. */
+  deletedAt?: string;
+  /** What was deleted so many seconds ago or earlier; 0 is everything. */
+  olderThan?: number;
+  /** Say what would go, and change nothing. Default: false. */
+  dryRun?: boolean;
+  /** Makes the request safe to retry. */
+  requestId?: string;
+}
+
+/** What is gone for good, or (dry run) would be. */
+export interface SessionPurgeResult {
+  /** A repeated request gets at most the first 1000. */
+  purged: PurgedSession[];
+  /** Of all together. */
+  bytes: number;
+  /** With `olderThan`: what stays although it is old enough, since another process is using it. */
+  kept?: KeptSession[];
+  /** Present when this answers a repeated `requestId`; then nothing was changed. */
+  duplicate?: boolean;
+}
+
 /** `session/putSubagent`. */
 export interface SessionPutSubagentParams {
   /** Room for extensions; carries no meaning in this protocol. */
@@ -1895,6 +1985,8 @@ export interface SessionRedactParams {
   replacement?: string;
   /** Say where it stands, and change nothing. Default: false. */
   dryRun?: boolean;
+  /** Of the session of that id in the trash that was deleted then, as `session/listTrash` says it; else of the live one. */
+  deletedAt?: string;
   /** Also look (only look) into all other sessions of the store: `alsoIn`. Default: false. */
   store?: boolean;
 }
@@ -2442,6 +2534,12 @@ export interface ToolExchange {
 export interface TrashListResult {
   sessions: TrashedSession[];
   nextCursor?: string;
+}
+
+/** How long deleted sessions can be brought back. */
+export interface TrashOptions {
+  /** Seconds after which a deleted session is removed for good, at start and every hour. Default: never. */
+  maxAge?: number;
 }
 
 /** A session in the trash. */
