@@ -93,9 +93,9 @@ class Cli:
         """Run a command in this process; fails if its exit code is another than `code`, or if it shows a traceback."""
         return self._here(args, input, code, seen=False)
 
-    def terminal(self, *args: str, code: int = 0) -> Ran:
+    def terminal(self, *args: str, code: int = 0, input: str | None = None) -> Ran:
         """The same where its output is a terminal that knows colours."""
-        return Cli(self.home, {"TERM": "xterm", **self.env})._here(args, None, code, seen=True)
+        return Cli(self.home, {"TERM": "xterm", **self.env})._here(args, input, code, seen=True)
 
     def _here(self, args: Sequence[str], input: str | None, code: int, *, seen: bool) -> Ran:
         typed = isinstance(input, Typed)

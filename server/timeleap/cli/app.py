@@ -31,6 +31,7 @@ _MODULES = {
     "making": ("new", "append", "checkpoint", "fork"),
     "approvals": ("yolo",),
     "describing": ("title", "workspace", "system-prompt", "tokens", "usage", "auto-approve", "subagents"),
+    "approval_requests": ("approvals", "approve", "reject", "afk"),
     "travelling": ("revert", "undo", "redo", "restore"),
     "compacting": ("compact", "clear", "pins"),
     "mailing": ("dmail",),

@@ -108,7 +108,7 @@ def _kept(params: Json) -> str:
 def _approvals(params: Json) -> str:
     approval = params["approval"]
     return (
-        f"approvals: yolo {'ON' if approval['yolo'] else 'off'}; "
+        f"approvals: yolo {'ON' if approval['yolo'] else 'off'}; {'afk ON; ' if approval.get('afk') else ''}"
         f"unasked: {', '.join(approval['autoApproveActions']) or 'nothing'}"
     )
 
@@ -130,6 +130,18 @@ def _access(params: Json) -> str:
         "readOnly": "followed on disk: no process has it open",
     }.get(str(params["access"]), f"access is {params['access']} now")
 
+
+def _description(approval: Json) -> str:
+    return f" ({approval['description']})" if "description" in approval else ""
+
+
+_RESOLUTIONS = {
+    "approve": "given",
+    "approveForSession": "given for the session",
+    "reject": "refused",
+    "cancelled": "asked for no more",
+    "timedOut": "not decided in time",
+}
 
 _WORDS: dict[str, Callable[[Json], str]] = {
     "messagesAppended": lambda params: f"{count(params['count'], 'message')} appended",
@@ -162,5 +174,9 @@ _WORDS: dict[str, Callable[[Json], str]] = {
         f"compaction is due: {count(params['tokenCountWithPending'], 'token')}"
     ),
     "session/warning": lambda params: f"warning: {params['message']}",
+    "approval/didRequest": lambda params: (
+        f"an approval is asked for: {params['approval']['action']}{_description(params['approval'])}"
+    ),
+    "approval/didResolve": lambda params: f"an approval is {_RESOLUTIONS.get(params['decision'], params['decision'])}",
     RECONNECTED: lambda _: "the connection was lost and is back",
 }

@@ -60,7 +60,9 @@ def _described(present: Json, owner: Json | None) -> Iterator[str]:
     checkpoints = len(context["checkpoints"]) + context["checkpointsOmitted"]
     yield f"  checkpoints  {checkpoints:,}, and {count(context['timelines'], 'timeline')}"
     actions = ", ".join(one_line(action) for action in approval["autoApproveActions"]) or "nothing"
-    yield f"  approvals    yolo {'ON: everything runs unasked' if approval['yolo'] else 'off'}; unasked: {actions}"
+    nobody = "; afk ON: what needs a person is rejected" if approval["afk"] else ""
+    yolo = "ON: everything runs unasked" if approval["yolo"] else "off"
+    yield f"  approvals    yolo {yolo}; unasked: {actions}{nobody}"
     if present["dynamicSubagents"]:
         yield f"  sub-agents   {', '.join(one_line(agent['name']) for agent in present['dynamicSubagents'])}"
     if (mail := present["pendingDMail"]) is not None:

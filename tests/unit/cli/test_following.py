@@ -44,6 +44,8 @@ CHANGES: dict[str, tuple[dict[str, Any], str]] = {
     "accessChanged": ({"access": "attached"}, "live in another process"),
 }
 OTHERS: dict[str, tuple[dict[str, Any], str]] = {
+    "approval/didRequest": ({"approval": {"action": "run", "description": "ls"}}, "an approval is asked for: run (ls)"),
+    "approval/didResolve": ({"decision": "approve"}, "an approval is given"),
     "session/didRecover": ({"cutBytes": 7}, "damage was mended: 7 bytes set aside"),
     "context/compactionSuggested": ({"tokenCountWithPending": 9}, "compaction is due: 9 tokens"),
     "session/warning": ({"kind": "notReachable", "message": "beware"}, "warning: beware"),
