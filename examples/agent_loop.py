@@ -10,7 +10,7 @@ The model is scripted, so that the example needs no key and always does the same
 - a checkpoint before each turn, written by the server (`autoCheckpoint: "turn"`);
 - one append a model reply, and one for all results of its tool calls: a batch is in the log whole or not at all;
 - the model's own token count recorded after each reply, and compaction before the next one when the server says it is time;
-- approvals asked before a tool does harm, and remembered when the person says "always";
+- approvals asked before a tool does harm, decided in another window, where the person says "always" or why not;
 - going back to before a turn that the person did not like;
 - a tool by which the model goes back itself: it leaves a note to its earlier self (a D-Mail), and the loop takes it there;
 - news from a sub-agent, which has a session of its own.
@@ -28,6 +28,7 @@ from typing import Any
 
 from timeleap import BackToTheFuture, DenwaRenji, DenwaRenjiError, DMail, Message
 from timeleap.client import AsyncSession, AsyncTimeleap
+from timeleap_protocol.approval import ApprovalRequest, Decision
 
 Record = dict[str, Any]
 
@@ -144,11 +145,8 @@ class Agent:
             result = "\n".join(f"{size} {path}" for path, size in self._logs.items()) or "no files"
         elif name == "run_command":
             result = "backup 4711" if arguments["command"].startswith("lsof") else "many lines of no use"
-        elif await self._allowed("delete files"):
-            result = "\n".join(f"deleted {path}" for path in self._logs)
-            self._logs.clear()
         else:
-            result = "The person did not allow it."
+            result = await self._delete(call["id"], **arguments)
         print(f"tool:   {name} -> {result.splitlines()[0]}")
         return {"role": "tool", "tool_call_id": call["id"], "content": result}
 
@@ -161,13 +159,23 @@ class Agent:
             return f"error: {error}"
         return "sent"
 
-    async def _allowed(self, action: str) -> bool:
-        """Ask the session, then the person, who answers "always" here: the next time nobody is asked."""
-        if await self._session.is_approved(action):
-            return True
-        print(f'        (approval asked for "{action}": always)')
-        await self._session.set_auto_approve(action, True)
-        return True
+    async def _delete(self, call_id: str, pattern: str) -> str:
+        """Ask first: whichever window of the session answers, or the session itself where the person said "always"."""
+        detail = {"files": len(self._logs), "pattern": pattern}
+        asked = await self._session.request_approval(
+            "delete files", description=f"delete {pattern}", detail=detail, tool_call_id=call_id
+        )
+        if asked.decision == "reject":
+            return f"The person did not allow it: {asked.reason or 'no reason given'}"
+        deleted = "\n".join(f"deleted {path}" for path in self._logs)
+        self._logs.clear()
+        return deleted
+
+
+def person(approval: ApprovalRequest) -> Decision:
+    """What the person answers in another window; in a terminal `timeleap approvals --watch` asks instead."""
+    print(f'        (approval asked for "{approval.action}", {approval.description}: always)')
+    return "approveForSession"
 
 
 async def main(home: str) -> None:
@@ -178,8 +186,10 @@ async def main(home: str) -> None:
         opening = {"title": "Full disk", "systemPrompt": "You look after a server.", "autoCheckpoint": "turn"}
         async with client.session(**opening) as session:
             agent = Agent(session, ScriptedModel())
-            for request in TURNS:
-                await agent.turn(request)
+            async with AsyncTimeleap(home=home, name="window") as other, other.session(session.id) as window:
+                window.on_approval(person)
+                for request in TURNS:
+                    await agent.turn(request)
 
             checkpoints = await session.checkpoints()
             print("checkpoints: " + " | ".join(each.label or "?" for each in checkpoints))
