@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Final, get_args
 
 from timeleap import clock
-from timeleap.sessions import files, session_files
+from timeleap.sessions import files, session_files, undo
 from timeleap.sessions.json_model import (
     MAX_NUMBER,
     Check,
@@ -114,7 +114,7 @@ MODEL: Final[Mapping[str, Check]] = {
     "removing": model({"timelines": items(text()), "quarantine": items(text())}),
     "requestsMarked": flag,
     "requestsOf": text(),
-    "undo": table(json_value),
+    "undo": undo.CHECK,
 }
 """What each member has to be. A new member is one more row; one that is not here is kept as it stands."""
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeGuard, get_args
 
 from timeleap.errors import NothingToRedoError, NothingToUndoError
+from timeleap.sessions.json_model import BAD, Problems, choice, model, text, whole
 from timeleap.sessions.outcomes import HistoryStep, StepKind
 from timeleap.storage.engine import LogState, Prepared, Timeline
 
@@ -24,6 +25,38 @@ KINDS: Final = frozenset(get_args(StepKind))
 
 Direction = Literal["undo", "redo"]
 Json = dict[str, Any]
+
+_STEP: Final = model({"kind": choice(*sorted(KINDS)), "timelineId": text(empty=False)}, required=("kind",))
+
+
+def _steps(value: Any, where: str, problems: Problems) -> Any:
+    """A stack. What lies below a step that cannot be used cannot be gone back to."""
+    if not isinstance(value, list):
+        return problems.add(where, "is not an array")
+    found: list[Any] = []
+    for at, one in enumerate(value):
+        step = _STEP(one, f"{where}[{at}]", problems)
+        bad = step is BAD or (isinstance(one, dict) and "timelineId" in one and "timelineId" not in step)
+        found = [] if bad else [*found[1 - MAX_STEPS :], step]
+    return found
+
+
+_STACKS: Final = {"undo": _steps, "redo": _steps, "length": whole(), "chain": text("[0-9a-f]{16}")}
+_NEXT: Final = {
+    "timelineId": text(),
+    "length": whole(),
+    "chain": text("[0-9a-f]{16}"),
+    "equals": text(),
+    "stacks": model(_STACKS),
+}
+CHECK: Final = model(
+    {
+        **_STACKS,
+        "next": model(_NEXT, required=("timelineId", "length", "chain", "stacks")),
+        "duplicate": model({"timelineId": text(), "equals": text()}, required=("timelineId", "equals")),
+    }
+)
+"""What the member has to be."""
 
 
 @dataclass(frozen=True, slots=True)
