@@ -127,13 +127,24 @@ class Home:
         self._sweep()
         path = self._staging / f"{int(clock.now())}-{clock.new_uid(16)}"
         try:
-            make_directory(path)
-        except OSError as error:
-            raise StorageFailureError.of(error, "make a session", path) from error
-        try:
+            try:
+                make_directory(path)
+            except OSError as error:
+                raise StorageFailureError.of(error, "make a session", path) from error
             yield path
         finally:
-            shutil.rmtree(path, ignore_errors=True)
+            discard(path)
+
+    def withdraw(self, session_id: str) -> Path | None:
+        """Take back a session that was just published, and that nobody has opened; says what is to be discarded."""
+        aside = self._staging / f"{int(clock.now())}-{clock.new_uid(16)}"
+        try:
+            replace_file(self.sessions / session_id, aside)
+        except OSError:
+            return None  # it stays, empty
+        with suppress(OSError):
+            sync_directory(self.sessions)
+        return aside
 
     def publish(self, built: Path, session_id: str) -> Path:
         """Give a built session its place, durably and in one step.
@@ -260,8 +271,13 @@ class Home:
             sync_directory(source)
             failpoint("store.before_move")
             replace_file(source, target)
-            sync_directory(target.parent)
-            sync_directory(source.parent)
+            try:
+                sync_directory(target.parent)
+                sync_directory(source.parent)
+            except OSError:
+                with suppress(OSError):
+                    replace_file(target, source)  # what is said to have failed did not happen
+                raise
         except OSError as error:
             if error.errno in _TAKEN:
                 raise _exists(session_id, session_id) from error
@@ -338,6 +354,16 @@ def _make_writable(path: Path) -> bool:
             path.chmod(stat.S_IRWXU)
             return True
     return False
+
+
+def discard(path: Path) -> None:
+    """Remove a directory; what cannot be removed is swept some day."""
+    with suppress(OSError):  # what a session is built in has files only, and for them this takes one descriptor
+        for name in list_directory(path):
+            (path / name).unlink()
+        path.rmdir()
+        return
+    shutil.rmtree(path, ignore_errors=True)
 
 
 def is_session(path: Path) -> bool:

@@ -21,7 +21,7 @@ from timeleap.errors import (
 from timeleap.failpoints import failpoint
 from timeleap.sessions import creation, events, listing, purge
 from timeleap.sessions.creation import Copy, Traits
-from timeleap.sessions.home import Home
+from timeleap.sessions.home import Home, discard
 from timeleap.sessions.info import LOG_NAME
 from timeleap.sessions.ledger import MAX_ANSWERED, Ledger
 from timeleap.sessions.meta import Meta
@@ -165,7 +165,8 @@ class SessionStore:
                 created = await asyncio.to_thread(self._create, session_id, traits, guard)
             elif path is None and guard.request_id is not None:
                 duplicate = await asyncio.to_thread(self._ledger.made_by, self.locate(session_id), guard)
-            session = await self._openings.open(session_id, path, access, progress)
+            async with self._taken_back(session_id) if created else contextlib.nullcontext():
+                session = await self._openings.open(session_id, path, access, progress)
         await session.keep_auto_checkpoint(auto_checkpoint)
         return Opened(session, created, duplicate)
 
@@ -306,7 +307,46 @@ class SessionStore:
             raise refused
         wanted = announced if new_session_id is None else check_session_id(new_session_id)
         new_id = await asyncio.to_thread(self._build_fork, copy, wanted, guard)
-        return replace(await self.open(new_id, create=False), created=True)
+        return await self.open_made(new_id)
+
+    async def open_made(self, session_id: str) -> Opened:
+        """Open a session that was just made; if that fails, it goes again.
+
+        Raises:
+            TimeleapError: As `open`.
+        """
+        async with self._taken_back(session_id, its_turn=False):
+            return replace(await self.open(session_id, create=False), created=True)
+
+    @contextlib.asynccontextmanager
+    async def _taken_back(self, session_id: str, *, its_turn: bool = True) -> AsyncIterator[None]:
+        """Who made a session and cannot open it (no descriptors, no space) leaves none behind; unless others have it."""
+        try:
+            yield
+        except SessionLockedError:
+            raise
+        except BaseException:
+            await asyncio.shield(self._withdraw(session_id, contextlib.nullcontext() if its_turn else None))
+            raise
+
+    async def _withdraw(self, session_id: str, turn: contextlib.AbstractAsyncContextManager[None] | None) -> None:
+        async with turn or self._openings.turn(session_id):
+            if session_id in self._openings:
+                return
+            lock = SessionLock(self.home.sessions / session_id / LOG_NAME)
+            try:
+                await lock.acquire("hold", wait=0)
+            except SessionLockedError:
+                return  # another process has it
+            except StorageFailureError:
+                if not lock.untried():
+                    return  # who knows
+            try:
+                left = await asyncio.to_thread(self.home.withdraw, session_id)
+            finally:
+                lock.release()  # before the rest, which needs the descriptor
+            if left is not None:
+                await asyncio.to_thread(discard, left)
 
     async def _taken(
         self,

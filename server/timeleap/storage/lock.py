@@ -112,6 +112,10 @@ class SessionLock:
         """From the next record on, say how we are reached."""
         self._endpoint = endpoint
 
+    def untried(self) -> bool:
+        """Whether nobody has ever had it."""
+        return not self._path.exists()
+
     def taken(self) -> bool:
         """Whether somebody holds the lock now. It is taken for an instant to see; nothing is made where there is none."""
         if not self._path.exists():

@@ -56,7 +56,7 @@ class Admission:
             StorageFailureError: It could not be moved.
         """
         await asyncio.to_thread(self._publish, directory, session_id)
-        return replace(await self._store.open(session_id, create=False), created=True)
+        return await self._store.open_made(session_id)
 
     def _publish(self, directory: Path, session_id: str) -> None:
         self._ledger.note(self.guard, {"sessionId": session_id})

@@ -1,0 +1,74 @@
+"""A server that may open no more files: what fails leaves nothing, and what there is goes on."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from tests.support.fixtures import StartServer
+from tests.support.server import Message, Server
+from tests.support.session import Session, user
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the limit of another process can be set on Linux only")
+
+
+@contextmanager
+def only(server: Server, more: int) -> Iterator[None]:
+    """Let the server have so many more descriptors than now."""
+    import resource
+
+    pid = server.process.pid
+    before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    highest = max(int(name) for name in os.listdir(f"/proc/{pid}/fd"))
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (highest + 1 + more, before[1]))
+    try:
+        yield
+    finally:
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
+
+
+def stored(server: Server) -> list[str]:
+    return sorted(path.name for folder in ("sessions", "staging") for path in (server.home / folder).glob("*"))
+
+
+MAKERS: dict[str, Any] = {
+    "session/open": lambda name, archive: {"sessionId": name, "systemPrompt": "be kind"},
+    "session/fork": lambda name, archive: {"sessionId": "source", "newSessionId": name},
+    "session/import": lambda name, archive: {"sessionId": name, "path": archive},
+}
+
+
+@pytest.mark.parametrize("method", MAKERS)
+def test_a_session_that_cannot_be_opened_for_want_of_descriptors_is_not_made(
+    start: StartServer, method: str, tmp_path: Any
+) -> None:
+    server = start()
+    source = Session.open(server, "source")
+    source.append(user("one"))
+    archive = str(tmp_path / "archive.zip")
+    source.call("session/export", format="native", path=archive)
+    warm = {**MAKERS[method]("warm", archive)}  # what is loaded at first need is loaded
+    server.call(method, **warm)
+    failed: list[Message] = []
+    made = 0
+    for more in range(24):
+        before, name = stored(server), f"s{more}"
+        with only(server, more):
+            reply = server.start_with(method, {**MAKERS[method](name, archive), "requestId": f"r{more}"}).reply()
+        if "error" in reply:
+            failed.append(reply["error"])
+            assert (reply["error"]["code"], reply["error"]["data"].get("errno")) == (4005, "EMFILE"), reply
+            assert reply["error"]["data"]["retryable"] is True
+            assert stored(server) == before, f"{more} more descriptors"
+            again = server.start_with(method, {**MAKERS[method](name, archive), "requestId": f"r{more}"}).result()
+            assert again["sessionId"] == name and "duplicate" not in again
+        else:
+            made += 1
+        server.call("session/close", sessionId=name)
+    assert len(failed) >= 2 and made > 2
+    source.append(user("two"))
+    assert source.texts() == ["one", "two"]
