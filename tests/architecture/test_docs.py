@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -39,6 +40,22 @@ def test_every_make_target_for_people_is_in_the_help() -> None:
     phony = set(re.findall(r"^\.PHONY: ([a-z0-9-]+)", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
     helped = set(re.findall(r"^([a-z0-9-]+):.*## ", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
     assert phony - helped == {"clean-coverage"}
+
+
+def test_the_reference_of_the_python_client_is_fresh_and_whole() -> None:
+    check = [sys.executable, str(ROOT / "docs" / "reference.py"), "--check"]
+    done = subprocess.run(check, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    page = (ROOT / "docs" / "python-client.md").read_text("utf-8")
+    import timeleap.client as library
+
+    for name in ("AsyncTimeleap", "AsyncSession", "SyncTimeleap", "SyncSession", "Notification", "TimeleapRpcError"):
+        assert re.search(rf"^#+ {name}$", page, re.MULTILINE)
+    for member in (*vars(library.AsyncSession), *vars(library.RawTimeleap)):
+        value = getattr(library.AsyncSession, member, getattr(library.RawTimeleap, member, None))
+        assert member.startswith("_") or not callable(value) or f"{member}(" in page, (
+            f"{member} is not in the reference"
+        )
 
 
 def test_every_stop_of_the_tour_through_the_source_exists() -> None:
