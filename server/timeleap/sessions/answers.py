@@ -28,6 +28,8 @@ HIGHEST = 1 << 53
 LARGE = 32 << 10
 """Characters of a member, as JSON, that is not kept."""
 LARGE_IN_OLD = 256
+LARGE_TOLD = 4 << 10
+"""Characters of a notification's members, as JSON, that is not kept: then it is said that something has changed."""
 MAX_CHARACTERS = 4 << 20
 """Of all results together; beyond it the older ones keep only what is small."""
 

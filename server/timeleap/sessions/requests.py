@@ -32,7 +32,7 @@ from timeleap.errors import HeadConflictError, InvalidInputError, StorageFailure
 from timeleap.sessions import lines, session_files
 from timeleap.sessions.answers import (
     HIGHEST,
-    LARGE,
+    LARGE_TOLD,
     MADE_REMEMBERED,
     MAX_CHARACTERS,
     REMEMBERED,
@@ -153,8 +153,6 @@ class RequestTable:
         result: Mapping[str, Any],
         before: str = "",
         told: Sequence[Told] | None = None,
-        *,
-        line: int = -1,
     ) -> None:
         """The request is done.
 
@@ -163,13 +161,32 @@ class RequestTable:
             result: What it is answered with.
             before: The head before the change.
             told: What listeners are told of it.
-            line: The record that carries the id, if one does.
         """
-        known = self._made(guard, result, before, told)
         if guard.request_id is not None:
+            known = self._made(guard, result, before, told)
             if self._known is not None and known is not None:
-                era = str(result.get("head", "")).rpartition(".")[0] if line >= 0 else ""
-                self._known.add(guard.request_id, replace(known, line=line, era=era))
+                self._known.add(guard.request_id, known)
+            self.abandon(guard)
+
+    def appended(self, guard: Guard, head: str, line: int) -> None:
+        """The request is done, and the record that carries its id says all there is to say: nothing else is kept.
+
+        Args:
+            guard: The request's circumstances.
+            head: The head right after it.
+            line: Where the record stands.
+        """
+        if guard.request_id is not None:
+            begun = self._under_way.get(guard.request_id)
+            if self._known is not None and begun is not None:
+                known = Known(
+                    guard.fingerprint,
+                    short(guard.method),
+                    line=line,
+                    number=begun[2],
+                    era=head.rpartition(".")[0],
+                )
+                self._known.add(guard.request_id, known)
             self.abandon(guard)
 
     def abandon(self, guard: Guard) -> None:
@@ -337,7 +354,7 @@ def told(method: str, kind: str, members: Mapping[str, Any], result: Mapping[str
     """What is kept of a notification of a change that was answered with `result`; None if that is too much."""
     same = tuple(name for name, value in members.items() if name in result and result[name] == value)
     rest = {name: value for name, value in members.items() if name not in same}
-    return Told(method, kind, rest, same) if len(json.dumps(rest)) <= LARGE else None
+    return Told(method, kind, rest, same) if len(json.dumps(rest)) <= LARGE_TOLD else None
 
 
 def is_request_line(document: Mapping[str, Any]) -> bool:

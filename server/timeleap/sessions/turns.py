@@ -170,7 +170,7 @@ class Turns:
             done = await self.engine.append(on_turn)
             assert addition is not None
             result = mine.render(addition.outcome(done))
-            self._requests.finish(mine, result, line=done.before.lines)
+            self._requests.appended(mine, done.head, done.before.lines)
             for event in addition.events(done, mine.cause):
                 self.emit(event)
             return result

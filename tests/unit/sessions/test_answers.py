@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,17 @@ import pytest
 from tests.unit.sessions.worlds import USER, World, asked
 
 from timeleap.errors import TooLargeError
-from timeleap.sessions.answers import LARGE, MAX_CHARACTERS, REMEMBERED, Remembered, stored
+from timeleap.sessions.answers import (
+    LARGE,
+    MADE_BY_ONE,
+    MADE_REMEMBERED,
+    MAX_CHARACTERS,
+    REMEMBERED,
+    Known,
+    Remembered,
+    by_age,
+    stored,
+)
 from timeleap.sessions.requests import FILE_BYTES, RequestFile, encode
 from timeleap.sessions.session import Session
 
@@ -25,6 +36,67 @@ def size(world: World, name: str) -> int:
 def same(one: dict[str, Any], other: dict[str, Any]) -> bool:
     left, right = (json.loads(json.dumps(some)) for some in (one, other))
     return {**left, "duplicate": True, "head": 0} == {**right, "head": 0}
+
+
+def known(number: int, size: int = 0) -> Known:
+    return replace(stored("f", "setTitle", {"head": "h" * size}), number=number)
+
+
+def test_clients_and_windows_have_bounds_of_their_own() -> None:
+    many = Remembered()
+    for number in range(1, 4 * MADE_REMEMBERED):
+        many.add(f"timeleap:w{number % 9}.{number}", known(number))
+        if number % 7 == 0:
+            many.add(f"r{number}", known(number))
+        if number % 500 == 0:
+            many.add("timeleap:slow.1", known(number))
+    names = [name for name, _ in many.items()]
+    clients = [name for name in names if name.startswith("r")]
+    assert len(clients) == REMEMBERED and clients[-1] == f"r{(4 * MADE_REMEMBERED - 1) // 7 * 7}"
+    assert len(names) - len(clients) == MADE_REMEMBERED and "timeleap:slow.1" in names
+    numbers = [one.number for _, one in many.items()]
+    assert numbers == sorted(numbers)
+
+
+def test_one_window_uses_up_its_own_share() -> None:
+    many = Remembered()
+    many.add("timeleap:slow.1", known(1))
+    for number in range(2, 10 * MADE_BY_ONE):
+        many.add(f"timeleap:busy.{number}", known(number))
+    assert len(many.items()) == MADE_BY_ONE + 1
+    assert "timeleap:slow.1" in many and f"timeleap:busy.{10 * MADE_BY_ONE - 1}" in many
+
+
+def test_more_than_may_be_kept_is_forgotten_at_a_bearable_price() -> None:
+    many = Remembered()
+    for number in range(1, 6000):
+        many.add(f"r{number}", known(number, 8000))  # nothing of them can be left out
+    assert len(many.items()) == REMEMBERED
+
+
+def test_the_newest_count_by_age_wherever_they_are_kept() -> None:
+    kept = [(f"k{number}", known(number)) for number in range(1, 3 * REMEMBERED, 3)]
+    written = [(f"w{number}", Known("f", "appendMessage", line=number, number=number)) for number in range(2, 3000)]
+    names = [name for name, _ in by_age(kept, written).items()]
+    assert len(names) == REMEMBERED
+    assert {name for name in names if name.startswith("k")} == {f"k{n}" for n in range(1, 3000, 3) if n >= 2250}
+    assert names[-1] == "w2999"
+
+
+def test_what_was_stored_counts_before_what_stands_in_the_log_and_the_newest_before_both() -> None:
+    written = [("same", Known("f", "m", line=1, number=5)), ("reused", Known("f", "m", line=2, number=9))]
+    kept = [("same", known(5)), ("reused", known(3))]
+    table = by_age(kept, written)
+    same, reused = table.get("same"), table.get("reused")
+    assert same is not None and same.result is not None
+    assert reused is not None and (reused.result, reused.number) == (None, 9)
+
+
+def test_without_numbers_the_newest_of_either_place_count() -> None:
+    kept = [(f"k{number}", known(0)) for number in range(700)]
+    written = [(f"w{number}", Known("f", "m", line=number)) for number in range(700)]
+    names = {name for name, _ in by_age(kept, written).items()}
+    assert names == {f"{place}{number}" for place in "kw" for number in range(200, 700)}
 
 
 async def test_large_subagents_are_not_kept_again_with_each_request(world: World) -> None:

@@ -140,6 +140,15 @@ async def test_request_lines_are_found_newest_first(engine: LogEngine) -> None:
     assert engine.request_lines(3) == [6, 4, 2]
 
 
+async def test_request_lines_tell_who_made_the_ids(engine: LogEngine) -> None:
+    await engine.append(always(*(said("x", r=f"timeleap:w.{i}" if i % 3 else f"r{i}") for i in range(9000))))
+    assert engine.request_lines(3) == [8999, 8998, 8997]
+    assert engine.request_lines(3, False) == [8997, 8994, 8991]
+    assert engine.request_lines(3, True) == [8999, 8998, 8996]
+    assert engine.request_lines(5000, False) == [i for i in range(8999, -1, -1) if not i % 3]
+    assert engine.request_lines(9000, True) == [i for i in range(8999, -1, -1) if i % 3]
+
+
 async def test_messages_checkpoints_and_usages_are_found(engine: LogEngine) -> None:
     for i in range(30):
         await mark(engine)
