@@ -307,7 +307,9 @@ class Turns:
             after = planned.stacks_after(stacks, prepared, self.engine.same_timelines)
             going.update(self._to_be_pruned(prepared))
             past = past_of(timelines_after(self.engine.timeline_ids(), prepared), after, prepared.after, going)
-            head, context = prepared.head if prepared.replaces else before, with_past(planned.context, past)
+            head = prepared.head if prepared.replaces else before
+            # A batch that is cut through loses its marks, and damaged lines are left out: the plan's size is off by them.
+            context = replace(with_past(planned.context, past), log_bytes=prepared.after.length)
             result = guard.render(planned.outcome(head, prepared.kept_as, context))
             said = self._told(guard, result, planned.event(head, prepared.kept_as, context, guard.cause))
             line = self._requests.line(guard, result, before, said)
