@@ -60,7 +60,7 @@ test("undo goes back step by step, and redo forth again", async () => {
   const redone = await client.request("context/redo", { sessionId });
   assert.equal(redone.context.messageCount, 2);
   await assert.rejects(client.request("context/undo", { sessionId, steps: 9 }), (error: TimeleapError) => {
-    assert.deepEqual([error.kind, error.code, error.data.canUndo], ["nothingToUndo", 4018, 1]);
+    assert.deepEqual([error.kind, error.code, error.data["canUndo"]], ["nothingToUndo", 4018, 1]);
     return true;
   });
   assert.deepEqual(kinds, ["messagesAppended", "reverted", "reverted", "undone", "redone"]);

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -309,3 +310,30 @@ def test_nothing_is_left_of_any_value_after_any_history(steps: list[Any], value:
     base = Path("/dev/shm")
     with tempfile.TemporaryDirectory(dir=base if base.is_dir() else None) as folder:
         asyncio.run(_history(Path(folder), steps, value))
+
+
+@pytest.mark.parametrize("undone", [True, False])
+async def test_the_trash_keeps_what_can_be_undone_but_no_fingerprint_of_it(world: World, undone: bool) -> None:
+    session = await world.session()
+    await session.append([{"role": "user", "content": SECRET}])
+    await session.append([{"role": "user", "content": "two"}])
+    await session.revert(message_index=1)
+    if undone:  # redo has a fingerprint, too
+        await session.undo()
+    assert ("next" in world.json("timeleap.json")["undo"]) is True
+    await world.store.delete("s1")
+    other = await world.session()
+    (_, _, trashed), *_ = world.store.home.trashed()
+    await taken_out(other, order(SECRET, "*", trashed))
+    member = json.loads((trashed / "timeleap.json").read_text())["undo"]
+    assert "chain" not in json.dumps(member)
+    assert len(member["undo"]) == (0 if undone else 1)
+    await world.store.delete("s1")
+    while True:  # the older one of the two
+        await world.store.undelete("s1")
+        back = (await world.store.open("s1", create=False)).session
+        if back.engine.timelines():
+            break
+        await back.aclose()
+        shutil.rmtree(back.path)
+    assert (back.summary().can_undo, back.summary().can_redo) == (0 if undone else 1, 0)
