@@ -305,6 +305,37 @@ def test_sessions_are_listed_archived_and_thrown_away(cli, session):
     assert len(cli.run("sessions", "--json").lines()) == 2
 
 
+def test_the_trash_is_purged_and_emptied(cli, session):
+    for name in ("a", "b", "c"):
+        cli.run("new", name)
+        cli.run("trash", "delete", name)
+    assert "deleted" in cli.run("trash", "purge", "a", "--dry-run").out
+    assert len(cli.run("trash", "list", "--json").lines()) == 3
+    assert "--yes" in cli.run("trash", "purge", "a", code=2).err
+    assert "1 session removed" in cli.run("trash", "purge", "a", "--yes").out
+    assert "no session a in the trash" in cli.run("trash", "purge", "a", "--yes", code=1).err
+    (time,) = (info["deletedAt"] for info in cli.run("trash", "list", "--json").lines() if info["sessionId"] == "b")
+    purged = json.loads(cli.run("trash", "purge", "b", "--deleted-at", time, "--yes", "--json").out)
+    assert [one["sessionId"] for one in purged["purged"]] == ["b"]
+    assert "nothing to remove" in cli.run("trash", "empty", "--older-than", "30d", "--yes").out
+    assert "30 days" in cli.run("trash", "empty", "--older-than", "30 days", code=2).err
+    assert "1 session removed" in cli.run("trash", "empty", "--yes").out
+    assert cli.run("trash", "list", "--json").lines() == []
+    assert [info["sessionId"] for info in cli.run("sessions", "--json").lines()] == ["s"]
+
+
+def test_the_audit_is_shown(cli, session):
+    assert "nothing" in cli.run("audit", session).err
+    cli.run("yolo", session, "on")
+    cli.run("yolo", session, "off")
+    assert [(one["field"], one["to"]) for one in cli.run("audit", session, "--json").lines()] == [
+        ("yolo", False),
+        ("yolo", True),
+    ]
+    assert len(cli.run("audit", session, "-n", "1", "--json").lines()) == 1
+    assert cli.run("audit", session).out.splitlines()[0].split("\t")[1:] == ["client", "what", "from", "to"]
+
+
 def test_verify_and_repair(cli, session):
     assert "no damage" in cli.run("verify", session).out
     assert "nothing to do" in cli.run("repair", session).out

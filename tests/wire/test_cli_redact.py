@@ -30,6 +30,16 @@ def everything(cli):
     return b"".join(file.read_bytes() for file in cli.home.rglob("*") if file.is_file()).decode(errors="replace")
 
 
+def test_a_session_in_the_trash_is_redacted(cli, session):
+    cli.run("trash", "delete", "s")
+    (deleted,) = cli.run("trash", "list", "--json").lines()
+    at = ("--deleted-at", deleted["deletedAt"])
+    assert "in the trash" in cli.run("redact", "s", *at, "--pattern", SECRET, "--dry-run").out
+    assert SECRET in everything(cli)
+    cli.run("redact", "s", *at, "--pattern", SECRET, "--yes")
+    assert SECRET not in everything(cli)
+
+
 def test_a_value_is_asked_for_unseen_shown_where_it_stands_and_taken_out(cli, session, monkeypatch):
     asked = []
 

@@ -320,6 +320,17 @@ def test_temporaries_of_the_store_go_too(store: Server, home: Path) -> None:
     assert TEXT.encode() not in left and b"delete-1" not in left
 
 
+def test_a_repeat_names_the_first_thousand_of_many(start: StartServer, home: Path) -> None:
+    server = start()
+    server.call("session/list")
+    for number in range(1005):
+        (home / "trash" / f"s{number}~20200101T000000.000000-0000").mkdir(parents=True)
+    first = server.call("session/purge", olderThan=0, requestId="r")
+    assert len(first["purged"]) == 1005 and trash(server) == []
+    again = server.call("session/purge", olderThan=0, requestId="r")
+    assert (again["purged"], again["duplicate"]) == (first["purged"][:1000], True)
+
+
 # trash.maxAge
 
 

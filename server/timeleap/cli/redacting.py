@@ -32,6 +32,10 @@ def redact(
         bool, typer.Option("--secrets", help="Take out what looks like a key or a password.", show_default=False)
     ] = False,
     replacement: Annotated[str | None, typer.Option(help=r"What stands in its place (default: \[redacted]).")] = None,
+    deleted_at: Annotated[
+        str | None,
+        typer.Option("--deleted-at", metavar="TIME", help="Of the session in the trash that was deleted then."),
+    ] = None,
     store: Annotated[
         bool, typer.Option("--store", help="Say which other sessions hold it, too.", show_default=False)
     ] = False,
@@ -51,7 +55,7 @@ def redact(
         timeleap redact fix-dates --secrets
     """
     wanted = _wanted(terminal, value_stdin=value_stdin, pattern=pattern, secrets=secrets)
-    wanted |= {"replacement": replacement, "store": store or None}
+    wanted |= {"replacement": replacement, "store": store or None, "deletedAt": deleted_at}
     removal = Removal(
         "session/redact",
         wanted,

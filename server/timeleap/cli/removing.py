@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from timeleap.cli.backend import Backend, Target
+from timeleap.cli.backend import Backend, OpenSession, Target
 from timeleap.cli.terminal import Terminal
 
 Json = dict[str, Any]
@@ -40,7 +40,10 @@ class Removal:
 def remove(terminal: Terminal, session: str, removal: Removal, *, yes: bool, dry_run: bool) -> None:
     """Carry a removal out on a session, or only say what it would take."""
     with Backend(terminal) as backend:
-        opened = backend.open_to_write(Target.of(session), dry_run=dry_run)
+        if removal.wishes.get("deletedAt") is not None:  # what lies in the trash cannot be opened
+            opened = OpenSession(backend, {"sessionId": session})
+        else:
+            opened = backend.open_to_write(Target.of(session), dry_run=dry_run)
         result = opened.call(removal.method, **removal.wishes, dryRun=True, saying=removal.looking)
         goes = removal.goes(result)
         if not terminal.machine:

@@ -1,0 +1,77 @@
+"""The trash is looked after when a server starts and every hour, whatever fails meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+import pytest
+
+from timeleap.errors import StorageFailureError
+from timeleap.service import trash
+from timeleap.sessions.purge import PurgeOutcome, PurgeRequest, Trashed
+from timeleap.sessions.store import SessionStore
+
+ONE = Trashed("a", "2020-01-01T00:00:00.000Z", "a~20200101T000000.000000", 5)
+
+
+class FakeStore:
+    """Answers each purge with the next outcome."""
+
+    def __init__(self, *outcomes: PurgeOutcome | Exception) -> None:
+        self.outcomes = list(outcomes)
+        self.asked: list[PurgeRequest] = []
+        self.finished = 0
+        self.done = asyncio.Event()
+
+    async def finish_purges(self) -> None:
+        self.finished += 1
+
+    async def purge(self, request: PurgeRequest) -> PurgeOutcome:
+        self.asked.append(request)
+        outcome = self.outcomes.pop(0)
+        if not self.outcomes:
+            self.done.set()
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+
+async def keep(store: FakeStore, max_age: int | None, told: list[Any]) -> trash.TrashKeeper:
+    keeper = trash.TrashKeeper(
+        cast("SessionStore", store), max_age, lambda method, params: told.append((method, params["sessionId"]))
+    )
+    await asyncio.wait_for(store.done.wait(), 30)
+    await asyncio.sleep(0)
+    return keeper
+
+
+@pytest.mark.asyncio
+async def test_what_is_old_is_removed_again_and_again(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(trash, "HOUR", 0.001)
+    failure = StorageFailureError("no room", path="/", errno="ENOSPC")
+    store = FakeStore(PurgeOutcome((ONE,)), failure, PurgeOutcome(()), PurgeOutcome((ONE,)))
+    told: list[Any] = []
+    keeper = await keep(store, 60, told)
+    await keeper.aclose()
+    assert store.asked[:4] == [PurgeRequest(older_than=60)] * 4
+    assert told == [("session/warning", "a")] * 2
+
+
+@pytest.mark.asyncio
+async def test_of_many_some_are_named():
+    store = FakeStore(PurgeOutcome((ONE,) * 1000))
+    told: list[Any] = []
+    keeper = await keep(store, 60, told)
+    await keeper.aclose()
+    assert len(told) == trash.MAX_TOLD
+
+
+@pytest.mark.asyncio
+async def test_without_an_age_only_what_was_begun_is_finished():
+    store = FakeStore()
+    keeper = trash.TrashKeeper(cast("SessionStore", store), None, lambda method, params: None)
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    await keeper.aclose()
+    assert (store.finished, store.asked) == (1, [])
