@@ -39,7 +39,7 @@ INTERNAL = {"offer", "begin"}
 
 def page() -> str:
     """The whole page."""
-    parts = [HEAD.format(overview=markdown(library.__doc__ or ""))]
+    parts = [HEAD.format(overview=markdown(inspect.getdoc(library) or ""))]
     for name in CLASSES:
         parts += described(name, own_members(name))
     parts.append("## For programs that block\n")
@@ -133,10 +133,10 @@ _SECTIONS = {"Args:": "Arguments", "Attributes:": "Attributes", "Returns:": "Ret
 
 
 def markdown(document: str) -> str:
-    """A docstring in Google's style as Markdown."""
+    """A docstring in Google's style, without its indentation, as Markdown."""
     lines: list[str] = []
     section = ""
-    for line in inspect.cleandoc(document).splitlines():
+    for line in document.splitlines():
         if line in _SECTIONS:
             section = line
             lines += ["", f"{_SECTIONS[line]}:", ""] if section != "Returns:" else [""]
