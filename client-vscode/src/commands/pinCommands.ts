@@ -4,7 +4,7 @@ import * as vscode from "vscode";
 import { referenceOf } from "../documents/reference.js";
 import type { Session } from "../sessions/session.js";
 import { exact, oneLine } from "../text/format.js";
-import { sayInformation } from "../text/say.js";
+import { sayInformation, withoutLinks } from "../text/say.js";
 import type { Handlers, Workbench } from "./register.js";
 import { Refusal, report } from "./report.js";
 import { requireTrust, shownSession, writableSession } from "./targets.js";
@@ -31,7 +31,7 @@ async function pinText(bench: Workbench): Promise<void> {
   const session = writableSession(bench.sessions);
   const text = await vscode.window.showInputBox({
     title: vscode.l10n.t("Pin Text"),
-    prompt: vscode.l10n.t("What must no compaction of “{0}” lose?", session.name),
+    prompt: withoutLinks(vscode.l10n.t("What must no compaction of “{0}” lose?", session.name)),
     placeHolder: vscode.l10n.t("Never touch the public API"),
   });
   if (text !== undefined && text.trim() !== "") {

@@ -5,7 +5,7 @@ import { CheckpointNode } from "../views/checkpointNodes.js";
 import { SessionNode, TrashedNode } from "../views/sessionsTree.js";
 import { TimelineNode } from "../views/timelinesTree.js";
 import { chooseWorkspace } from "../sessions/workspaces.js";
-import { sayInformation } from "../text/say.js";
+import { sayInformation, withoutIcons } from "../text/say.js";
 import { pickSession, pickTrashed } from "./pick.js";
 import type { Handlers, Workbench } from "./register.js";
 import { requireTrust, shownSession, target } from "./targets.js";
@@ -47,7 +47,7 @@ async function newSession({ sessions }: Workbench): Promise<void> {
   });
   await vscode.commands.executeCommand("timeleap.checkpoints.focus");
   // Said because an empty session shows nothing that could be seen to have appeared.
-  vscode.window.setStatusBarMessage(vscode.l10n.t("Opened the session {0}", session.name), 5_000);
+  vscode.window.setStatusBarMessage(withoutIcons(vscode.l10n.t("Opened the session {0}", session.name)), 5_000);
 }
 
 async function openSession({ sessions }: Workbench, node: unknown): Promise<void> {

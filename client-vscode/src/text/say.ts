@@ -3,7 +3,7 @@
 import * as vscode from "vscode";
 
 /**
- * The editor makes `[text](command:...)` in a notification or above a tree a link that runs a command: titles, labels and what the
+ * The editor makes `[text](command:...)` in a notification, above a tree or under an input a link that runs a command: titles, labels and what the
  * server says come from outside and are text only.
  */
 export function withoutLinks(text: string): string {
