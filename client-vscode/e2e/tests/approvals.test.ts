@@ -62,7 +62,7 @@ test("what somebody else decides goes away here, the open question too", async (
     const { approvals } = await agent.call<{ approvals: { approvalId: string }[] }>("approval/list", { sessionId: "asking" });
     await agent.call("approval/respond", { sessionId: "asking", approvalId: approvals[0]?.approvalId, decision: "approve" });
     expect(await answer).toMatchObject({ decision: "approve" });
-    await expect(question).toHaveCount(0);
+    await expect(question).toBeHidden();
     await expect(window.checkpoints.row("Approval needed", 1)).toHaveCount(0);
 });
 
@@ -74,6 +74,7 @@ test("hostile words make no link; what is long is read first, as plain text", as
     await expect(question.getByRole("button", { name: "Approve", exact: true })).toHaveCount(0);
     await window.notifications.press(/asks for your approval/, "Show All and Decide…");
     await expect(window.page.locator(".tab", { hasText: "run command.txt" })).toBeVisible();
+    await expect(window.editor).toContainText("rm -rf /"); // wrapped, not far to the right
     await picture(window, "approval-long");
     await window.quick.choose("Asking first", "Reject");
     await window.quick.answer("The reason, for the agent", "");

@@ -61,7 +61,9 @@ export class Documents extends Disposables implements vscode.TextDocumentContent
   async showText(title: string, text: string, format: "md" | "txt" = "md"): Promise<void> {
     const uri = vscode.Uri.from({ scheme: SCHEME, path: `/${fileName(title)}.${format}`, query: String(this.texts.size) });
     this.texts.set(uri.toString(), text);
-    await vscode.window.showTextDocument(await vscode.workspace.openTextDocument(uri), { preview: true });
+    const document = await vscode.workspace.openTextDocument(uri);
+    // Our own kind of plain text has long lines wrapped: nothing that matters stands out of sight.
+    await vscode.window.showTextDocument(format === "txt" ? await vscode.languages.setTextDocumentLanguage(document, "timeleap-text") : document, { preview: true });
   }
 
   /** What a part of a document says, without what is escaped there for Markdown. */
