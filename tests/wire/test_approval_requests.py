@@ -717,3 +717,90 @@ def test_a_long_description_is_cut_in_the_audit(windows: Windows) -> None:
     owner.call("session/setYolo", yolo=True)
     owner.call("approval/request", action="x", description="d" * 4096)
     assert audit(owner)[0]["description"] == "d" * 200
+
+
+def test_the_audit_on_the_wire_tells_of_requests_and_decisions(windows: Windows) -> None:
+    owner, other = windows.open("owner"), windows.open("other")
+    request = ask(owner, description="ls", toolCallId="c", requestId="r")
+    approval_id = asked(other)["approvalId"]
+    decide(other, approval_id, "reject", reason="no")
+    request.result()
+    entries = other.call("session/listAudit")["entries"]
+    common = {"field": "approval", "approvalId": approval_id, "action": "run command", "time": TIME}
+    assert entries == [
+        {**common, "client": "other", "from": "pending", "to": "reject", "reason": "no"},
+        {
+            **common,
+            "client": "owner",
+            "requestId": "r",
+            "description": "ls",
+            "toolCallId": "c",
+            "from": None,
+            "to": "pending",
+        },
+    ]
+
+
+@pytest.mark.parametrize("who", ["owner", "attached"])
+def test_a_fork_and_a_second_opening_do_not_wait_for_it(windows: Windows, who: str) -> None:
+    names = {name: windows.open(name) for name in ("owner", "attached")}
+    window = names[who]
+    window.say("one")
+    request = ask(window)
+    asked(window)
+    forked = window.call("session/fork")
+    assert forked["approval"]["autoApproveActions"] == []
+    window.reopen(window.server)
+    window.call("session/close")
+    assert len(pending(window)) == 1  # it is open still: only the last closing ends what was asked
+    decide(window, pending(window)[0]["approvalId"])
+    assert request.result()["decision"] == "approve"
+
+
+def test_who_cannot_note_it_neither_asks_nor_decides(windows: Windows) -> None:
+    owner, other = windows.open("owner"), windows.open("other")
+    (owner.path / "audit.jsonl").mkdir()
+    assert owner.refuse("approval/request", action="x")["code"] == 4005
+    assert pending(other) == [] and told(other, REQUESTED) == []
+    (owner.path / "audit.jsonl").rmdir()
+    request = ask(owner, requestId="r")
+    approval_id = asked(other)["approvalId"]
+    (owner.path / "audit.jsonl").rename(owner.path / "aside")
+    (owner.path / "audit.jsonl").mkdir()
+    assert other.refuse("approval/respond", approvalId=approval_id, decision="approve")["code"] == 4005
+    assert len(pending(owner)) == 1 and told(owner, RESOLVED) == []
+    (owner.path / "audit.jsonl").rmdir()
+    (owner.path / "aside").rename(owner.path / "audit.jsonl")
+    decide(other, approval_id)
+    assert request.result()["decision"] == "approve"
+
+
+def test_an_approval_is_not_decided_behind_a_compaction_that_waits(windows: Windows) -> None:
+    summarizing = {"experimental": {"timeleap": {"approvals": True, "summarize": True}}}
+    server = Server(Launch(windows.home, "lsp"))
+    windows.servers.append(server)
+    server.initialize(clientInfo={"name": "editor"}, capabilities=summarizing)
+    session = Session.open(server, "s")
+    session.say(*("a question " * 200 for _ in range(6)))
+    compaction = session.start("context/compact", summarizer="client")
+    question = server.wait_for(lambda message: message.get("method") == "context/summarize")
+    request = ask(session)
+    approval_id = asked(session)["approvalId"]
+    assert len(pending(session)) == 1
+    decide(session, approval_id)
+    assert request.result()["decision"] == "approve"
+    server.send({"jsonrpc": "2.0", "id": question["id"], "result": {"summary": "much was asked"}})
+    compaction.result()
+
+
+def test_a_key_that_cannot_be_had_leaves_it_undecided(windows: Windows, tmp_path: Path) -> None:
+    owner, other = windows.open("owner"), windows.open("other")
+    request = ask(owner)
+    approval_id = asked(other)["approvalId"]
+    key = owner.server.launch.user / "key"
+    key.mkdir(parents=True)
+    assert other.refuse("approval/respond", approvalId=approval_id, decision="approveForSession")["code"] == 4005
+    assert len(pending(owner)) == 1
+    assert owner.get_state()["approval"] == at_least({"autoApproveActions": []})
+    decide(other, approval_id)
+    assert request.result()["decision"] == "approve"

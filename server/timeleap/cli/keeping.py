@@ -184,7 +184,7 @@ def audit(
         (
             entry.get("time", ""),
             one_line(entry.get("client", "")),
-            one_line(entry.get("field", "")),
+            one_line(" ".join(filter(None, (entry.get("field"), entry.get("action"))))),
             one_line(json.dumps(entry["from"], ensure_ascii=False)),
             one_line(json.dumps(entry["to"], ensure_ascii=False)),
         )

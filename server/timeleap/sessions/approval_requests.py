@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -53,6 +54,8 @@ _AUDIT_TAIL = 256 << 10
 
 FIELD = "approval"
 """Of entries in the audit."""
+_AN_ID = re.compile(r"a[0-9a-f]{16}")
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", re.ASCII)
 
 
 def automatic(approval: Approval, action: str) -> tuple[Decision, str] | None:
@@ -104,7 +107,7 @@ def left_open(entries: Iterable[Json]) -> dict[str, Json]:
     found: dict[str, Json] = {}
     for one in entries:
         approval_id = one.get("approvalId")
-        if one.get("field") != FIELD or not isinstance(approval_id, str):
+        if one.get("field") != FIELD or not isinstance(approval_id, str) or not _AN_ID.fullmatch(approval_id):
             continue
         if one.get("to") == "pending":
             found[approval_id] = one
@@ -183,11 +186,9 @@ class ApprovalRequests(Turns):
                 f"{MAX_PENDING} approvals are pending in this session: wait for decisions, or cancel some"
             )
         before, returned = self._left.get(approval_id, ({}, None))
-        requested_at = before.get("time")
-        known = isinstance(requested_at, str)
-        pending = PendingApproval(
-            approval_id, question, str(requested_at) if known else clock.now_iso(), guard.cause.client
-        )
+        requested_at = str(before.get("time"))
+        known = _TIME.fullmatch(requested_at) is not None
+        pending = PendingApproval(approval_id, question, requested_at if known else clock.now_iso(), guard.cause.client)
         if not known:
             await asyncio.to_thread(self._audit.append, [_asked(pending, guard.cause)])
         self._requests.begin(guard)
