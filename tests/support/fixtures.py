@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.approvals import Windows
 from tests.support.framing import FRAMINGS, Framing
 from tests.support.scene import Scene, Two, scene_at
 from tests.support.server import Launch, Server
 from tests.support.session import Session
 
-__all__ = ["framing", "home", "scene", "server", "servers", "session", "shared", "start", "start_at", "two"]
+__all__ = ["framing", "home", "scene", "server", "servers", "session", "shared", "start", "start_at", "two", "windows"]
 
 StartServer = Callable[..., Server]
 
@@ -118,6 +119,17 @@ def scene(home: Path) -> Iterator[Scene]:
     """Many windows on one session of the test's own store."""
     with scene_at(home) as many:
         yield many
+
+
+@pytest.fixture
+def windows(home: Path) -> Iterator[Windows]:
+    """Processes on the test's own store that hear of requests for approvals."""
+    many = Windows(home, [])
+    try:
+        yield many
+    finally:
+        for server in many.servers:
+            server.dispose()
 
 
 @pytest.fixture(scope="module")

@@ -24,6 +24,7 @@ from timeleap.errors import (
     SessionNotOpenError,
     StorageFailureError,
 )
+from timeleap.failpoints import failpoint
 from timeleap.sessions import approvals, events
 from timeleap.sessions.audit import Audit, entry
 from timeleap.sessions.outcomes import (
@@ -125,13 +126,14 @@ class ApprovalRequests(Turns):
         self._audit = Audit(self.path)
         self._asked: dict[str, Asked] = {}
         self._left: dict[str, tuple[Json, asyncio.Future[None]]] = {}
-        if self.access == "owner":
+        self._taken_over_lately = False
+        if self.access == "owner" and self._audit.path.exists():
             loop = asyncio.get_running_loop()
+            self._taken_over_lately = True
             self._left = {
                 name: (one, loop.create_future()) for name, one in left_open(self._audit.tail(_AUDIT_TAIL)).items()
             }
-            if self._left:
-                loop.call_later(RETURN_SECONDS, self._give_up_left)
+            loop.call_later(RETURN_SECONDS, self._give_up_left)
 
     @property
     def pending_approvals(self) -> list[PendingApproval]:
@@ -159,7 +161,10 @@ class ApprovalRequests(Turns):
                 return await self.engine.run(partial(self._ask, question, mine))
             except RepeatedError as repeated:
                 if repeated.result is not None:
-                    return {**repeated.result, "duplicate": True}
+                    result = dict(repeated.result)
+                    if self._taken_over_lately:
+                        await self.engine.run(partial(self._tell_end, question, self._approval_id(guard), result))
+                    return {**result, "duplicate": True}
                 for asked in self._asked.values():
                     if asked.guard.request_id == guard.request_id:
                         return asked.join()
@@ -198,6 +203,27 @@ class ApprovalRequests(Turns):
             returned.set_result(None)
         self.emit(events.ApprovalRequested(head=self.head, cause=guard.cause, request=pending))
         return asked.join()
+
+    async def _tell_end(self, question: ApprovalQuestion, approval_id: str, result: Json, _: LogState) -> None:
+        """The last owner decided and went: what it did not note, and nobody was told, is noted and told now."""
+        left = self._left.pop(approval_id, None)
+        by = result.get("decidedBy", {})
+        cause = Cause(client=by.get("client"))
+        if left is not None:
+            decided = ApprovalDecision(
+                result["decision"], result.get("reason"), cause.client, str(by.get("at")), bool(result.get("automatic"))
+            )
+            pending = PendingApproval(approval_id, question, decided.at)
+            await self._note_end([{**_decided(pending, cause, "pending", decided), "time": decided.at}])
+            left[1].set_result(None)
+        event = events.ApprovalResolved(
+            head=self.head,
+            cause=cause,
+            approval_id=approval_id,
+            decision=result["decision"],
+            reason=result.get("reason"),
+        )
+        self.emit(event)
 
     async def decide_approval(self, approval_id: str, decision: Decision, reason: str | None, cause: Cause) -> None:
         """Decide what was asked; the first decision counts.
@@ -249,8 +275,11 @@ class ApprovalRequests(Turns):
     async def _settle(self, decided: list[tuple[Asked, ApprovalDecision]], cause: Cause) -> None:
         """Make decisions durable, then tell everybody."""
         entries = [_decided(asked.pending, cause, "pending", decision) for asked, decision in decided]
-        await asyncio.to_thread(self._audit.append, entries)
+        # In this order: who asks the next owner gets the decision, and the audit, which has no end of it, gets one then.
         results = await self._remember([(asked.guard, decision) for asked, decision in decided])
+        failpoint("approval.after_requests")
+        await asyncio.to_thread(self._audit.append, entries)
+        failpoint("approval.after_audit")
         for (asked, decision), result in zip(decided, results, strict=True):
             self._requests.finish(asked.guard, result, self.head)
             self._resolve(asked, decision.decision, decision.reason, cause)
@@ -318,6 +347,7 @@ class ApprovalRequests(Turns):
         await super().shut()
 
     def _give_up_left(self) -> None:
+        self._taken_over_lately = False
         if self._left and not self._closed:
             giving_up = asyncio.ensure_future(self.engine.run(lambda _: self._cancel_left()))
             giving_up.add_done_callback(self._given_up)

@@ -35,6 +35,8 @@ UNREACHED_BY_RUNNING = {
     "replace.set_aside": "only where hard links are missing: tests/unit/storage",
 }
 KILLED_ELSEWHERE = {
+    "approval.after_requests": "wire/test_approval_ends",
+    "approval.after_audit": "wire/test_approval_ends",
     "mail.arrived": "test_dmail_elsewhere",
     **dict.fromkeys(
         ("revise.built", "revise.prepared", "revise.renamed", "revise.done", "revise.closed_built"),
