@@ -15,11 +15,13 @@ from typing import Any
 
 from timeleap.context.compaction import reserve_fits, should_compact
 from timeleap.errors import InvalidInputError, StorageFailureError
+from timeleap.sessions.files import read_bytes
 from timeleap.sessions.outcomes import Retention
 from timeleap.storage.engine import Durability
 from timeleap_protocol.limits import DEFAULT_PRESERVED_MESSAGES, DEFAULT_RESERVED_CONTEXT, DEFAULT_TRIGGER_RATIO
 
 FILE_NAME = "config.toml"
+MAX_FILE = 1 << 20
 PREFIX = "TIMELEAP_"
 _LONGEST_KEY = 100  # characters of an unknown one that are repeated
 _MOST_WARNINGS = 20
@@ -149,18 +151,22 @@ def load(
 
 def _read_file(path: Path) -> dict[str, Any]:
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_bytes(path.resolve(), MAX_FILE).decode("utf-8")
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
         raise StorageFailureError.of(error, f"read the settings in {path}", path) from error
     except UnicodeDecodeError as error:
         raise InvalidInputError(f"{path} is not UTF-8: {error}") from error
+    except ValueError as error:
+        raise InvalidInputError(f"{path} holds no settings: it is {error}") from error
     import tomllib
 
     try:
         return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except RecursionError as error:
+        raise InvalidInputError(f"{path} is nested too deeply") from error
+    except ValueError as error:  # of TOML, or a number of thousands of digits
         raise InvalidInputError(f"{path} is not TOML: {error}") from error
 
 
@@ -319,7 +325,7 @@ def _whole_or_null(value: Any) -> int | None:
 def _ratio(value: Any) -> float:
     try:
         number = float(value) if not isinstance(value, bool) else -1.0
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = -1.0
     if 0 < number <= 1:
         return number

@@ -69,6 +69,7 @@ async def redact(service: Service, params: SessionRedactParams, call: Call) -> J
         result = await session.redact(order, guard(params, call, render))
         if used:
             taken_out = used[0]
+            await asyncio.to_thread(home.sweep)
             await asyncio.to_thread(
                 Ledger(home).forget_fingerprints, session.session_id, lambda text: taken_out.text(text).text
             )

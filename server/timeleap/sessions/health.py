@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -19,6 +18,8 @@ from timeleap.storage.engine import LogEngine
 
 SMALL: Final = 64 << 10
 """Bytes of a file of JSON lines that opening a session can afford to check."""
+LARGE: Final = 8 << 20
+"""Bytes of one that is checked behind a session's back; a larger audit is left to `session/verify`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ def file_problems(directory: Path) -> list[FileProblem]:
     return [*problems, *line_problems(directory)]
 
 
-def line_problems(directory: Path, most: int = sys.maxsize, *, least: int = 0) -> Iterator[FileProblem]:
+def line_problems(directory: Path, most: int = lines.MAX_BYTES, *, least: int = 0) -> Iterator[FileProblem]:
     """Of these, those of JSON lines, of more than `least` and up to `most` bytes."""
     requests, audit = directory / session_files.REQUESTS, directory / session_files.AUDIT
     checked: tuple[tuple[Path, str, Callable[[], lines.Lines]], ...] = (

@@ -24,7 +24,15 @@ from timeleap.sessions.info import LOG_NAME
 from timeleap.sessions.meta import FILE_NAME as META_NAME
 from timeleap.sessions.names import check_session_id, is_session_id, parse_trash_name
 from timeleap.sessions.premises import move_in
-from timeleap.storage.durable import list_directory, make_directory, replace_file, sync_directory
+from timeleap.storage.durable import (
+    is_regular,
+    list_directory,
+    make_directory,
+    remove_file,
+    replace_file,
+    sync_directory,
+)
+from timeleap.storage.filelock import FileLock
 from timeleap.storage.timelines import names as timeline_names
 
 ABANDONED_SECONDS = 24 * 3600
@@ -124,16 +132,22 @@ class Home:
     @contextmanager
     def building(self) -> Iterator[Path]:
         """A new, private directory to build a session in; what is left of it at the end is removed."""
-        self._sweep()
         path = self._staging / f"{int(clock.now())}-{clock.new_uid(16)}"
+        lock = FileLock(_building_lock(path))
         try:
             try:
+                make_directory(self._staging)
+                self.sweep()
+                lock.try_acquire()  # nobody else has the name
                 make_directory(path)
             except OSError as error:
                 raise StorageFailureError.of(error, "make a session", path) from error
             yield path
         finally:
             discard(path)
+            with suppress(OSError):
+                remove_file(_building_lock(path))
+            lock.release()
 
     def withdraw(self, session_id: str) -> Path | None:
         """Take back a session that was just published, and that nobody has opened; says what is to be discarded."""
@@ -306,13 +320,28 @@ class Home:
             return True
         return session_id in list_directory(self.sessions)
 
-    def _sweep(self) -> None:
-        """Remove what a killed process left half built long ago."""
+    def sweep(self) -> None:
+        """Remove what a killed process left half built: parts of sessions, with their text. What is being built is locked;
+        an earlier release did not lock it."""
         for name in list_directory(self._staging):
-            born = name.partition("-")[0]
-            if born.isdigit() and time.time() - int(born) > ABANDONED_SECONDS:
-                with suppress(OSError):
-                    shutil.rmtree(self._staging / name)
+            path, born = self._staging / name, name.partition("-")[0]
+            if not born.isdecimal() or not _is_directory(path):
+                continue
+            lock_path = _building_lock(path)
+            if not is_regular(lock_path):
+                if time.time() - int(born) > ABANDONED_SECONDS:
+                    shutil.rmtree(path, ignore_errors=True)
+                continue
+            lock = FileLock(lock_path)
+            with suppress(OSError):
+                if lock.try_acquire():
+                    shutil.rmtree(path, ignore_errors=True)
+                    remove_file(lock_path)
+            lock.release()
+
+
+def _building_lock(path: Path) -> Path:
+    return path.with_name(f".{path.name}.lock")
 
 
 def _last_written(path: Path) -> float:

@@ -19,6 +19,7 @@ from timeleap.sessions import files, session_files, undo
 from timeleap.sessions.checkpoints import read_checkpoint
 from timeleap.sessions.info import LOG_NAME
 from timeleap.sessions.meta import FILE_NAME as META_NAME
+from timeleap.sessions.meta import decode
 from timeleap.sessions.redacted import forgetting, read_whole, redacted_bytes, redacted_file, redacted_meta
 from timeleap.sessions.requests import FILE_NAME as REQUESTS_NAME
 from timeleap.sessions.requests import RequestFile
@@ -168,12 +169,12 @@ def carry_out(survey: Survey, redactor: Redactor) -> None:
             revise_closed(log.find.path, log.edit(redactor))
     carry_out_beside(survey, redactor)
     RequestFile(survey.directory).rewrite(forgetting(redactor))
-    meta = files.read_document(survey.directory / META_NAME)
-    if meta.members:
-        members = redacted_meta(meta.members, redactor)[0]
+    if found := _has_members(survey.directory / META_NAME):
+        members = redacted_meta(found, redactor)[0]
         if isinstance(journal := members.get("journal"), dict):
             # Whether it came true was to be seen by the fingerprint of a timeline that may have changed.
-            true = "timelineId" not in journal or (survey.directory / f"{journal['timelineId']}.jsonl").exists()
+            timeline = f"{journal.get('timelineId')}.jsonl"
+            true = "timelineId" not in journal or any(log.find.path.name == timeline for log in survey.logs)
             members["journal"] = {"requests": journal.get("requests", [])} if true else None
         if undo.MEMBER in members:
             following = undo.next_of(members[undo.MEMBER])
@@ -192,14 +193,25 @@ def carry_out_beside(survey: Survey, redactor: Redactor) -> None:
     """
     session_files.remove_leftovers(survey.directory)
     for find in survey.others:
-        damaged = session_files.classify(find.path.name)[0].kind == "damaged"
-        if (find.occurrences or damaged) and not _has_members(find.path) and find.path.name != REQUESTS_NAME:
-            try:
-                atomic_write(find.path, redacted_file(find.path, redactor)[0])
-            except FileNotFoundError:
-                continue
-            except OSError as error:
-                raise StorageFailureError.of(error, f"redact {find.name}", find.path) from error
+        if find.occurrences and not _has_members(find.path) and find.path.name != REQUESTS_NAME:
+            _write_redacted(find.path, redactor)
+    # Those too that were kept aside since: a damaged file was when what counts of it was written.
+    for file in session_files.list_files(survey.directory):
+        if file.kind == "damaged":
+            _write_redacted(survey.directory / file.name, redactor)
+
+
+def _write_redacted(path: Path, redactor: Redactor) -> None:
+    try:
+        after, _, before = redacted_file(path, redactor)
+        if after != before:
+            atomic_write(path, after)
+    except FileNotFoundError:
+        return
+    except StorageFailureError:
+        raise
+    except OSError as error:
+        raise StorageFailureError.of(error, f"redact {redactor.text(path.name).text}", path) from error
 
 
 def every_text(directory: Path) -> Iterator[str]:
@@ -306,6 +318,11 @@ def _look_at_file(find: Find, redactor: Redactor) -> None:
     find.records = max(find.records, sum(one != other for one, other in pairs))
 
 
+def _members(path: Path) -> Json:
+    found = files.read_document(path)
+    return decode(found.members).members if found.members else {}
+
+
 def _has_members(path: Path) -> Json:
-    """The members of a `timeleap.json` that can be read; it has a form of its own."""
-    return files.read_document(path).members if path.name == META_NAME else {}
+    """The members of a `timeleap.json` that can be used; it has a form of its own."""
+    return _members(path) if path.name == META_NAME else {}

@@ -42,8 +42,9 @@ from timeleap.sessions.answers import (
     by_age,
     stored,
 )
+from timeleap.sessions.files import move_aside
 from timeleap.sessions.outcomes import Guard
-from timeleap.storage.durable import atomic_write, status
+from timeleap.storage.durable import atomic_write, is_regular, status
 from timeleap.storage.marks import MADE_HERE
 
 FILE_NAME = session_files.REQUESTS
@@ -267,7 +268,7 @@ class RequestFile:
         """
         found = lines.read(self.path)
         after = [*(new for one in found if (new := change(one)) is not None), *more]
-        if found or more:
+        if found or more or is_regular(self.path):  # lines that are no requests go
             atomic_write(self.path, b"".join(lines.encode(one) + b"\n" for one in after))
         self._names = None
 
@@ -281,7 +282,10 @@ class RequestFile:
         try:
             made = sum(name.startswith(MADE_HERE) for name, _ in names)
             if len(names) - made > FILE_LINES or made > FILE_LINES_MADE or self._size() > FILE_BYTES:
-                kept = by_age(decode([*lines.read(self.path), *documents]), ()).items()
+                before = lines.read_checked(self.path, is_request_line)
+                kept = by_age(decode([*before.documents, *documents]), ()).items()
+                if before.problem is not None:
+                    move_aside(self.path)
                 atomic_write(self.path, b"".join(lines.encode(encode(*one)) + b"\n" for one in kept))
                 names = [(name, known.number) for name, known in kept]
             else:

@@ -12,7 +12,8 @@ How to use it:
   these, yet they may hold text, or a checksum of every line. `remove_leftovers(directory)` removes them; hold the
   session's lock.
 - Outside of the directory: `in_trash(home, session_id, uid)` gives the session's directories in the trash (earlier ones
-  of its id, copies with its uid), and the store's own `requests.jsonl` names the session in the requests that made, moved
+  of its id, copies with its uid); `Home.sweep` removes half built sessions that a killed process left in the staging
+  area, which may have its text; and the store's own `requests.jsonl` names the session in the requests that made, moved
   or forked it (see `ledger.Ledger.forget_fingerprints`). Beside the user's key stands the session's highest seal revision (see
   `seal.KeyRing`), which has no text of the session.
 """

@@ -22,7 +22,7 @@ from timeleap.sessions.additions import Addition, Marks
 from timeleap.sessions.answers import Remembered, Told, by_age
 from timeleap.sessions.approvals import Approvals, Wanted
 from timeleap.sessions.desk import Desk, Facts, Step, changes, follow
-from timeleap.sessions.health import SMALL, line_problems, recovered
+from timeleap.sessions.health import LARGE, SMALL, line_problems, recovered
 from timeleap.sessions.meta import Meta
 from timeleap.sessions.outcomes import (
     Access,
@@ -459,7 +459,7 @@ class Turns:
         for one in found:
             text = f"{one.message} (line {one.line} at byte {one.offset})"
             self.emit(events.Warned(head=self.head, kind=one.kind, message=text))
-        for problem in await asyncio.to_thread(lambda: list(line_problems(self.path, least=SMALL))):
+        for problem in await asyncio.to_thread(lambda: list(line_problems(self.path, LARGE, least=SMALL))):
             self._warn(problem.kind, problem.message)
 
     def _go_on(self, _done: int, _total: int) -> None:

@@ -17,6 +17,8 @@ from timeleap.storage.load import Loaded, load
 from timeleap.storage.notes import MAX_ROTATION, Notes
 from timeleap.storage.reader import StoredLog
 
+MAX_GONE: Final = 100
+"""Timelines that are gone by now and whose counts are still remembered."""
 DAMAGED_LINES: Final = "damagedLines"
 """Member of `TimelineFacts.extra`."""
 _AT_ONCE: Final = 1 << 20
@@ -159,7 +161,7 @@ class Timelines:
 
     def _listed(self) -> list[Timeline]:
         live = durable.status(self._log)
-        found = []
+        found: list[Timeline] = []
         for name in names(self._log):
             path = self._log.parent / name.file
             there = durable.status(path)
@@ -167,6 +169,9 @@ class Timelines:
                 continue
             facts = self._notes.facts(name.timeline_id) or TimelineFacts()
             found.append(Timeline(name.timeline_id, name.file, facts, there.size, *self._counts(path, there)))
+        if len(self._known) > len(found) + MAX_GONE:
+            present = {one.file for one in found}
+            self._known = {key: counts for key, counts in self._known.items() if key[0] in present}
         return found
 
     def path(self, timeline_id: str) -> Path:

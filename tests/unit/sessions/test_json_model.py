@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 from tests.unit.sessions.worlds import ANSWER, USER, World, texts
 
-from timeleap.sessions import lines
+from timeleap.errors import InvalidInputError, StorageFailureError
+from timeleap.service.config import load
+from timeleap.sessions import lines, requests
 from timeleap.sessions.audit import Audit
 from timeleap.sessions.health import file_problems
 from timeleap.sessions.json_model import (
@@ -34,10 +36,11 @@ from timeleap.sessions.json_model import (
 from timeleap.sessions.meta import MODEL, Meta
 from timeleap.sessions.requests import is_request_line
 from timeleap.sessions.statefile import StateFile
+from timeleap.sessions.turns import MAX_NOTICES
 from timeleap.storage import intent, timelines
 from timeleap.storage.engine import LogState, TimelineFacts
 from timeleap.storage.lock import SessionLock, decode_record
-from timeleap.storage.notes import MAX_ROTATION, highest_noted
+from timeleap.storage.notes import MAX_ROTATION, MemoryNotes, highest_noted
 from timeleap.storage.viewed import head_text
 
 DEEP: Any = json.loads("[" * (MAX_DEPTH + 2) + "]" * (MAX_DEPTH + 2))
@@ -335,3 +338,60 @@ def test_an_intent_touches_nothing_but_what_it_may_name(tmp_path: Path, record: 
     intent.settle(tmp_path / "context.jsonl")
     assert sorted(os.listdir(tmp_path)) == sorted(names)
     assert all((tmp_path / name).read_text() == name for name in names)
+
+
+def test_lines_that_are_none_are_kept_aside_when_the_file_is_written_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(requests, "FILE_LINES", 3)
+    file = requests.RequestFile(tmp_path)
+    (tmp_path / "requests.jsonl").write_text(f'{REQUEST}\n{{"r":5}}\n')
+    before = (tmp_path / "requests.jsonl").read_bytes()
+    for at in range(4):
+        file.append([{"r": f"new-{at}", "h": "", "m": "clear", "v": {}}])
+    (kept,) = tmp_path.glob("requests.damaged-*.jsonl")
+    assert kept.read_bytes().startswith(before)
+    assert file_problems(tmp_path) == []
+    assert {"new-3", "a"} <= {name for name, _ in requests.RequestFile(tmp_path).read()}
+
+
+async def test_warnings_are_the_newest_hundred(world: World) -> None:
+    session = await world.session()
+    for at in range(MAX_NOTICES + 20):
+        session._warn("kind", str(at))
+    messages = [one["message"] for one in session.warnings]
+    assert messages == [str(at) for at in range(20, MAX_NOTICES + 20)]
+
+
+def test_counts_of_timelines_that_are_gone_are_forgotten(tmp_path: Path) -> None:
+    log = tmp_path / "context.jsonl"
+    log.touch()
+    listed = timelines.Timelines(log, MemoryNotes(), keep_index=False)
+    for at in range(1, timelines.MAX_GONE + 50):
+        path = tmp_path / f"context_{at}.jsonl"
+        path.write_text("")
+        assert len(listed.listed()) == 1
+        path.unlink()
+    assert len(listed._known) <= timelines.MAX_GONE + 1
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"\xff", b"a = [" + b"[" * 5000, b"maxContextSize = " + b"9" * 5000, b"triggerRatio = 1" + b"0" * 400, b"= 5"],
+)
+def test_settings_that_cannot_be_read_are_refused_in_words(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "config.toml").write_bytes(content)
+    with pytest.raises(InvalidInputError, match=r"config\.toml"):
+        load(tmp_path, environ={})
+
+
+def test_settings_behind_a_link_count(tmp_path: Path) -> None:
+    (tmp_path / "dotfiles.toml").write_text('durability = "os"')
+    (tmp_path / "config.toml").symlink_to(tmp_path / "dotfiles.toml")
+    assert load(tmp_path, environ={}).durability == "os"
+
+
+def test_settings_that_are_no_file_are_an_error(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "config.toml")
+    with pytest.raises(StorageFailureError):
+        load(tmp_path, environ={})

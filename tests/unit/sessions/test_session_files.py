@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from tests.unit.sessions.worlds import World, run_child
 from timeleap.context.needles import Words
 from timeleap.context.redaction import Redactor
 from timeleap.sessions import redaction, session_files
+from timeleap.sessions.home import Home
 from timeleap.sessions.outcomes import Guard
 from timeleap.sessions.pruning import Wish
 from timeleap.sessions.redacting import Order
@@ -170,6 +173,62 @@ async def test_a_redaction_removes_leftovers_and_redacts_what_was_kept(world: Wo
     assert holders(world.home, value="0123456789abcdef") == []
     for directory in (world.path("s1"), trash):
         assert session_files.leftovers(directory) == []
+
+
+async def test_a_redaction_of_a_session_with_damaged_files_leaves_nothing_in_what_it_keeps_aside(world: World) -> None:
+    """Writing what counts of a damaged file keeps the damaged one under another name."""
+    session = await world.session(title="t")
+    await session.append([{"role": "user", "content": "x"}])
+    await world.close()
+    document = {**world.json("timeleap.json"), "pins": [SECRET, [SECRET]], "journal": {"requests": 5, "a": SECRET}}
+    world.put_json("timeleap.json", document)
+    world.put_json("state.json", {"custom_title": [SECRET], "approval": SECRET})
+    (world.path() / "requests.jsonl").write_text(f'{{"r": ["{SECRET}"]}}\n[')
+    session = await world.reopened()
+    await session.redact(Order(Words([SECRET]), "*"), Guard(render=lambda one: {"head": one.head}))
+    await session.set_title("u")
+    assert holders(world.home, value=SECRET) == []
+    assert session.pins == ("*",)
+
+
+@pytest.mark.parametrize("journal", [5, [], {"requests": 5}, {"requests": [5], "timelineId": "\0"}, {"timelineId": []}])
+async def test_a_damaged_session_in_the_trash_is_redacted_too(world: World, journal: object) -> None:
+    session = await world.session()
+    await session.append([{"role": "user", "content": SECRET}])
+    await world.restart()
+    await world.store.delete("s1")
+    trash = next((world.home / "trash").iterdir())
+    deep = json.loads("[" * 700 + "]" * 700)
+    document = json.loads((trash / "timeleap.json").read_text())
+    (trash / "timeleap.json").write_text(json.dumps({**document, "journal": journal, "pins": [SECRET], "a": deep}))
+    session = await world.session("s1")
+    order = Order(Words([SECRET]), "*", lambda: (trash,))
+    await session.redact(order, Guard(render=lambda one: {"head": one.head}))
+    assert holders(world.home, value=SECRET) == []
+
+
+BUILD = """
+import os, sys
+from pathlib import Path
+from timeleap.sessions.home import Home
+with Home(Path(sys.argv[1])).building() as directory:
+    (directory / "context.jsonl").write_text("half of a fork")
+    os.kill(os.getpid(), 9)
+"""
+
+
+async def test_what_a_killed_process_was_building_goes_and_what_is_being_built_stays(world: World) -> None:
+    await world.session()
+    staging = world.home / "staging"
+    run_child(BUILD, str(world.home))
+    earlier = staging / f"{int(time.time())}-0123456789abcdef"  # of a release that did not lock it
+    earlier.mkdir()
+    with world.store.home.building() as mine, Home(world.home).building() as other:
+        assert sorted(one for one in staging.iterdir() if one.is_dir()) == sorted([mine, other, earlier])
+    assert list(staging.iterdir()) == [earlier]
+    run_child(BUILD, str(world.home))
+    world.store.home.sweep()
+    assert list(staging.iterdir()) == [earlier]
 
 
 async def test_the_name_of_the_client_in_a_seal_is_redacted_and_the_seal_stays(world: World) -> None:

@@ -14,9 +14,10 @@ archive unpacks to more than `MAX_RATIO` times its own size: what deflate would 
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Any, Final
+
+from timeleap.sessions.session_files import classify
 
 MANIFEST: Final = "manifest.json"
 FORMAT: Final = "timeleap-session"
@@ -30,8 +31,6 @@ MAX_DOCUMENT: Final = 16 << 20
 STATE: Final = "state.json"
 NOTES: Final = "timeleap.json"
 LIVE: Final = "context.jsonl"
-
-_TIMELINE = re.compile(r"context_[0-9]{1,18}\.jsonl|context\.jsonl\.[0-9]{1,18}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +53,9 @@ def is_log(name: str) -> bool:
 
 def is_timeline(name: str) -> bool:
     """Whether a member of that name is a timeline."""
-    return _TIMELINE.fullmatch(name) is not None
+    return classify(name)[0].kind == "timeline"
 
 
 def is_member(name: str) -> bool:
     """Whether an archive may have a member of that name."""
-    return name in (MANIFEST, STATE, NOTES) or is_log(name)
+    return name == MANIFEST or classify(name)[0].exported
