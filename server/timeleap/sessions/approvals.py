@@ -207,7 +207,9 @@ class Approvals:
             key = self._keys.require()
             register, uid = self._keys.register(), self._meta.uid
             highest = register.sessions.get(uid, Standing()).revision
-            if uid in register.sessions and self._refusal(register) is not None:
+            if uid not in register.sessions:
+                highest = register.next_for_unknown()
+            elif self._refusal(register) is not None:
                 # There may be copies of seals of this uid: of the last one, and of one that a crash left unused.
                 highest += 2
             # Shows that a revision can be noted before anything is changed.

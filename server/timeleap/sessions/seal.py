@@ -40,6 +40,7 @@ KEY_BYTES = 32
 MAX_REVISIONS = 10_000
 """Sessions remembered beside the key; of one forgotten the approvals are off, so the oldest can go."""
 _PLACES = "places"
+_FORGOTTEN = "forgotten"
 _REVISION = whole(-MAX_NUMBER)
 
 
@@ -97,14 +98,21 @@ class Register:
     """The document beside the key: the standing of every session, the longest unchanged first.
 
     A retired session has a negative number there, which an earlier release takes for one that no seal has.
+
+    Attributes:
+        sessions: By uid.
+        forgotten: The highest revision of a session that is not known any more. A uid that is not known, or known anew,
+            counts on from there, so that none of its earlier seals comes into force.
     """
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         places = document.get(_PLACES)
         noted: Mapping[str, Any] = places if isinstance(places, dict) else {}
         self.sessions: dict[str, Standing] = {}
+        floor = document.get(_FORGOTTEN)
+        self.forgotten: int = floor if type(floor) is int and 0 <= floor <= MAX_NUMBER else 0
         for uid, number in document.items():
-            if _REVISION(number, uid, Problems()) is not BAD:
+            if uid != _FORGOTTEN and _REVISION(number, uid, Problems()) is not BAD:
                 where = noted.get(uid)
                 texts = where if isinstance(where, list) and all(isinstance(one, str) for one in where) else []
                 self.sessions[uid] = Standing(
@@ -115,14 +123,26 @@ class Register:
 
     def document(self) -> dict[str, Any]:
         """As the file keeps it; beyond the limit the longest unchanged are forgotten."""
-        kept = dict(list(self.sessions.items())[max(0, len(self.sessions) - MAX_REVISIONS) :])
+        for uid in list(self.sessions)[: max(0, len(self.sessions) - MAX_REVISIONS)]:
+            self.forget(uid)
+        kept = self.sessions
         places = {
             uid: [*one.place, *([one.retired] if one.retired is not None else [])]
             for uid, one in kept.items()
             if one.place is not None
         }
         numbers = {uid: one.revision if one.retired is None else -one.revision - 1 for uid, one in kept.items()}
-        return {**numbers, **({_PLACES: places} if places else {})}
+        floor = {_FORGOTTEN: self.forgotten} if self.forgotten else {}
+        return {**numbers, **floor, **({_PLACES: places} if places else {})}
+
+    def forget(self, uid: str) -> None:
+        """Know nothing of a session any more."""
+        self.forgotten = max(self.forgotten, self.sessions.pop(uid).revision)
+
+    def next_for_unknown(self) -> int:
+        """The revision that a session begins with of which nothing is known: there may be seals of what was forgotten, the
+        last one and one that a crash left unused."""
+        return self.forgotten + 2 if self.forgotten else 0
 
     def put(self, uid: str, standing: Standing) -> None:
         """Note a session as the one that changed last."""
@@ -331,7 +351,7 @@ class KeyRing:
         def change(register: Register) -> bool:
             found = [uid for uid, one in register.sessions.items() if one.retired and one.retired in trash]
             for uid in found:
-                del register.sessions[uid]
+                register.forget(uid)
             return bool(found)
 
         if self._revisions.exists() and change(self.register()):

@@ -285,7 +285,8 @@ async def test_nothing_forgotten_beyond_the_bound_comes_back(world: World, monke
         await approved(world, f"other-{number}")
     await world.close()
     register = json.loads(world.key_file.with_name("approval.key.revisions.json").read_text())
-    assert len(register) == 4 and len(register["places"]) == 3
+    assert len(register) == 5 and len(register["places"]) == 3
+    assert register["forgotten"] == 1
     copied(trash, world.path())
     session = await world.reopened()
     assert not is_on(session) and said(session)
@@ -293,12 +294,47 @@ async def test_nothing_forgotten_beyond_the_bound_comes_back(world: World, monke
     assert is_on(await world.session("other-1"))
 
 
+async def test_a_forgotten_session_that_is_known_again_brings_no_old_seal_back(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Switching something on by hand makes a uid known again, with revisions beyond those of all copies."""
+    monkeypatch.setattr(seal, "MAX_REVISIONS", 2)
+    trash = await deleted_and_made_anew(world)
+    await world.restart()
+    for number in range(3):
+        await approved(world, f"other-{number}")
+    await world.close()
+    copied(trash, world.path())
+    session = await world.reopened()
+    await session.set_auto_approve("read", True)
+    assert session.approval.actions == ("read",)
+    await world.close()
+    copied(trash, world.path())
+    session = await world.reopened()
+    assert not session.approval.anything_on and said(session)
+
+
+async def test_a_purged_session_brings_no_old_seal_back(world: World, tmp_path: Path) -> None:
+    trash = await deleted_and_made_anew(world)
+    shutil.copytree(trash, tmp_path / "kept")
+    KeyRing(world.key_file).forget([trash.name])
+    copied(tmp_path / "kept", world.path())
+    session = await world.reopened()
+    assert not is_on(session) and said(session)
+    await session.set_auto_approve("read", True)
+    await world.close()
+    copied(tmp_path / "kept", world.path())
+    session = await world.reopened()
+    assert not session.approval.anything_on and said(session)
+
+
 @pytest.mark.parametrize(
     "odd",
     [
         {"u": -5}, {"u": 10**30}, {"u": True}, {"u": float("nan")}, {"u": [1]}, {"u": 1, "places": []},
         {"u": 1, "places": {"u": "x"}}, {"u": 1, "places": {"u": ["a"]}}, {"u": 1, "places": {"u": [1, {}]}},
-        {"u": 1, "places": {"u": ["a", "b", "c", "d"]}}, {"u": 1, "places": {"u": ["\0", "s"]}}, {"\ud800": 1},
+        {"u": 1, "places": {"u": ["a", "b", "c", "d"]}}, {"u": 1, "places": {"u": ["\0", "s"]}}, {"\ud800": 1}, {"u": 1, "forgotten": []},
+        {"forgotten": -5}, {"forgotten": 10**30},
     ],
 )  # fmt: skip
 def test_a_register_of_any_content_is_read(tmp_path: Path, odd: Any) -> None:
