@@ -2,7 +2,8 @@
 
 `failpoint("replace.after_link")` stands at each durable step. Tests set `TIMELEAP_FAILPOINTS` in the environment of a
 child process (`name=action`, several separated by `;`), or call `arm()`. Actions: `kill` (SIGKILL to ourselves),
-`sleep:SECONDS`, `raise:ERRNO` (an `OSError`, such as `raise:ENOSPC`). `name@3=kill` acts at the third passing only,
+`sleep:SECONDS`, `hold:PATH` (makes that file and waits until somebody removes it), `raise:ERRNO` (an `OSError`, such as
+`raise:ENOSPC`). `name@3=kill` acts at the third passing only,
 `name@3+=kill` from the third on.
 (The idea is that of etcd's gofail and bbolt's failpoints.)
 """
@@ -63,6 +64,11 @@ def _act(name: str) -> None:
         time.sleep(60)
     elif action == "sleep":
         time.sleep(float(argument))
+    elif action == "hold":
+        with open(argument, "xb"):
+            pass
+        while os.path.exists(argument):  # noqa: PTH110 - a path is not worth loading what has objects for it
+            time.sleep(0.005)
     elif action == "raise":
         code = getattr(errno, argument)
         raise OSError(code, os.strerror(code))

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from tests.support.fixtures import StartServer
 from tests.support.framing import Decoder, Framing, dumps, frame, loads
+from tests.support.holding import Hold, wait_until
 from tests.support.server import Launch, Message, Server
 from tests.support.session import Session, user
 
@@ -225,12 +226,14 @@ def test_a_last_line_without_line_feed_counts(start: StartServer) -> None:
 def test_a_signal_drains_and_exits_0_with_stdin_open_and_an_append_in_flight(
     start_at: StartServer, home: Path, framing: Framing, number: signal.Signals
 ) -> None:
-    server = start_at(home, framing, env=SLOW_SYNC, fresh=True)
+    hold = Hold("append.after_write", home.parent)
+    server = start_at(home, framing, env={"TIMELEAP_FAILPOINTS": hold.failpoints}, fresh=True)
     server.initialize()
     session = Session.open(server, "s")
     appended = session.start("context/appendMessage", message=user("kept"))
-    time.sleep(0.2)
+    hold.wait()
     server.signal(number)
+    hold.release()
     assert server.wait() == 0
     assert appended.result()["messageCount"] == 1
     assert Session.open(server.again(), "s").texts() == ["kept"]
@@ -247,13 +250,15 @@ def test_a_signal_before_initialize_exits_0(start_at: StartServer, home: Path, n
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 def test_a_second_signal_while_draining_changes_nothing(start_at: StartServer, home: Path) -> None:
-    server = start_at(home, env=SLOW_SYNC, fresh=True)
+    hold = Hold("append.after_write", home.parent)
+    server = start_at(home, env={"TIMELEAP_FAILPOINTS": hold.failpoints}, fresh=True)
     server.initialize()
-    appended = Session.open(server, "s").start("context/appendMessage", message=user("kept"))
-    time.sleep(0.2)
-    server.signal(signal.SIGTERM)
-    time.sleep(0.1)
-    server.signal(signal.SIGTERM)
+    session = Session.open(server, "s")
+    appended = session.start("context/appendMessage", message=user("kept"))
+    hold.wait()
+    for _ in range(20):
+        server.signal(signal.SIGTERM)
+    hold.release()
     assert server.wait() == 0
     assert appended.result()["messageCount"] == 1
 
@@ -500,11 +505,10 @@ def test_prints_and_child_processes_do_not_reach_the_protocol(
     (tmp_path / "path" / "sitecustomize.py").write_text(POLLUTER)
     server = start_at(home, framing, env={"PYTHONPATH": str(tmp_path / "path")})
     server.initialize()
-    time.sleep(1.5)
+    words = ("print", "write", "descriptor", "child")
+    wait_until(lambda: all(word in server.stderr() for word in words))
     assert server.call("session/list")["sessions"] == []
     assert server.shut_down() == 0
-    for word in ("print", "write", "descriptor", "child"):
-        assert word in server.stderr()
 
 
 def test_the_environment_of_unbuffered_python_tears_no_frames(

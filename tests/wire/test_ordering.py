@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.support.fixtures import StartServer
 from tests.support.framing import Framing
+from tests.support.holding import Hold, wait_until
 from tests.support.matching import A_STRING, at_least
 from tests.support.server import Server
 from tests.support.session import Session, user
@@ -66,19 +68,18 @@ def test_what_is_measured_behind_a_write_has_it(session: Session) -> None:
     assert one["logBytes"] == session.log.stat().st_size > 0
 
 
-def test_two_sessions_do_not_wait_for_each_other(start: StartServer, framing: Framing) -> None:
-    server = start(framing, failpoints=SLOW)
+def test_two_sessions_do_not_wait_for_each_other(start: StartServer, framing: Framing, tmp_path: Path) -> None:
+    hold = Hold("append.after_write", tmp_path)
+    server = start(framing, failpoints=hold.failpoints)
     slow, other = Session.open(server, "slow"), Session.open(server, "other")
-    began = time.monotonic()
-    appended = [slow.start("context/appendMessage", message=user("x")) for _ in range(1)]
+    appended = slow.start("context/appendMessage", message=user("x"))
+    hold.wait()
     reads = [other.start("context/getHistory"), other.start("session/getState"), server.start("session/list")]
     for pending in reads:
         pending.result()
-    assert time.monotonic() - began < 0.5
-    parallel = [other.start("context/appendMessage", message=user("y"))]
-    for pending in appended + parallel:
-        pending.result()
-    assert time.monotonic() - began < 1.15
+    assert other.start("context/appendMessage", message=user("y")).result()["messageCount"] == 1
+    hold.release()
+    assert appended.result()["messageCount"] == 1
 
 
 def test_waiting_appends_share_one_sync(start: StartServer) -> None:
@@ -87,7 +88,7 @@ def test_waiting_appends_share_one_sync(start: StartServer) -> None:
     began = time.monotonic()
     pendings = [session.start("context/appendMessage", message=user(str(n))) for n in range(100)]
     assert [pending.result()["firstIndex"] for pending in pendings] == list(range(100))
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 25, "one after the other they take 30 seconds at least"
 
 
 # cancellation
@@ -108,11 +109,12 @@ def test_a_cancelled_request_did_nothing_or_returns_its_real_result(start: Start
     assert Session.open(start(framing), "s").texts() == done
 
 
-def test_a_request_that_waits_its_turn_is_cancelled(start: StartServer) -> None:
-    server = start(failpoints=SLOW)
+def test_a_request_that_waits_its_turn_is_cancelled(start: StartServer, tmp_path: Path) -> None:
+    hold = Hold("append.after_write", tmp_path)
+    server = start(failpoints=hold.failpoints)
     session = Session.open(server, "s")
     first = session.start("context/appendMessage", message=user("first"))
-    time.sleep(0.2)
+    hold.wait()
     waiting = session.start("context/clear")
     server.notify("$/cancelRequest", id=waiting.id)
     assert waiting.error() == {
@@ -120,16 +122,20 @@ def test_a_request_that_waits_its_turn_is_cancelled(start: StartServer) -> None:
         "message": A_STRING,
         "data": at_least({"kind": "cancelled", "retryable": False}),
     }
+    hold.release()
     assert first.result()["messageCount"] == 1
     assert session.texts() == ["first"] and session.timelines() == []
 
 
-def test_a_write_under_way_is_finished_and_kept(start: StartServer) -> None:
-    server = start(failpoints=SLOW)
+def test_a_write_under_way_is_finished_and_kept(start: StartServer, tmp_path: Path) -> None:
+    hold = Hold("append.after_write", tmp_path)
+    server = start(failpoints=hold.failpoints)
     session = Session.open(server, "s")
     pending = session.start("context/appendMessage", message=user("x"))
-    time.sleep(0.25)
+    hold.wait()
     server.notify("$/cancelRequest", id=pending.id)
+    assert server.call("session/list")  # it has heard of that
+    hold.release()
     assert pending.result()["messageCount"] == 1
     assert session.texts() == ["x"]
 
@@ -203,10 +209,11 @@ def test_a_client_that_does_not_read_slows_only_itself_and_gets_everything(
         sent.set()
 
     threading.Thread(target=write, daemon=True).start()
-    time.sleep(3)
     import psutil
 
-    assert psutil.Process(server.process.pid).memory_info().rss < 500 << 20
+    for _ in range(30):
+        time.sleep(0.1)
+        assert psutil.Process(server.process.pid).memory_info().rss < 500 << 20
     server.start_reading()
     assert sent.wait(60)
     replies = server.wait_for(lambda m: m.get("id") == 632, timeout=60)
@@ -222,7 +229,8 @@ def test_a_client_that_stops_reading_and_leaves_loses_nothing_acknowledged(
     server.start("session/open", sessionId="s")
     for number in range(200):
         server.start("context/appendMessage", sessionId="s", message=user(str(number)))
-    time.sleep(1)
+    log = home / "sessions" / "s" / "context.jsonl"
+    wait_until(lambda: log.exists() and log.read_bytes().count(b"\n") > 10)
     assert server.process.stdout is not None
     server.process.stdout.close()
     server.close_stdin()

@@ -35,6 +35,7 @@ MAX_FRAME_BYTES = 512 * 1024 * 1024
 """An owner's replies are bounded by what one reply can hold, not by what one request may."""
 
 _TICK = 0.5  # seconds between two looks at the silence
+_READ_A_SECOND = 4 << 20  # bytes that also a busy owner takes in: while it reads a large frame it does not answer
 _DOUBT = 2.0  # seconds of silence after which we ask whether anybody is there
 _PING = "$/ping"  # no such method: the quickest answer there is
 _NOTHING = msgspec.Raw(b"")
@@ -61,6 +62,7 @@ class _Waiting:
     answer: asyncio.Future[Any]
     sent: float
     token: str | None = None
+    size: int = 0
 
 
 class PeerConnection(asyncio.Protocol):
@@ -124,7 +126,7 @@ class PeerConnection(asyncio.Protocol):
             waiting.token = secrets.token_hex(8)
             self._progress[waiting.token] = progress
             params = {**params, "workDoneToken": waiting.token}
-        self._write({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
+        waiting.size = self._write({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
         if self._clock is None:
             self._looked = waiting.sent
             self._clock = self._loop.call_later(_TICK, self._look)
@@ -262,9 +264,13 @@ class PeerConnection(asyncio.Protocol):
 
     # Output, and the end
 
-    def _write(self, message: dict[str, Any]) -> None:
-        if self._transport is not None and not self._transport.is_closing():  # else it is about to say that it is lost
-            self._transport.write(Framing.LSP.wrap(encode(message)))
+    def _write(self, message: dict[str, Any]) -> int:
+        """Send a message; returns how many bytes it has."""
+        if self._transport is None or self._transport.is_closing():
+            return 0  # it is about to say that it is lost
+        frame = Framing.LSP.wrap(encode(message))
+        self._transport.write(frame)
+        return len(frame)
 
     def _look(self) -> None:
         """While something is asked: see how long nothing was heard."""
@@ -276,8 +282,9 @@ class PeerConnection(asyncio.Protocol):
             self._heard = now  # we did not listen, or did not run at all ourselves
         self._looked = now
         silence = now - max(self._heard, min(waiting.sent for waiting in self._waiting.values()))
-        if silence >= PATIENCE:
-            self._lose(PeerLostError(f"the owner did not answer for {PATIENCE:g} seconds", hung=True))
+        patience = PATIENCE + sum(waiting.size for waiting in self._waiting.values()) // _READ_A_SECOND
+        if silence >= patience:
+            self._lose(PeerLostError(f"the owner did not answer for {patience:g} seconds", hung=True))
             return
         if silence >= _DOUBT:
             self._write({"jsonrpc": "2.0", "id": 0, "method": _PING, "params": {}})

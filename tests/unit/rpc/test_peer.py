@@ -263,6 +263,16 @@ async def test_a_silent_owner_is_asked_whether_it_is_there_and_then_given_up() -
 
 
 @pytest.mark.usefixtures("impatient")
+async def test_an_owner_has_longer_for_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_READ_A_SECOND", 1)  # so that it has minutes for a hundred bytes
+    wire = Wire()
+    wire.ask()
+    for _ in range(100):
+        await asyncio.sleep(0.01)
+        assert wire.lost == []
+
+
+@pytest.mark.usefixtures("impatient")
 async def test_an_owner_that_says_anything_is_waited_for() -> None:
     wire = Wire()
     answer = wire.ask()
