@@ -78,8 +78,10 @@ class SyncNotifications:
 class SyncTimeleap(SyncMethods):
     """A blocking client; the same as `AsyncTimeleap`, whose arguments it takes. Safe to use from several threads.
 
-    with SyncTimeleap(home="store") as client, client.session("first") as session:
-        session.append("hello")
+        with SyncTimeleap(home="store") as client, client.session("first") as session:
+            session.append("hello")
+
+    Its methods are those of `AsyncTimeleap`, without `await`.
     """
 
     def __init__(
