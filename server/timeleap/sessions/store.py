@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from timeleap.errors import (
     HeadConflictError,
@@ -480,7 +480,9 @@ class SessionStore:
             if not found and request.session_id is not None:
                 raise _not_in_trash(request)
             await asyncio.to_thread(self._ledger.note, guard, {"purging": [asdict(one) for one in found]})
-        kept = [one for one in found if one not in late and not await self._condemn(one)]
+        taken = {one.name: await self._condemn(one) for one in found if one not in late}
+        kept = [one for one in found if taken.get(one.name) == "inUse"]
+        found = [one for one in found if taken.get(one.name) != "gone"]
         await asyncio.to_thread(purge.finish, self.home, self._ledger, self._keys)
         gone = tuple(one for one in (found if wanted is None else wanted) if one not in kept)
         if kept and request.session_id is not None:
@@ -495,19 +497,19 @@ class SessionStore:
         """Finish what a crash cut short of a purge."""
         await asyncio.to_thread(purge.finish, self.home, self._ledger, self._keys)
 
-    async def _condemn(self, trashed: Trashed) -> bool:
-        """Take a session out of the trash; returns False where another process is using it."""
+    async def _condemn(self, trashed: Trashed) -> Literal["condemned", "inUse", "gone"]:
+        """Take a session out of the trash, unless another process is using it, or has taken it out itself."""
         async with self._openings.turn(trashed.session_id):
             lock = SessionLock(self.home.trash / trashed.name / LOG_NAME)
             try:
                 with contextlib.suppress(StorageFailureError):  # where no lock can be made, nobody has one
                     await lock.acquire("hold", wait=0)
-                await asyncio.to_thread(purge.condemn, self.home, trashed)
+                condemned = await asyncio.to_thread(purge.condemn, self.home, trashed)
             except SessionLockedError:
-                return False
+                return "inUse"
             finally:
                 lock.release()
-        return True
+        return "condemned" if condemned else "gone"
 
     async def _expect(self, session_id: str, head: str) -> None:
         session = (await self.open(session_id, create=False, access="read")).session
