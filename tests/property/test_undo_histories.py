@@ -302,6 +302,7 @@ class History:
         for moving in (False, True):
             if moving and self.model.undo:
                 await self.move("undo", 1)
+                self.agrees()
                 await follower.catch_up()
             summary = follower.summary()
             assert (summary.can_undo, summary.can_redo) == (len(self.model.undo), len(self.model.redo))
