@@ -129,7 +129,7 @@ class Fuzzed:
         one = {"sessionId": session_id}
         for method in ("session/verify", "session/storage", "session/listAudit"):
             self.ask(method, **one)
-        listed = self.ask("session/list", limit=1000)["sessions"]
+        listed = self.ask("session/list", limit=1000, includeArchived=True)["sessions"]
         assert session_id in [each["sessionId"] for each in listed]
         self.ask("session/fork", **one, newSessionId=f"{session_id}-f", requestId="f")
         self.ask("session/redact", **one, value="precious", dryRun=True)
