@@ -44,6 +44,9 @@ from timeleap.storage.jsonl import JsonlEngine
 Json = dict[str, Any]
 Request = Callable[[Session, Guard], Awaitable[Any]]
 
+# Read now: tests run without the settings of the one who starts them.
+HISTORIES = int(os.environ.get("TIMELEAP_HISTORIES", "5000"))
+ONE = os.environ.get("TIMELEAP_HISTORY")
 STEPS = 25
 MANY = 1000
 WORDS = ("one", "two", "three")
@@ -423,8 +426,7 @@ def play(number: int) -> None:
 
 
 def numbers(many: int) -> range:
-    one = os.environ.get("TIMELEAP_HISTORY")
-    return range(many) if one is None else range(int(one), int(one) + 1)
+    return range(many) if ONE is None else range(int(ONE), int(ONE) + 1)
 
 
 def test_undo_and_redo_are_what_their_definition_says() -> None:
@@ -435,5 +437,5 @@ def test_undo_and_redo_are_what_their_definition_says() -> None:
 @pytest.mark.torture
 @pytest.mark.timeout(7200)
 def test_through_thousands_of_histories() -> None:
-    for number in numbers(int(os.environ.get("TIMELEAP_HISTORIES", "5000"))):
+    for number in numbers(HISTORIES):
         play(number)
