@@ -67,13 +67,13 @@ def decode_record(data: bytes) -> OwnerRecord:
     pid, mode, endpoint = record.get("pid"), record.get("mode"), record.get("endpoint")
     named: dict[str, Any] = {"pid": pid} if type(pid) is int and 0 < pid < 1 << 32 else {}
     named |= {name: record[name] for name in ("host", "since") if _is_word(record.get(name))}
-    texts = isinstance(endpoint, dict) and all(
-        _is_word(value) for name, value in endpoint.items() if name in ("address", "token", "problem")
-    )
+    if isinstance(endpoint, dict):  # one without an address leads nowhere, which is known at once
+        texts = ("address", "token", "problem")
+        endpoint = {name: value for name, value in endpoint.items() if name not in texts or _is_word(value)}
     return OwnerRecord(
         owner=named if "pid" in named else None,
         mode=mode if mode in ("hold", "per-write") else None,
-        endpoint=endpoint if texts else None,
+        endpoint=endpoint if isinstance(endpoint, dict) else None,
     )
 
 

@@ -38,6 +38,7 @@ KILLED_ELSEWHERE = {
     "approval.after_requests": "wire/test_approval_ends",
     "approval.after_audit": "wire/test_approval_ends",
     "mail.arrived": "test_dmail_elsewhere",
+    **dict.fromkeys(("purge.moved", "purge.noted", "purge.removed"), "wire/test_purge"),
     **dict.fromkeys(
         ("revise.built", "revise.prepared", "revise.renamed", "revise.done", "revise.closed_built"),
         "test_redact, and all of the storage's in tests/crash/storage/test_kill",
