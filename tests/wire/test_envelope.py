@@ -227,7 +227,7 @@ def test_tokens_and_meta_are_accepted_by_every_method(server: Server) -> None:
             continue
         reply = server.start_with(name, tokens).reply()
         locations = [problem["loc"] for problem in reply.get("error", {}).get("data", {}).get("errors", [])]
-        assert not [loc for loc in locations if loc[0] in tokens], (name, reply)
+        assert not [loc for loc in locations if loc[:1] and loc[0] in tokens], (name, reply)
 
 
 @pytest.mark.parametrize("number", ["3.0", "3e0", "30e-1", "3", "0.3e1"])

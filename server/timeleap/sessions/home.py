@@ -144,10 +144,10 @@ class Home:
                 raise StorageFailureError.of(error, "make a session", path) from error
             yield path
         finally:
+            lock.release()  # its descriptor may be the last one there is, and to remove a directory takes one
             discard(path)
             with suppress(OSError):
                 remove_file(_building_lock(path))
-            lock.release()
 
     def withdraw(self, session_id: str) -> Path | None:
         """Take back a session that was just published, and that nobody has opened; says what is to be discarded."""
