@@ -405,6 +405,19 @@ def newest(home: Path, one: Message) -> list[Path]:
     return [path for path in (home / "trash").iterdir() if path.name.startswith(f"{one['sessionId']}~{stamp}")]
 
 
+def test_what_can_be_undone_in_the_trash_is_said_as_it_was_before(store: Server) -> None:
+    session = Session.open(store, "a")
+    session.say("hunter2")
+    session.call("context/clear")
+    before = session.call("session/getState")["context"]
+    session.call("session/delete")
+    (one,) = trash(store)
+    planned = store.call("session/redact", **entry(one), value="hunter2", dryRun=True)
+    assert before["canUndo"] == planned["context"]["canUndo"] == 1
+    done = store.call("session/redact", **entry(one), value="hunter2")
+    assert done["context"]["canUndo"] == 1
+
+
 def test_redacting_what_is_not_in_the_trash_is_refused(store: Server) -> None:
     living = Session.open(store, "a")
     living.say("hunter2")

@@ -17,11 +17,9 @@ from typing import Any
 
 from timeleap import clock
 from timeleap.errors import (
-    CorruptedError,
     DMailPendingError,
     NoPendingDMailError,
     StorageFailureError,
-    TimelineNotFoundError,
 )
 from timeleap.failpoints import failpoint
 from timeleap.sessions import events, removal, undo
@@ -132,7 +130,7 @@ class Desk:
             auto_checkpoint=self._meta.auto_checkpoint,
             workspace=self._meta.workspace,
             approval=self._approvals.current,
-            stacks=self._stacks(),
+            stacks=undo.in_force(self._meta.get(undo.MEMBER), self._log),
         )
         self._problems = values.warnings
 
@@ -290,7 +288,7 @@ class Desk:
         if self._meta.get("pendingDMail") is not None and self.facts.pending_dmail is None:
             changes["pendingDMail"] = None
         following = undo.next_of(self._meta.get(undo.MEMBER))
-        must = bool(changes) or (following is not None and not self._happened(following))
+        must = bool(changes) or (following is not None and not undo.happened(following, self._log))
         changes = {**self._unconditional(), **changes}
         if changes:
             try:
@@ -305,14 +303,6 @@ class Desk:
         self._approvals.settle()
         self.facts = replace(self.facts, approval=self._approvals.current)
 
-    def _stacks(self) -> Stacks:
-        """What can be undone and redone, as the files say."""
-        value = self._meta.get(undo.MEMBER)
-        if value is None:
-            return undo.after_old_rewrites(self._log.timelines())
-        following = undo.next_of(value)
-        return undo.read(following.get("stacks") if following is not None and self._happened(following) else value)
-
     def _unconditional(self) -> Json:
         """What the last rewrite noted, said so that it holds whatever becomes of the timeline that says it was done."""
         found: Json = {}
@@ -324,7 +314,7 @@ class Desk:
         if following is not None:
             found[undo.MEMBER] = self.facts.stacks.members()
             name, equals = following["timelineId"], following.get("equals")
-            if isinstance(equals, str) and self._happened(following):
+            if isinstance(equals, str) and undo.happened(following, self._log):
                 found[undo.MEMBER]["duplicate"] = {"timelineId": name, "equals": equals}
                 found["timelines"] = self._meta.without_facts([name])
                 found["rotation"] = max(self._meta.rotation, highest_noted([name]))
@@ -335,19 +325,9 @@ class Desk:
         journal = self._meta.get("journal")
         if not isinstance(journal, dict) or not isinstance(journal.get("requests"), list):
             return []
-        if "timelineId" in journal and not self._happened(journal):
+        if "timelineId" in journal and not undo.happened(journal, self._log):
             return []
         return [one for one in journal["requests"] if isinstance(one, dict)]
-
-    def _happened(self, journal: Mapping[str, Any]) -> bool:
-        """Whether the log that a rewrite was to set aside is the timeline of that name now."""
-        try:
-            state = self._log.timeline(str(journal["timelineId"])).state
-        except TimelineNotFoundError:
-            return False
-        except (CorruptedError, StorageFailureError):
-            return True  # it is there, whatever is wrong with it
-        return (state.length, f"{state.chain:016x}") == (journal.get("length"), journal.get("chain"))
 
     def empty_journal(self) -> None:
         """Move what the journal says to `requests.jsonl`: before its next step, and before a timeline goes, since it may

@@ -63,7 +63,7 @@ async def _opened(directory: Path) -> AsyncIterator[_State]:
     lease = await share(directory / LOG_NAME, access="read", lock="per-write", notes=meta)
     try:
         engine = lease.engine
-        past = past_of(engine.timeline_ids(), undo.read(meta.get(undo.MEMBER)), engine.state)
+        past = past_of(engine.timeline_ids(), undo.in_force(meta.get(undo.MEMBER), engine), engine.state)
         yield _State(engine.head, summarize(engine, past))
     finally:
         await lease.aclose()

@@ -12,10 +12,16 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeGuard, get_args
 
-from timeleap.errors import NothingToRedoError, NothingToUndoError
+from timeleap.errors import (
+    CorruptedError,
+    NothingToRedoError,
+    NothingToUndoError,
+    StorageFailureError,
+    TimelineNotFoundError,
+)
 from timeleap.sessions.json_model import BAD, Problems, choice, model, text, whole
 from timeleap.sessions.outcomes import HistoryStep, StepKind
-from timeleap.storage.engine import LogState, Prepared, Timeline
+from timeleap.storage.engine import LogEngine, LogState, Prepared, Timeline
 
 MEMBER: Final = "undo"
 """Of `timeleap.json`."""
@@ -147,6 +153,25 @@ def read(value: Any) -> Stacks:
             return Stacks(_read(value.get("undo")), _read(value.get("redo")), (length, int(chain, 16)))
         case _:
             return Stacks(_read(value.get("undo")))
+
+
+def in_force(value: Any, log: LogEngine) -> Stacks:
+    """The stacks of a log, as a member of `timeleap.json` says: those after the last rewrite, if it was done."""
+    if value is None:
+        return after_old_rewrites(log.timelines())
+    following = next_of(value)
+    return read(following.get("stacks") if following is not None and happened(following, log) else value)
+
+
+def happened(proof: Mapping[str, Any], log: LogEngine) -> bool:
+    """Whether the log that a rewrite was to set aside is the timeline of that name now."""
+    try:
+        state = log.timeline(str(proof["timelineId"])).state
+    except TimelineNotFoundError:
+        return False
+    except (CorruptedError, StorageFailureError):
+        return True  # it is there, whatever is wrong with it
+    return (state.length, f"{state.chain:016x}") == (proof.get("length"), proof.get("chain"))
 
 
 def noted(before: Stacks, after: Stacks, prepared: Prepared, live: LogState) -> Json:
