@@ -132,12 +132,12 @@ class Home:
     @contextmanager
     def building(self) -> Iterator[Path]:
         """A new, private directory to build a session in; what is left of it at the end is removed."""
+        self.sweep()
         path = self._staging / f"{int(clock.now())}-{clock.new_uid(16)}"
         lock = FileLock(_building_lock(path))
         try:
             try:
                 make_directory(self._staging)
-                self.sweep()
                 lock.try_acquire()  # nobody else has the name
                 make_directory(path)
             except OSError as error:
@@ -256,15 +256,6 @@ class Home:
         except OSError as error:
             raise StorageFailureError.of(error, f"remove {name}", path) from error
 
-    def sweep_builds(self) -> None:
-        """Remove what killed processes left half built, as soon as nothing was written there for a while."""
-        for name in self._listed(self._staging, any_name=True):
-            path = self._staging / name
-            if name.partition("-")[0].isdigit() and _is_directory(path):
-                with suppress(OSError, StorageFailureError):
-                    if time.time() - _last_written(path) > UNTOUCHED_SECONDS:
-                        _remove_tree(path)
-
     def newest_trashed(self, session_id: str) -> str:
         """The name in the trash of the session of that id that was deleted last.
 
@@ -320,24 +311,35 @@ class Home:
             return True
         return session_id in list_directory(self.sessions)
 
-    def sweep(self) -> None:
-        """Remove what a killed process left half built: parts of sessions, with their text. What is being built is locked;
-        an earlier release did not lock it."""
-        for name in list_directory(self._staging):
+    def sweep(self, *, untouched: float | None = None) -> None:
+        """Remove what a killed process left half built: parts of sessions, with their text.
+
+        What is being built is locked. An earlier release did not lock it: that goes after `ABANDONED_SECONDS`.
+
+        Args:
+            untouched: It also goes after so many seconds in which nothing was written there.
+
+        Raises:
+            StorageFailureError: The directory cannot be read.
+        """
+        for name in self._listed(self._staging, any_name=True):
             path, born = self._staging / name, name.partition("-")[0]
             if not born.isdecimal() or not _is_directory(path):
                 continue
             lock_path = _building_lock(path)
-            if not is_regular(lock_path):
-                if time.time() - int(born) > ABANDONED_SECONDS:
-                    shutil.rmtree(path, ignore_errors=True)
-                continue
-            lock = FileLock(lock_path)
             with suppress(OSError):
-                if lock.try_acquire():
-                    shutil.rmtree(path, ignore_errors=True)
-                    remove_file(lock_path)
-            lock.release()
+                if is_regular(lock_path):
+                    lock = FileLock(lock_path)
+                    try:
+                        if lock.try_acquire():
+                            _remove_tree(path)
+                            remove_file(lock_path)
+                    finally:
+                        lock.release()
+                elif time.time() - int(born) > ABANDONED_SECONDS or (
+                    untouched is not None and time.time() - _last_written(path) > untouched
+                ):
+                    _remove_tree(path)
 
 
 def _building_lock(path: Path) -> Path:

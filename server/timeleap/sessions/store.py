@@ -21,7 +21,7 @@ from timeleap.errors import (
 from timeleap.failpoints import failpoint
 from timeleap.sessions import creation, events, listing, purge
 from timeleap.sessions.creation import Copy, Traits
-from timeleap.sessions.home import Home, discard
+from timeleap.sessions.home import UNTOUCHED_SECONDS, Home, discard
 from timeleap.sessions.info import LOG_NAME
 from timeleap.sessions.ledger import MAX_ANSWERED, Ledger
 from timeleap.sessions.meta import Meta
@@ -470,7 +470,7 @@ class SessionStore:
         late: list[Trashed] = []
         with contextlib.suppress(StorageFailureError):  # raised below, when what is asked for is done
             late = await asyncio.to_thread(purge.finish, self.home, self._ledger, self._keys)
-        await asyncio.to_thread(self.home.sweep_builds)
+        await asyncio.to_thread(self.home.sweep, untouched=UNTOUCHED_SECONDS)
         found = await asyncio.to_thread(purge.in_trash, self.home, request)
         if wanted is not None:  # it was begun before a crash: what was deleted since then is not meant
             names = {one.name for one in wanted}

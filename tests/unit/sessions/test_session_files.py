@@ -17,6 +17,7 @@ from timeleap.sessions import redaction, session_files
 from timeleap.sessions.home import Home
 from timeleap.sessions.outcomes import Guard
 from timeleap.sessions.pruning import Wish
+from timeleap.sessions.purge import PurgeRequest
 from timeleap.sessions.redacting import Order
 from timeleap.storage.lock import SessionLock
 
@@ -229,6 +230,17 @@ async def test_what_a_killed_process_was_building_goes_and_what_is_being_built_s
     run_child(BUILD, str(world.home))
     world.store.home.sweep()
     assert list(staging.iterdir()) == [earlier]
+
+
+async def test_a_purge_leaves_what_is_being_built_however_long_nothing_was_written(world: World) -> None:
+    await world.session()
+    with Home(world.home).building() as slow:
+        idle = world.home / "staging" / f"{int(time.time())}-0123456789abcdef"  # of a release that did not lock it
+        idle.mkdir()
+        for directory in (slow, idle):
+            os.utime(directory, (1, 1))
+        await world.store.purge(PurgeRequest(older_than=0))
+        assert slow.is_dir() and not idle.exists()
 
 
 async def test_the_name_of_the_client_in_a_seal_is_redacted_and_the_seal_stays(world: World) -> None:
