@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
 from timeleap.errors import ApprovalTimeoutError, CancelledError, SessionNotOpenError, TooLargeError
 from timeleap.service import views
-from timeleap.service.guards import approval_guard, cause
+from timeleap.service.guards import cause, guard
+from timeleap.service.messages import depth
 from timeleap.service.order import to_its_end
 from timeleap.service.registry import handles
 from timeleap.sessions.approval_requests import Waiting
@@ -35,7 +35,7 @@ async def request_approval(service: Service, params: ApprovalRequestParams, call
     question = ApprovalQuestion(params.action, params.description, params.detail, params.tool_call_id)
     with service.asking(call):
         # Cancelled meanwhile, it is known all the same whether anybody was asked, who then has to be told.
-        asked = await to_its_end(session.ask_approval(question, approval_guard(params, call, views.approval_decision)))
+        asked = await to_its_end(session.ask_approval(question, guard(params, call, views.approval_decision)))
         if not isinstance(asked, Waiting):
             return asked
         held.waiting.append(asked)
@@ -95,22 +95,8 @@ def _check_detail(detail: Json | None) -> None:
     """
     if detail is None:
         return
-    if _too_deep(detail):
+    if depth(detail) > MAX_DEPTH:
         raise TooLargeError(f"detail is nested more than {MAX_DEPTH} levels deep")
     size = len(json.dumps(detail, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass"))
     if size > MAX_APPROVAL_DETAIL_BYTES:
         raise TooLargeError(f"detail has {size} bytes as JSON; at most {MAX_APPROVAL_DETAIL_BYTES} are taken")
-
-
-def _too_deep(detail: Json) -> bool:
-    level: list[Any] = [detail]
-    for _ in range(MAX_DEPTH):
-        level = [child for parent in level for child in _containers(parent)]
-        if not level:
-            return False
-    return True
-
-
-def _containers(value: Any) -> Iterator[Any]:
-    children = value.values() if isinstance(value, dict) else value
-    yield from (child for child in children if isinstance(child, dict | list))

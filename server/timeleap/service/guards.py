@@ -23,28 +23,19 @@ _OF_THE_STORE = frozenset({"session/open", "session/fork", "session/import", "se
 
 
 def guard(params: Any, call: Call, render: Callable[[Any], dict[str, Any]]) -> Guard:
-    """The guard of the request `params`; `render` makes its result."""
+    """The guard of the request `params`; `render` makes its result.
+
+    Who asks for an approval, which is no change of the log, expects no head.
+    """
     request_id = params.request_id
     return Guard(
-        expected_head=params.expected_head,
+        expected_head=getattr(params, "expected_head", None),
         request_id=request_id,
         method=call.method,
         fingerprint=fingerprint(call.method, params) if request_id else "",
         render=render,
         cause=Cause(request_id=_known_to_client(request_id), client=call.client.name),
         again=call.again or (call.client.is_peer and was_asked_before(call.params)),
-    )
-
-
-def approval_guard(params: Any, call: Call, render: Callable[[Any], dict[str, Any]]) -> Guard:
-    """The guard of a request for an approval: no head is expected, since the log does not change."""
-    request_id = params.request_id
-    return Guard(
-        request_id=request_id,
-        method=call.method,
-        fingerprint=fingerprint(call.method, params) if request_id else "",
-        render=render,
-        cause=Cause(request_id=_known_to_client(request_id), client=call.client.name),
     )
 
 

@@ -32,7 +32,7 @@ def check_message(message: Any, where: list[str | int]) -> None:
     _check_content(message, where)
     if RESERVED_KEY in message:
         raise _refused([*where, RESERVED_KEY], f"the key {RESERVED_KEY} is reserved for the server", "reserved")
-    if _depth(message) > MAX_DEPTH:
+    if depth(message) > MAX_DEPTH:
         path = _dotted(where)
         raise TooLargeError(f"{path} is nested deeper than {MAX_DEPTH} levels", limit="maxDepth", maximum=MAX_DEPTH)
 
@@ -58,19 +58,19 @@ def _check_content(message: dict[str, Any], where: list[str | int]) -> None:
             raise _refused([*where, "content", number], "a part is an object with a string type", "content_part")
 
 
-def _depth(value: Any) -> int:
+def depth(value: Any) -> int:
     """Nesting levels of objects and lists, `value`'s own included; stops counting past the limit."""
     level = [value]
-    depth = 0
-    while level and depth <= MAX_DEPTH:
-        depth += 1
+    levels = 0
+    while level and levels <= MAX_DEPTH:
+        levels += 1
         level = [
             child
             for node in level
             for child in (node.values() if isinstance(node, dict) else node)
             if isinstance(child, (dict, list))
         ]
-    return depth
+    return levels
 
 
 def _refused(where: list[str | int], message: str, kind: str) -> InvalidInputError:
