@@ -4,7 +4,7 @@ import { open } from "node:fs/promises";
 import { join } from "node:path";
 import * as vscode from "vscode";
 import type { Loss } from "timeleap-client";
-import { inertMarkdown, plainMarkdown } from "../documents/inert.js";
+import { inertMarkdown, markdownOfRuns, plainMarkdown } from "../documents/inert.js";
 import { markdownOf } from "../documents/markdown.js";
 import type { Session } from "../sessions/session.js";
 import { chooseFormat, FORMATS, type Format } from "./pick.js";
@@ -109,7 +109,7 @@ async function writeTranscript(session: Session, path: string, token: vscode.Can
     await file.write(`# ${plainMarkdown(session.name)}\n\n`);
     const { systemPrompt, messageCount } = session.state.context;
     if (systemPrompt !== null) {
-      await file.write(`## ${vscode.l10n.t("System prompt")}\n\n${inertMarkdown(systemPrompt.trimEnd()).map(({ text }) => text).join("")}\n\n`);
+      await file.write(`## ${vscode.l10n.t("System prompt")}\n\n${markdownOfRuns(inertMarkdown(systemPrompt.trimEnd()))}\n\n`);
     }
     for (let from = 0; from < messageCount; ) {
       if (token.isCancellationRequested) {

@@ -13,6 +13,11 @@ export interface Run {
   readonly length?: number;
 }
 
+/** The Markdown of runs, where nobody asks what it stands for. */
+export function markdownOfRuns(runs: readonly Run[]): string {
+  return runs.map(({ text }) => text).join("");
+}
+
 /** The text as Markdown. */
 export function inertMarkdown(text: string): Run[] {
   return runsOf(text) ?? fenced(text);

@@ -3,7 +3,7 @@
 import * as vscode from "vscode";
 import type { CompactResult, FactTally, Scorecard } from "timeleap-client";
 import { exact, messages, oneLine, tokens } from "../text/format.js";
-import { codeSpan, inertMarkdown } from "./inert.js";
+import { codeSpan, inertMarkdown, markdownOfRuns } from "./inert.js";
 
 /** A preview of a compaction, or the report of one that was done. */
 export function compactionReport(result: CompactResult, done: boolean): string {
@@ -14,16 +14,10 @@ export function compactionReport(result: CompactResult, done: boolean): string {
     ...(scorecard ? [table(scorecard), ...losses(scorecard)] : []),
     ...(pins ? [`## ${vscode.l10n.t("Pinned texts")}`, pinned(pins.kept, pins.added)] : []),
     `## ${vscode.l10n.t("The summary")}`,
-    shown(summary ?? ""),
+    // Nothing in what a conversation holds may change the page around it.
+    markdownOfRuns(inertMarkdown((summary ?? "").trimEnd())),
     "",
   ].join("\n\n");
-}
-
-/** Of what a conversation holds; nothing in it may change the page around it. */
-function shown(summary: string): string {
-  return inertMarkdown(summary.trimEnd())
-    .map(({ text }) => text)
-    .join("");
 }
 
 /** How much becomes how much. */
@@ -87,7 +81,5 @@ function pinned(kept: number, added: readonly string[]): string {
 }
 
 function code(text: string): string {
-  return codeSpan(oneLine(text, 300))
-    .map((run) => run.text)
-    .join("");
+  return markdownOfRuns(codeSpan(oneLine(text, 300)));
 }
