@@ -238,6 +238,8 @@ class Choice(WireModel):
     """Whether a field of one of the groups has to be given."""
     optional_ways: ClassVar[tuple[tuple[str, ...], ...]] = ()
     """Of the groups those that a refusal names only where they were used, so that what it said before they came stays."""
+    names_field: ClassVar[bool] = False
+    """Whether a refusal is about a field (the one too many, or the first that could be given), not the params as a whole."""
 
     @model_validator(mode="after")
     def _choose(self) -> Self:
@@ -245,7 +247,11 @@ class Choice(WireModel):
         if len(given) > 1 or (self.must_choose and not given):
             quantity = "exactly" if self.must_choose else "at most"
             named = [one for one in self.alternatives if not given or one in given or one not in self.optional_ways]
-            raise PydanticCustomError("choice", "{rule}", {"rule": f"Give {quantity} one of {self._said(named)}"})
+            said = {"rule": f"Give {quantity} one of {self._said(named)}"}
+            if self.names_field:
+                at = self.alternatives.index(given[-1]) if given else 0
+                said["field"] = self.wire_alternatives()[at][0]
+            raise PydanticCustomError("choice", "{rule}", said)
         return self
 
     @classmethod

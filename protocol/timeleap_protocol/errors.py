@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pydantic import ValidationError
+    from pydantic_core import ErrorDetails
 
 MAX_REPORTED: Final = 50
 """Errors of one validation that are reported; a list of a thousand bad messages needs no thousand entries."""
@@ -181,8 +182,14 @@ def validation_errors(error: ValidationError) -> list[dict[str, Any]]:
     Returns:
         At most `MAX_REPORTED` of `{loc, msg, type}`; `loc` is the path of wire names and list positions.
     """
-    found = error.errors(include_url=False, include_context=False, include_input=False)
-    return [_entry(item["loc"], item["msg"], item["type"]) for item in found[:MAX_REPORTED]]
+    found = error.errors(include_url=False, include_input=False)
+    return [_entry(_place(item), item["msg"], item["type"]) for item in found[:MAX_REPORTED]]
+
+
+def _place(item: ErrorDetails) -> tuple[int | str, ...]:
+    """Where it is; of fields that exclude each other, the model says which one is meant."""
+    field = item.get("ctx", {}).get("field") if item["type"] == "choice" else None
+    return item["loc"] if field is None else (*item["loc"], field)
 
 
 def _entry(loc: Iterable[int | str], msg: str, kind: str) -> dict[str, Any]:

@@ -24,6 +24,7 @@ class SessionPurgeParams(Choice, Params):
     """`session/purge`. Only what is in the trash goes, and nothing brings it back."""
 
     alternatives = (("session_id",), ("older_than",))
+    names_field = True
 
     session_id: Opt[SessionId] = None
     """The sessions of this id in the trash; this or `olderThan`."""

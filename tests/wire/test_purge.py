@@ -156,8 +156,8 @@ def test_the_living_session_and_its_namesakes_elsewhere_stay(store: Server) -> N
 @pytest.mark.parametrize(
     ("params", "code", "loc"),
     [
-        ({}, -32602, []),
-        ({"sessionId": "a", "olderThan": 1}, -32602, []),
+        ({}, -32602, ["sessionId"]),
+        ({"sessionId": "a", "olderThan": 1}, -32602, ["olderThan"]),
         ({"olderThan": 1, "deletedAt": "2020-01-01T00:00:00.000Z"}, -32602, ["deletedAt"]),
         ({"olderThan": -1}, -32602, ["olderThan"]),
         ({"olderThan": 1.5}, -32602, ["olderThan"]),
@@ -305,6 +305,21 @@ def test_purging_behind_a_deletion_comes_after_it(store: Server) -> None:
     opening = store.start("session/open", sessionId="a", create=False)
     assert [one["sessionId"] for one in purging.result()["purged"]] == ["a"]
     assert opening.error()["code"] == 4001
+
+
+def test_a_purge_by_age_keeps_its_place_among_changes_of_the_trash(store: Server) -> None:
+    for name in ("a", "b", "c", "later"):
+        Session.open(store, name).say(TEXT)
+    deleting = [store.start("session/delete", sessionId=name) for name in ("a", "b", "c")]
+    purging = store.start("session/purge", olderThan=0)
+    late = store.start("session/delete", sessionId="later")
+    back = store.start("session/undelete", sessionId="a")
+    second = store.start("session/purge", olderThan=0, dryRun=True)
+    assert [one.result() for one in deleting] == [{}, {}, {}]
+    assert sorted(one["sessionId"] for one in purging.result()["purged"]) == ["a", "b", "c"]
+    assert back.error()["code"] == 4001
+    assert late.result() == {}
+    assert [one["sessionId"] for one in second.result()["purged"]] == ["later"] == ids(store)
 
 
 def test_temporaries_of_the_store_go_too(store: Server, home: Path) -> None:

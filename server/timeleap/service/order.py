@@ -34,6 +34,13 @@ HOLDS_UP = frozenset(
 """Methods that what arrives later on the same session waits for."""
 
 
+CHANGES_TRASH = frozenset({"session/delete", "session/undelete", "session/purge"})
+"""Methods that wait for a purge of the trash as a whole, and that one waits for them."""
+
+WHOLE_TRASH = ""
+"""In the place of a session id: all that lies in the trash, and is on its way there or back."""
+
+
 SHIELDS_ITSELF = frozenset({"context/compact", "session/import"})
 """Changes that can be cancelled after they have begun, as long as nothing is written: they wait for others first."""
 
@@ -57,6 +64,7 @@ class Order:
             str, asyncio.Future[None]
         ] = {}  # the same, where only those go ahead that are right behind
         self._readers: dict[str, asyncio.Future[None]] = {}  # done when that begins
+        self._in_trash: set[asyncio.Future[None]] = set()  # what changes the trash, or waits to do so
 
     def held_up(self, session_id: str) -> bool:
         """Whether something has to be waited for."""
@@ -107,12 +115,24 @@ class Order:
 
     @contextlib.asynccontextmanager
     async def holding_up(
-        self, session_ids: Iterable[str], *, unless: asyncio.Future[None] | None = None
+        self, session_ids: Iterable[str], *, unless: asyncio.Future[None] | None = None, in_trash: bool = False
     ) -> AsyncIterator[None]:
-        """Take the turn, or go on when `unless` is done, and hold up what arrives later until the end of the block."""
+        """Take the turn, or go on when `unless` is done, and hold up what arrives later until the end of the block.
+
+        Args:
+            session_ids: What is held up; `WHOLE_TRASH` for all that changes the trash.
+            unless: Goes on when that is done.
+            in_trash: Changes the trash: waits for what is about all of it.
+        """
         mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         names = list(session_ids)
         ahead = {self._last[name] for name in names if name in self._last}
+        if WHOLE_TRASH in names:
+            ahead |= self._in_trash
+        elif in_trash and (whole := self._last.get(WHOLE_TRASH)) is not None:
+            ahead.add(whole)
+        if in_trash:
+            self._in_trash.add(mine)
         self._last.update(dict.fromkeys(names, mine))
         try:
             for one in ahead:
@@ -138,6 +158,7 @@ class Order:
 
     def _finish(self, names: list[str], mine: asyncio.Future[None]) -> None:
         mine.set_result(None)
+        self._in_trash.discard(mine)
         for name in names:
             if self._last.get(name) is mine:
                 del self._last[name]

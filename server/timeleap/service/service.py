@@ -17,7 +17,7 @@ from timeleap.errors import OverloadedError, ReadOnlyError, SessionLockedError, 
 from timeleap.service import config as settings
 from timeleap.service.audience import Audience, Notices
 from timeleap.service.farewell import Farewells
-from timeleap.service.order import HOLDS_UP, Order
+from timeleap.service.order import CHANGES_TRASH, HOLDS_UP, WHOLE_TRASH, Order
 from timeleap.service.registry import HANDLERS
 from timeleap.service.slices import Slices
 from timeleap.service.views import Views
@@ -191,12 +191,15 @@ class Service:
             TimeleapError: What went wrong, in the terms of the contract.
         """
         session_id = getattr(params, "session_id", None)
+        in_trash = method in CHANGES_TRASH or getattr(params, "deleted_at", None) is not None
+        if session_id is None and in_trash:
+            session_id = WHOLE_TRASH
         if session_id is None:
             return await self.act(method, params, call)
         order = self._connection(call).order
-        if method in HOLDS_UP:
+        if in_trash or method in HOLDS_UP:
             names = {session_id, getattr(params, "new_session_id", None) or session_id}
-            async with order.holding_up(names):
+            async with order.holding_up(names, in_trash=in_trash):
                 return await self.act(method, params, call)
         if order.held_up(session_id):
             await (order.turn_to_read if _changes_nothing(method, params) else order.turn)(session_id)
