@@ -167,6 +167,7 @@ def test_a_home_of_the_options_that_cannot_be_used_is_a_storage_failure(start_at
     server = start_at(tmp_path / "home")
     error = server.refuse("initialize", initializationOptions={"home": str(tmp_path / "file")})
     assert (error["code"], error["data"]["path"]) == (4005, str(tmp_path / "file"))
+    assert error["data"]["retryable"] is False
 
 
 @pytest.mark.parametrize("durability", ["disk", "os"])

@@ -108,7 +108,8 @@ def read_whole(path: Path) -> bytes:
     try:
         return files.read_bytes(path, MAX_FILE)
     except ValueError as error:
-        raise StorageFailureError(f"cannot redact {path.name}: it is {error}", path=str(path), errno="EFBIG") from None
+        what = f"cannot redact {path.name}: it is {error}"
+        raise StorageFailureError(what, path=str(path), errno="EFBIG", retryable=False) from None
 
 
 def _meta_form(token: Token) -> bool:

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import errno
+import importlib
 import inspect
 import json
+import pkgutil
+import re
+from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 
 import timeleap.errors
+from timeleap.errors import LASTING, CompactionFailedError, StorageFailureError, TimeleapError
+from timeleap.rpc.errors import to_wire
+from timeleap.service.network import OwnersRefusalError
 from timeleap_protocol.context import AppendMessageParams
 from timeleap_protocol.errors import ERRORS, MAX_REPORTED, ErrorKind, code_of, spec_of_code, validation_errors
 
@@ -51,6 +59,55 @@ CONTRACT = {
 }
 
 
+RETRYABLE = {
+    "parseError": False,
+    "invalidRequest": False,
+    "methodNotFound": False,
+    "invalidParams": False,
+    "internalError": False,
+    "notInitialized": False,
+    "cancelled": False,
+    "contentModified": True,
+    "sessionNotFound": False,
+    "checkpointNotFound": False,
+    "sessionLocked": True,
+    "readOnly": False,
+    "storageFailure": True,
+    "compactionFailed": True,
+    "dmailPending": False,
+    "noPendingDMail": False,
+    "timelineNotFound": False,
+    "invalidSessionId": False,
+    "tooLarge": False,
+    "overloaded": True,
+    "sessionNotOpen": False,
+    "corrupted": False,
+    "externallyModified": False,
+    "sessionExists": False,
+    "protocolVersion": False,
+    "nothingToUndo": False,
+    "nothingToRedo": False,
+    "approvalNotPending": False,
+    "approvalTimeout": True,
+}
+"""Whether the same request may succeed later, by kind, unless the error at hand says otherwise."""
+
+OF_ITS_OWN = {"ClientRequestError": True, "UnwritableError": False}
+"""The classes that say otherwise than their kind."""
+
+BY_ERRNO = {
+    **dict.fromkeys(("ENOSPC", "EDQUOT", "EFBIG", "EMFILE", "ENFILE", "ENOMEM", "EAGAIN", "EINTR"), True),
+    **dict.fromkeys(("EIO", "ESTALE", "EBUSY", "ETXTBSY", "ETIMEDOUT", "EUNKNOWN"), True),
+    **dict.fromkeys(("EROFS", "EACCES", "EPERM", "ENOENT", "ENOTDIR", "EISDIR", "EEXIST", "ENOTEMPTY"), False),
+    **dict.fromkeys(("ELOOP", "ENAMETOOLONG", "EINVAL", "EXDEV", "ENODEV", "ENXIO"), False),
+    **dict.fromkeys(("ENOSYS", "ENOTSUP", "EOPNOTSUPP"), False),
+}
+"""The same of what the operating system refused."""
+
+NOT_OF_FILES = {"EADDRINUSE", "EBADF", "ECONNREFUSED", "EISCONN", "EMLINK", "EPROTO", "EXIT"}
+"""Names in our source that no storage failure carries."""
+
+
 def refusal_of(params: object) -> ValidationError:
     with pytest.raises(ValidationError) as refusal:
         AppendMessageParams.from_wire(params)
@@ -81,6 +138,50 @@ def test_the_servers_errors_are_kinds_of_the_protocol(error: type[timeleap.error
     kind = ErrorKind(error.kind)
     # A fault may be of a kind that passes; the class says so, the table speaks of faults in general.
     assert kind == ErrorKind.INTERNAL_ERROR or ERRORS[kind].retryable == error.retryable
+
+
+def test_of_every_kind_it_is_known_whether_it_may_pass():
+    assert {kind: spec.retryable for kind, spec in ERRORS.items()} == RETRYABLE
+
+
+def below(error: type[TimeleapError]) -> list[type[TimeleapError]]:
+    return [error, *(deeper for one in error.__subclasses__() for deeper in below(one))]
+
+
+def test_of_every_error_of_the_server_it_is_known_whether_it_may_pass():
+    for module in pkgutil.walk_packages(timeleap.__path__, "timeleap."):
+        if not module.name.startswith(("timeleap.client", "timeleap.cli")) and "__main__" not in module.name:
+            importlib.import_module(module.name)
+    ours = [one for one in below(TimeleapError) if one.__module__.startswith("timeleap.")]
+    ours.remove(OwnersRefusalError)  # as the owner said it
+    told = {one.__name__: to_wire(one("what was wrong"))["data"]["retryable"] for one in ours}
+    assert told == {one.__name__: OF_ITS_OWN.get(one.__name__, RETRYABLE[one.kind]) for one in ours}
+
+
+@pytest.mark.parametrize(("name", "retryable"), BY_ERRNO.items())
+def test_what_the_operating_system_refuses_is_retryable_where_time_may_help(name: str, retryable: bool):
+    assert to_wire(StorageFailureError("no", errno=name))["data"]["retryable"] is retryable
+    if (number := getattr(errno, name, None)) is not None:
+        said = to_wire(OSError(number, "no", "file"))["data"]
+        assert (said["kind"], said["retryable"]) == ("storageFailure", retryable)
+
+
+def test_every_refusal_that_the_source_names_is_in_the_table():
+    source = Path(timeleap.errors.__file__).parent
+    found = {
+        name
+        for path in source.rglob("*.py")
+        for name in re.findall(r"\berrno\.(E[A-Z]+)|\"(E[A-Z]{3,})\"", path.read_text("utf-8"))
+        for name in name
+        if name
+    }
+    assert found - NOT_OF_FILES <= BY_ERRNO.keys()
+    assert {name for name, retryable in BY_ERRNO.items() if not retryable} == LASTING
+
+
+def test_an_error_may_say_otherwise_than_its_kind():
+    assert to_wire(CompactionFailedError("no key", retryable=False))["data"]["retryable"] is False
+    assert "retryable" not in to_wire(CompactionFailedError("no", retryable=False))
 
 
 def test_values_are_never_repeated():

@@ -13,6 +13,7 @@ from tests.support.chat_endpoint import ChatEndpoint, Reply, chat_endpoint
 
 from timeleap.context.compaction import prompt_message
 from timeleap.errors import ClientRequestError, CompactionFailedError
+from timeleap.rpc.errors import to_wire
 from timeleap.service import endpoint as endpoints
 from timeleap.service.call import Call
 from timeleap.service.config import KEY_VARIABLE
@@ -178,6 +179,24 @@ async def test_what_may_pass_is_tried_again(server: ChatEndpoint, reply: Reply):
     server.replies = [reply, reply, Reply("At last.")]
     assert (await ask(server)).text == "At last."
     assert len(server.requests) == 3
+
+
+@pytest.mark.parametrize(
+    ("statuses", "retryable"),
+    [
+        ((400, 401, 402, 403, 404, 405, 410, 415, 422, 451), False),
+        ((408, 409, 425, 429, 500, 502, 503, 504, 529), True),
+    ],
+)
+async def test_a_refusal_is_retryable_where_time_may_help(
+    server: ChatEndpoint, statuses: tuple[int, ...], retryable: bool
+):
+    for status in statuses:
+        server.replies = [Reply(status=status, error={"message": KEY})]
+        with pytest.raises(CompactionFailedError) as caught:
+            await ask(server)
+        assert to_wire(caught.value)["data"]["retryable"] is retryable, status
+        assert ("Try again" in str(caught.value)) is retryable, status
 
 
 async def test_an_endpoint_that_is_not_there():

@@ -17,6 +17,8 @@ from tests.unit.sessions.worlds import Json, World, asked, heard, kinds, records
 
 from timeleap.context.needles import Expression, Needle, Words
 from timeleap.errors import HeadConflictError, InvalidInputError, SessionLockedError, StorageFailureError
+from timeleap.rpc.errors import to_wire
+from timeleap.sessions import redacted
 from timeleap.sessions.ledger import Ledger
 from timeleap.sessions.outcomes import Guard, PendingDMail
 from timeleap.sessions.redacting import Order
@@ -337,3 +339,13 @@ async def test_the_trash_keeps_what_can_be_undone_but_no_fingerprint_of_it(world
         await back.aclose()
         shutil.rmtree(back.path)
     assert (back.summary().can_undo, back.summary().can_redo) == (0 if undone else 1, 0)
+
+
+def test_a_file_too_large_to_redact_stays_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(redacted, "MAX_FILE", 10)
+    (tmp_path / "audit.jsonl").write_bytes(b"x" * 10)
+    assert redacted.read_whole(tmp_path / "audit.jsonl") == b"x" * 10
+    (tmp_path / "audit.jsonl").write_bytes(b"x" * 11)
+    with pytest.raises(StorageFailureError) as caught:
+        redacted.read_whole(tmp_path / "audit.jsonl")
+    assert to_wire(caught.value)["data"]["retryable"] is False
