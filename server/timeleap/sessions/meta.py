@@ -4,8 +4,9 @@ Members: `version`, `uid` (of the session, for ever), `createdAt`, `createdBy` (
 `workspace`, `parent`, `autoCheckpoint`, `subagents`, `pendingDMail`, `pins`, `seals`, `epoch` and `rotation` (parts of the
 head), `timelines` (facts by timeline id), `importedFrom` (see `timeleap.sessions.transfer.adoption`), `journal` (see
 `timeleap.sessions.requests`), `requestsMarked` (the records of its requests all say whose they are), `requestsOf` (what
-they say, where this file was lost), `removing` (see `timeleap.sessions.removal`) and `undo` (see
-`timeleap.sessions.undo`). All are optional; members nobody here knows are kept.
+they say, where this file was lost), `requestsRedacted` (the number of the newest request at the last redaction:
+fingerprints up to it do not count), `removing` (see `timeleap.sessions.removal`) and `undo` (see `timeleap.sessions.undo`).
+All are optional; members nobody here knows are kept.
 
 The file belongs to the holder of the session's lock; a follower reads it again when the owner has written.
 """
@@ -21,6 +22,7 @@ from typing import Any, Final, get_args
 
 from timeleap import clock
 from timeleap.sessions import files, session_files, undo
+from timeleap.sessions.answers import HIGHEST
 from timeleap.sessions.json_model import (
     MAX_NUMBER,
     Check,
@@ -47,6 +49,7 @@ VERSION = 1
 OURS = frozenset({"timelines", "journal", "seals", "undo"})
 """Members whose size no client decides."""
 REASONS = frozenset(get_args(TimelineReason))
+REQUESTS_REDACTED: Final = "requestsRedacted"
 ORIGIN_DIGITS = 8
 """Of a session's uid, in the records of its requests."""
 
@@ -114,6 +117,7 @@ MODEL: Final[Mapping[str, Check]] = {
     "removing": model({"timelines": items(text()), "quarantine": items(text())}),
     "requestsMarked": flag,
     "requestsOf": text(),
+    REQUESTS_REDACTED: whole(0, HIGHEST),
     "undo": undo.CHECK,
 }
 """What each member has to be. A new member is one more row; one that is not here is kept as it stands."""
@@ -391,6 +395,12 @@ class Meta:
     def inherited_lines(self) -> int:
         """How many of the log's first lines a fork brought along."""
         return self._number("inheritedLines")
+
+    @property
+    def requests_redacted(self) -> int:
+        """The number of the newest request that has lost its fingerprint to a redaction; -1 where there was none."""
+        number = self.get(REQUESTS_REDACTED)
+        return -1 if number is None else int(number)
 
     @property
     def seals(self) -> tuple[Seal, ...]:

@@ -203,7 +203,7 @@ class Recall:
     def _read(self, lines: Sequence[int]) -> tuple[list[tuple[str, Known]], bool]:
         """The session's own requests among the records of some lines; and whether there are records of another's before
         them, of which a fork is made: then there are no more of its own."""
-        own, unmarked = self._meta.origins, self._meta.unmarked_lines
+        own, unmarked, redacted = self._meta.origins, self._meta.unmarked_lines, self._meta.requests_redacted
         last, inherited = 0, False
         found: list[tuple[str, Known]] = []
         for line, body in self._bodies(lines):
@@ -217,7 +217,13 @@ class Recall:
                     # An earlier release that wrote to the log again gave no numbers.
                     last = max(last, number_of(marks))
                     era = marks.get("g")
-                    known = Known(fingerprint, method, line=line, number=last, era=era if isinstance(era, str) else "")
+                    known = Known(
+                        fingerprint if last > redacted else "",
+                        method,
+                        line=line,
+                        number=last,
+                        era=era if isinstance(era, str) else "",
+                    )
                     found.append((name, known))
                 case _:
                     continue

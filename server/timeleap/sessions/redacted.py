@@ -16,7 +16,9 @@ from timeleap.context.jsonedit import Token, is_json
 from timeleap.context.redaction import Redacted, Redactor
 from timeleap.errors import StorageFailureError
 from timeleap.sessions import files
+from timeleap.sessions.answers import HIGHEST
 from timeleap.sessions.audit import FILE_NAME as AUDIT_NAME
+from timeleap.sessions.meta import REQUESTS_REDACTED
 from timeleap.sessions.requests import FILE_NAME as REQUESTS_NAME
 from timeleap.sessions.session_files import classify
 from timeleap.sessions.statefile import FILE_NAME as STATE_NAME
@@ -45,6 +47,7 @@ def redacted_meta(members: Mapping[str, Any], redactor: Redactor) -> tuple[Json,
     """The members of `timeleap.json` without it, and without the fingerprints of requests."""
     done = redactor.json(files.encode_document(dict(members)).decode(), _meta_form)
     after: Json = json.loads(done.text)
+    after[REQUESTS_REDACTED] = HIGHEST  # all there are: who next looks at them notes the number of the newest
     if isinstance(after.get("createdBy"), dict):
         after["createdBy"]["h"] = ""
     if isinstance(after.get("journal"), dict):

@@ -104,6 +104,7 @@ class Redacting(Turns):
             async def on_turn(_: LogState) -> Json:
                 self._requests.admit(mine, self.head)
                 found = await asyncio.to_thread(self._survey, order)
+                self._requests.forget_fingerprints()
                 self._requests.begin(mine)
                 outcome = await self._redact(found, mine.cause)
                 result = mine.render(outcome)
@@ -171,7 +172,7 @@ class Redacting(Turns):
             self._desk.forget_fingerprints(live_changes=any(one.timeline_id is None and one.lines for one in own.logs))
             members = {name: self.meta.get(name) for name in self.meta.names()}
             after, _ = redacted_meta(members, redactor)
-            self.meta.write({name: one for name, one in after.items() if one != members[name]})
+            self.meta.write({name: one for name, one in after.items() if one != members.get(name)})
             redaction.carry_out_beside(own, redactor)
         except StorageFailureError:
             raise

@@ -88,10 +88,15 @@ class RequestTable:
         self._known: Remembered | None = None
         self._under_way: dict[str, tuple[Guard, asyncio.Future[None], int]] = {}
         self._last = 0
+        self._redacted: set[str] = set()
 
     def forget(self) -> None:
         """Load again before the next use: a rewrite moves the records that carry ids."""
         self._known = None
+
+    def forget_fingerprints(self) -> None:
+        """A redaction begins: requests on their way (for an approval, which may take long) match any params, too."""
+        self._redacted |= self._under_way.keys()
 
     def admit(self, guard: Guard, head: str) -> None:
         """Let a request pass that is new and made on the present head. Call again if its turn comes a second time.
@@ -196,6 +201,7 @@ class RequestTable:
             begun = self._under_way.get(guard.request_id)
             if begun is not None and begun[0] is guard:
                 del self._under_way[guard.request_id]
+                self._redacted.discard(guard.request_id)
                 begun[1].set_result(None)
 
     def known(self, request_ids: Iterable[str]) -> list[tuple[str, Known]]:
@@ -208,8 +214,12 @@ class RequestTable:
         begun = self._under_way.get(guard.request_id or "")
         if begun is None:
             return None
-        known = stored(guard.fingerprint, short(guard.method), result)
+        known = stored(self._fingerprint(guard), short(guard.method), result)
         return replace(known, number=begun[2], before=before, told=None if told is None else tuple(told))
+
+    def _fingerprint(self, guard: Guard) -> str:
+        """Of a request on its way."""
+        return "" if guard.request_id in self._redacted else guard.fingerprint
 
     def _loaded(self) -> Remembered:
         if self._known is None:
@@ -223,7 +233,7 @@ class RequestTable:
         if begun is not None and begun[0] is guard:
             return
         if begun is not None:
-            _same(guard, begun[0].fingerprint)
+            _same(guard, self._fingerprint(begun[0]))
             raise RepeatedError(None, begun[1])
         known = table.get(request_id)
         if known is not None:

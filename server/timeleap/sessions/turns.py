@@ -23,7 +23,7 @@ from timeleap.sessions.answers import Remembered, Told, by_age
 from timeleap.sessions.approvals import Approvals, Wanted
 from timeleap.sessions.desk import Desk, Facts, Step, changes, follow
 from timeleap.sessions.health import LARGE, SMALL, line_problems, recovered
-from timeleap.sessions.meta import Meta
+from timeleap.sessions.meta import REQUESTS_REDACTED, Meta
 from timeleap.sessions.outcomes import (
     Access,
     Approval,
@@ -387,7 +387,13 @@ class Turns:
 
     def _known_requests(self) -> Remembered:
         """The requests that are known, wherever they are kept."""
-        return by_age(self._desk.requests(), self._recall.requests())
+        known = by_age(self._desk.requests(), self._recall.requests())
+        newest = max((one.number for _, one in known.items()), default=0)
+        if self.meta.requests_redacted > newest and self.access == "owner":
+            # Before another one gets a number: whatever the file says, a request of the future was not redacted.
+            with suppress(StorageFailureError):  # it is tried again when they are next looked at
+                self.meta.write({REQUESTS_REDACTED: newest})
+        return known
 
     def _settle_requests(self) -> None:
         """At open by the owner: see to it that every record of a request says whose it is, or that it does not count."""
