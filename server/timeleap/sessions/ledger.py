@@ -12,7 +12,7 @@ Each request is noted in the home's `requests.jsonl` before it is carried out, w
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -144,7 +144,8 @@ class Ledger:
     def forget_purged(self, gone: Sequence[Gone]) -> None:
         """Forget the requests that made, deleted and brought back sessions that are removed for good.
 
-        That a deletion was carried out stays known under a hash of its id: a repeat must not delete a namesake.
+        That a deletion was carried out stays known under a hash of its id: a repeat must not delete a namesake. And in
+        what a purge noted that it was about to do, what is gone is marked: what was undeleted meanwhile is not.
 
         Raises:
             StorageFailureError: The file is as it was.
@@ -157,6 +158,8 @@ class Ledger:
             note = one.get("v")
             if not isinstance(note, dict):
                 return one
+            if isinstance(purging := note.get("purging"), list):
+                return {**one, "v": {**note, "purging": [_marked(each, names) for each in purging]}}
             if isinstance(session_id := note.get("sessionId"), str):
                 return None if session_id in last or (session_id, one.get("r")) in made else one
             name = note.get("trash")
@@ -222,6 +225,14 @@ class Ledger:
     def _shows(self, method: str, name: str) -> bool:
         there = parse_trash_name(name) is not None and status(self._home.trash / name) is not None
         return there if method == DELETE else not there
+
+
+def _marked(purging: Any, names: Collection[str]) -> Any:
+    """One of the sessions that a purge was about to remove, once it is gone. Where the request named the session, its
+    name is not kept."""
+    if not isinstance(purging, dict) or purging.get("name") not in names:
+        return purging
+    return {**purging, "gone": True, "name": purging["name"] if purging.get("session_id") else ""}
 
 
 _HASHED = "~"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -62,10 +62,18 @@ def _not_in_trash(request: PurgeRequest) -> SessionNotFoundError:
     )
 
 
-def _answered(request: PurgeRequest, noted: Any) -> tuple[Trashed, ...]:
-    """The sessions that a noted request was about; what is no such note has none."""
+def _noted(request: PurgeRequest, found: Iterable[Trashed]) -> list[dict[str, Any]]:
+    """What is noted of sessions that a request removes: not their id, if the request names it."""
+    named = request.session_id is not None
+    return [{**asdict(one), "session_id": "" if named else one.session_id} for one in found]
+
+
+def _answered(request: PurgeRequest, noted: Any, *, gone: bool = False) -> tuple[Trashed, ...]:
+    """The sessions that a noted request was about, or of these those that are gone; what is no such note has none."""
     found: list[Trashed] = []
     for one in noted if isinstance(noted, list) else ():
+        if gone and not (isinstance(one, dict) and one.get("gone") is True):
+            continue
         match one:
             case {"session_id": str(name), "deleted_at": str(time), "name": str(directory), "bytes": int(size)}:
                 found.append(Trashed(request.session_id or name, time, directory, size))
@@ -466,31 +474,33 @@ class SessionStore:
         noted = await asyncio.to_thread(self._ledger.purge, guard)
         if noted is not None and "purged" in noted:
             return PurgeOutcome(_answered(request, noted["purged"]), duplicate=True)
-        wanted = _answered(request, noted["purging"]) if noted is not None else None
         late: list[Trashed] = []
         with contextlib.suppress(StorageFailureError):  # raised below, when what is asked for is done
             late = await asyncio.to_thread(purge.finish, self.home, self._ledger, self._keys)
         await asyncio.to_thread(self.home.sweep, untouched=UNTOUCHED_SECONDS)
         found = await asyncio.to_thread(purge.in_trash, self.home, request)
-        if wanted is not None:  # it was begun before a crash: what was deleted since then is not meant
-            names = {one.name for one in wanted}
+        if noted is not None:  # it was begun before a crash: what was deleted since then is not meant
+            names = {one.name for one in _answered(request, noted.get("purging"))}
             found = [one for one in found if one.name in names]
         else:
             found = [*(one for one in late if purge.matching(one, request)), *found]
             if not found and request.session_id is not None:
                 raise _not_in_trash(request)
-            await asyncio.to_thread(self._ledger.note, guard, {"purging": [asdict(one) for one in found]})
+            await asyncio.to_thread(self._ledger.note, guard, {"purging": _noted(request, found)})
         taken = {one.name: await self._condemn(one) for one in found if one not in late}
         kept = [one for one in found if taken.get(one.name) == "inUse"]
         found = [one for one in found if taken.get(one.name) != "gone"]
         await asyncio.to_thread(purge.finish, self.home, self._ledger, self._keys)
-        gone = tuple(one for one in (found if wanted is None else wanted) if one not in kept)
+        gone = tuple(one for one in found if one not in kept)
+        if noted is not None:  # also what went before the crash, but nothing that was undeleted since then
+            noted = await asyncio.to_thread(self._ledger.purge, guard) or {}
+            gone = _answered(request, noted.get("purging"), gone=True)
         if kept and request.session_id is not None:
             raise SessionLockedError(f"session {request.session_id} in the trash is in use by another process")
-        answer = [asdict(one) for one in gone[:MAX_ANSWERED]]
+        answer = gone[:MAX_ANSWERED]
         if request.session_id is not None:
-            answer = [{**one, "session_id": "", "name": ""} for one in answer]
-        await asyncio.to_thread(self._ledger.note_purged, guard, {"purged": answer})
+            answer = tuple(replace(one, name="") for one in answer)
+        await asyncio.to_thread(self._ledger.note_purged, guard, {"purged": _noted(request, answer)})
         return PurgeOutcome(gone, tuple(kept))
 
     async def finish_purges(self) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.unit.sessions.worlds import World, texts
+from tests.unit.sessions.worlds import Json, World, asked, texts
 
 from timeleap.errors import StorageFailureError
 from timeleap.sessions import purge
-from timeleap.sessions.purge import PurgeRequest, Trashed
+from timeleap.sessions.ledger import Ledger
+from timeleap.sessions.outcomes import Guard
+from timeleap.sessions.purge import PurgeOutcome, PurgeRequest, Trashed
 
 
 async def deleted(world: World, session_id: str) -> None:
@@ -57,3 +59,94 @@ async def test_what_cannot_be_removed_now_is_removed_later(world: World, monkeyp
     outcome = await world.store.purge(PurgeRequest(session_id="a"))
     assert [(one.session_id, type(one)) for one in outcome.purged] == [("a", Trashed)]
     assert world.store.home.condemned() == []
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+async def killed(world: World, request: PurgeRequest, guard: Guard, failpoint: str) -> None:
+    """Begin a purge in a process that is killed there."""
+
+    def kill(name: str) -> None:
+        if name == failpoint:
+            raise Killed
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(purge, "failpoint", kill)
+        if failpoint == "noted":
+            patch.setattr(purge, "condemn", lambda *_: kill("noted"))
+        with pytest.raises(Killed):
+            await world.store.purge(request, guard)
+    await world.restart()
+
+
+ONE, ALL = PurgeRequest(session_id="a"), PurgeRequest()
+
+
+@pytest.mark.parametrize("request_", [ONE, ALL])
+async def test_a_repeat_does_not_claim_what_was_undeleted_since(world: World, request_: PurgeRequest):
+    guard = asked("r", "session/purge")
+    await deleted(world, "a")
+    await killed(world, request_, guard, "noted")
+    assert await world.store.undelete("a")
+    for duplicate in (False, True):
+        assert await world.store.purge(request_, guard) == PurgeOutcome((), duplicate=duplicate)
+    assert texts(await world.session("a", create=False)) == ["x"]
+
+
+@pytest.mark.parametrize("request_", [ONE, ALL])
+@pytest.mark.parametrize("failpoint", ["noted", "purge.moved", "purge.noted", "purge.removed"])
+@pytest.mark.parametrize("deleted_too", [False, True])
+@pytest.mark.parametrize("finished", [False, True])
+async def test_a_repeat_is_about_what_was_meant_whatever_has_its_id_by_now(
+    world: World, request_: PurgeRequest, failpoint: str, deleted_too: bool, finished: bool
+):
+    guard = asked("r", "session/purge")
+    await deleted(world, "a")
+    (first,) = purge.in_trash(world.store.home, request_)
+    await killed(world, request_, guard, failpoint)
+    if finished:
+        await world.store.finish_purges()
+    namesake = await world.session("a", create=True)
+    await namesake.append([{"role": "user", "content": "new"}])
+    if deleted_too:
+        await namesake.aclose()
+        await world.store.delete("a")
+    for duplicate in (False, True):
+        outcome = await world.store.purge(request_, guard)
+        assert [(one.session_id, one.deleted_at, one.bytes) for one in outcome.purged] == [
+            ("a", first.deleted_at, first.bytes)
+        ]
+        assert outcome.duplicate is duplicate
+    if deleted_too:
+        assert await world.store.undelete("a")
+    assert texts(await world.session("a", create=False)) == ["new"]
+
+
+async def test_a_repeat_names_what_went_before_the_crash_and_leaves_what_came_back(world: World):
+    guard = asked("r", "session/purge")
+    for name in ("a", "b"):
+        await deleted(world, name)
+    await killed(world, ALL, guard, "purge.moved")
+    assert [one[0] for one in world.store.home.trashed()] == ["a"]
+    assert await world.store.undelete("a")
+    await world.store.delete("a")
+    assert [one.session_id for one in (await world.store.purge(ALL, guard)).purged] == ["b"]
+    assert [one[0] for one in world.store.home.trashed()] == ["a"]
+
+
+async def test_nothing_of_a_session_is_left_in_a_note_that_nobody_finishes(world: World):
+    await deleted(world, "a-session")
+    await killed(world, PurgeRequest(session_id="a-session"), asked("r", "session/purge"), "purge.moved")
+    await world.store.finish_purges()
+    assert not [name for name, data in world.tree().items() if "a-session" in name or b"a-session" in data]
+
+
+@pytest.mark.parametrize("note", [{}, {"purging": 5}, {"purging": [5, {"name": []}]}, {"purged": {"a": 1}}])
+async def test_a_note_that_somebody_edited_removes_nothing(world: World, note: Json):
+    guard = asked("r", "session/purge")
+    await deleted(world, "a")
+    Ledger(world.store.home).note(guard, note)
+    assert (await world.store.purge(ALL, guard)).purged == ()
+    assert [one[0] for one in world.store.home.trashed()] == ["a"]
