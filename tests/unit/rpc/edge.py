@@ -6,6 +6,8 @@ import asyncio
 import json
 from typing import Any
 
+from tests.support.holding import PATIENCE
+from tests.support.turns import idle
 from tests.unit.rpc.fake_server import FakeService
 
 from timeleap.rpc.connection import Connection
@@ -61,15 +63,21 @@ class Edge:
     def received(self) -> list[Any]:
         return [json.loads(line) for line in self.transport.written.splitlines()]
 
-    async def settle(self, turns: int = 20) -> list[Any]:
-        """Let the loop turn; returns all that was written so far."""
-        for _ in range(turns):
-            await asyncio.sleep(0)
+    async def settle(self) -> list[Any]:
+        """Let the loop do all it can; returns what was written so far."""
+        await idle()
         return self.received
+
+    async def release(self) -> None:
+        """Let what was ordered to wait go on; the connection is finished then, and was not before."""
+        await idle()
+        assert not self.connection.finished.done()
+        self.service.release.set()
+        await asyncio.wait_for(self.connection.finished, PATIENCE)
 
     async def reply(self, message_id: Any) -> Any:
         """The reply to a request."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE):
             while True:
                 for message in self.received:
                     if "method" not in message and message["id"] == message_id:

@@ -49,14 +49,15 @@ class FakeService:
         word, _, argument = order.partition(":")
         if word == "wait" or self.hold:
             await self.release.wait()
-        elif word == "sleep":
-            await asyncio.sleep(float(argument))
+        elif word == "linger":  # at work when the input ends, and until there is such a file
+            while not (call.client._closing and (not argument or os.path.exists(argument))):
+                await asyncio.sleep(0.001)
         elif word == "release":
             self.release.set()
         elif word == "notify":
             call.client.notify("context/didChange", {"sessionId": argument})
         elif word == "ask":
-            return await call.client.request("context/summarize", {"n": 1}, timeout=float(argument or 5))
+            return await call.client.request("context/summarize", {"n": 1}, timeout=float(argument or 60))
         elif word == "raw":
             return {"spliced": msgspec.Raw(argument.encode())}
         elif word == "surrogate":

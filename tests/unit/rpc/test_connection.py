@@ -10,7 +10,10 @@ import subprocess
 import sys
 from typing import Any
 
+import psutil
 import pytest
+from tests.support.holding import PATIENCE
+from tests.support.turns import idle, until
 from tests.unit.rpc.edge import Edge, change, read, request
 
 from timeleap.errors import ClientRequestError
@@ -138,11 +141,11 @@ async def test_a_lost_stream_ends_the_connection_after_what_was_accepted() -> No
     edge = Edge()
     body = json.dumps(request(1, "initialize")).encode()
     edge.raw(b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
-    await asyncio.sleep(0.01)
-    body = json.dumps(read(2, "sleep:0.05")).encode()
+    await idle()
+    body = json.dumps(read(2, "wait")).encode()
     edge.raw(b"Content-Length: %d\r\n\r\n%bContent-Length: x\r\n\r\n" % (len(body), body))
     edge.raw(b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
-    await asyncio.wait_for(edge.connection.finished, 5)
+    await edge.release()
     assert edge.connection.exit_code == ExitCode.STREAM_LOST
     assert edge.transport.reading is False
     frames = edge.transport.written.split(b"Content-Length: ")[2:]
@@ -152,7 +155,7 @@ async def test_a_lost_stream_ends_the_connection_after_what_was_accepted() -> No
 async def test_what_is_neither_framing_gets_one_error() -> None:
     edge = Edge()
     edge.raw(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-    await asyncio.wait_for(edge.connection.finished, 5)
+    await asyncio.wait_for(edge.connection.finished, PATIENCE)
     (reply,) = edge.received
     assert (reply["id"], reply["error"]["code"]) == (None, -32700)
     assert edge.connection.exit_code == ExitCode.STREAM_LOST
@@ -247,7 +250,7 @@ async def test_replies_of_one_turn_are_one_write(edge: Edge) -> None:
 async def test_requests_begin_in_order_of_arrival(edge: Edge) -> None:
     count = 500
     edge.send(*[change(n, f"t{n}") for n in range(count)])
-    await edge.settle(100)
+    await edge.settle()
     begun = [order for what, _, order in edge.service.log if what == "begin"]
     assert begun == [f"t{n}" for n in range(count)]
 
@@ -342,7 +345,7 @@ async def test_what_waits_in_the_inbox_can_be_cancelled() -> None:
     edge.notify("$/cancelRequest", {"id": 2})
     assert [(reply["id"], reply["error"]["code"]) for reply in await edge.settle()] == [(2, -32800)]
     edge.service.release.set()
-    assert {reply["id"] for reply in await edge.settle(60)} == {1, 2, 3}
+    assert {reply["id"] for reply in await edge.settle()} == {1, 2, 3}
     assert ("begin", "session/setTitle", "never") not in edge.service.log
 
 
@@ -356,7 +359,7 @@ async def test_a_fast_client_is_slowed_down_not_refused() -> None:
     assert len(edge.service.log) == 4
     assert edge.transport.reading is False
     edge.service.release.set()
-    assert len(await edge.settle(200)) == 50
+    assert len(await edge.settle()) == 50
     assert all("result" in reply for reply in edge.received)
     assert edge.transport.reading is True
 
@@ -379,7 +382,7 @@ async def test_a_burst_begins_in_slices(edge: Edge) -> None:
     await edge.settle()
     assert len(edge.received) < 100
     edge.connection.resume_writing()
-    assert len(await edge.settle(50)) == 200
+    assert len(await edge.settle()) == 200
 
 
 async def test_an_answer_is_read_though_the_limit_is_reached() -> None:
@@ -403,7 +406,7 @@ async def test_what_is_read_while_an_answer_is_awaited_is_bounded() -> None:
     edge.send(*[change(n, "x" * 100) for n in range(7, 27)])
     assert edge.transport.reading is False
     edge.connection.eof_received()
-    await asyncio.wait_for(edge.connection.finished, 5)
+    await asyncio.wait_for(edge.connection.finished, PATIENCE)
 
 
 async def test_large_replies_are_begun_a_few_at_a_time(edge: Edge, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -412,13 +415,13 @@ async def test_large_replies_are_begun_a_few_at_a_time(edge: Edge, monkeypatch: 
     await edge.settle()
     assert len(edge.service.log) == 8, "nobody knows yet how large these replies are"
     edge.service.release.set()
-    assert len(await edge.settle(200)) == 100
+    assert len(await edge.settle()) == 100
     edge.service.release.clear()
     edge.send(*[read(n, "wait") for n in range(100)])
     await edge.settle()
     assert edge.connection._rpc.in_flight == 100, "small, as it turned out"
     edge.service.release.set()
-    await edge.settle(200)
+    await edge.settle()
     assert edge.connection._rpc.weight == 0
     edge.order("big", f"big:{2 * protocol.FIRST_GUESS}")
     await edge.reply("big")
@@ -427,7 +430,7 @@ async def test_large_replies_are_begun_a_few_at_a_time(edge: Edge, monkeypatch: 
     await edge.settle()
     assert edge.connection._rpc.in_flight == 4
     edge.service.release.set()
-    await edge.settle(300)
+    await edge.settle()
 
 
 async def test_large_requests_are_begun_a_few_at_a_time(edge: Edge, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -436,7 +439,7 @@ async def test_large_requests_are_begun_a_few_at_a_time(edge: Edge, monkeypatch:
     await edge.settle()
     assert edge.connection._rpc.in_flight == 3
     edge.service.release.set()
-    assert len(await edge.settle(200)) == 10
+    assert len(await edge.settle()) == 10
 
 
 # Requests to the client
@@ -461,7 +464,7 @@ async def test_an_id_of_the_clients_is_never_taken_for_ours(edge: Edge) -> None:
 
 @pytest.mark.parametrize("error", [{"code": 1, "message": "no model"}, "odd", {}, {"code": "x", "message": 7}])
 async def test_a_refusal_of_the_client_reaches_who_asked(edge: Edge, error: Any) -> None:
-    task = asyncio.create_task(edge.connection.request("context/summarize", {}, timeout=5))
+    task = asyncio.create_task(edge.connection.request("context/summarize", {}, timeout=PATIENCE))
     asked = (await edge.settle())[0]
     edge.send({"jsonrpc": "2.0", "id": asked["id"], "error": error})
     with pytest.raises(ClientRequestError) as caught:
@@ -488,9 +491,9 @@ async def test_who_waits_for_the_client_is_told_when_it_goes(edge: Edge) -> None
     await edge.settle()
     edge.connection.eof_received()
     assert (await edge.reply(1))["error"]["code"] == -32603
-    await asyncio.wait_for(edge.connection.finished, 5)
+    await asyncio.wait_for(edge.connection.finished, PATIENCE)
     with pytest.raises(ClientRequestError):
-        await edge.connection.request("context/summarize", {}, timeout=5)
+        await edge.connection.request("context/summarize", {}, timeout=PATIENCE)
 
 
 # Progress and trace
@@ -522,7 +525,7 @@ async def test_nothing_is_reported_after_the_end(monkeypatch: pytest.MonkeyPatch
     work.end()
     work.end()
     work.report("late")
-    await asyncio.sleep(0.01)
+    await idle()
     assert told in (["begin", "report", "end"], ["begin", "report", "report", "end"])
 
 
@@ -629,7 +632,7 @@ async def test_an_unusable_home_is_reported_and_ends_the_process() -> None:
     edge = Edge()
     edge.request(1, "initialize", {"initializationOptions": {"home": "unusable"}})
     assert (await edge.reply(1))["error"]["code"] == 4005
-    await asyncio.wait_for(edge.connection.finished, 5)
+    await asyncio.wait_for(edge.connection.finished, PATIENCE)
     assert edge.connection.exit_code == ExitCode.STORAGE_FAILURE
 
 
@@ -642,7 +645,7 @@ async def test_shutdown_waits_for_what_was_accepted(edge: Edge) -> None:
     edge.request(4, "shutdown")
     assert (await edge.reply(4))["error"]["code"] == -32600
     edge.notify("exit")
-    await asyncio.wait_for(edge.connection.finished, 5)
+    await asyncio.wait_for(edge.connection.finished, PATIENCE)
     assert edge.connection.exit_code == ExitCode.CLEAN
 
 
@@ -652,33 +655,33 @@ async def test_exit_without_shutdown(handshake: bool) -> None:
     if handshake:
         await edge.ready()
     edge.send({"jsonrpc": "2.0", "method": "exit"}, read(1, "fine"))
-    await asyncio.wait_for(edge.connection.finished, 5)
+    await asyncio.wait_for(edge.connection.finished, PATIENCE)
     assert edge.connection.exit_code == ExitCode.NO_SHUTDOWN
     assert edge.service.log == []
 
 
 async def test_exit_waits_for_what_was_accepted(edge: Edge) -> None:
-    edge.send(change(1, "sleep:0.05"), {"jsonrpc": "2.0", "method": "exit"})
-    await asyncio.wait_for(edge.connection.finished, 5)
+    edge.send(change(1, "wait"), {"jsonrpc": "2.0", "method": "exit"})
+    await edge.release()
     assert edge.received[0]["id"] == 1
 
 
 async def test_the_end_of_input_finishes_what_was_accepted() -> None:
     edge = await Edge(max_in_flight=2).ready()
-    edge.send(*[change(n, "sleep:0.001") for n in range(10)])
+    edge.send(*[change(n, "wait") for n in range(10)])
     edge.raw(json.dumps(change(10, "last line without an end")).encode())
     edge.connection.eof_received()
-    await asyncio.wait_for(edge.connection.finished, 5)
+    await edge.release()
     assert [reply["id"] for reply in edge.received] == list(range(11))
     assert edge.connection.exit_code == ExitCode.CLEAN
 
 
 async def test_a_client_that_no_longer_reads_does_not_stop_what_was_accepted(edge: Edge) -> None:
-    edge.send(change(1, "sleep:0.01"))
+    edge.send(change(1, "wait"))
     edge.connection.pause_writing()
     edge.send(change(2, "last"))
     edge.connection.connection_lost(BrokenPipeError())
-    await asyncio.wait_for(edge.connection.finished, 5)
+    await edge.release()
     assert ("end", "session/setTitle", "last") in edge.service.log
     assert edge.connection.exit_code == ExitCode.STREAM_LOST
     edge.connection.notify("session/didChange", {})
@@ -686,12 +689,20 @@ async def test_a_client_that_no_longer_reads_does_not_stop_what_was_accepted(edg
 
 async def test_the_process_of_the_client_is_watched(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lifecycle, "WATCH_INTERVAL", 0.01)
+    seen, look = 0, psutil.Process.is_running
+
+    def looking(process: psutil.Process) -> bool:
+        nonlocal seen
+        seen += 1
+        return look(process)
+
+    monkeypatch.setattr(psutil.Process, "is_running", looking)
     client = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     edge = await Edge().ready(processId=client.pid)
-    await asyncio.sleep(0.1)
+    await until(lambda: seen > 3)
     assert not edge.connection.finished.done()
     client.kill()  # and not waited for: a zombie counts as gone
-    await asyncio.wait_for(edge.connection.finished, 5)
+    await asyncio.wait_for(edge.connection.finished, PATIENCE)
     assert edge.connection.exit_code == ExitCode.CLEAN
     client.communicate()
 

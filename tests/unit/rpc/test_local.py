@@ -15,8 +15,10 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 import pytest
+from tests.support.holding import PATIENCE
+from tests.support.turns import Clock, idle, until
 
-from timeleap.rpc import runtime
+from timeleap.rpc import local, runtime
 from timeleap.rpc.local import Listening, connect, listen
 from timeleap.rpc.runtime import UnsafeError
 
@@ -93,18 +95,12 @@ async def hosting(directory: Path) -> AsyncIterator[Host]:
         await asyncio.sleep(0)
 
 
-async def until(condition: object) -> None:
-    async with asyncio.timeout(10):
-        while not condition():  # type: ignore[operator]
-            await asyncio.sleep(0.005)
-
-
 # Listening
 
 
 async def test_two_processes_ends_talk(directory: Path) -> None:
     async with hosting(directory) as host:
-        transport, caller = await connect(host.listening.address, Talk, 5)
+        transport, caller = await connect(host.listening.address, Talk, PATIENCE)
         caller.say(b"hello")
         await until(lambda: host.guests and host.guests[0].data == b"hello")
         host.guests[0].say(b"welcome")
@@ -122,7 +118,7 @@ async def test_the_socket_is_ours_alone_whatever_the_umask(directory: Path, umas
             assert host.path.is_socket()
             assert host.path.lstat().st_mode & 0o7777 == 0o600
             assert directory.lstat().st_mode & 0o7777 == 0o700
-            transport, _ = await connect(host.listening.address, Talk, 5)
+            transport, _ = await connect(host.listening.address, Talk, PATIENCE)
             transport.abort()
     finally:
         os.umask(before)
@@ -137,13 +133,13 @@ async def test_the_name_tells_the_process_and_passes_for_one_to_sweep(directory:
 
 async def test_closing_ends_listening_and_leaves_connections(directory: Path) -> None:
     async with hosting(directory) as host:
-        transport, caller = await connect(host.listening.address, Talk, 5)
+        transport, caller = await connect(host.listening.address, Talk, PATIENCE)
         await until(lambda: host.guests)
         host.listening.close()
         host.listening.close()
         assert not list(directory.iterdir())
         with pytest.raises(FileNotFoundError):
-            await connect(host.listening.address, Talk, 5)
+            await connect(host.listening.address, Talk, PATIENCE)
         caller.say(b"still here")
         await until(lambda: host.guests[0].data == b"still here")
         transport.abort()
@@ -162,7 +158,7 @@ async def test_who_is_not_let_in_before_the_closing_is_not_let_in_after_it(direc
         with socket.socket(socket.AF_UNIX) as caller:
             caller.connect(host.listening.address)
             host.listening.close()
-            await asyncio.sleep(0.05)
+            await idle()
             assert not host.guests
             caller.setblocking(False)
             with pytest.raises(ConnectionResetError):
@@ -176,7 +172,7 @@ async def test_who_is_being_let_in_at_the_closing_is_not(directory: Path) -> Non
             caller.connect(host.listening.address)
             # A round of the loop runs what was asked for, then what came in: so this closes right after the accepting.
             loop.call_soon(loop.call_soon, host.listening.close)
-            await asyncio.sleep(0.05)
+            await idle()
             assert not host.guests
             caller.setblocking(False)
             assert caller.recv(1) == b""
@@ -185,7 +181,7 @@ async def test_who_is_being_let_in_at_the_closing_is_not(directory: Path) -> Non
 async def test_it_can_listen_again_with_the_same_descriptor(directory: Path) -> None:
     for _ in range(3):
         async with hosting(directory) as host:
-            transport, _ = await connect(host.listening.address, Talk, 5)
+            transport, _ = await connect(host.listening.address, Talk, PATIENCE)
             await until(lambda: host.guests)
             transport.abort()
 
@@ -210,7 +206,7 @@ async def test_a_live_socket_at_its_path_stays_its_owners(directory: Path, monke
         monkeypatch.setattr(runtime, "socket_name", lambda: first.path.name)
         with pytest.raises(UnsafeError, match="every name that was tried is taken"):
             await listen(Talk, first.environ)
-        transport, _ = await connect(first.listening.address, Talk, 5)
+        transport, _ = await connect(first.listening.address, Talk, PATIENCE)
         await until(lambda: first.guests)
         transport.abort()
 
@@ -266,35 +262,44 @@ async def test_two_hundred_who_come_at_once_are_all_let_in(directory: Path) -> N
                 caller.close()
 
 
-async def test_without_descriptors_it_waits_and_goes_on(directory: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_without_descriptors_it_waits_and_goes_on(
+    directory: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock(monkeypatch)
     async with hosting(directory) as host:
         with socket.socket(socket.AF_UNIX) as caller:
             caller.connect(host.listening.address)
             soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
             resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
             try:
-                await asyncio.sleep(0.1)
+                await idle()
             finally:
                 resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
             assert not host.guests
             assert [record.getMessage() for record in caplog.records] == [
                 f"cannot accept connections for now: {os.strerror(errno.EMFILE)}"
             ]
-            await until(lambda: host.guests)
+            await clock.advance(local._NO_ROOM_SECONDS - 0.1)
+            assert not host.guests
+            await clock.advance(0.2)
+            assert len(host.guests) == 1
 
 
-async def test_without_descriptors_it_can_still_be_closed(directory: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_without_descriptors_it_can_still_be_closed(
+    directory: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock(monkeypatch)
     async with hosting(directory) as host:
         with socket.socket(socket.AF_UNIX) as caller:
             caller.connect(host.listening.address)
             soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
             resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
             try:
-                await asyncio.sleep(0.1)
+                await idle()
                 host.listening.close()
             finally:
                 resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-            await asyncio.sleep(1.2)  # past the pause
+            await clock.advance(2 * local._NO_ROOM_SECONDS)
             assert not host.guests
             assert {record.name for record in caplog.records} == {"timeleap.rpc.local"}, "asyncio had something to say"
 
@@ -310,10 +315,10 @@ async def test_a_protocol_that_cannot_be_made_costs_only_its_connection(director
         return guests[-1]
 
     listening = await listen(make, {runtime.DIRECTORY_VARIABLE: str(directory)})
-    _, first = await connect(listening.address, Talk, 5)
-    _, second = await connect(listening.address, Talk, 5)
+    _, first = await connect(listening.address, Talk, PATIENCE)
+    _, second = await connect(listening.address, Talk, PATIENCE)
     await until(lambda: first.lost and second.lost)
-    _, third = await connect(listening.address, Talk, 5)
+    _, third = await connect(listening.address, Talk, PATIENCE)
     await until(lambda: guests)
     assert not third.lost
     third.hang_up()
@@ -347,13 +352,13 @@ async def test_another_users_connection_is_closed_at_once(directory: Path, caplo
                 "/usr/bin/env", "python3", "-c", STRANGER, host.listening.address,
                 stdout=subprocess.PIPE, user=NOBODY,
             )  # fmt: skip
-            out, _ = await asyncio.wait_for(stranger.communicate(), 20)
+            out, _ = await asyncio.wait_for(stranger.communicate(), PATIENCE)
             assert out.strip() == b"b''"
         assert not host.guests
         told = [record.getMessage() for record in caplog.records]
         assert told == ["closed a connection of another user's process"], "once: they do not decide how much we log"
         directory.chmod(0o700)
-        transport, _ = await connect(host.listening.address, Talk, 5)
+        transport, _ = await connect(host.listening.address, Talk, PATIENCE)
         await until(lambda: host.guests)
         transport.abort()
 
@@ -378,7 +383,7 @@ print(connection.recv(100))
         "/usr/bin/env", "python3", "-c", program, path, stdout=subprocess.PIPE, user=NOBODY
     )
     assert stranger.stdout is not None
-    assert await asyncio.wait_for(stranger.stdout.readline(), 20) == b"ready\n"
+    assert await asyncio.wait_for(stranger.stdout.readline(), PATIENCE) == b"ready\n"
     directory.chmod(0o700)
     os.chown(path, os.geteuid(), -1)
 
@@ -386,8 +391,8 @@ print(connection.recv(100))
         raise AssertionError("a protocol was made")
 
     with pytest.raises(UnsafeError, match="a process of another user listens"):
-        await connect(str(path), make, 5)
-    out, _ = await asyncio.wait_for(stranger.communicate(), 20)
+        await connect(str(path), make, PATIENCE)
+    out, _ = await asyncio.wait_for(stranger.communicate(), PATIENCE)
     assert out.strip() == b"b''"
 
 
@@ -396,12 +401,12 @@ print(connection.recv(100))
 
 async def test_nobody_there(directory: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        await connect(str(directory / "a.sock"), Talk, 5)
+        await connect(str(directory / "a.sock"), Talk, PATIENCE)
     directory.mkdir(mode=0o700)
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(str(directory / "a.sock"))
     with pytest.raises(ConnectionRefusedError):
-        await connect(str(directory / "a.sock"), Talk, 5)
+        await connect(str(directory / "a.sock"), Talk, PATIENCE)
 
 
 async def test_another_kind_of_socket_is_an_error_of_the_system(directory: Path) -> None:
@@ -409,20 +414,20 @@ async def test_another_kind_of_socket_is_an_error_of_the_system(directory: Path)
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
         other.bind(str(directory / "a.sock"))
         with pytest.raises(OSError, match="type"):
-            await connect(str(directory / "a.sock"), Talk, 5)
+            await connect(str(directory / "a.sock"), Talk, PATIENCE)
 
 
 async def test_what_is_unsafe_is_not_connected_to(directory: Path) -> None:
     async with hosting(directory) as host:
         directory.chmod(0o750)
         with pytest.raises(UnsafeError, match="is open to other users"):
-            await connect(host.listening.address, Talk, 5)
+            await connect(host.listening.address, Talk, PATIENCE)
         directory.chmod(0o700)
         link = directory / "link.sock"
         link.symlink_to(host.path)
         with pytest.raises(UnsafeError, match="is a link"):
-            await connect(str(link), Talk, 5)
-        await asyncio.sleep(0.05)
+            await connect(str(link), Talk, PATIENCE)
+        await idle()
         assert not host.guests
 
 
@@ -439,8 +444,8 @@ async def test_one_who_accepts_nobody_is_waited_for_only_so_long(directory: Path
                 caller.connect_ex(str(path))
             with pytest.raises((TimeoutError, ConnectionRefusedError)):  # macOS refuses
                 await connect(str(path), Talk, 0.2)
-            connecting = asyncio.create_task(connect(str(path), Talk, 10))
-            await asyncio.sleep(0.1)
+            connecting = asyncio.create_task(connect(str(path), Talk, PATIENCE))
+            await idle()
             if not connecting.done():
                 accepted, _ = busy.accept()
                 transport, _ = await connecting

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.support.turns import Clock, idle
 
 from timeleap.errors import ClientRequestError
 from timeleap.rpc import peer as module
@@ -184,7 +185,7 @@ async def test_the_owners_requests_are_answered() -> None:
     wire = Wire()
     wire.say(summarize(7))
     wire.say(summarize("8", customInstruction="refuse"))
-    await asyncio.sleep(0.01)
+    await idle()
     assert wire.sent[0] == {"jsonrpc": "2.0", "id": 7, "result": {"summary": "p"}}
     assert wire.sent[1]["id"] == "8" and wire.sent[1]["error"]["data"]["reason"] == "refused"
 
@@ -193,7 +194,7 @@ async def test_our_client_is_asked_nothing_that_the_protocol_does_not_know() -> 
     wire = Wire()
     for number, message in enumerate([summarize(0, prompt="p"), summarize(0, sessionId=None), summarize(0)]):
         wire.say({**message, "id": number, "method": "context/summarize" if number < 2 else "initialize"})
-    await asyncio.sleep(0.01)
+    await idle()
     assert [(sent["id"], sent["error"]["code"]) for sent in wire.sent] == [(0, -32602), (1, -32602), (2, -32601)]
     assert wire.asked == 0
 
@@ -245,61 +246,65 @@ async def test_an_introduction_that_is_cut_short_is_the_callers_to_know_alone() 
 
 
 @pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, seconds in (("_TICK", 0.02), ("_DOUBT", 0.1), ("PATIENCE", 0.3)):
-        monkeypatch.setattr(module, name, seconds)
+async def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The time of what the owner is given, and of nothing else."""
+    return Clock(monkeypatch)
 
 
-@pytest.mark.usefixtures("impatient")
-async def test_a_silent_owner_is_asked_whether_it_is_there_and_then_given_up() -> None:
+async def test_a_silent_owner_is_asked_whether_it_is_there_and_then_given_up(clock: Clock) -> None:
     wire = Wire()
     answer = wire.ask()
-    for _ in range(300):
-        await asyncio.sleep(0.01)
-        if wire.lost:
-            break
-    assert wire.lost[0].hung and not answer.done()
+    await clock.advance(module._DOUBT - module._TICK)
+    assert len(wire.sent) == 1
+    await clock.advance(2 * module._TICK)
     assert wire.sent[1]["id"] == 0
+    await clock.advance(module.PATIENCE - module._DOUBT - 2 * module._TICK)
+    assert wire.lost == [], "it may still answer"
+    await clock.advance(2 * module._TICK)
+    assert wire.lost[0].hung and not answer.done()
 
 
-@pytest.mark.usefixtures("impatient")
-async def test_an_owner_has_longer_for_much(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_READ_A_SECOND", 1)  # so that it has minutes for a hundred bytes
+async def test_an_owner_has_longer_for_much(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     wire = Wire()
+    monkeypatch.setattr(module, "_READ_A_SECOND", 1)
     wire.ask()
-    for _ in range(100):
-        await asyncio.sleep(0.01)
-        assert wire.lost == []
+    size = next(iter(wire.peer._waiting.values())).size
+    assert size > 50
+    await clock.advance(module.PATIENCE + size - module._TICK)
+    assert wire.lost == []
+    await clock.advance(2 * module._TICK)
+    assert wire.lost[0].hung
 
 
-@pytest.mark.usefixtures("impatient")
-async def test_an_owner_that_says_anything_is_waited_for() -> None:
+async def test_an_owner_that_says_anything_is_waited_for(clock: Clock) -> None:
     wire = Wire()
     answer = wire.ask()
-    for _ in range(50):
-        await asyncio.sleep(0.02)
+    for _ in range(10):
+        await clock.advance(module.PATIENCE - module._TICK)
         wire.say({"jsonrpc": "2.0", "id": 0, "error": {"code": -32601}})
     assert wire.lost == []
     wire.say({"jsonrpc": "2.0", "id": 1, "result": {}})
     assert await answer == msgspec.Raw(b"{}")
 
 
-@pytest.mark.usefixtures("impatient")
-async def test_an_owner_is_not_given_up_for_what_we_do_not_read() -> None:
+async def test_an_owner_is_not_given_up_for_what_we_do_not_read(clock: Clock) -> None:
     wire = Wire()
     wire.ask()
     wire.peer.pause()
     assert wire.paused
-    await asyncio.sleep(0.8)
+    await clock.advance(10 * module.PATIENCE)
     assert wire.lost == []
     wire.peer.resume()
     assert not wire.paused
+    await clock.advance(module.PATIENCE - module._TICK)
+    assert wire.lost == [], "it has all its time from then on"
+    await clock.advance(2 * module._TICK)
+    assert wire.lost[0].hung
 
 
-@pytest.mark.usefixtures("impatient")
-async def test_nobody_is_asked_while_nothing_is_wanted() -> None:
+async def test_nobody_is_asked_while_nothing_is_wanted(clock: Clock) -> None:
     wire = Wire()
     wire.ask()
     wire.say({"jsonrpc": "2.0", "id": 1, "result": {}})
-    await asyncio.sleep(0.6)
+    await clock.advance(10 * module.PATIENCE)
     assert wire.lost == [] and len(wire.sent) == 1

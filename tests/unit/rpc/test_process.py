@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.holding import PATIENCE
 from tests.unit.rpc.edge import change, read, request
 
 from timeleap import __main__ as entry
@@ -47,7 +49,7 @@ class Process:
         self.send(INITIALIZE)
         assert self.receive()["id"] == "init"
 
-    def end(self, timeout: float = 10) -> tuple[list[Any], str, int]:
+    def end(self, timeout: float = PATIENCE) -> tuple[list[Any], str, int]:
         """What else it said, its log, and its exit code."""
         out, log = self.popen.communicate(timeout=timeout)
         return [json.loads(line) for line in (out or b"").splitlines()], (log or b"").decode(), self.popen.returncode
@@ -78,7 +80,7 @@ def start() -> Iterator[Start]:
 
 def test_the_end_of_input_is_a_clean_end(start: Start) -> None:
     process = start()
-    process.send(INITIALIZE, change(1, "sleep:0.2"), read(2, "fine"))
+    process.send(INITIALIZE, change(1, "linger"), read(2, "fine"))
     out, log, code = process.end()
     assert [reply["id"] for reply in out] == ["init", 2, 1]
     assert (log, code) == ("", 0)
@@ -126,7 +128,7 @@ def test_closed_descriptors(closed: list[int]) -> None:
     close = ";".join(f"os.close({fd})" for fd in closed)
     code = f"import os, sys; {close}; os.execv(sys.executable, [sys.executable, {FAKE!r}])"
     done = subprocess.run(
-        [sys.executable, "-c", code], input=lines(INITIALIZE), capture_output=True, timeout=20, check=False
+        [sys.executable, "-c", code], input=lines(INITIALIZE), capture_output=True, timeout=PATIENCE, check=False
     )
     assert done.returncode == 0, done.stderr
     assert bool(done.stdout) is (closed == [2])
@@ -147,24 +149,26 @@ def test_stray_output_never_reaches_the_stream(start: Start) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_finishes_what_was_accepted(start: Start, number: signal.Signals) -> None:
+def test_a_signal_finishes_what_was_accepted(start: Start, number: signal.Signals, tmp_path: Path) -> None:
     process = start()
     process.receive_ready()
-    process.send(change(1, "sleep:0.3"), read(2, "fine"))
+    process.send(change(1, f"linger:{tmp_path / 'signalled'}"), read(2, "fine"))
     assert process.receive()["id"] == 2
     process.popen.send_signal(number)
     process.popen.send_signal(number)
+    (tmp_path / "signalled").touch()
     assert process.receive()["id"] == 1
-    assert process.popen.wait(10) == 0, "though the input is still open"
+    assert process.popen.wait(PATIENCE) == 0, "though the input is still open"
 
 
 def test_a_signal_ends_a_server_whose_client_does_not_read(start: Start) -> None:
     process = start(env={**os.environ, "FAKE_PATIENCE": "0.3"})
     process.receive_ready()
     process.send(*[read(n, "big:1000000") for n in range(20)])
-    time.sleep(0.5)
+    assert process.popen.stdout is not None
+    assert select.select([process.popen.stdout], [], [], PATIENCE)[0]  # far more than fits is on its way
     process.popen.send_signal(signal.SIGTERM)
-    assert process.popen.wait(10) == 3
+    assert process.popen.wait(PATIENCE) == 3
 
 
 def test_a_signal_before_initialize(start: Start) -> None:
@@ -172,7 +176,7 @@ def test_a_signal_before_initialize(start: Start) -> None:
     process.send(request(1, "rpc.discover"))
     assert process.receive()["id"] == 1
     process.popen.send_signal(signal.SIGTERM)
-    assert process.popen.wait(10) == 0
+    assert process.popen.wait(PATIENCE) == 0
 
 
 def test_a_reader_of_the_output_that_goes_away(start: Start) -> None:
@@ -180,7 +184,7 @@ def test_a_reader_of_the_output_that_goes_away(start: Start) -> None:
     process.receive_ready()
     process.popen.stdout.close()  # type: ignore[union-attr]
     process.send(change(1, "fine"))
-    assert process.popen.wait(10) == 3, "though the input is still open"
+    assert process.popen.wait(PATIENCE) == 3, "though the input is still open"
 
 
 def test_a_client_that_does_not_read_is_not_read_from(start: Start) -> None:
@@ -214,7 +218,7 @@ def test_a_client_that_does_not_read_is_not_read_from(start: Start) -> None:
 )
 def test_what_a_broken_stream_ends_in(start: Start, data: bytes, code: int, errors: list[int]) -> None:
     process = start()
-    out, _ = process.popen.communicate(data, timeout=10)
+    out, _ = process.popen.communicate(data, timeout=PATIENCE)
     bodies = [part for part in out.replace(b"\r\n\r\n", b"\n").splitlines() if part.startswith(b"{")]
     replies = [json.loads(body) for body in bodies]
     assert [(reply["id"], reply["error"]["code"]) for reply in replies] == [(None, error) for error in errors]
@@ -237,7 +241,7 @@ def test_a_gigantic_length_is_survived(start: Start) -> None:
     assert b'"code":4011' in out
     assert b'"id":null' in out
     assert b'"id":"init","result"' in out
-    assert process.popen.wait(10) == 0
+    assert process.popen.wait(PATIENCE) == 0
 
 
 @pytest.mark.parametrize(
@@ -252,7 +256,7 @@ def test_a_gigantic_length_is_survived(start: Start) -> None:
 def test_exit_codes_though_the_input_stays_open(start: Start, messages: list[Any], code: int) -> None:
     process = start()
     process.send(*messages)
-    assert process.popen.wait(10) == code
+    assert process.popen.wait(PATIENCE) == code
 
 
 def test_the_process_of_the_client_dies(start: Start) -> None:
@@ -261,7 +265,7 @@ def test_the_process_of_the_client_dies(start: Start) -> None:
     process.send(request(1, "initialize", {"processId": client.pid}))
     process.receive()
     client.communicate()
-    assert process.popen.wait(10) == 0
+    assert process.popen.wait(PATIENCE) == 0
 
 
 @pytest.mark.parametrize(
@@ -300,7 +304,7 @@ def test_an_exception_nobody_caught_is_logged_without_its_text(start: Start) -> 
 
 def test_a_log_file_that_cannot_be_written(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "timeleap", "serve", "--log-file", str(tmp_path)]
-    done = subprocess.run(command, input=b"", capture_output=True, timeout=20, check=False)
+    done = subprocess.run(command, input=b"", capture_output=True, timeout=PATIENCE, check=False)
     assert (done.returncode, done.stdout) == (2, b"")
     assert str(tmp_path).encode() in done.stderr
 
@@ -336,7 +340,7 @@ sys.argv = ["timeleap", "--log-level", "error", "serve"]
 from timeleap.__main__ import main
 print(main(), [name for name in ("typer", "click", "rich", "timeleap.cli", "lsprotocol.types", "jsonschema") if name in sys.modules], file=sys.stderr)
 """
-    done = subprocess.run([sys.executable, "-c", code], input=b"", capture_output=True, timeout=20, check=False)
+    done = subprocess.run([sys.executable, "-c", code], input=b"", capture_output=True, timeout=PATIENCE, check=False)
     assert done.stderr.decode().strip() == "0 []"
     assert done.stdout == b""
 
@@ -346,7 +350,7 @@ def test_an_unusable_home(tmp_path: Path, message: Any) -> None:
     (tmp_path / "file").write_text("")
     command = [sys.executable, "-m", "timeleap", "serve", "--home", str(tmp_path / "file" / "home")]
     done = subprocess.run(
-        command, input=lines(message) if message else b"", capture_output=True, timeout=20, check=False
+        command, input=lines(message) if message else b"", capture_output=True, timeout=PATIENCE, check=False
     )
     assert done.returncode == 4
     if message:
@@ -357,6 +361,6 @@ def test_a_usable_home_of_the_options_makes_up_for_the_one_of_the_argument(tmp_p
     (tmp_path / "file").write_text("")
     command = [sys.executable, "-m", "timeleap", "serve", "--home", str(tmp_path / "file" / "home")]
     message = request(1, "initialize", {"initializationOptions": {"home": str(tmp_path / "usable")}})
-    done = subprocess.run(command, input=lines(message), capture_output=True, timeout=20, check=False)
+    done = subprocess.run(command, input=lines(message), capture_output=True, timeout=PATIENCE, check=False)
     assert "result" in json.loads(done.stdout)
     assert done.returncode == 0

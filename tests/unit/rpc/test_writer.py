@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.support.holding import PATIENCE
+from tests.support.turns import Clock, idle, until
 
 from timeleap.rpc.writer import Writer
 
@@ -55,7 +57,7 @@ async def collect(fd: int, length: int) -> bytes:
             data += piece
         return data
 
-    return await asyncio.wait_for(asyncio.to_thread(read), 30)
+    return await asyncio.wait_for(asyncio.to_thread(read), PATIENCE)
 
 
 async def test_what_fits_is_written_at_once_and_without_a_thread(ends: Ends) -> None:
@@ -95,7 +97,7 @@ async def test_a_reader_that_does_not_read_blocks_nothing_and_loses_nothing(ends
         writer.write(piece)
     assert listener.told == ["pause"]
     assert await collect(ends[0], sum(map(len, pieces))) == b"".join(pieces)
-    await asyncio.wait_for(writer.drain(), 5)
+    await asyncio.wait_for(writer.drain(), PATIENCE)
     assert listener.told == ["pause", "resume"]
     writer.write(b"end")
     assert await collect(ends[0], 3) == b"end"
@@ -113,7 +115,7 @@ async def test_nothing_overtakes_what_is_waiting(ends: Ends) -> None:
         expected += piece
     read += await collect(ends[0], len(expected) - len(read))
     assert read == expected
-    await asyncio.wait_for(writer.drain(), 5)
+    await asyncio.wait_for(writer.drain(), PATIENCE)
     writer.close()
 
 
@@ -131,10 +133,11 @@ async def test_what_comes_at_the_last_moment_is_waited_for_too(ends: Ends) -> No
     writer.write(early)
     draining = asyncio.create_task(writer.drain())
     read = await collect(ends[0], len(early))
-    await asyncio.sleep(0.1)
+    await until(lambda: writer._eased == eased)
+    await idle()
     assert not draining.done()
     assert read + await collect(ends[0], len(early + late) - len(read)) == early + late
-    await asyncio.wait_for(draining, 5)
+    await asyncio.wait_for(draining, PATIENCE)
     writer.close()
 
 
@@ -155,22 +158,24 @@ async def test_a_reader_that_goes_while_much_is_waiting(ends: Ends) -> None:
     writer.write(b"x" * 8_000_000)
     await collect(ends[0], 1_000_000)
     os.close(ends[0])
-    await asyncio.wait_for(writer.drain(), 5)
+    await asyncio.wait_for(writer.drain(), PATIENCE)
     assert listener.told == ["pause", "lost"]
     writer.write(b"more")
     writer.close()
 
 
-async def test_in_a_hurry_a_reader_that_reads_is_waited_for(ends: Ends) -> None:
+async def test_in_a_hurry_a_reader_that_reads_is_waited_for(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch)
     listener = Listener()
     writer = Writer(ends[1], listener)
     writer.write(b"x" * 2_000_000)
     writer.hurry(0.2)
-    read = 0
-    while read < 2_000_000:
-        await asyncio.sleep(0.01)
-        read += len(await collect(ends[0], 1))
-        await asyncio.sleep(0.02 if read < 1_000_000 else 0)
+    left = 2_000_000
+    while left:
+        written, piece = writer._written, min(left, 200_000)
+        left -= len(await collect(ends[0], piece))
+        await until(lambda: writer._written > written or not writer._waiting)  # noqa: B023
+        await clock.advance(0.2)
     await writer.drain()
     assert "lost" not in listener.told
     writer.close()
@@ -181,7 +186,7 @@ async def test_in_a_hurry_a_reader_that_does_not_read_counts_as_gone(ends: Ends)
     writer = Writer(ends[1], listener)
     writer.write(b"x" * 2_000_000)
     writer.hurry(0.05)
-    await asyncio.wait_for(writer.drain(), 5)
+    await asyncio.wait_for(writer.drain(), PATIENCE)
     assert listener.told == ["lost"]
     os.close(ends[0])  # lets the thread go
 
@@ -191,7 +196,7 @@ async def test_a_descriptor_somebody_made_non_blocking(ends: Ends) -> None:
     writer = Writer(ends[1], Listener())
     writer.write(b"x" * 3_000_000)
     assert await collect(ends[0], 3_000_000) == b"x" * 3_000_000
-    await asyncio.wait_for(writer.drain(), 5)
+    await asyncio.wait_for(writer.drain(), PATIENCE)
     writer.close()
 
 
@@ -213,7 +218,7 @@ async def test_a_full_disk_is_a_reader_that_is_gone() -> None:
     listener = Listener()
     writer = Writer(fd, listener)
     writer.write(b"x")
-    await asyncio.wait_for(writer.drain(), 5)
+    await asyncio.wait_for(writer.drain(), PATIENCE)
     assert listener.told == ["lost"]
     writer.close()
     os.close(fd)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from tests.support.holding import PATIENCE
+from tests.support.turns import idle
 
 from timeleap.service.order import Order, to_its_end
 
@@ -29,7 +31,7 @@ async def test_what_comes_behind_waits_and_keeps_its_order():
     work = [
         asyncio.create_task(each) for each in (opening(), request("one"), request("two"), closing(), request("late"))
     ]
-    await asyncio.sleep(0.01)
+    await idle()
     assert told == []
     assert order.held_up("a")
     release.set()
@@ -52,7 +54,7 @@ async def test_who_comes_while_the_waiting_are_being_woken_does_not_overtake_the
         told.append(name)
 
     work = [asyncio.create_task(each) for each in (opening(), request("0"), request("1"))]
-    await asyncio.sleep(0.01)
+    await idle()
     release.set()
     for number in range(2, 40):
         work.append(asyncio.create_task(request(str(number))))
@@ -75,9 +77,9 @@ async def test_who_is_cancelled_while_waiting_does_not_let_those_behind_it_in():
         told.append(name)
 
     first, cancelled, last = (asyncio.create_task(each) for each in (opening(), request("no"), request("last")))
-    await asyncio.sleep(0.01)
+    await idle()
     cancelled.cancel()
-    await asyncio.sleep(0.01)
+    await idle()
     assert told == []
     release.set()
     await asyncio.gather(first, last)
@@ -89,7 +91,7 @@ async def test_other_sessions_do_not_wait():
     order = Order()
     async with order.holding_up(["a"]):
         assert not order.held_up("b")
-        await asyncio.wait_for(order.turn("b"), 1)
+        await asyncio.wait_for(order.turn("b"), PATIENCE)
 
 
 async def test_a_failure_lets_the_next_one_in():
@@ -153,6 +155,6 @@ async def test_where_something_is_held_up_already_it_stays_so():
     order = Order()
     async with order.holding_up(["a"]):
         order.hold_up_for_now("a")
-        await asyncio.sleep(0.01)
+        await idle()
         assert order.held_up("a")
     assert not order.held_up("a")

@@ -3,30 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-import time
+import threading
 from collections.abc import Generator
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from tests.support.holding import PATIENCE
+from tests.support.turns import idle, until
 
 from timeleap.service.slices import Slices
 from timeleap.service.transfer import _heed_cancellation, _run
 
 
 class Work:
-    """Slices that take a while each."""
+    """Slices that take as long as the test likes."""
 
     def __init__(self) -> None:
         self.begun = 0
         self.under_way = False
         self.stopped = False
+        self.go_on = threading.Event()
 
     def slices(self) -> Generator[tuple[int, int], None, None]:
         try:
             while True:
                 self.begun, self.under_way = self.begun + 1, True
-                time.sleep(0.05)
+                assert self.go_on.wait(PATIENCE)
                 self.under_way = False
                 yield 0, 0
         finally:
@@ -37,9 +40,11 @@ async def test_what_is_cancelled_in_the_middle_of_a_slice_has_stopped_before_tha
     work = Work()
     service = cast("Any", SimpleNamespace(slices=Slices()))
     running = asyncio.ensure_future(_run(service, work.slices(), None))
-    while not work.under_way:
-        await asyncio.sleep(0.001)
+    await until(lambda: work.under_way)
     running.cancel()
+    await idle()
+    assert not running.done()
+    work.go_on.set()
     with pytest.raises(asyncio.CancelledError):
         await running
     assert (work.stopped, work.under_way) == (True, False)
@@ -60,7 +65,7 @@ async def test_a_cancellation_that_a_turn_has_put_aside_is_heeded_behind_it() ->
 
     async def request() -> None:
         try:
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
         except asyncio.CancelledError:
             behind.append("put aside")  # as the turn of a session does
         _heed_cancellation()
