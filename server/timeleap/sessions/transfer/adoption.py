@@ -82,7 +82,8 @@ def settle_in(directory: Path, arrival: Arrival, guard: Guard, present: Iterable
     damaged = [f"{name}: {one}" for name, one in ((META_NAME, notes.problem), (STATE_NAME, fields.problem)) if one]
     losses = (*arrival.origin.losses, *(Loss("damaged", f"left out of {text}") for text in damaged))
     origin = replace(arrival.origin, losses=losses)
-    subagents = brought.subagents if brought.subagents is not None else state.subagents or ()
+    # As where a session is opened: what the original, or a crash between the two files, has left in `state.json` counts.
+    subagents = state.subagents if state.subagents is not None else brought.subagents or ()
     facts = {name: _facts(brought.facts(name)) for name in present}
     facts |= {name: _facts(one) for name, one in arrival.timelines.items()}
     parent = brought.parent

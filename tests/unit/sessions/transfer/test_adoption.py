@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from timeleap.sessions.creation import Traits
 from timeleap.sessions.transfer.adoption import Arrival, Origin, settle_in
 from timeleap.sessions.transfer.losses import Loss
@@ -77,3 +79,23 @@ def test_what_the_import_made_itself_counts_before_what_was_brought(tmp_path: Pa
     assert (state["custom_title"], notes["workspace"]) == ("New title", "file:///new")
     assert notes["timelines"] == {"context_1": {"reason": "compact", "createdAt": "2025-01-01T00:00:00.000Z"}}
     assert len(notes["importedFrom"]["losses"]) == 100
+
+
+@pytest.mark.parametrize(
+    ("in_notes", "in_state", "counts"),
+    [
+        (["old"], ["new"], ["new"]),
+        (["old"], [], []),
+        (["kept"], None, ["kept"]),
+        (None, ["only"], ["only"]),
+    ],
+)
+def test_the_subagents_that_count_where_a_session_is_opened_are_taken_over(
+    tmp_path: Path, in_notes: list[str] | None, in_state: list[str] | None, counts: list[str]
+) -> None:
+    """Where the original changed them, or a crash came between the two files."""
+    notes = {} if in_notes is None else {"subagents": [{"name": one, "systemPrompt": ""} for one in in_notes]}
+    state = {} if in_state is None else {"dynamic_subagents": [{"name": one, "system_prompt": ""} for one in in_state]}
+    after, state_after = settled(tmp_path, Arrival(notes=notes, state=state))
+    assert [one["name"] for one in after.get("subagents", [])] == counts
+    assert [one["name"] for one in state_after.get("dynamic_subagents", [])] == counts
