@@ -647,11 +647,9 @@ class StoreMachine(EngineMachine):
             if done < least:
                 continue
             late = {name for name in shown["timelines"] if name not in stage.timelines and name in before.timelines}
-            stage.timelines = {
-                name: (stage.timelines.get(name) or before.timelines[name])
-                for name in [*before.timelines, *stage.timelines]
-                if name in late or name in stage.timelines
-            }
+            if late:
+                there = {**before.timelines, **stage.timelines}
+                stage.keep_after_all({name: there[name] for name in there if name in late or name in stage.timelines})
             timelines = {
                 name: log_of(self.session.engine.timeline(name))
                 for name in stage.timelines
@@ -719,6 +717,23 @@ MACHINES: dict[str, type[EngineMachine]] = {
 @pytest.mark.parametrize("name", MACHINES)
 def test_a_session_is_what_its_model_says(name: str) -> None:
     run_state_machine_as_test(MACHINES[name], settings=QUICK)
+
+
+def test_a_crash_before_old_timelines_go_leaves_what_can_be_undone_with_them() -> None:
+    machine = OsMachine()
+    try:
+        for number in range(4):
+            machine.do(("append", {"messages": [{"role": "user", "content": str(number)}]}), False, "none")
+            machine.agrees()
+            machine.do(("clear", {"keep_system_prompt": False}), False, "none")
+            machine.agrees()
+        for at in range(1, 31):
+            machine.do(("append", {"messages": [{"role": "user", "content": f"at {at}"}]}), False, "none")
+            machine.agrees()
+            machine.crash(("clear", {"keep_system_prompt": False}), at, False, True, True)
+            machine.agrees()
+    finally:
+        machine.teardown()
 
 
 @pytest.mark.torture

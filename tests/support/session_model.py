@@ -42,6 +42,7 @@ class Model:
         timelines: Earlier logs by id, oldest first: `{"reason", "lines"}`.
         rotation: The highest number a timeline ever had.
         written: Counts what changes the head.
+        stacks_before: The stacks before steps were forgotten for the last time.
     """
 
     def __init__(self, max_timelines: int) -> None:
@@ -53,6 +54,7 @@ class Model:
         self.fork_points: list[str] = []
         self.undo_stack: list[Json] = []
         self.redo_stack: list[Json] = []
+        self.stacks_before: tuple[list[Json], list[Json]] = ([], [])
         self.state: Json = {
             "title": None,
             "archived": False,
@@ -421,8 +423,15 @@ class Model:
             return None
         return next((name for name in reversed(self.timelines) if same_bytes(self.timelines[name]["lines"], lines)), "")
 
+    def keep_after_all(self, timelines: Json) -> None:
+        """The timelines that there are, where not all have gone yet that were to go: nor has what can be undone with them."""
+        self.timelines = timelines
+        self.undo_stack, self.redo_stack = map(list, self.stacks_before)
+        self._forget_steps()
+
     def _forget_steps(self) -> None:
         """A timeline that is gone ends a stack."""
+        self.stacks_before = list(self.undo_stack), list(self.redo_stack)
         for stack in (self.undo_stack, self.redo_stack):
             for at in range(len(stack), 0, -1):
                 if stack[at - 1]["timeline"] not in (None, *self.timelines):
