@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,7 @@ from timeleap.sessions.outcomes import (
 from timeleap.sessions.plan import Rewrite, timelines_after
 from timeleap.sessions.recall import Announce, Made, Recall, Renderers, barely
 from timeleap.sessions.requests import RepeatedError, RequestTable, told
-from timeleap.sessions.summary import Past, fewer_steps, past_of, summarize_prefix, with_past
+from timeleap.sessions.summary import Past, fewer_steps, past_of, summarize, with_past
 from timeleap.sessions.undo import Stacks
 from timeleap.storage.engine import (
     LogEngine,
@@ -181,37 +181,33 @@ class Turns:
         """Put at its turn the log in the place of the present one that `work_out` plans."""
 
         async def attempt(mine: Guard) -> Json:
-            planned: Rewrite | None = None
-            before = ""
-            going: set[str] = set()
+            step: _Step | None = None
 
             def on_turn(state: LogState) -> Replacement:
-                nonlocal planned, before
+                nonlocal step
                 before = self.engine.head_at(state)
                 self._requests.admit(mine, before)
                 planned = work_out(state)
                 if planned.refused:
                     raise _NothingDoneError(planned)
                 self._requests.begin(mine)
-                prepare, settle = self._prepare(mine, planned, self._stacks(state), before, going)
+                step = _Step(planned, before)
+                prepare, settle = self._prepare(mine, step, self._stacks(state))
                 return replace(planned.replacement, prepare=prepare, settle=settle)
 
             try:
-                done = await self.engine.replace(on_turn)
+                await self.engine.replace(on_turn)
             except _NothingDoneError as nothing:
                 context = with_past(nothing.planned.context, self._past())
                 return mine.render(nothing.planned.outcome(self.head, None, context))
-            assert planned is not None
+            assert step is not None
+            assert step.event is not None
             timelines = self.engine.timelines()
-            context = summarize_prefix(self.engine, done.after, (), (), self._past(going))
-            timeline_id = done.timeline_id or None
-            result = mine.render(planned.outcome(done.head, timeline_id, context))
-            event = planned.event(done.head, timeline_id, context, mine.cause)
-            self._requests.finish(mine, result, before, self._told(mine, result, event))
-            self.emit(event)
+            self._requests.finish(mine, step.result, step.before, step.told)
+            self.emit(step.event)
             self._drop_dmail(mine.cause)
             await self._prune(timelines)
-            return result
+            return step.result
 
         return await self._once(guard, attempt)
 
@@ -294,25 +290,28 @@ class Turns:
                 self._requests.abandon(mine)
 
     def _prepare(
-        self, guard: Guard, planned: Rewrite, stacks: Stacks, before: str, going: set[str]
+        self, guard: Guard, step: _Step, stacks: Stacks
     ) -> tuple[Callable[[Prepared], None], Callable[[Prepared], None]]:
         """What is noted before a rewrite becomes true, and after; the ids that the new log will not have go along."""
+        planned = step.planned
         carried = self._recall.leaving(planned.replacement.keep_lines, self._desk.stored)
         after = stacks
 
         def prepare(prepared: Prepared) -> None:
             nonlocal after
+            assert prepared.log is not None
             # Lines that carry ids are about to move; and if the rewrite fails, looking again costs nothing.
             self._requests.forget()
             after = planned.stacks_after(stacks, prepared, self.engine.same_timelines)
-            going.update(self._to_be_pruned(prepared))
+            going = self._to_be_pruned(prepared)
             past = past_of(timelines_after(self.engine.timeline_ids(), prepared), after, prepared.after, going)
-            head = prepared.head if prepared.replaces else before
-            # A batch that is cut through loses its marks, and damaged lines are left out: the plan's size is off by them.
-            context = replace(with_past(planned.context, past), log_bytes=prepared.after.length)
-            result = guard.render(planned.outcome(head, prepared.kept_as, context))
-            said = self._told(guard, result, planned.event(head, prepared.kept_as, context, guard.cause))
-            line = self._requests.line(guard, result, before, said)
+            head, name = prepared.head if prepared.replaces else step.before, prepared.kept_as
+            # Of the log that was made: a plan does not know what the lines left out of it change, in size and in uids.
+            context = summarize(prepared.log, past)
+            step.result = guard.render(planned.outcome(head, name, context))
+            step.event = planned.event(head, name, context, guard.cause)
+            step.told = self._told(guard, step.result, step.event)
+            line = self._requests.line(guard, step.result, step.before, step.told)
             own = [line] if line is not None else []
             if prepared.replaces:
                 self._desk.note_rewrite(prepared, planned.replacement, [*carried, *own], after)
@@ -331,9 +330,9 @@ class Turns:
         """What can be undone and redone."""
         return self._stacks(self.engine.state)
 
-    def _past(self, going: Collection[str] = ()) -> Past:
-        """What there is to go back to, when the timelines that are `going` are gone."""
-        return past_of(self.engine.timeline_ids(), self._desk.facts.stacks, self.engine.state, going)
+    def _past(self) -> Past:
+        """What there is to go back to."""
+        return past_of(self.engine.timeline_ids(), self._desk.facts.stacks, self.engine.state)
 
     def _to_be_pruned(self, prepared: Prepared) -> set[str]:
         """The timelines that will go by themselves after a rewrite: what can be undone must not be promised before."""
@@ -509,6 +508,25 @@ class Turns:
         """Tell listeners how the state beside the log differs from what it was."""
         for event in changes(before, self._desk.facts, self.head):
             self.emit(replace(event, cause=cause))
+
+
+@dataclass(slots=True)
+class _Step:
+    """A rewrite on its way.
+
+    Attributes:
+        planned: The plan.
+        before: The head before it.
+        result: What it is answered with; worked out once, just before the log is replaced: so a repeat gets the same.
+        event: What listeners are told of it.
+        told: What is kept of that.
+    """
+
+    planned: Rewrite
+    before: str
+    result: Json = field(default_factory=dict)
+    event: events.Event | None = None
+    told: list[Told] | None = None
 
 
 class _ClosingError(Exception):

@@ -176,6 +176,7 @@ class Prepared:
             log is empty. The timeline `timeline_id` then exists only until the step is settled. Else None.
         after: The state of the new log.
         head: The head that the new log will have in its place.
+        log: The new log, to be read while it is being prepared; None for a replacement that is only foreseen.
     """
 
     timeline_id: str
@@ -183,6 +184,7 @@ class Prepared:
     equals: str | None
     after: LogState
     head: str = ""
+    log: LogReader | None = None
 
     @property
     def kept_as(self) -> str | None:

@@ -176,9 +176,8 @@ class MemoryEngine(ViewedEngine):
         assert before.file is not None
         equals = self._equal(before) if replacement.reuse else None
         replaces = not (replacement.reuse and same_bytes(draft.file, before.file))
-        prepared = Prepared(
-            _id(number), replaces, equals, draft.log.state, head_text(self._epoch, number, draft.log.state)
-        )
+        head = head_text(self._epoch, number, draft.log.state)
+        prepared = Prepared(_id(number), replaces, equals, draft.log.state, head, draft.log)
         if replacement.prepare is not None:
             replacement.prepare(prepared)
         if replaces:

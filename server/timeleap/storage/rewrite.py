@@ -141,7 +141,7 @@ def replace_log(log: StoredLog, replacement: Replacement, timelines: Timelines, 
         equals = _equal(log, timelines) if replacement.reuse else None
         replaces = not (replacement.reuse and same_bytes(draft.file, log.file))
         head = head_text(timelines.epoch, number, draft.log.state)
-        prepared = Prepared(timeline.stem, replaces, equals, draft.log.state, head)
+        prepared = Prepared(timeline.stem, replaces, equals, draft.log.state, head, draft.log)
         if not replaces:
             if replacement.prepare is not None:
                 replacement.prepare(prepared)

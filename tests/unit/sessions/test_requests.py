@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from tests.unit.sessions.worlds import ANSWER, USER, World, asked, heard, run_ch
 from timeleap.context.compaction import summary_message
 from timeleap.errors import HeadConflictError, InvalidInputError
 from timeleap.sessions.answers import REMEMBERED
+from timeleap.sessions.events import Rewritten
 from timeleap.sessions.outcomes import CompactionPlan, Guard
 from timeleap.sessions.requests import RequestFile
 from timeleap.sessions.session import Session
@@ -196,6 +198,34 @@ async def test_a_checkpoint_before_what_is_delivered_is_shown_the_same_when_aske
     assert first["context"]["checkpoints"][0]["preview"]
     session = await world.reopened()
     assert plain(await session.deliver_dmail(guard=asked("r", "context/deliverDMail"))) == plain(first)
+
+
+@pytest.mark.parametrize(
+    ("where", "back"),
+    [
+        ("a batch that is cut through loses its marks", {"message_index": 1}),
+        ("damaged lines are left out, and uids of the original's checkpoints change", {"checkpoint_id": 1}),
+    ],
+)
+async def test_an_answer_made_again_tells_of_the_log_as_it_became(world: World, where: str, back: Any) -> None:
+    if "damaged" in where:
+        lines = (USER, {"role": "_checkpoint", "id": 0}, ANSWER, {"role": "_checkpoint", "id": 1}, USER)
+        world.path().mkdir(parents=True)
+        log = "".join(json.dumps(one) + "\n" for one in lines)
+        (world.path() / "context.jsonl").write_text("{damaged\n" + log)
+    session = await world.session()
+    if "batch" in where:
+        await session.append([USER, ANSWER, USER])
+    events = heard(session)
+    first = await session.revert(**back, guard=asked("r1", "context/revertTo"))
+    shown = session.summary()
+    assert first["context"] == asdict(shown)
+    told = [one.summary for one in events if isinstance(one, Rewritten)]
+    assert told == [shown]
+    for reopened in (False, True):
+        session = await world.reopened() if reopened else session
+        again = await session.revert(**back, guard=asked("r1", "context/revertTo"))
+        assert plain(again) == plain(first)
 
 
 async def test_an_id_reaches_from_one_mutator_into_the_rewrite_behind_it(world: World) -> None:
