@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from tests.support.holding import PATIENCE
 
 from timeleap.service.attachment import Attachment
 
@@ -44,6 +45,6 @@ async def test_who_leaves_does_not_wait_for_an_owner_that_hangs(
     place, network = SimpleNamespace(session_id="s", directory=tmp_path), SimpleNamespace(connect=connect)
     attachment = Attachment(cast("Any", None), cast("Any", network), cast("Any", client), cast("Any", place))
     attachment._look_for_owner()
-    await asyncio.wait_for(waiting.wait(), 10)
-    await asyncio.wait_for(attachment.close(), 10)
+    await asyncio.wait_for(waiting.wait(), PATIENCE)
+    await asyncio.wait_for(attachment.close(), PATIENCE)
     assert attachment._search is None

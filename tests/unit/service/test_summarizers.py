@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from tests.support.chat_endpoint import ChatEndpoint, Reply, chat_endpoint
+from tests.support.turns import until
 
 from timeleap.context.compaction import prompt_message
 from timeleap.errors import ClientRequestError, CompactionFailedError
@@ -223,11 +224,7 @@ async def test_a_cancelled_question_is_broken_off(server: ChatEndpoint):
     asking.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asking
-    for _ in range(500):
-        if server.abandoned > before:
-            return
-        await asyncio.sleep(0.01)
-    pytest.fail("the endpoint was not told")
+    await until(lambda: server.abandoned > before)
 
 
 async def test_a_character_may_come_in_two_pieces(server: ChatEndpoint):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.turns import until
 from tests.unit.sessions.worlds import ANSWER, USER, World, asked, heard, kinds, records, run_child, texts
 
 from timeleap.context.compaction import summary_message
@@ -650,10 +651,7 @@ async def test_a_log_changed_by_a_program_that_takes_no_lock_is_taken_over_by_re
     log = session.path / "context.jsonl"
     with log.open("a") as file:
         file.write(json.dumps(ANSWER) + "\n")
-    for _ in range(100):
-        if told:
-            break
-        await asyncio.sleep(0.02)
+    await until(lambda: told)
     assert kinds(told) == ["external"]
     head = session.head
     await session.reload()

@@ -8,11 +8,14 @@ import os
 import stat
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.holding import PATIENCE
+from tests.support.turns import until
 from tests.unit.sessions.worlds import ANSWER, USER, World, asked, heard, kinds, records, run_child, texts
 
 from timeleap.errors import (
@@ -197,18 +200,12 @@ async def test_a_locked_session_names_its_owner_and_can_be_followed(world: World
         child.stdin.write("go\n")
         child.stdin.flush()
         assert child.stdout.readline() == "titled\n"
-        for _ in range(100):
-            if follower.title == "by the owner":
-                break
-            await asyncio.sleep(0.05)
+        await until(lambda: follower.title == "by the owner")
         assert kinds(told) == ["titleChanged"]
         child.stdin.write("go\n")
         child.stdin.flush()
         assert child.stdout.readline() == "done\n"
-        for _ in range(100):
-            if texts(follower):
-                break
-            await asyncio.sleep(0.05)
+        await until(lambda: texts(follower))
         assert texts(follower) == ["Where is the file?"]
         assert kinds(told) == ["titleChanged", "external"]
         fork = (await world.store.fork("s1", new_session_id="s2")).session
@@ -470,21 +467,24 @@ async def test_closing_does_not_wait_for_the_check_of_a_large_log(
 ) -> None:
     from timeleap.storage.jsonl import JsonlEngine
 
+    begun, waited = threading.Event(), list[bool]()
+
     async def slow(self: JsonlEngine, progress: Any = None) -> list[Any]:
         def work() -> list[Any]:
-            for done in range(3000):
-                progress(done, 3000)
-                time.sleep(0.01)
+            deadline = time.monotonic() + PATIENCE
+            while time.monotonic() < deadline:
+                progress(1, 3000)
+                begun.set()
+            waited.append(True)
             return []
 
         return await asyncio.to_thread(work)
 
     monkeypatch.setattr(JsonlEngine, "validate_in_background", slow)
     session = await world.session()
-    await asyncio.sleep(0.05)
-    started = time.monotonic()
+    await until(begun.is_set)
     await session.aclose()
-    assert time.monotonic() - started < 5
+    assert not waited
 
 
 async def test_what_is_asked_of_a_closed_session_is_refused(world: World) -> None:

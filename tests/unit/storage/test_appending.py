@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 from tests.crash.storage.faults import faults
+from tests.support.holding import Hold
+from tests.support.turns import idle
 from tests.unit.storage.logs import always, hidden, keep, mark, said, say, texts
 
 from timeleap import failpoints
@@ -82,13 +84,16 @@ async def test_waiting_appends_share_one_write_and_one_sync(
 
 
 async def test_appends_that_come_while_a_group_is_written_are_the_next_group(
-    engine: JsonlEngine, monkeypatch: pytest.MonkeyPatch
+    engine: JsonlEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counter = Counter(monkeypatch)
-    failpoints.arm("append.after_write@1=sleep:0.1")
+    hold = Hold("append.after_write", tmp_path)
+    failpoints.arm(hold.failpoints)
     first = asyncio.create_task(say(engine, "first"))
-    await asyncio.sleep(0.05)
+    await asyncio.to_thread(hold.wait)
     later = [asyncio.create_task(say(engine, str(i))) for i in range(10)]
+    await idle()
+    hold.release()
     await asyncio.gather(first, *later)
     assert counter.calls == ["write", "fdatasync"] * 2
     assert texts(engine) == ["first", *map(str, range(10))]

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 from tests.crash.storage.faults import faults
+from tests.support.holding import PATIENCE
+from tests.support.turns import until
 from tests.unit.storage.logs import keep, names, restore, say, texts
 
 from timeleap.errors import StorageFailureError
@@ -196,12 +198,12 @@ async def test_what_a_look_found_does_not_hide_what_was_written_meanwhile(
         asked.append(shown)
         found = real(shown, seen)  # type: ignore[arg-type]
         looking.set()
-        assert go_on.wait(20)
+        assert go_on.wait(PATIENCE)
         return found
 
     monkeypatch.setattr(opening, "caught_up", slow)
     look = asyncio.create_task(engine.refresh())
-    await asyncio.to_thread(looking.wait, 20)
+    await asyncio.to_thread(looking.wait, PATIENCE)
     engine._log = engine._log.at(engine._log.state)  # as any write does
     shown = engine._log
     go_on.set()
@@ -227,12 +229,12 @@ async def test_what_a_check_found_does_not_hide_what_others_wrote_meanwhile(
     def slow(shown: object, seen: int) -> Found | None:
         found = real(shown, seen)  # type: ignore[arg-type]
         looking.set()
-        assert go_on.wait(20)
+        assert go_on.wait(PATIENCE)
         return found
 
     monkeypatch.setattr(opening, "caught_up", slow)
     look = asyncio.create_task(engine.refresh())
-    await asyncio.to_thread(looking.wait, 20)
+    await asyncio.to_thread(looking.wait, PATIENCE)
     check = asyncio.create_task(engine.validate())
     await waiting(engine._thread)
     go_on.set()
@@ -245,11 +247,7 @@ async def test_what_a_check_found_does_not_hide_what_others_wrote_meanwhile(
 
 async def waiting(thread: LogThread) -> None:
     """Return when more work waits for a thread than it is doing."""
-    for _ in range(4000):
-        if thread._jobs is not None and thread._jobs.qsize() > 0:
-            return
-        await asyncio.sleep(0.005)
-    pytest.fail("nothing waits")
+    await until(lambda: thread._jobs is not None and thread._jobs.qsize() > 0)
 
 
 async def test_closing_that_is_cancelled_is_finished_all_the_same(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -258,7 +256,7 @@ async def test_closing_that_is_cancelled_is_finished_all_the_same(log: Path, mon
 
     def slow(*args: object) -> object:
         begun.set()
-        assert go_on.wait(20)
+        assert go_on.wait(PATIENCE)
         return real(*args)  # type: ignore[arg-type]
 
     monkeypatch.setattr(appending, "write_group", slow)
@@ -268,7 +266,7 @@ async def test_closing_that_is_cancelled_is_finished_all_the_same(log: Path, mon
         lease = await share(log)
         engine = lease.engine
         write = asyncio.create_task(say(engine, way))
-        await asyncio.to_thread(begun.wait, 20)
+        await asyncio.to_thread(begun.wait, PATIENCE)
         closing = asyncio.create_task(engine.aclose() if way == "engine" else lease.aclose())
         await asyncio.sleep(0)
         closing.cancel()

@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
+from tests.support.turns import idle
 from tests.unit.storage.engines import ENGINES
 from tests.unit.storage.logs import always, count, keep, mark, records, restore, said, say, texts
 
@@ -312,7 +313,7 @@ async def test_changes_wait_for_their_turn(engine: LogEngine) -> None:
 
     async def job(state: LogState) -> str:
         order.append(f"job begins at {state.messages}")
-        await asyncio.sleep(0.01)
+        await idle()
         order.append("job ends")
         return "done"
 

@@ -12,16 +12,19 @@ from pathlib import Path
 
 import pytest
 from tests.conftest import ROOT
+from tests.support.holding import PATIENCE
+from tests.support.turns import idle, until
 from tests.unit.storage.logs import always, keep, restore, said, say, texts
 
 from timeleap.errors import SessionLockedError, StorageFailureError
-from timeleap.storage import durable, filelock, intent
+from timeleap.storage import durable, filelock, intent, watch
 from timeleap.storage import lock as locks
 from timeleap.storage.jsonl import JsonlEngine
 from timeleap.storage.lock import SessionLock
 from timeleap.storage.notes import MemoryNotes
 from timeleap.storage.record import message_record
 from timeleap.storage.sharing import share
+from timeleap.storage.watch import Watch
 
 
 @pytest.fixture
@@ -48,12 +51,33 @@ async def test_a_second_owner_is_told_who_the_first_is(log: Path) -> None:
     await (await JsonlEngine.open(log)).aclose()
 
 
+class Attempts:
+    """Counts how often a lock was asked for in vain."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._failed = 0
+        real = SessionLock._try
+
+        def attempt(lock: SessionLock) -> bool:
+            taken = real(lock)
+            self._failed += not taken
+            return taken
+
+        monkeypatch.setattr(SessionLock, "_try", attempt)
+
+    async def more(self, number: int) -> None:
+        """Return after so many more."""
+        wanted = self._failed + number
+        await until(lambda: self._failed >= wanted)
+
+
 async def test_a_lock_taken_for_a_write_is_waited_for(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lock = SessionLock(log)
     await lock.acquire("per-write")
     assert lock.held
+    attempts = Attempts(monkeypatch)
     opening = asyncio.create_task(JsonlEngine.open(log))
-    await asyncio.sleep(0.05)
+    await attempts.more(5)
     assert not opening.done()
     lock.release()
     engine = await opening
@@ -69,16 +93,19 @@ async def test_a_write_does_not_wait_for_one_who_holds_the_lock(log: Path) -> No
     owner = await JsonlEngine.open(log)
     other = await JsonlEngine.open(log, lock="per-write")
     with pytest.raises(SessionLockedError):
-        await asyncio.wait_for(say(other, "a"), 1)
+        await asyncio.wait_for(say(other, "a"), PATIENCE)
     with pytest.raises(SessionLockedError):
-        await asyncio.wait_for(keep(other, 0), 1)
+        await asyncio.wait_for(keep(other, 0), PATIENCE)
     await owner.aclose()
     await say(other, "a")
     assert texts(other) == ["a"]
     await other.aclose()
 
 
-async def test_what_is_cancelled_while_it_waits_for_the_lock_is_not_done(log: Path) -> None:
+async def test_what_is_cancelled_while_it_waits_for_the_lock_is_not_done(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempts = Attempts(monkeypatch)
     elsewhere = SessionLock(log)
     await elsewhere.acquire("per-write")
     engine = await JsonlEngine.open(log, lock="per-write")
@@ -89,12 +116,12 @@ async def test_what_is_cancelled_while_it_waits_for_the_lock_is_not_done(log: Pa
 
     for change in (say(engine, "never"), keep(engine, 0), engine.run(job)):
         waiting = asyncio.ensure_future(change)
-        await asyncio.sleep(0.03)
+        await attempts.more(2)
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
         elsewhere.release()
-        await asyncio.sleep(0.1)
+        await engine.run(lambda _: asyncio.sleep(0))  # what waited would have been done before this
         await elsewhere.acquire("per-write")
     elsewhere.release()
     await say(engine, "said")
@@ -182,7 +209,7 @@ async def changed(engine: JsonlEngine) -> asyncio.Event:
 
 
 async def news(event: asyncio.Event) -> None:
-    await asyncio.wait_for(event.wait(), 5)
+    await asyncio.wait_for(event.wait(), PATIENCE)
     event.clear()
 
 
@@ -279,24 +306,46 @@ async def test_a_followers_own_findings_may_be_many(log: Path, monkeypatch: pyte
     await owner.aclose()
 
 
-async def test_an_owner_is_told_of_programs_that_take_no_lock(log: Path) -> None:
+class Looks:
+    """Makes watches look often, and counts how often they did."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._done = 0
+        real = Watch.now
+
+        async def look(watch: Watch) -> None:
+            await real(watch)
+            self._done += 1
+
+        monkeypatch.setattr(Watch, "now", look)
+        monkeypatch.setattr(watch, "PERIOD_SECONDS", 0.01)
+
+    async def at_all(self) -> None:
+        """Return when what is there now has been looked at: the next look may have begun before."""
+        wanted = self._done + 2
+        await until(lambda: self._done >= wanted)
+
+
+async def test_an_owner_is_told_of_programs_that_take_no_lock(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = Looks(monkeypatch)
     engine = await JsonlEngine.open(log)
     await say(engine, "a")
     event = await changed(engine)
     for i in range(3):
         await say(engine, f"our own {i}")
-        await asyncio.sleep(0.05)
+        await looks.at_all()
     assert not event.is_set()
     with log.open("ab") as file:
         file.write(line("theirs"))
     await news(event)
     assert engine.externally_modified
-    await asyncio.sleep(0.25)
+    await looks.at_all()
     assert not event.is_set(), "told once"
     await engine.aclose()
 
 
 async def test_a_watch_survives_errors_and_ends_with_the_engine(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = Looks(monkeypatch)
     log.write_bytes(line("a"))
     follower = await JsonlEngine.open(log, access="read")
     event = await changed(follower)
@@ -311,14 +360,14 @@ async def test_a_watch_survives_errors_and_ends_with_the_engine(log: Path, monke
     monkeypatch.setattr(durable, "status", status)
     with log.open("ab") as file:
         file.write(line("b"))
-    await asyncio.sleep(0.25)
+    await looks.at_all()
     assert not event.is_set()
     broken[0] = False
     await news(event)
     await follower.aclose()
     with log.open("ab") as file:
         file.write(line("c"))
-    await asyncio.sleep(0.25)
+    await idle()
     assert not event.is_set()
     assert asyncio.all_tasks() == {asyncio.current_task()}
 

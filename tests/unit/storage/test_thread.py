@@ -7,11 +7,11 @@ import gc
 import subprocess
 import sys
 import threading
-import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
+from tests.support.holding import PATIENCE, wait_until
 
 from timeleap.storage.outcome import Outcome
 from timeleap.storage.thread import LogThread
@@ -21,13 +21,6 @@ NAME = "timeleap test"
 
 def threads() -> int:
     return sum(thread.name == NAME for thread in threading.enumerate())
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    until = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < until
-        time.sleep(0.002)
 
 
 @pytest.fixture
@@ -86,7 +79,7 @@ async def test_a_cancellation_does_not_tear_work_that_was_begun(thread: LogThrea
 
     def work(result: object) -> object:
         begun.set()
-        assert go_on.wait(20)
+        assert go_on.wait(PATIENCE)
         if isinstance(result, Exception):
             raise result
         return result
@@ -95,7 +88,7 @@ async def test_a_cancellation_does_not_tear_work_that_was_begun(thread: LogThrea
         begun.clear()
         go_on.clear()
         waiter = asyncio.create_task(thread.do(work, result))
-        await asyncio.to_thread(begun.wait, 20)
+        await asyncio.to_thread(begun.wait, PATIENCE)
         for _ in range(3):
             waiter.cancel()
             await asyncio.sleep(0)
@@ -147,7 +140,7 @@ def test_a_loop_that_was_closed_meanwhile_is_told_nothing(thread: LogThread) -> 
     hook, threading.excepthook = threading.excepthook, raised.append
 
     async def leave() -> None:
-        thread.begin(go_on.wait, 20)
+        thread.begin(go_on.wait, PATIENCE)
 
     try:
         asyncio.run(leave())

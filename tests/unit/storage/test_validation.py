@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.crash.storage.faults import faults
+from tests.support.holding import PATIENCE
 from tests.unit.storage.logs import always, hidden, keep, said, say, texts
 
 from timeleap.errors import StorageFailureError
@@ -51,7 +52,7 @@ class Gate:
             real(*args)  # type: ignore[arg-type]
             if not self.reached.is_set():
                 self.reached.set()
-                self.open.wait(10)
+                self.open.wait(PATIENCE)
 
         monkeypatch.setattr(validation, "continue_to", held)
 
@@ -126,7 +127,7 @@ async def test_a_check_nobody_wants_any_more_ends_and_leaves_nothing(
         steps.append(done)
         if (done == total) if how.endswith("late") else len(steps) == 2:
             going.set()
-            go_on.wait(10)
+            go_on.wait(PATIENCE)
 
     checking = asyncio.create_task(engine.validate_in_background(progress))
     await asyncio.to_thread(going.wait, 10)
