@@ -9,6 +9,8 @@ Uid, seal and approvals all come from files that the agent can write, so they ca
 a session that was deleted would switch its approvals on in a new one of the same id. Beside the key therefore also
 stands where a uid is at home (store and id), and that it is retired: by a delete, until that very directory is undeleted;
 by another session that takes the id; never by what the store says. A whole store may move, and takes its uids along.
+A delete is announced there before the directory moves, so that a crash leaves no uid in the trash that counts: whether the
+directory is there says whether it is retired, and the next server's start notes it.
 
 A change is written in this order: the new seal beside the old one in `timeleap.json`; `state.json`; the revision
 beside the key. After a crash in between the file agrees with one of the two seals, and a seal one revision ahead of the
@@ -87,28 +89,34 @@ class Standing:
         place: Where it is at home; None where an earlier release noted it.
         retired: Why its approvals do not count any more: the name of its directory in the trash, or an empty text where
             another session has its id now. None: they count.
+        announced: The name in the trash that a delete was about to give its directory; None where none began, or one was
+            finished.
     """
 
     revision: int = 0
     place: Place | None = None
     retired: str | None = None
+    announced: str | None = None
 
 
 class Register:
     """The document beside the key: the standing of every session, the longest unchanged first.
 
-    A retired session has a negative number there, which an earlier release takes for one that no seal has.
+    A retired session has a negative number there, which an earlier release takes for one that no seal has. Behind the place
+    stands the name in the trash: where the number is not negative, the announced one.
 
     Attributes:
         sessions: By uid.
         forgotten: The highest revision of a session that is not known any more. A uid that is not known, or known anew,
             counts on from there, so that none of its earlier seals comes into force.
+        finished: Deletes were finished that the file does not say are.
     """
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         places = document.get(_PLACES)
         noted: Mapping[str, Any] = places if isinstance(places, dict) else {}
         self.sessions: dict[str, Standing] = {}
+        self.finished = False
         floor = document.get(_FORGOTTEN)
         self.forgotten: int = floor if type(floor) is int and 0 <= floor <= MAX_NUMBER else 0
         for uid, number in document.items():
@@ -119,6 +127,7 @@ class Register:
                     revision=number if number >= 0 else -number - 1,
                     place=(texts[0], texts[1]) if len(texts) in (2, 3) else None,
                     retired=None if number >= 0 else texts[2] if len(texts) == 3 else "",
+                    announced=texts[2] if number >= 0 and len(texts) == 3 else None,
                 )
 
     def document(self) -> dict[str, Any]:
@@ -127,7 +136,7 @@ class Register:
             self.forget(uid)
         kept = self.sessions
         places = {
-            uid: [*one.place, *([one.retired] if one.retired is not None else [])]
+            uid: [*one.place, *(name for name in (one.retired, one.announced) if name is not None)]
             for uid, one in kept.items()
             if one.place is not None
         }
@@ -155,8 +164,24 @@ class Register:
             uid for uid, one in self.sessions.items() if one.place == place and one.retired is None and uid != keep
         ]
         for uid in found:
-            self.put(uid, replace(self.sessions[uid], retired=trash))
+            self.put(uid, replace(self.sessions[uid], retired=trash, announced=None))
         return bool(found)
+
+    def finish_deletes(self, store: str) -> None:
+        """Retire what was announced and then moved to the trash.
+
+        Args:
+            store: The store's real path: what is at home elsewhere is for others to finish.
+        """
+        found = [
+            uid
+            for uid, one in self.sessions.items()
+            if one.announced and one.place and one.place[0] == store and _is_there(Path(store, "trash", one.announced))
+        ]
+        for uid in found:
+            one = self.sessions[uid]
+            self.put(uid, replace(one, retired=one.announced, announced=None))
+            self.finished = True
 
     def refusal(self, uid: str, place: Place) -> str | None:
         """Why the approvals of a session do not count in a place; None where they do."""
@@ -180,6 +205,13 @@ class Register:
             return None
         used = any(one.place is not None and one.place[0] == place[0] for one in self.sessions.values())
         return None if used or Path(was[0], "sessions").is_dir() else was[0]
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:
+        return True  # what cannot be looked at switches nothing on
 
 
 def _same_place(one: Place, other: Place) -> bool:
@@ -239,7 +271,10 @@ class KeyRing:
 
     def register(self) -> Register:
         """What is noted of all sessions."""
-        return Register(files.read_document(self._revisions).members)
+        register = Register(files.read_document(self._revisions).members)
+        if self._store is not None:
+            register.finish_deletes(os.path.realpath(self._store))
+        return register
 
     def highest(self, uid: str) -> int:
         """The highest revision known of a session; 0 for none."""
@@ -287,15 +322,28 @@ class KeyRing:
 
         self._change(change)
 
-    def check(self, place: Place, uid: str) -> None:
-        """See that `retire` would succeed.
+    def announce(self, place: Place, trash: str, uid: str) -> None:
+        """Note that `retire` follows, with the same arguments, when the directory has moved.
 
         Raises:
             StorageFailureError: It could not be noted.
         """
-        register = self.register() if self._revisions.exists() else Register({})
-        if uid in register.sessions or any(one.place == place for one in register.sessions.values()):
-            self._change(lambda _: True)
+
+        def change(register: Register) -> bool:
+            found = [name for name, one in register.sessions.items() if one.place == place and one.retired is None]
+            for name in found:
+                register.put(name, replace(register.sessions[name], announced=trash))
+            return bool(found) or uid in register.sessions  # of which the retirement is noted
+
+        self._change_if_needed(change)
+
+    def finish_deletes(self) -> None:
+        """Retire, durably, what a crash left in the trash before that was noted.
+
+        Raises:
+            StorageFailureError: It could not be noted.
+        """
+        self._change_if_needed(lambda _: False)
 
     def retire(self, place: Place, trash: str = "", uid: str = "") -> None:
         """Let the approvals of whatever is at home in a place count no more.
@@ -317,9 +365,7 @@ class KeyRing:
                 return True
             return done
 
-        # Almost always there is nothing to retire: seen without the lock.
-        if self._revisions.exists() and change(self.register()):
-            self._change(change)
+        self._change_if_needed(change)
 
     def revive(self, place: Place, trash: str) -> None:
         """Let the approvals of the session count again that a delete has moved to that name in the trash.
@@ -330,10 +376,12 @@ class KeyRing:
 
         def change(register: Register) -> bool:
             found = [
-                uid for uid, one in register.sessions.items() if trash and one.retired == trash and one.place == place
+                uid
+                for uid, one in register.sessions.items()
+                if trash and trash in (one.retired, one.announced) and one.place == place
             ]
             for uid in found:
-                register.put(uid, replace(register.sessions[uid], retired=None))
+                register.put(uid, replace(register.sessions[uid], retired=None, announced=None))
             return bool(found)
 
         self._change(change, only_present=True)
@@ -349,13 +397,12 @@ class KeyRing:
         """
 
         def change(register: Register) -> bool:
-            found = [uid for uid, one in register.sessions.items() if one.retired and one.retired in trash]
+            found = [uid for uid, one in register.sessions.items() if (one.retired or one.announced or None) in trash]
             for uid in found:
                 register.forget(uid)
             return bool(found)
 
-        if self._revisions.exists() and change(self.register()):
-            self._change(change)
+        self._change_if_needed(change)
 
     def rehome(self, before: str, after: str) -> None:
         """Note that a store was moved.
@@ -379,10 +426,17 @@ class KeyRing:
         try:
             with self._locked():
                 register = self.register()
-                if change(register):
+                if change(register) or register.finished:
                     files.write_document(self._revisions, register.document())
         except OSError as error:
             raise self._unusable(error) from error
+
+    def _change_if_needed(self, change: Callable[[Register], bool]) -> None:
+        """The same where almost always there is nothing to change, which is seen without the lock."""
+        if self._revisions.exists():
+            register = self.register()
+            if change(register) or register.finished:
+                self._change(change)
 
     def _make(self) -> bytes:
         with self._locked():

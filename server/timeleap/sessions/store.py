@@ -504,7 +504,9 @@ class SessionStore:
         return PurgeOutcome(gone, tuple(kept))
 
     async def finish_purges(self) -> None:
-        """Finish what a crash cut short of a purge."""
+        """Finish what a crash cut short of a purge, or of a deletion."""
+        with contextlib.suppress(StorageFailureError):  # it counts as done while the directory is in the trash
+            await asyncio.to_thread(self._keys.finish_deletes)
         await asyncio.to_thread(purge.finish, self.home, self._ledger, self._keys)
 
     async def _condemn(self, trashed: Trashed) -> Literal["condemned", "inUse", "gone"]:
@@ -540,14 +542,15 @@ class SessionStore:
         self.home.publish(directory, session_id)
 
     def _to_trash(self, session_id: str, path: Path, guard: Guard) -> None:
-        place, uid = self.home_of(session_id), Meta(path, "readOnly").uid
-        self._keys.check(place, uid)
+        place, uid, name = self.home_of(session_id), Meta(path, "readOnly").uid, trash_name(session_id)
+        self._keys.announce(place, name, uid)
 
         def move(session_id: str, name: str) -> None:
             self.home.to_trash(session_id, name)
+            failpoint("store.trashed")
             self._keys.retire(place, name, uid)
 
-        self._move(session_id, trash_name(session_id), guard, move)
+        self._move(session_id, name, guard, move)
 
     def _from_trash(self, session_id: str, guard: Guard) -> None:
         def move(session_id: str, name: str) -> None:
