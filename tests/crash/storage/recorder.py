@@ -2,7 +2,8 @@
 
 `timeleap.storage.durable` and its two helpers change files through the name `os` (`system.py`). A recorder stands in the
 place of that name, does what is asked, and writes down each change as an operation on inodes and names: what was
-written where, what was synced, which names changed. `states.py` makes crash states of it.
+written where, what was synced, which names changed. `states.py` makes crash states of it. Directories count only as parts
+of names: one without files is none.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ class Op:
     """One change, or a promise (`sync`, `sync_dir`, `ack`).
 
     Attributes:
-        kind: create, write, truncate, sync, sync_dir, rename, link, unlink, ack or start.
+        kind: create, write, truncate, sync, sync_dir, rename, link, unlink, rmdir, ack or start.
         inode: The file, by a number of ours that is never used twice.
-        name: The name (of a rename or link: the old one).
+        name: The name in the directory (of a rename or link: the old one), with slashes; of a rename also a directory's.
         other: The new name.
         offset: Where was written; the new size of a truncation.
         data: What was written.
@@ -66,13 +67,13 @@ class Recorder:
         self._by_real: dict[int, int] = {}
         self._next = 1
         self.recording = Recording()
-        for entry in os.scandir(folder):
-            if entry.is_file(follow_symlinks=False) and _counts(entry.name):
-                real = entry.inode()
+        for path in sorted(folder.rglob("*")):
+            if path.is_file() and not path.is_symlink() and _counts(path.name):
+                real = path.stat().st_ino
                 if real not in self._by_real:
                     inode = self._new_inode(real)
-                    self.recording.files[inode] = Path(entry.path).read_bytes()
-                self.recording.names[entry.name] = self._by_real[real]
+                    self.recording.files[inode] = path.read_bytes()
+                self.recording.names[str(path.relative_to(folder))] = self._by_real[real]
 
     def __getattr__(self, name: str) -> Any:
         return getattr(os, name)
@@ -82,7 +83,8 @@ class Recorder:
         with self._mutex:
             self.recording.ops.append(Op(kind))
 
-    def open(self, path: Any, flags: int, mode: int = 0o777) -> int:
+    def open(self, path: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+        path = _whole(path, dir_fd)
         with self._mutex:
             new = not os.path.lexists(path)
             fd = os.open(path, flags, mode)
@@ -123,7 +125,8 @@ class Recorder:
     def fsync(self, fd: int) -> None:
         with self._mutex:
             if os.path.isdir(f"/proc/self/fd/{fd}"):
-                self.recording.ops.append(Op("sync_dir"))
+                folder = os.path.relpath(os.readlink(f"/proc/self/fd/{fd}"), self._folder)
+                self.recording.ops.append(Op("sync_dir", name="" if folder == "." else folder))
             else:
                 self._add(fd, "sync")
 
@@ -137,12 +140,18 @@ class Recorder:
             os.link(source, target, **options)
             self._rename("link", source, target)
 
-    def unlink(self, path: Any) -> None:
+    def unlink(self, path: Any, *, dir_fd: int | None = None) -> None:
+        self._remove("unlink", _whole(path, dir_fd))
+
+    def rmdir(self, path: Any, *, dir_fd: int | None = None) -> None:
+        self._remove("rmdir", _whole(path, dir_fd))
+
+    def _remove(self, kind: str, path: Any) -> None:
         with self._mutex:
-            os.unlink(path)
+            getattr(os, kind)(path)
             name = self._name(path)
             if name is not None:
-                self.recording.ops.append(Op("unlink", name=name))
+                self.recording.ops.append(Op(kind, name=name))
 
     @property
     def supports_follow_symlinks(self) -> set[Any]:
@@ -160,13 +169,18 @@ class Recorder:
 
     def _name(self, path: Any) -> str | None:
         folder, name = os.path.split(os.path.abspath(os.fspath(path)))
-        return name if os.path.realpath(folder) == self._folder and _counts(name) else None
+        place = os.path.join(os.path.realpath(folder), name)
+        return place[len(self._folder) + 1 :] if place.startswith(f"{self._folder}/") and _counts(name) else None
 
     def _new_inode(self, real: int) -> int:
         inode, self._next = self._next, self._next + 1
         self._by_real[real] = inode
         self.recording.real_inodes[inode] = real
         return inode
+
+
+def _whole(path: Any, dir_fd: int | None) -> Any:
+    return path if dir_fd is None else os.path.join(os.readlink(f"/proc/self/fd/{dir_fd}"), os.fspath(path))
 
 
 def _counts(name: str) -> bool:

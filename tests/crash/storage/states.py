@@ -60,6 +60,7 @@ class State:
         made: dict[int, Path] = {}
         for name, inode in self.names.items():
             path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
             if inode in made:
                 os.link(made[inode], path)
             else:
@@ -97,16 +98,24 @@ class _Disk:
             case "sync":
                 self.synced[op.inode] = self.files[op.inode]
             case "sync_dir":
-                self.synced_names, self.renames = dict(self.names), []
+                self._sync_directory(op.name)
             case "start":
                 self.started += 1
             case "ack":
                 self.acked += 1
             case _:
                 pass
-        if op.kind in ("create", "rename", "link", "unlink"):
+        if op.kind in ("create", "rename", "link", "unlink", "rmdir"):
             renamed(self.names, op)
             self.renames.append(op)
+
+    def _sync_directory(self, folder: str) -> None:
+        """The changes of names in a directory are on the disk, and those that were made before them."""
+        places = [{os.path.dirname(op.name), os.path.dirname(op.other or op.name)} for op in self.renames]
+        count = max((number for number, touched in enumerate(places, 1) if folder in touched), default=0)
+        for op in self.renames[:count]:
+            renamed(self.synced_names, op)
+        self.renames = self.renames[count:]
 
 
 def written(content: bytes, op: Op) -> bytes:
@@ -117,17 +126,16 @@ def written(content: bytes, op: Op) -> bytes:
 
 
 def renamed(names: dict[str, int], op: Op) -> None:
-    """Change the names as the operation does."""
+    """Change the names as the operation does; one whose name was lost does nothing."""
     if op.kind == "create":
         names[op.name] = op.inode
     elif op.kind == "unlink":
         names.pop(op.name, None)
-    elif op.name not in names:
-        return  # what made that name was lost
-    elif op.kind == "link":
+    elif op.kind == "link" and op.name in names:
         names[op.other] = names[op.name]
-    else:
-        names[op.other] = names.pop(op.name)
+    elif op.kind == "rename":
+        for name in [one for one in names if one == op.name or one.startswith(f"{op.name}/")]:
+            names[op.other + name[len(op.name) :]] = names.pop(name)
 
 
 def crash_states(recording: Recording, *, power: bool = True, holes: bool = True) -> Iterator[State]:
