@@ -15,8 +15,6 @@ from tests.architecture.sources import ROOT
 LEFT = {
     "tests/crash/wire/test_windows_at_random.py": 1,
     "tests/support/chat_endpoint.py": 1,
-    "tests/unit/client/fake_server.py": 5,
-    "tests/unit/client/test_requests.py": 2,
     "tests/wire/test_at.py": 2,
     "tests/wire/test_attach_bad_owner.py": 2,
     "tests/wire/test_client_live.py": 1,

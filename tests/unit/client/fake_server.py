@@ -58,6 +58,13 @@ def die(code=9):
     os._exit(code)
 
 
+def hang():
+    """Do nothing more, until somebody kills us or nobody is there to do so."""
+    parent = os.getppid()
+    while os.getppid() == parent:
+        time.sleep(0.05)
+
+
 def unusual(what, message):
     """Do `what`; returns whether the request is dealt with."""
     params = message.get("params") or {}
@@ -67,7 +74,7 @@ def unusual(what, message):
         effect(message)
         die()
     elif what == "hang":
-        time.sleep(60)
+        hang()
     elif what == "silent":
         return True
     elif what == "locked":
@@ -83,16 +90,16 @@ def unusual(what, message):
     elif what == "garbage":
         sys.stdout.buffer.write(b"this is no protocol\n")
         sys.stdout.buffer.flush()
-        time.sleep(60)
+        hang()
     elif what == "flood":
         sys.stderr.write("x" * 2_000_000 + "\n")
-    elif what == "work":
-        for percentage in (10, 50, 90):
-            time.sleep(0.2)
-            notify(
-                "$/progress", {"token": params["workDoneToken"], "value": {"kind": "report", "percentage": percentage}}
-            )
-        time.sleep(0.2)
+    elif what in ("work", "work-in-steps"):
+        for step, percentage in enumerate((10, 50, 90, 100)):
+            while what == "work-in-steps" and not (HOME / f"step-{step}").exists():
+                time.sleep(0.005)
+            if percentage < 100:
+                value = {"kind": "report", "percentage": percentage}
+                notify("$/progress", {"token": params["workDoneToken"], "value": value})
     elif what == "ask":
         write(
             {"id": "q1", "method": "context/summarize", "params": {"sessionId": "s", "systemPrompt": "p", "prompt": {}}}
@@ -106,7 +113,7 @@ def unusual(what, message):
     elif what == "close-output":
         sys.stdout.buffer.flush()
         os.close(1)
-        time.sleep(60)
+        hang()
     else:
         raise AssertionError(what)
     return False
@@ -159,7 +166,7 @@ def main():
     if told_at_start() == "die":
         die()
     if told_at_start() == "hang":
-        time.sleep(60)
+        hang()
     rules = json.loads(os.environ.get("FAKE_RULES", "[]"))
     linger = "FAKE_LINGER" in os.environ
     while (message := read()) is not None:
@@ -167,7 +174,7 @@ def main():
         method = message.get("method")
         if method == "exit":
             if linger:
-                time.sleep(60)
+                hang()
             note(HOME / "exits", "exit")
             sys.exit(0)
         if "id" not in message or method is None:

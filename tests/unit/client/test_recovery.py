@@ -5,6 +5,7 @@ import json
 
 import psutil
 import pytest
+from tests.support.holding import PATIENCE
 
 from timeleap.client import (
     NO_RESTARTS,
@@ -59,7 +60,7 @@ async def test_open_sessions_are_opened_again_as_they_were_and_their_heads_are_t
         with pytest.raises(ConnectionLostError):
             await client.call("x/echo")  # not of the protocol: nobody promises that it may be repeated
         await client.call("session/list")
-        told = (await asyncio.wait_for(anext(heard), 20)).params
+        told = (await asyncio.wait_for(anext(heard), PATIENCE)).params
     a = {"sessionId": "a", "create": False}
     by_path = {"sessionId": "generated", "create": False, "path": "/sessions/no id!", "access": "readOnly"}
     assert fake.params("session/open")[4:] == [a, by_path, a]
@@ -85,7 +86,7 @@ async def test_a_session_that_cannot_be_opened_again_stops_no_other_one(fake):
         await client.call("session/open", {"sessionId": "s"})
         with pytest.raises(TimeleapRpcError, match="opened to look"):
             await append(client, 1)
-        told = (await asyncio.wait_for(anext(heard), 20)).params
+        told = (await asyncio.wait_for(anext(heard), PATIENCE)).params
         assert told["sessions"] == []
         assert [(each["sessionId"], each["error"]["data"]["kind"]) for each in told["refused"]] == [("s", "readOnly")]
         await client.call("session/list")
@@ -106,7 +107,7 @@ async def test_a_client_that_was_dropped_because_it_did_not_read_comes_back(fake
     async with RawTimeleap(**fake.args((APPEND, 1, "drop"))) as client, client.notifications(RECONNECTED) as heard:
         await client.call("session/open", {"sessionId": "s"})
         await append(client, 1)
-        assert (await asyncio.wait_for(anext(heard), 20)).params["sessions"][0]["sessionId"] == "s"
+        assert (await asyncio.wait_for(anext(heard), PATIENCE)).params["sessions"][0]["sessionId"] == "s"
     assert appended(fake) == ["1"]
 
 
@@ -137,7 +138,7 @@ async def test_who_listens_is_told_of_the_restart_without_calling(fake):
     async with RawTimeleap(**fake.args()) as client, client.notifications(RECONNECTED) as heard:
         await client.call("session/open", {"sessionId": "s"})
         psutil.Process(client.pid).kill()
-        assert (await asyncio.wait_for(anext(heard), 20)).method == RECONNECTED
+        assert (await asyncio.wait_for(anext(heard), PATIENCE)).method == RECONNECTED
     assert len(fake.told("session/open")) == 2
 
 
