@@ -166,6 +166,27 @@ def lasting(result: Message) -> Message:
     return kept
 
 
+@dataclass(frozen=True)
+class Tale:
+    """What a window was told while the owner changed."""
+
+    access: str
+    before: list[Message]
+    """By the old owner, and of the old owner."""
+    after: list[Message]
+    own: set[str]
+    """The ids of what it asked for itself."""
+    missed: bool
+    """Whether it was told that there were changes it had not heard of."""
+
+    def at_first_hand(self) -> list[Message]:
+        """What the old owner told it for certain: its own last changes may have been found out later."""
+        end = len(self.before)
+        while end and self.before[end - 1]["cause"].get("requestId") in self.own:
+            end -= 1
+        return self.before[:end]
+
+
 def explanations(model: Model, asked: list[Asked], told: list[str]) -> Iterator[Model]:
     """The models after every order of the requests that the replies, and the order of what was told, allow."""
     if not asked:
@@ -233,7 +254,7 @@ class Story:
         if ending is None:
             assert all(each == told[0] for each in told), "two windows were told different stories"
         else:
-            self.check_tales(told)
+            self.check_tales(told, [{a.request_id for a in asked if a.window is window} for window in left])
         self.explain(asked, told, left, ending)
         self.done += [a for a in asked if a.result is not None and a.result.get("compacted", True)]
         if ending is not None:
@@ -259,24 +280,32 @@ class Story:
             request.reply = request.pending.reply()
         assert request.code in (0, -32801, 4002), request
 
-    def check_tales(self, told: list[list[Message]]) -> None:
-        """Of one owner all heard the same; who came to the next one later may have missed its first words."""
+    def check_tales(self, told: list[list[Message]], asked: list[set[str]]) -> None:
+        """Of one owner all heard the same; who came to the next one later may have missed its first words.
+
+        A window that missed changes of an owner that was killed is told of its own (`asked`) all the same, and then that
+        there were others.
+        """
         tales = []
-        for tale in told:
-            at = [i for i, change in enumerate(tale) if change["kind"] == "accessChanged"]
-            assert len(at) == 1, tale
+        for heard, own in zip(told, asked, strict=True):
+            at = [i for i, change in enumerate(heard) if change["kind"] == "accessChanged"]
+            assert len(at) == 1, heard
             before, after = (
-                [change for change in part if change["cause"] != {}] for part in (tale[: at[0]], tale[at[0] + 1 :])
+                [change for change in part if change["cause"] != {}] for part in (heard[: at[0]], heard[at[0] + 1 :])
             )
-            tales.append((tale[at[0]]["access"], before, after))
-        longest = max((before for _, before, _ in tales), key=len)
-        heirs = [after for access, _, after in tales if access == "owner"]
-        assert len(heirs) == 1, [access for access, _, _ in tales]
-        for _, before, after in tales:
-            assert before == longest[: len(before)], "two windows heard different things of the old owner"
-            assert after == heirs[0][len(heirs[0]) - len(after) :], (
+            tales.append(Tale(heard[at[0]]["access"], before, after, own, any(c["kind"] == "external" for c in heard)))
+        longest = max((tale.at_first_hand() for tale in tales), key=len)
+        heirs = [tale.after for tale in tales if tale.access == "owner"]
+        assert len(heirs) == 1, [tale.access for tale in tales]
+        for tale in tales:
+            certain = tale.at_first_hand()
+            assert certain == longest[: len(certain)], "two windows heard different things of the old owner"
+            assert tale.after == heirs[0][len(heirs[0]) - len(tale.after) :], (
                 "two windows heard different things of the new owner"
             )
+        for one, other in itertools.combinations(tales, 2):
+            agree = one.before[: len(other.before)] == other.before[: len(one.before)]
+            assert agree or one.missed or other.missed, f"neither was told that it missed something: {one}, {other}"
 
     def explain(self, asked: list[Asked], told: list[list[Message]], left: list[Session], ending: str | None) -> None:
         """Find an order of the requests that makes the model what every window sees."""
