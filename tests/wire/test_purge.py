@@ -435,6 +435,60 @@ def test_what_can_be_undone_in_the_trash_is_said_as_it_was_before(store: Server)
     assert done["context"]["canUndo"] == 1
 
 
+def test_a_repeated_redaction_in_the_trash_is_answered_and_not_redone(start: StartServer) -> None:
+    server = start()
+    one = deleted(server, "a", "hunter2")
+    asked = {**entry(one), "value": "hunter2", "requestId": "r"}
+    first = server.call("session/redact", **asked)
+    assert first["occurrences"] == 6 and "duplicate" not in first
+    for _ in range(2):
+        assert server.call("session/redact", **asked) == {**first, "duplicate": True}
+        # Not even compared: a fingerprint of what went would be something to try guesses with.
+        assert server.call("session/redact", **{**asked, "value": "kept"}) == {**first, "duplicate": True}
+        server.kill()
+        server = start()
+    assert server.call("session/redact", **{**asked, "requestId": "s"})["occurrences"] == 0
+    assert server.call("session/redact", **{**asked, "expectedHead": "stale"}) == {**first, "duplicate": True}
+    server.call("session/undelete", sessionId="a")
+    redactions = [
+        one for one in server.call("session/listAudit", sessionId="a")["entries"] if one["field"] == "redaction"
+    ]
+    assert [one["requestId"] for one in redactions] == ["s", "r"]
+    back = Session.open(server, "a", create=False)
+    assert back.texts() == ["[redacted]"]
+    assert back.call("session/redact", value="kept", requestId="r") == {**first, "duplicate": True, "head": back.head}
+
+
+def test_two_redactions_at_once_under_one_id_are_one(store: Server) -> None:
+    asked = {**entry(deleted(store, "a", "hunter2")), "value": "hunter2", "requestId": "r"}
+    many = [store.start("session/redact", **asked) for _ in range(3)]
+    answers = [one.result() for one in many]
+    (first,) = [one for one in answers if "duplicate" not in one]
+    assert first["occurrences"] == 6
+    assert [one for one in answers if "duplicate" in one] == [{**first, "duplicate": True}] * 2
+
+
+@pytest.mark.skipif(os.name == "nt", reason="kills with a signal")
+@pytest.mark.parametrize("failpoint", ["revise.closed_built", "redact.before_note"])
+def test_a_redaction_in_the_trash_that_is_killed_is_finished(start: StartServer, home: Path, failpoint: str) -> None:
+    server = start(failpoints=f"{failpoint}=kill")
+    one = deleted(server, "a", "hunter2", requestId="delete hunter2")
+    server.start("session/redact", **entry(one), value="hunter2", requestId="r")
+    server.wait()
+    server = start()
+    again = server.call("session/redact", **entry(one), value="hunter2", requestId="r")
+    assert "duplicate" not in again and again["redacted"] is (failpoint == "revise.closed_built")
+    assert server.call("session/redact", **entry(one), value="hunter2", requestId="r") == {**again, "duplicate": True}
+    assert b"hunter2" not in everything(home)
+
+
+def test_an_id_that_holds_what_went_is_not_kept(store: Server, home: Path) -> None:
+    asked = {**entry(deleted(store, "a", "hunter2")), "value": "hunter2", "requestId": "for hunter2"}
+    assert store.call("session/redact", **asked)["occurrences"] == 6
+    assert store.call("session/redact", **asked)["occurrences"] == 0
+    assert b"hunter2" not in everything(home)
+
+
 def test_redacting_what_is_not_in_the_trash_is_refused(store: Server) -> None:
     living = Session.open(store, "a")
     living.say("hunter2")

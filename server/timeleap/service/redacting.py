@@ -15,12 +15,11 @@ from timeleap.service import views
 from timeleap.service.guards import guard
 from timeleap.service.registry import handles
 from timeleap.sessions.ledger import Ledger
-from timeleap.sessions.outcomes import Cause
 from timeleap.sessions.purge import PurgeRequest
 from timeleap.sessions.redacting import Order, RedactOutcome
 from timeleap.sessions.redaction import Find, is_in
 from timeleap.sessions.session_files import in_trash
-from timeleap.sessions.trash_redaction import redact_in_trash
+from timeleap.sessions.trash_redaction import plan_in_trash, redact_in_trash
 from timeleap_protocol.limits import MAX_PAGE
 
 if TYPE_CHECKING:
@@ -79,24 +78,24 @@ async def redact(service: Service, params: SessionRedactParams, call: Call) -> J
 
 async def _redact_in_trash(service: Service, params: SessionRedactParams, call: Call, order: Order) -> Json:
     """The same for a session in the trash."""
-    home = service.store.home
-    wanted = PurgeRequest(params.session_id, params.deleted_at)
-    found = (await service.store.plan_purge(wanted)).purged[0]
-    directory = home.trash / found.name
-    outcome = await redact_in_trash(
-        directory,
-        order,
-        Cause(params.request_id, call.client.name),
-        expected_head=params.expected_head,
-        dry_run=bool(params.dry_run),
-    )
-    if not params.dry_run:
-        taken_out = outcome.redactor
-        await asyncio.to_thread(
-            Ledger(home).forget_fingerprints, params.session_id, lambda text: taken_out.text(text).text
-        )
-    also = await asyncio.to_thread(_holders, service, outcome.redactor, {directory}) if params.store else None
-    return {**_shown(service, outcome, places=bool(params.dry_run)), **views.set_members(alsoIn=also)}
+    home, used = service.store.home, list[Redactor]()
+
+    def render(outcome: RedactOutcome) -> Json:
+        used.append(outcome.redactor)
+        return _shown(service, outcome, places=bool(params.dry_run))
+
+    def forget(taken_out: Redactor) -> None:
+        Ledger(home).forget_fingerprints(params.session_id, lambda text: taken_out.text(text).text)
+
+    async with service.store.turn(params.session_id):
+        found = (await service.store.plan_purge(PurgeRequest(params.session_id, params.deleted_at))).purged[0]
+        directory = home.trash / found.name
+        if params.dry_run:
+            result = render(await plan_in_trash(directory, order, params.expected_head))
+        else:
+            result = await redact_in_trash(directory, order, guard(params, call, render), forget)
+    also = await asyncio.to_thread(_holders, service, used[0], {directory}) if params.store and used else None
+    return {**result, **views.set_members(alsoIn=also)}
 
 
 def _needle(params: SessionRedactParams) -> Needle | None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -232,19 +233,31 @@ async def redact_trashed(survey: Survey, redactor: Redactor) -> None:
     Raises:
         SessionLockedError, StorageFailureError: Some of it may be done; it can be asked for again.
     """
-    if not survey.directory.is_dir():
+    async with held_in_trash(survey.directory):
+        await asyncio.to_thread(redaction.carry_out, survey, redactor)
+
+
+@asynccontextmanager
+async def held_in_trash(directory: Path) -> AsyncIterator[None]:
+    """Hold the lock of a session in the trash.
+
+    Raises:
+        SessionLockedError: Another process has it.
+        StorageFailureError: It is not in the trash any more, or cannot be locked.
+    """
+    if not await asyncio.to_thread(directory.is_dir):
         raise StorageFailureError(
-            f"{survey.directory.name} is not in the trash any more: redact the session it is now",
-            path=str(survey.directory),
+            f"{directory.name} is not in the trash any more: redact the session it is now",
+            path=str(directory),
             errno="ENOENT",
         )
-    lock = SessionLock(survey.directory / LOG_NAME)
+    lock = SessionLock(directory / LOG_NAME)
     try:
         await lock.acquire("hold", wait=0)
     except SessionLockedError as error:
-        raise SessionLockedError(f"{survey.directory.name} is in use", **error.data) from error
+        raise SessionLockedError(f"{directory.name} is in use", **error.data) from error
     try:
-        await asyncio.to_thread(redaction.carry_out, survey, redactor)
+        yield
     finally:
         lock.release()
 

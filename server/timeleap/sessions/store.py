@@ -178,6 +178,10 @@ class SessionStore:
         await session.keep_auto_checkpoint(auto_checkpoint)
         return Opened(session, created, duplicate)
 
+    def turn(self, session_id: str) -> contextlib.AbstractAsyncContextManager[None]:
+        """What moves sessions of an id, or changes them where they lie, is done one after the other."""
+        return self._openings.turn(session_id)
+
     def contains(self, path: Path) -> bool:
         """Whether `path` is the directory of a session of this store."""
         return self.home.contains(path) is not None

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from timeleap.context.redaction import Redactor
 from timeleap.errors import HeadConflictError
-from timeleap.sessions import undo
+from timeleap.failpoints import failpoint
+from timeleap.sessions import redaction, undo
+from timeleap.sessions.answers import HIGHEST, Known
 from timeleap.sessions.audit import Audit
 from timeleap.sessions.info import LOG_NAME
 from timeleap.sessions.meta import Meta
-from timeleap.sessions.outcomes import Cause, Summary
-from timeleap.sessions.redacting import Order, RedactOutcome, counts_of, look_through, redact_trashed, without
+from timeleap.sessions.outcomes import Cause, Guard, Summary
+from timeleap.sessions.redacted import forgetting
+from timeleap.sessions.redacting import Found, Order, RedactOutcome, counts_of, held_in_trash, look_through, without
+from timeleap.sessions.requests import RequestFile, encode, short
 from timeleap.sessions.summary import past_of, summarize
 from timeleap.storage.sharing import share
+
+Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,35 +33,83 @@ class _State:
     context: Summary
 
 
-async def redact_in_trash(
-    directory: Path, order: Order, cause: Cause, *, expected_head: str | None = None, dry_run: bool = False
-) -> RedactOutcome:
-    """Take something out of a session in the trash, or say where it stands.
+async def plan_in_trash(directory: Path, order: Order, expected_head: str | None) -> RedactOutcome:
+    """What `redact_in_trash` would do.
+
+    Raises:
+        HeadConflictError, InvalidInputError, StorageFailureError: It cannot be looked through.
+    """
+    found, context = await _look(directory, order, expected_head)
+    return _outcome(found, context)
+
+
+async def redact_in_trash(directory: Path, order: Order, guard: Guard, forget: Callable[[Redactor], None]) -> Json:
+    """Take something out of a session in the trash.
+
+    The request is noted last, and only its id: who was cut short before asks again, finds what is left, and finishes it.
 
     Args:
         directory: The session's directory there.
         order: What is to be taken out.
-        cause: Who asks, for the audit.
-        expected_head: Refuse unless this is the head.
-        dry_run: Only look.
+        guard: The request.
+        forget: Takes the same out of what the store noted of the session; called in a thread.
 
     Raises:
         HeadConflictError, InvalidInputError: Nothing was done.
         SessionLockedError, StorageFailureError: Some of it may be done; asking again finishes it.
     """
+    async with held_in_trash(directory):
+        if (answer := await asyncio.to_thread(_noted, directory, guard)) is not None:
+            async with _opened(directory) as now:
+                return {**answer, "duplicate": True, "head": now.head}
+        found, _ = await _look(directory, order, guard.expected_head)
+        (survey,), redactor, _ = found
+        await asyncio.to_thread(redaction.carry_out, survey, redactor)
+        request_id, client = (
+            text and redactor.text(text).text for text in (guard.cause.request_id, guard.cause.client)
+        )
+        shown = Cause(request_id, client)
+        await asyncio.to_thread(Audit(directory).record, shown, "redaction", None, counts_of(survey.finds))
+        await asyncio.to_thread(forget, redactor)
+        async with _opened(directory) as after:
+            result = guard.render(_outcome(found, after))
+        failpoint("redact.before_note")
+        await asyncio.to_thread(_note, directory, guard, redactor, result)
+        return result
+
+
+async def _look(directory: Path, order: Order, expected_head: str | None) -> tuple[Found, _State]:
     async with _opened(directory) as before:
         if expected_head not in (None, before.head):
             raise HeadConflictError(f"the log has changed: its head is {before.head}", head=before.head)
-    surveys, redactor, rules = await asyncio.to_thread(look_through, [(directory, directory.name)], order)
+    return await asyncio.to_thread(look_through, [(directory, directory.name)], order), before
+
+
+def _outcome(found: Found, now: _State) -> RedactOutcome:
+    surveys, redactor, rules = found
     finds = tuple(find for survey in surveys for find in survey.finds)
-    if not dry_run:
-        for survey in surveys:
-            await redact_trashed(survey, redactor)
-        request_id, client = (text and redactor.text(text).text for text in (cause.request_id, cause.client))
-        shown = Cause(request_id, client)
-        await asyncio.to_thread(Audit(directory).record, shown, "redaction", None, counts_of(finds))
-    async with _opened(directory) as after:
-        return RedactOutcome(after.head, finds, rules, without(after.context, redactor), redactor)
+    return RedactOutcome(now.head, finds, rules, without(now.context, redactor), redactor)
+
+
+def _noted(directory: Path, guard: Guard) -> Json | None:
+    """What a redaction was answered with that is noted under the request's id."""
+    if guard.request_id is None:
+        return None
+    for name, known in reversed(RequestFile(directory).read()):
+        if (name, known.method) == (guard.request_id, short(guard.method)):
+            return dict(known.result or {})
+    return None
+
+
+def _note(directory: Path, guard: Guard, redactor: Redactor, result: Mapping[str, Any]) -> None:
+    """Note the request with the session's others, without a fingerprint; not at all if its id held what went."""
+    if guard.request_id is None:
+        return
+    requests = RequestFile(directory)
+    number = min(max(requests.numbers().values(), default=0) + 1, HIGHEST)
+    line = forgetting(redactor)(encode(guard.request_id, Known("", short(guard.method), result, number=number)))
+    if line["r"] == guard.request_id:
+        requests.append([line])
 
 
 @asynccontextmanager
