@@ -93,7 +93,9 @@ class EngineMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.folder = Path(tempfile.mkdtemp(dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
+        self.folder = Path(
+            tempfile.mkdtemp(prefix="session-model-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None)
+        )
         self.loop = asyncio.new_event_loop()
         self.model = Model(self.max_timelines)
         self.done: dict[str, tuple[str, Json, Json]] = {}  # by request id: operation and result
