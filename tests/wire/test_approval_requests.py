@@ -388,3 +388,18 @@ def test_of_two_who_wait_for_one_decision_one_may_leave(windows: Windows) -> Non
     assert len(pending(other)) == 1 and told(other, RESOLVED) == []
     decide(other, pending(other)[0]["approvalId"])
     assert second.result()["decision"] == "approve"
+
+
+def test_what_is_switched_behind_a_request_comes_too_late_for_it(windows: Windows) -> None:
+    window = windows.open("agent")
+    switches = [("session/setYolo", "yolo"), ("session/setAfk", "afk")]
+    decisions = []
+    for method, member in switches * 5:
+        window.start(method, **{member: True})
+        decisions.append(ask(window))
+        window.start(method, **{member: False})
+    assert [one.result()["decision"] for one in decisions] == ["approve", "reject"] * 5
+    waiting = ask(window)
+    window.start("session/setYolo", yolo=True)
+    window.call("approval/respond", approvalId=asked(window)["approvalId"], decision="reject")
+    assert waiting.result()["decision"] == "reject"

@@ -6,6 +6,7 @@ import json
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,9 @@ import pytest
 from tests.support.chat_endpoint import ChatEndpoint, Reply, chat_endpoint
 from tests.support.fixtures import StartServer
 from tests.support.framing import Framing, frame
+from tests.support.holding import Hold
 from tests.support.matching import A_STRING, at_least
-from tests.support.server import Message, Server
+from tests.support.server import Message, Pending, Server
 from tests.support.session import Session, assistant, user
 
 KEY = "sk-canary-7c3d19"
@@ -184,34 +186,68 @@ def test_a_client_that_leaves_while_it_is_asked_changes_nothing(start_at: StartS
     assert Session.open(server.again(), session.id).timelines() == []
 
 
+@dataclass
+class Windows:
+    """The same session in two processes; both clients can summarise, and decide what is asked."""
+
+    owner: Session
+    attached: Session
+
+    def begin(self, where: str) -> tuple[Session, Pending, Message]:
+        """A compaction in one of them that waits for its summary; returns its window, it, and the request for that."""
+        session: Session = getattr(self, where)
+        compacting = session.start("context/compact", summarizer="client")
+        return session, compacting, asked(session.server)
+
+
+@pytest.fixture
+def windows(start_at: StartServer, home: Path) -> Windows:
+    owner, other = start_at(home), start_at(home)
+    for server in (owner, other):
+        server.initialize(capabilities={"experimental": {"timeleap": {"summarize": True, "approvals": True}}})
+    session = fill(Session.open(owner))
+    attached = session.reopen(other)
+    assert attached.state["access"] == "attached"
+    return Windows(session, attached)
+
+
+def reads(session: Session, target: Path) -> list[Pending]:
+    """All kinds of reading, asked at once."""
+    return [
+        session.start("session/getState"),
+        session.start("context/getHistory", **{"from": 16}),
+        session.start("context/listCheckpoints"),
+        session.start("context/listTimelines"),
+        session.start("context/search", query="login"),
+        session.start("session/verify"),
+        session.start("session/storage"),
+        session.start("context/clear", dryRun=True),
+        session.start("session/isApproved", action="x"),
+        session.start("session/export", format="markdown", path=str(target)),
+    ]
+
+
 @pytest.mark.parametrize("where", ["owner", "attached"])
 def test_reads_do_not_wait_for_a_summary_and_changes_keep_their_order(
-    start_at: StartServer, home: Path, where: str
+    windows: Windows, where: str, tmp_path: Path
 ) -> None:
-    owner, other = start_at(home), start_at(home)
-    owner.initialize(capabilities=CAN)
-    other.initialize(capabilities=CAN)
-    session = fill(Session.open(owner))
-    if where == "attached":
-        session = session.reopen(other)
-        assert session.state["access"] == "attached"
+    before = windows.owner.get_state()
+    session: Session = getattr(windows, where)
     server = session.server
-    before = session.get_state()
+    since = len(server.received)
     compacting = session.start("context/compact", summarizer="client")
+    appending = session.start("context/appendMessage", message=user("behind it"))
     early = session.start("session/getState")  # it may come before the client is asked
     request = asked(server)
-    change = {"message": user("behind it")}
-    # An attached process cannot tell what its owner waits for: there reads overtake no change.
-    appending = session.start("context/appendMessage", **change) if where == "owner" else None
-    assert early.result() == session.get_state() == before
-    assert session.call("context/getHistory", **{"from": 16})["messages"][0]["message"]["content"].startswith(
-        "answer 7"
-    )
-    assert session.call("session/verify")["ok"] is True
-    assert session.call("context/clear", dryRun=True)["removed"]["messages"] == 17
-    assert session.call("session/isApproved", action="x")["approved"] is False
-    appending = appending or session.start("context/appendMessage", **change)
-    assert not any(m.get("id") in (compacting.id, appending.id) and "method" not in m for m in server.received)
+    state = early.result()
+    assert (state["head"], state["context"]) == (before["head"], before["context"])
+    for number, window in enumerate((session, windows.owner, windows.attached)):
+        replies = [pending.result() for pending in reads(window, tmp_path / f"{number}.md")]
+        assert replies[0]["head"] == before["head"]
+        assert replies[1]["messages"][0]["message"]["content"].startswith("answer 7")
+        assert replies[4]["matches"] and replies[5]["ok"] is True
+        assert replies[7]["removed"]["messages"] == 17 and replies[8]["approved"] is False
+    assert not any(m.get("id") in (compacting.id, appending.id) and "method" not in m for m in server.received[since:])
     answer(server, request, result={"summary": NOTES})
     compacted = compacting.result()
     assert compacted["compacted"] is True
@@ -221,10 +257,113 @@ def test_reads_do_not_wait_for_a_summary_and_changes_keep_their_order(
     assert session.texts()[-1] == "behind it"
 
 
-def test_a_read_behind_a_summary_that_asks_nobody_sees_it(long: Session) -> None:
-    compacting = long.start("context/compact", summary=NOTES)
-    state = long.start("session/getState").result()
-    assert state["head"] == compacting.result()["head"]
+@pytest.mark.parametrize("where", ["owner", "attached"])
+def test_a_read_behind_a_change_of_another_window_sees_it_while_a_summary_is_waited_for(
+    windows: Windows, where: str
+) -> None:
+    session, compacting, request = windows.begin(where)
+    other = windows.attached if session is windows.owner else windows.owner
+    for window in (session, other):
+        appending = other.start("context/appendMessage", message=user("meanwhile"))
+        state = other.start("session/getState").result()
+        assert state["context"]["messageCount"] == appending.result()["messageCount"]
+        assert window.get_state()["head"] == state["head"]
+    answer(session.server, request, result={"summary": NOTES})
+    assert compacting.result()["compacted"] is True
+    assert session.texts()[-2:] == ["meanwhile"] * 2
+
+
+@pytest.mark.parametrize("where", ["owner", "attached"])
+def test_approvals_do_not_wait_for_a_summary_and_keep_their_order(windows: Windows, where: str) -> None:
+    session, compacting, request = windows.begin(where)
+    changing = session.start("context/setSystemPrompt", systemPrompt="behind it")
+    started = [
+        session.start("session/setYolo", yolo=True),
+        session.start("approval/request", action="run"),
+        session.start("session/setYolo", yolo=False),
+        session.start("session/setAutoApprove", action="read", enabled=True),
+        session.start("approval/request", action="read"),
+        session.start("session/setAfk", afk=True),
+        session.start("approval/request", action="run"),
+        session.start("session/setAfk", afk=False),
+    ]
+    waiting = session.start("approval/request", action="run")
+    results = [pending.result() for pending in started]
+    assert [results[n]["decision"] for n in (1, 4, 6)] == ["approve", "approve", "reject"]
+    assert [results[n]["automatic"] for n in (1, 4, 6)] == [True, True, True]
+    asked_for = session.server.heard("approval/didRequest")["approval"]
+    (pending,) = session.call("approval/list")["approvals"]
+    assert pending["approvalId"] == asked_for["approvalId"]
+    session.call("approval/respond", approvalId=asked_for["approvalId"], decision="approve")
+    assert waiting.result()["automatic"] is False
+    assert not any(m.get("id") in (compacting.id, changing.id) and "method" not in m for m in session.server.received)
+    answer(session.server, request, result={"summary": NOTES})
+    assert compacting.result()["compacted"] is True
+    assert changing.result()["head"]
+
+
+@pytest.mark.parametrize("where", ["owner", "attached"])
+def test_approvals_sent_right_behind_a_compaction_keep_their_order(windows: Windows, where: str) -> None:
+    session: Session = getattr(windows, where)
+    compacting = session.start("context/compact", summarizer="client")
+    deciding = []
+    for _ in range(20):
+        for yolo in (True, False):
+            session.start("session/setYolo", yolo=yolo)
+            deciding.append((yolo, session.start("session/isApproved", action="run")))
+    assert [pending.result()["approved"] for _, pending in deciding] == [yolo for yolo, _ in deciding]
+    answer(session.server, asked(session.server), result={"summary": NOTES})
+    assert compacting.result()["compacted"] is True
+
+
+@pytest.mark.parametrize("where", ["owner", "attached"])
+def test_a_read_behind_a_change_that_is_being_written_sees_it(
+    start_at: StartServer, home: Path, where: str, tmp_path: Path
+) -> None:
+    hold = Hold("append.after_write", tmp_path)
+    owner = start_at(home, env={"TIMELEAP_FAILPOINTS": hold.failpoints})
+    other = start_at(home)
+    for server in (owner, other):
+        server.initialize(capabilities=CAN)
+    session = Session.open(owner)
+    session = session if where == "owner" else session.reopen(other)
+    appending = session.start("context/appendMessage", messages=[user(str(n) + "x" * 300) for n in range(8)])
+    hold.wait()
+    compacting = session.start("context/compact", summarizer="client")
+    behind = session.start("context/appendMessage", message=user("behind it"))
+    reading = session.start("session/getState")
+    hold.release()
+    assert reading.result()["context"]["messageCount"] == appending.result()["messageCount"] == 8
+    answer(session.server, asked(session.server), result={"summary": NOTES})
+    assert compacting.result()["compacted"] is True
+    assert behind.result()["head"] == session.get_state()["head"]
+
+
+def test_a_compaction_that_waits_when_its_owner_goes_keeps_its_order(windows: Windows) -> None:
+    session, compacting, _ = windows.begin("attached")
+    appending = session.start("context/appendMessage", message=user("behind it"))
+    before = session.get_state()["head"]
+    since = len(session.server.received)
+    windows.owner.server.kill()
+    assert session.server.heard("session/didChange", since=since, kind="accessChanged")["access"] == "owner"
+    request = asked(session.server, since)
+    state = session.get_state()
+    assert (state["access"], state["head"]) == ("owner", before)
+    answer(session.server, request, result={"summary": NOTES})
+    compacted = compacting.result()
+    assert compacted["compacted"] is True
+    assert appending.result()["firstIndex"] == compacted["context"]["messageCount"]
+    assert session.texts()[-1] == "behind it"
+
+
+@pytest.mark.parametrize("where", ["owner", "attached"])
+def test_a_read_behind_a_summary_that_asks_nobody_sees_it(windows: Windows, where: str) -> None:
+    session: Session = getattr(windows, where)
+    compacting = session.start("context/compact", summary=NOTES)
+    appending = session.start("context/appendMessage", message=user("behind it"))
+    state = session.start("session/getState").result()
+    assert state["context"]["messageCount"] == compacting.result()["context"]["messageCount"] + 1
+    assert state["head"] == appending.result()["head"]
 
 
 def test_an_attached_client_can_take_its_compaction_back(start_at: StartServer, home: Path) -> None:

@@ -225,6 +225,13 @@ class Attachment:
             del self._unanswered[number]
         return self._result(one, result)
 
+    async def answers_reads(self, call: Call) -> None:
+        """Return when the owner answers what only reads and is asked for now."""
+        method = "approval/list"  # reads nothing of the log
+        params = {"sessionId": self.place.session_id}
+        model = REQUESTS[method].params_model.model_validate(params)
+        await self.request(method, model, replace(call, method=method, params=params, progress=None))
+
     async def _answer(self, one: Forwarded) -> Any:
         """What becomes of a request, also if it is cancelled: a change may have begun, which only the owner knows."""
         while True:
@@ -265,8 +272,11 @@ class Attachment:
                 one.answer.set_exception(CancelledError("the request for an approval was cancelled"))
 
     async def settle(self) -> None:
-        """Return when everything asked for before has taken effect; what waits for a person has none on the log."""
-        for one in [one for one in self._unanswered.values() if one.until is None]:
+        """Return when everything asked for before has taken effect.
+
+        What waits for a person has none on the log; who gets here while a compaction is not answered goes ahead of it.
+        """
+        for one in [one for one in self._unanswered.values() if one.until is None and one.method != "context/compact"]:
             await asyncio.wait([one.answer])
 
     def _note_id(self, one: Forwarded) -> None:

@@ -2,8 +2,8 @@
 
 Most requests go straight to the session's own queue and need no more. But some first do something that takes time
 before they reach it, or decide whether the session is there at all: opening, closing, deleting, compacting. Requests
-that arrive behind such a one wait until it is done, so that a client may send them all at once. Those that only read do not
-wait for one that waits for somebody else (a compaction for its summary): they are answered with the present state.
+that arrive behind such a one wait until it is done, so that a client may send them all at once. Those that leave the log
+alone do not wait for one that waits for somebody else (a compaction for its summary): they see the present state.
 """
 
 from __future__ import annotations
@@ -60,11 +60,9 @@ class Order:
     def __init__(self) -> None:
         self._last: dict[str, asyncio.Future[None]] = {}
         self._elsewhere: set[str] = set()  # sessions held up by what waits for somebody else
-        self._forwarded: dict[
-            str, asyncio.Future[None]
-        ] = {}  # the same, where only those go ahead that are right behind
         self._readers: dict[str, asyncio.Future[None]] = {}  # done when that begins
         self._in_trash: set[asyncio.Future[None]] = set()  # what changes the trash, or waits to do so
+        self._reading: dict[str, list[asyncio.Future[None]]] = {}  # who waits in `turn_to_read`; done when it goes on
 
     def held_up(self, session_id: str) -> bool:
         """Whether something has to be waited for."""
@@ -72,7 +70,7 @@ class Order:
 
     @contextlib.contextmanager
     def waiting_elsewhere(self, session_id: str) -> Iterator[None]:
-        """What holds the session up waits for somebody else during the block: those that only read go ahead."""
+        """What holds the session up waits for somebody else during the block: those that leave the log alone go ahead."""
         self._elsewhere.add(session_id)
         if (readers := self._readers.pop(session_id, None)) is not None:
             readers.set_result(None)
@@ -81,28 +79,24 @@ class Order:
         finally:
             self._elsewhere.discard(session_id)
 
-    @contextlib.contextmanager
-    def waiting_for_owner(self, session_id: str) -> Iterator[None]:
-        """What holds the session up was passed on to its owner, who sees to the order of what is passed on behind it.
-
-        That is what only reads; changes stay here until the answer has come, and nothing overtakes them.
-        """
-        if (last := self._last.get(session_id)) is not None:
-            self._forwarded[session_id] = last
-        try:
-            yield
-        finally:
-            self._forwarded.pop(session_id, None)
-
     async def turn_to_read(self, session_id: str) -> None:
-        """As `turn`, but does not wait for who waits for somebody else."""
-        overtakes_nobody = self._last.get(session_id) is self._forwarded.get(session_id)
-        if session_id not in self._elsewhere and not overtakes_nobody:
-            signal = self._readers.setdefault(session_id, asyncio.get_running_loop().create_future())
-            async with self.holding_up([session_id], unless=signal):
-                pass
-            if session_id not in self._last:
-                self._readers.pop(session_id, None)
+        """As `turn`, but does not wait for who waits for somebody else. Those who take this turn keep their order."""
+        ahead = list(self._reading.get(session_id, []))
+        if session_id in self._elsewhere and not ahead:
+            return
+        mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._reading.setdefault(session_id, []).append(mine)
+        try:
+            if session_id in self._elsewhere:  # those ahead are being woken
+                await asyncio.wait(ahead)
+            else:
+                signal = self._readers.setdefault(session_id, asyncio.get_running_loop().create_future())
+                async with self.holding_up([session_id], unless=signal):
+                    pass
+                if session_id not in self._last:
+                    self._readers.pop(session_id, None)
+        finally:
+            self._go_on(session_id, mine)
 
     async def turn(self, session_id: str) -> None:
         """Return when what holds the session up now is done, and those who waited before have had their turn.
@@ -150,11 +144,21 @@ class Order:
 
     def hold_up_for_now(self, session_id: str) -> None:
         """Let what begins now go first: of those requests that have come, but have not begun, none overtakes it."""
-        if session_id in self._last:
-            return
-        mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._last[session_id] = mine
-        asyncio.get_running_loop().call_soon(self._finish, [session_id], mine)
+        loop = asyncio.get_running_loop()
+        mine: asyncio.Future[None] = loop.create_future()
+        if session_id not in self._last:
+            self._last[session_id] = mine
+            loop.call_soon(self._finish, [session_id], mine)
+        elif session_id in self._elsewhere:
+            self._reading.setdefault(session_id, []).append(mine)
+            loop.call_soon(self._go_on, session_id, mine)
+
+    def _go_on(self, session_id: str, mine: asyncio.Future[None]) -> None:
+        mine.set_result(None)
+        reading = self._reading[session_id]
+        reading.remove(mine)
+        if not reading:
+            del self._reading[session_id]
 
     def _finish(self, names: list[str], mine: asyncio.Future[None]) -> None:
         mine.set_result(None)

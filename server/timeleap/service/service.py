@@ -58,6 +58,11 @@ _DONE_HERE = frozenset(
 _ATTACHES = frozenset(f"session/{name}" for name in ("archive", "unarchive", "delete", "repair", "prune", "redact"))
 """Methods that, on a session that is live elsewhere and not open here, attach for the time of the request."""
 
+_APPROVALS = frozenset(name for name in REQUESTS if name.startswith("approval/")) | frozenset(
+    {"session/setYolo", "session/setAutoApprove", "session/setAfk"}
+)
+"""Methods that ask for approvals, or say what is approved."""
+
 _HANDLER_MODULES = (
     *("opening", "catalog", "state", "writing", "reading", "timetravel", "compaction", "upkeep"),
     *("searching", "comparing", "space", "transfer", "redacting", "mailing", "approval_requests", "trash"),
@@ -90,9 +95,9 @@ class _Connection:
     asking: int = 0
 
 
-def _changes_nothing(method: str, params: Any) -> bool:
-    """Whether a request leaves the log and the state beside it alone; approvals that are asked and given are neither."""
-    return not REQUESTS[method].mutates or bool(getattr(params, "dry_run", None)) or method.startswith("approval/")
+def _leaves_log_alone(method: str, params: Any) -> bool:
+    """Whether a request changes no record: it reads, or is about approvals, which nobody can be kept waiting for."""
+    return not REQUESTS[method].mutates or bool(getattr(params, "dry_run", None)) or method in _APPROVALS
 
 
 class Service:
@@ -202,7 +207,7 @@ class Service:
             async with order.holding_up(names, in_trash=in_trash):
                 return await self.act(method, params, call)
         if order.held_up(session_id):
-            await (order.turn_to_read if _changes_nothing(method, params) else order.turn)(session_id)
+            await (order.turn_to_read if _leaves_log_alone(method, params) else order.turn)(session_id)
         return await self.act(method, params, call)
 
     async def act(self, method: str, params: Any, call: Call) -> Any:
@@ -212,10 +217,9 @@ class Service:
         if attached and method not in _DONE_HERE and not in_trash:
             attachment = attached.get(getattr(params, "session_id", ""))
             if attachment is not None:
-                if method != "context/compact":
-                    return await attachment.request(method, params, call)
-                with self._connection(call).order.waiting_for_owner(params.session_id):
-                    return await attachment.request(method, params, call)
+                if method == "context/compact":
+                    return await self._compact_elsewhere(attachment, params, call)
+                return await attachment.request(method, params, call)
         try:
             return await HANDLERS[method](self, params, call)
         except SessionLockedError:
@@ -228,9 +232,31 @@ class Service:
                 return await attachment.request(method, params, call)
         return await HANDLERS[method](self, params, call)  # the owner went just now
 
+    async def _compact_elsewhere(self, attachment: Attachment, params: Any, call: Call) -> Any:
+        """Have the owner compact. Meanwhile changes wait here, so that they keep their order whoever owns the session.
+
+        Whether a summary is waited for only the owner knows: it is, if a read behind the compaction is answered first.
+        """
+        with contextlib.ExitStack() as until_answered:
+
+            async def let_reads_ahead() -> None:
+                await attachment.answers_reads(call)
+                if self.attached(call).get(params.session_id) is attachment:
+                    until_answered.enter_context(self.waiting_elsewhere(params.session_id, call))
+
+            reading = asyncio.create_task(let_reads_ahead())  # begins when the compaction was sent
+            try:
+                return await attachment.request("context/compact", params, call)
+            finally:
+                reading.cancel()
+
     def waiting_elsewhere(self, session_id: str, call: Call) -> contextlib.AbstractContextManager[None]:
-        """What holds a session up waits for somebody else: what only reads goes ahead meanwhile."""
+        """What holds a session up waits for somebody else: what leaves the log alone goes ahead meanwhile."""
         return self._connection(call).order.waiting_elsewhere(session_id)
+
+    def hold_up_for_now(self, session_id: str, call: Call) -> None:
+        """Let what this request does with the loop's next turn go before all that comes later on its connection."""
+        self._connection(call).order.hold_up_for_now(session_id)
 
     async def disconnect(self, client: Client) -> None:
         """Close what the connection has open."""
