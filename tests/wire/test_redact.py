@@ -483,3 +483,13 @@ def test_names_of_clients_and_request_ids_are_redacted_in_the_whole_store(start_
     assert holders(home, value=value) == []
     approval = session.get_state()["approval"]
     assert (approval["yolo"], approval["changedBy"]) == (True, "agent --password [redacted]")
+
+
+def test_what_a_killed_server_left_of_the_stores_requests_goes_too(start_at: StartServer, home: Path) -> None:
+    server = start_at(home)
+    server.initialize()
+    session = Session.open(server, "a", requestId=f"open {PLAIN}")
+    session.say("x")
+    (home / ".requests.jsonl.0123456789abcdef.tmp").write_bytes((home / "requests.jsonl").read_bytes())
+    session.call("session/redact", value=PLAIN)
+    assert holders(home, value=PLAIN) == []

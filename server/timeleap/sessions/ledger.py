@@ -209,11 +209,7 @@ class Ledger:
             )
             return {**one, "h": "", "r": redact(str(one.get("r", "")))} if about == session_id else one
 
-        try:
-            with files.locked(self._home.path / ".requests.lock"):
-                self._file.rewrite(change)
-        except OSError as error:
-            raise StorageFailureError.of(error, "write the requests anew", self._home.path) from error
+        self._rewrite(change)
 
     def _noted(self, guard: Guard) -> list[Known]:
         """What was noted of a request id, last first."""
