@@ -18,14 +18,14 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from timeleap.errors import InvalidInputError, StorageFailureError
+from timeleap.errors import StorageFailureError
 from timeleap.sessions import files
 from timeleap.sessions.answers import Known
 from timeleap.sessions.home import Home
 from timeleap.sessions.meta import Meta
 from timeleap.sessions.names import is_session_id, parse_trash_name
 from timeleap.sessions.outcomes import Guard
-from timeleap.sessions.requests import RequestFile, decode, encode, short
+from timeleap.sessions.requests import RequestFile, check_same, decode, encode, short
 from timeleap.storage.durable import is_regular, list_directory, remove_file, status
 
 DELETE = "delete"
@@ -86,7 +86,7 @@ class Ledger:
         made_by = Meta(path, "readOnly").get("createdBy")
         for name, known in decode([{"v": {}, **made_by}] if isinstance(made_by, dict) else []):
             if name == guard.request_id:
-                _same(guard, known)
+                check_same(guard, known.fingerprint)
                 return True
         return False
 
@@ -99,7 +99,7 @@ class Ledger:
         for known in self._noted(guard):
             note = known.result or {}
             if "trash" in note and (note.get("done") is True or self._shows(known.method, str(note["trash"]))):
-                _same(guard, known)
+                check_same(guard, known.fingerprint)
                 return str(note["trash"])
         return None
 
@@ -125,7 +125,7 @@ class Ledger:
             InvalidInputError: The request id was used for another request.
         """
         for known in self._noted(guard):
-            _same(guard, known)
+            check_same(guard, known.fingerprint)
             if known.method == PURGE:
                 return dict(known.result or {})
         return None
@@ -237,10 +237,3 @@ _HASHED = "~"
 def _hashed(request_id: str) -> str:
     """What stands for a request id that is not to be kept."""
     return _HASHED + blake2b(request_id.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
-
-
-def _same(guard: Guard, known: Known) -> None:
-    if known.fingerprint and known.fingerprint != guard.fingerprint:  # a redaction leaves none
-        text = f"requestId {guard.request_id!r} was used for another request; choose a new one for each"
-        problem = {"loc": ["requestId"], "msg": "used for another request", "type": "request_id"}
-        raise InvalidInputError(text, errors=[problem])

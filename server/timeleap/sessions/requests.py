@@ -233,11 +233,11 @@ class RequestTable:
         if begun is not None and begun[0] is guard:
             return
         if begun is not None:
-            _same(guard, self._fingerprint(begun[0]))
+            check_same(guard, self._fingerprint(begun[0]))
             raise RepeatedError(None, begun[1])
         known = table.get(request_id)
         if known is not None:
-            _same(guard, known.fingerprint)
+            check_same(guard, known.fingerprint)
             # Answered at once: the record the answer is made of may move before the caller gets to it.
             raise RepeatedError(self._answer(known))
 
@@ -382,7 +382,16 @@ def short(method: str) -> str:
     return method.rpartition("/")[2]
 
 
-def _same(guard: Guard, fingerprint: str) -> None:
+def check_same(guard: Guard, fingerprint: str) -> None:
+    """Refuse a request whose id was used for another one.
+
+    Args:
+        guard: The request.
+        fingerprint: Of the request that used the id; an empty one fits any.
+
+    Raises:
+        InvalidInputError: It is another one.
+    """
     # A redaction leaves no fingerprint: who guesses what was taken out could try it.
     if fingerprint and fingerprint not in (guard.fingerprint, *guard.earlier):
         message = f"requestId {guard.request_id!r} was used for another request; choose a new one for each"
