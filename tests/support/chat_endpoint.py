@@ -141,7 +141,7 @@ async def _broken(reply: Reply) -> AsyncIterator[bytes]:
     elif reply.break_with == "error":
         yield _line({"error": reply.error or {"message": "the model fell over"}})
     elif reply.break_with == "hang":
-        await asyncio.sleep(3600)
+        await asyncio.Event().wait()
     elif reply.break_with == "break":
         raise ConnectionError("as a test asked for")
 

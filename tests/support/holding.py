@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 PATIENCE = 60.0
@@ -11,16 +13,17 @@ PATIENCE = 60.0
 
 
 class Hold:
-    """Holds a server up the first time that it comes to a failpoint.
+    """Holds a server up when it comes to a failpoint, once.
 
     Args:
         name: The failpoint.
         directory: Where a file can stand that says so.
+        passing: At which passing, if not at the first.
     """
 
-    def __init__(self, name: str, directory: Path) -> None:
+    def __init__(self, name: str, directory: Path, passing: int = 1) -> None:
         self._sign = directory / f"held-{name}"
-        self.failpoints = f"{name}@1=hold:{self._sign}"
+        self.failpoints = f"{name}@{passing}=hold:{self._sign}"
 
     def wait(self) -> None:
         """Return when the server has come there."""
@@ -37,3 +40,32 @@ def wait_until(condition: Callable[[], object]) -> None:
     while not condition():
         assert time.monotonic() < deadline, "it did not come to that"
         time.sleep(0.005)
+
+
+def present() -> str:
+    """The present, ISO 8601: in no millisecond in which anything was done before, or will be done from now on."""
+    _next_millisecond()
+    stamp = datetime.now(UTC).isoformat()
+    _next_millisecond()
+    return stamp
+
+
+def _next_millisecond() -> None:
+    last = time.time_ns() // 1_000_000
+    wait_until(lambda: time.time_ns() // 1_000_000 > last)
+
+
+def file_time_passes() -> None:
+    """Return when a file that is written from now on has a later time than all that were written before.
+
+    File systems take the time of the last tick of the system's clock, several milliseconds apart.
+    """
+    with tempfile.TemporaryDirectory() as directory:
+        probe = Path(directory, "probe")
+
+        def written() -> int:
+            probe.write_bytes(b"x")
+            return probe.stat().st_mtime_ns // 1_000_000
+
+        last = written()
+        wait_until(lambda: written() > last)

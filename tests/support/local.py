@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import socket
 import subprocess
 import tempfile
@@ -53,6 +54,10 @@ class Knock:
         """Say that nothing more will come."""
         self._socket.shutdown(socket.SHUT_WR)
         return self
+
+    def answered(self, seconds: float) -> bool:
+        """Whether something comes, or the other end closes, within that time."""
+        return bool(select.select([self._socket], [], [], seconds)[0])
 
     def answer(self) -> bytes:
         """All that comes until the other end closes; fails if it does not."""

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import time
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.support.fixtures import StartServer
+from tests.support.holding import present
 from tests.support.matching import at_least
 from tests.support.server import Message
 from tests.support.session import Session, assistant, user
-
-
-def now() -> str:
-    """The present, with a moment before and after that nothing else happens in."""
-    time.sleep(0.02)
-    stamp = datetime.now(UTC).isoformat()
-    time.sleep(0.02)
-    return stamp
 
 
 def plain(checkpoint: Message | None) -> Any:
@@ -72,20 +64,20 @@ def test_messages_of_a_timeline(told: Session) -> None:
 
 
 def test_a_time_leads_to_the_log_and_the_checkpoint_of_then(session: Session) -> None:
-    times = [now()]
+    times = [present()]
     first = session.checkpoint()
     session.append(user("one"))
-    times.append(now())
+    times.append(present())
     second = session.checkpoint()
     session.append(user("two"))
-    times.append(now())
+    times.append(present())
     session.call("context/revertTo", checkpointId=1)
-    times.append(now())
+    times.append(present())
     third = session.checkpoint()
     session.append(user("three"))
-    times.append(now())
+    times.append(present())
     session.call("context/clear")
-    times.append(now())
+    times.append(present())
     found = [session.call("context/at", time=stamp) for stamp in times]
     assert [one.get("timelineId") for one in found] == ["context_1"] * 3 + ["context_2"] * 2 + [None]
     assert [plain(one["checkpoint"]) for one in found] == [
@@ -109,7 +101,7 @@ def test_after_the_last_change_it_is_the_state_as_it_is(session: Session) -> Non
     session.append(user("one"), assistant("two"))
     session.call("context/updateTokenCount", tokenCount=7)
     state = {"messageCount": 2, "checkpointCount": 0, "tokenCount": 7, "systemPrompt": "be kind"}
-    assert session.call("context/at", time=now())["state"] == state
+    assert session.call("context/at", time=present())["state"] == state
     assert session.call("context/at", time="2999-01-01T00:00:00Z")["state"] == state
     nothing = {"messageCount": 0, "checkpointCount": 0, "tokenCount": 0, "systemPrompt": None}
     assert session.call("context/at", time="2000-01-01T00:00:00Z")["state"] == nothing
@@ -132,10 +124,10 @@ def test_checkpoints_without_a_time_count_with_the_next_one_that_has_one(start: 
     lines = [f'{{"role": "_checkpoint", "id": {n}}}\n{{"role": "user", "content": "{n}"}}\n' for n in range(3)]
     (directory / "context.jsonl").write_text("".join(lines))
     session = Session.open(start(), "old")
-    before = now()
+    before = present()
     assert session.call("context/at", time=before)["checkpoint"]["id"] == 2
     made = session.checkpoint()
-    assert session.call("context/at", time=now())["checkpoint"]["uid"] == made["uid"]
+    assert session.call("context/at", time=present())["checkpoint"]["uid"] == made["uid"]
     assert session.call("context/at", time=before)["checkpoint"] is None, "they may have been written after that"
     assert session.call("context/at", time="2000-01-01T00:00:00Z")["checkpoint"] is None
 
@@ -160,5 +152,5 @@ def test_what_is_no_moment_is_refused_by_name(told: Session, params: dict[str, A
 
 def test_an_empty_log_has_no_moments(session: Session) -> None:
     nothing = {"messageCount": 0, "checkpointCount": 0, "tokenCount": 0, "systemPrompt": None}
-    assert session.call("context/at", time=now()) == {"checkpoint": None, "nextCheckpoint": None, "state": nothing}
+    assert session.call("context/at", time=present()) == {"checkpoint": None, "nextCheckpoint": None, "state": nothing}
     assert session.refuse("context/at", index=0)["code"] == -32602

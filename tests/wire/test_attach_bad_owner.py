@@ -28,9 +28,6 @@ pytestmark = [
 ]
 as_root = pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can be another user")
 
-SOON = 25.0
-"""Seconds within which one gives up on an owner that says nothing for five, on a machine that is busy."""
-
 DEBUG = {"TIMELEAP_LOG_LEVEL": "debug"}
 
 
@@ -388,7 +385,6 @@ def test_records_that_lead_nowhere_are_refused_in_words(scene: Scene) -> None:
             whole: dict[str, Any] = {"text": damaged} if isinstance(damaged, bytes) else damaged
             locks.enter_context(Lock(Path(states[name]["path"]), **whole))
         server = scene.servers(1, env=DEBUG)[0]
-        started = time.monotonic()
         pending = {name: opening(server, name) for name in records}
         good = Session.open(server, "good")
         good.say("undisturbed")
@@ -396,7 +392,6 @@ def test_records_that_lead_nowhere_are_refused_in_words(scene: Scene) -> None:
             error = pending[name].error()
             assert (error["code"], error["data"]["retryable"]) == (4003, True), (case, error)
             assert "readOnly" in error["message"], case
-        assert time.monotonic() - started < SOON
         order = [records[name][0] for each in server.received for name in records if pending[name].id == each.get("id")]
         assert set(order[: len(at_once)]) == set(at_once), "who knows that it is in vain does not wait"
         for name in records:
@@ -500,7 +495,7 @@ def test_an_owner_that_is_stopped_is_waited_for_five_seconds(scene: Scene) -> No
         took = time.monotonic() - started
         for error in errors:
             locked(error, owner.server.process.pid)
-        assert 3 < took < SOON
+        assert took > 3
         assert errors[0]["data"]["requestId"] == "r-1"
         assert errors[1]["data"]["requestId"] == A_STRING
         assert "requestId" not in errors[2]["data"]
@@ -534,7 +529,7 @@ def test_an_owner_that_wakes_up_in_time_is_not_given_up(scene: Scene) -> None:
     owner.server.signal(signal.SIGSTOP)
     try:
         asked = [attached.start("context/appendMessage", message=user(str(number))) for number in range(5)]
-        time.sleep(1.5)
+        attached.server.call("rpc.discover")  # behind them: they are on their way to the owner
     finally:
         owner.server.signal(signal.SIGCONT)
     assert [pending.result()["firstIndex"] for pending in asked] == list(range(5))
@@ -553,7 +548,7 @@ def test_a_stopped_owner_that_is_killed_is_succeeded(scene: Scene) -> None:
     owner.say("before")
     owner.server.signal(signal.SIGSTOP)
     asked = attached.start("context/appendMessage", message=user("in flight"))
-    time.sleep(0.5)
+    attached.server.call("rpc.discover")
     owner.server.kill()
     assert asked.result()["firstIndex"] == 1
     assert attached.texts() == ["before", "in flight"]
@@ -630,14 +625,12 @@ def test_owners_that_answer_nonsense_or_nothing_are_refused_in_words(scene: Scen
     states = free_sessions(scene, cases)
     server = scene.servers(1, env=DEBUG)[0]
     with claimed(states, nonsense().values()) as impostors:
-        started = time.monotonic()
         pending = {name: opening(server, name) for name in cases}
         silent = pending[next(name for name, case in cases.items() if case == "silent")].id
         good = Session.open(server, "good")
         good.say("undisturbed")
         assert silent not in {each.get("id") for each in server.received}, "others waited for it"
         errors = {cases[name]: each.error() for name, each in pending.items()}
-        assert time.monotonic() - started < SOON
         assert [case for case, error in errors.items() if error["code"] != 4003] == [], errors
         for error in errors.values():
             locked(error, os.getpid())
@@ -658,7 +651,7 @@ def test_an_owner_that_stops_answering_later(scene: Scene) -> None:
         error = attached.refuse("context/appendMessage", message=user("x"), requestId="r")
         locked(error, os.getpid())
         assert error["data"]["requestId"] == "r"
-        assert 3 < time.monotonic() - started < SOON
+        assert time.monotonic() - started > 3
         assert "$/ping" in [message["method"] for message in impostors["s"].heard], "nobody asked whether it is there"
     until(lambda: "result" in attached.start("session/getState").reply(), saying="it goes on without the impostor")
     assert attached.call("context/appendMessage", message=user("x"), requestId="r")["firstIndex"] == 1

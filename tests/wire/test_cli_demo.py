@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
@@ -16,10 +15,8 @@ def cli(tmp_path: Path) -> Cli:
 
 @pytest.mark.long
 def test_every_promise_is_kept_on_every_session(cli, session_file):
-    began = time.monotonic()
     told = cli.execute("demo", str(session_file), "--json").json()
     assert _broken(told) == []
-    assert time.monotonic() - began < 60
     assert not cli.home.exists()
 
 

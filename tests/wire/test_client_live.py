@@ -9,9 +9,11 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support.server import runtime_directory
+from tests.support.turns import until
 
 from timeleap.client import RECONNECTED, AsyncTimeleap, Restarts, SyncTimeleap, TimeleapRpcError
 
@@ -93,7 +95,7 @@ async def test_owners_are_killed_under_load_and_nothing_is_lost_or_doubled(two):
             if number in {20, 40, 60}:
                 await tasks[-20]
                 await kill(two[number // 20 % 2])
-            await asyncio.sleep(0.002)
+            await asyncio.sleep(0)
         await asyncio.gather(*tasks)
         found = await contents(one)
         assert len(found) == 160
@@ -118,13 +120,22 @@ async def test_who_takes_over_is_told_and_who_was_killed_comes_back_attached(two
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs SIGSTOP")
 @pytest.mark.long
-async def test_an_owner_that_hangs_for_a_while_is_waited_for_and_the_request_takes_effect_once(two):
+async def test_an_owner_that_hangs_for_a_while_is_waited_for_and_the_request_takes_effect_once(two, monkeypatch):
     first, second = two
+    refused: list[TimeleapRpcError] = []
+    of = TimeleapRpcError.of
+
+    def noting(error: Any) -> TimeleapRpcError:
+        refused.append(of(error))
+        return refused[-1]
+
+    monkeypatch.setattr(TimeleapRpcError, "of", noting)
     async with first.session("live"), second.session("live") as theirs:
         os.kill(first.pid or 0, signal.SIGSTOP)
         try:
             appended = asyncio.create_task(theirs.append("patiently"))
-            await asyncio.sleep(7.0)  # longer than a server waits for an owner
+            await until(lambda: refused)  # a server does not wait for an owner as long as its client does
+            assert refused[0].kind == "sessionLocked"
             assert not appended.done()
         finally:
             os.kill(first.pid or 0, signal.SIGCONT)

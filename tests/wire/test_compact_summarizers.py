@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,7 +76,9 @@ def test_the_client_is_asked_and_its_summary_is_taken(long: Session) -> None:
     assert request["params"]["sessionId"] == long.id
     text = str(request["params"]["prompt"]["content"])
     assert "question 0" in text and "answer 7" not in text and "mind the gap" in text
-    time.sleep(0.3)  # reports do not come more often than ten times a second
+    long.server.wait_for(
+        lambda m: m.get("method") == "$/progress" and m["params"]["value"]["kind"] == "report", since=since
+    )
     answer(long.server, request, result={"summary": NOTES, "usage": {"input": 900, "output": 12}})
     result = pending.result()
     assert result == at_least({"compacted": True, "summary": NOTES, "summarizer": "client", "timelineId": A_STRING})

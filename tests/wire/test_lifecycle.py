@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -283,12 +282,19 @@ def test_a_given_process_that_is_dead_already_ends_the_server(start_at: StartSer
     assert server.wait(timeout=20) == 0
 
 
-def test_a_living_or_null_process_keeps_the_server(start_at: StartServer, home: Path) -> None:
-    for process_id in (os.getpid(), None):
-        server = start_at(home, fresh=True)
-        server.initialize(processId=process_id)
-        time.sleep(1.5)
-        assert server.call("session/list")["sessions"] == []
+def test_a_living_process_keeps_the_server(start_at: StartServer, home: Path, tmp_path: Path) -> None:
+    hold = Hold("watch.look", tmp_path, passing=2)
+    server = start_at(home, env={"TIMELEAP_FAILPOINTS": hold.failpoints}, fresh=True)
+    server.initialize(processId=os.getpid())
+    hold.wait()
+    hold.release()
+    assert server.call("session/list")["sessions"] == []
+
+
+def test_no_process_is_none_to_wait_for(start_at: StartServer, home: Path) -> None:
+    server = start_at(home, fresh=True)
+    server.initialize(processId=None)
+    assert server.call("session/list")["sessions"] == []
 
 
 # whatever stdin and stdout are

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from unittest.mock import ANY
 import psutil
 import pytest
 from tests.support.fixtures import StartServer
+from tests.support.holding import file_time_passes
 from tests.support.matching import at_least
 from tests.support.server import Launch, Message, Pending, Server
 from tests.support.session import Session, assistant, user
@@ -226,9 +226,7 @@ def test_a_session_that_is_not_open_or_unknown_is_said_to_be(session: Session) -
 def test_an_expression_that_explodes_elsewhere_does_not_here(session: Session, expression: str) -> None:
     session.append(user("a" * 100_000 + "!" + "x" * 100_000))
     pending = session.start("context/search", query=expression, regex=True)
-    began = time.monotonic()
     session.get_state()
-    assert time.monotonic() - began < 10
     assert pending.result(60)["matches"] == []
 
 
@@ -277,7 +275,7 @@ def test_the_whole_store_is_searched_the_session_changed_last_first(start: Start
         session.append(user("needle gone"))
         session.call("context/revertTo", checkpointId=0)
         session.call("session/close")
-        time.sleep(0.02)
+        file_time_passes()
     server.call("session/archive", sessionId="one")
     server.call("session/delete", sessionId="two")
     whole = server.call("session/search", query="needle")

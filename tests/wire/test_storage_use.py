@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.support.fixtures import StartServer
+from tests.support.holding import present
 from tests.support.matching import at_least
 from tests.support.server import Message
 from tests.support.session import Session, user
@@ -125,9 +124,7 @@ def test_the_newest_goes_only_if_it_is_named(told: Session) -> None:
 def test_by_age(session: Session) -> None:
     session.append(user("x"))
     session.call("context/clear")
-    time.sleep(0.02)
-    between = datetime.now(UTC).isoformat()
-    time.sleep(0.02)
+    between = present()
     for number in range(2):
         session.append(user(str(number)))
         session.call("context/clear")

@@ -65,7 +65,7 @@ def test_a_follower_is_told_and_sees_what_the_owner_writes(start: StartServer, f
     for number in range(1, 4):
         before = len(follower.received)
         session.say(str(number))
-        told = follower.heard("context/didChange", since=before, kind="external", timeout=5)
+        told = follower.heard("context/didChange", since=before, kind="external")
         assert told == {"sessionId": "s", "head": A_STRING, "kind": "external", "cause": {}}
         assert reader.texts() == [str(n) for n in range(number + 1)]
         assert reader.head == session.head
@@ -84,7 +84,7 @@ def test_a_follower_sees_a_rewrite(start: StartServer) -> None:
     ):
         before = len(follower.received)
         session.call(method, **params)
-        follower.heard("context/didChange", since=before, kind="external", timeout=5)
+        follower.heard("context/didChange", since=before, kind="external")
         assert reader.get_state()["context"]["messageCount"] == session.get_state()["context"]["messageCount"]
         assert reader.texts() == session.texts()
         assert reader.timelines() == session.timelines()
@@ -109,7 +109,7 @@ def test_a_follower_outlives_the_owner(start: StartServer) -> None:
     assert reader.texts() == ["a"]
     before = len(follower.received)
     Session.open(next_owner, "s", attach=False).say("b")
-    follower.heard("context/didChange", since=before, kind="external", timeout=5)
+    follower.heard("context/didChange", since=before, kind="external")
     assert reader.texts() == ["a", "b"]
 
 
@@ -214,7 +214,7 @@ def test_a_follower_of_a_program_that_takes_no_lock_is_told(start: StartServer) 
     reader = session.reopen(server, access="readOnly")
     before = len(server.received)
     append_behind_its_back(session)
-    assert server.heard("context/didChange", since=before, kind="external", timeout=5)["cause"] == {}
+    assert server.heard("context/didChange", since=before, kind="external")["cause"] == {}
     assert reader.texts() == ["x", "foreign"]
 
 

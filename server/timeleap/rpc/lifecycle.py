@@ -12,6 +12,7 @@ from enum import Enum, IntEnum, auto
 from typing import Any, Protocol
 
 from timeleap.errors import StorageFailureError
+from timeleap.failpoints import failpoint
 from timeleap.rpc.binding import Endpoint, ServicePort
 from timeleap.rpc.errors import RefusedError, refused_value
 from timeleap.service.call import Call, Client
@@ -194,7 +195,8 @@ class Lifecycle:
 
         try:
             process = psutil.Process(process_id)  # knows its start time: a successor under the same id is another one
-            while process.is_running() and process.status() != psutil.STATUS_ZOMBIE:  # noqa: ASYNC110 - nothing tells us
+            while process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
+                failpoint("watch.look")
                 await asyncio.sleep(WATCH_INTERVAL)
         except psutil.NoSuchProcess:
             pass

@@ -3,9 +3,11 @@ from __future__ import annotations
 import io
 import sys
 import threading
+import time
 from concurrent.futures import CancelledError, Future
 
 import pytest
+from tests.support.holding import PATIENCE
 
 from timeleap.cli import terminal as terminals
 from timeleap.cli.terminal import Progress, Terminal
@@ -35,10 +37,9 @@ def finish(work, screen, wanted):
     """End `work` when that stands on the screen."""
 
     def watch():
-        for _ in range(500):
-            if wanted in screen.getvalue():
-                break
-            threading.Event().wait(0.02)
+        deadline = time.monotonic() + PATIENCE
+        while wanted not in screen.getvalue() and time.monotonic() < deadline:
+            time.sleep(0.005)
         work.set_result(wanted in screen.getvalue())
 
     threading.Thread(target=watch, daemon=True).start()
