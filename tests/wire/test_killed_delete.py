@@ -1,4 +1,4 @@
-"""A delete that a crash cut short: approvals count again only by an undelete, whatever the crash left undone."""
+"""A delete that a crash cut short, or in a store that was moved: approvals count again only by an undelete."""
 
 from __future__ import annotations
 
@@ -101,3 +101,19 @@ def test_what_is_purged_is_forgotten_beside_the_key(start: StartServer, key_file
     start().call("session/purge", sessionId="a")
     noted = json.loads(key_file.with_name(key_file.name + ".revisions.json").read_text())
     assert "places" not in noted and not settled(key_file)
+
+
+def test_a_delete_in_a_store_that_was_moved(start: StartServer, start_at: StartServer, home: Path) -> None:
+    server = start()
+    for name in ("a", "b"):
+        Session.open(server, name).call("session/setYolo", yolo=True)
+    server.finish()
+    moved = home.with_name("moved")
+    home.rename(moved)
+    server = start_at(moved)
+    server.initialize()
+    for name in ("a", "b"):  # neither was opened since
+        server.call("session/delete", sessionId=name)
+    server.call("session/undelete", sessionId="b")
+    put_back(moved, moved / "sessions" / "a")
+    assert (yolo(server, "a"), yolo(server, "b")) == (False, True)

@@ -167,6 +167,12 @@ class Register:
             self.put(uid, replace(self.sessions[uid], retired=trash, announced=None))
         return bool(found)
 
+    def rehome(self, before: str, after: str) -> None:
+        """A store was moved."""
+        for uid, one in self.sessions.items():
+            if one.place is not None and one.place[0] == before:
+                self.sessions[uid] = replace(one, place=(after, one.place[1]))
+
     def finish_deletes(self, store: str) -> None:
         """Retire what was announced and then moved to the trash.
 
@@ -330,6 +336,10 @@ class KeyRing:
         """
 
         def change(register: Register) -> bool:
+            if (before := register.moved_from(uid, place)) is not None:
+                register.rehome(
+                    before, place[0]
+                )  # nobody has opened the session since: it is at home here all the same
             found = [name for name, one in register.sessions.items() if one.place == place and one.retired is None]
             for name in found:
                 register.put(name, replace(register.sessions[name], announced=trash))
@@ -412,9 +422,7 @@ class KeyRing:
         """
 
         def change(register: Register) -> bool:
-            for uid, one in register.sessions.items():
-                if one.place is not None and one.place[0] == before:
-                    register.sessions[uid] = replace(one, place=(after, one.place[1]))
+            register.rehome(before, after)
             return True
 
         self._change(change)
