@@ -82,6 +82,28 @@ test("the sample agent keeps its conversation here, and goes on from the past af
   expect((await all(session.history())).at(-1)!.message["content"]).toBe("That was question 2; you said: two again");
 });
 
+test("the sample agent asks before it runs a command, and goes on from what the person says", async () => {
+  extensions.known.set("timeleap.timeleap", { isActive: true, exports: running.api, activate: () => Promise.resolve(running.api) });
+  await activateSample({ subscriptions: [] } as unknown as vscode.ExtensionContext);
+  const run = vi.fn();
+  commands.registerCommand("sample.target", run);
+  user.input = ({ title }) => (title?.startsWith("Reject") ? "not now" : "run sample.target");
+  const questions: string[] = [];
+  for (const answer of ["Approve", "Reject…"]) {
+    user.answer = ({ message, buttons }) => {
+      questions.push(message);
+      return buttons.find((button) => button === answer);
+    };
+    await commands.executeCommand("sampleAgent.ask");
+  }
+  expect(questions).toHaveLength(2);
+  expect(run).toHaveBeenCalledTimes(1);
+  const said = (await all(running.api.shownSession!.history())).map(({ message }) => message);
+  expect(said.map(({ role }) => role)).toEqual(["user", "assistant", "tool", "assistant", "user", "assistant", "tool", "assistant"]);
+  expect(said[3]!["content"]).toBe("It said: done");
+  expect(said[7]!["content"]).toBe("It said: The person did not allow it: not now");
+});
+
 test("an extension undoes and redoes, and asks for an approval that the user gives or refuses", async () => {
   const session = await running.api.openSession({ sessionId: "mine" });
   await session.append({ role: "user", content: "one" });

@@ -2,7 +2,7 @@
 
 import * as vscode from "vscode";
 // In an extension of your own: copy that file, and install `timeleap-client` for the types it names.
-import type { Message, TimeleapApi } from "../../../client-vscode/src/apiTypes.js";
+import type { Message, TimeleapApi, TimeleapSession } from "../../../client-vscode/src/apiTypes.js";
 
 export async function activate(context: vscode.ExtensionContext): Promise<void> {
   const timeleap = await vscode.extensions.getExtension<TimeleapApi>("timeleap.timeleap")?.activate();
@@ -18,17 +18,48 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
         return;
       }
       await session.append({ role: "user", content: question });
-      const conversation: Message[] = [];
-      for await (const { message } of session.history()) {
-        conversation.push(message);
+      for (;;) {
+        const conversation: Message[] = [];
+        for await (const { message } of session.history()) {
+          conversation.push(message);
+        }
+        const reply = await think(conversation);
+        await session.append(reply);
+        if (!reply.tool_calls) {
+          return;
+        }
+        await session.append(...(await Promise.all(reply.tool_calls.map((call) => act(session, call)))));
       }
-      await session.append({ role: "assistant", content: await think(conversation) });
     }),
   );
 }
 
-/** Where a real agent asks its model. This one knows how much was said, so one can see that it remembers. */
-function think(conversation: readonly Message[]): Promise<string> {
+type ToolCall = NonNullable<Message["tool_calls"]>[number];
+
+/** Asks first: any window of the session may answer, or its approvals do. What a person rejects, the model is told. */
+async function act(session: TimeleapSession, { id, function: { arguments: given } }: ToolCall): Promise<Message> {
+  const { command } = JSON.parse(given ?? "{}") as { command: string };
+  const { decision, reason } = await session.requestApproval("run command", { description: command, toolCallId: id });
+  if (decision === "reject") {
+    return { role: "tool", tool_call_id: id, content: `The person did not allow it: ${reason ?? "no reason given"}` };
+  }
+  await vscode.commands.executeCommand(command);
+  return { role: "tool", tool_call_id: id, content: "done" };
+}
+
+/**
+ * Where a real agent asks its model. This one knows how much was said, so one can see that it remembers; asked to "run" a command
+ * of VS Code, it does.
+ */
+function think(conversation: readonly Message[]): Promise<Message> {
   const asked = conversation.filter(({ role }) => role === "user");
-  return Promise.resolve(`That was question ${asked.length}; you said: ${String(asked.at(-1)?.content)}`);
+  const said = String(asked.at(-1)?.content);
+  const last = conversation.at(-1);
+  const command = /^run (\S+)$/.exec(said)?.[1];
+  if (command !== undefined && last?.role === "user") {
+    const call: ToolCall = { id: `call-${asked.length}`, type: "function", function: { name: "run_command", arguments: JSON.stringify({ command }) } };
+    return Promise.resolve({ role: "assistant", content: "", tool_calls: [call] });
+  }
+  const content = last?.role === "tool" ? `It said: ${String(last.content)}` : `That was question ${asked.length}; you said: ${said}`;
+  return Promise.resolve({ role: "assistant", content });
 }
