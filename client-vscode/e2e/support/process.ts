@@ -35,7 +35,7 @@ export async function end(child: ChildProcess): Promise<void> {
     if (child.exitCode !== null || child.signalCode !== null) return;
     const gone = new Promise((resolve) => child.once("exit", resolve));
     child.kill("SIGTERM");
-    const late = setTimeout(() => child.kill("SIGKILL"), 8_000);
+    const late = setTimeout(() => child.kill("SIGKILL"), 30_000);
     await gone;
     clearTimeout(late);
 }

@@ -54,7 +54,7 @@ test("HTML of a message is text in its document, found by a search and pinned as
   };
   await commands.executeCommand("timeleap.pinText");
   window.activeTextEditor = undefined;
-  await vi.waitFor(() => expect(running.api.shownSession!.state.pins).toEqual(["<style>body { display: none }</style>"]));
+  await vi.waitFor(() => expect(running.api.shownSession!.state.pins).toEqual(["<style>body { display: none }</style>"]), { timeout: 20_000 });
 });
 
 test("a call opens with its result", async () => {

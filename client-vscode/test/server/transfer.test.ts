@@ -37,7 +37,7 @@ test("a session is written as Markdown, as a page and as an archive, of which th
   press("Open");
   await commands.executeCommand("timeleap.exportSession");
   expect(readFileSync(user.path, "utf8")).toContain("<html");
-  await vi.waitFor(() => expect(user.external).toEqual([user.path]));
+  await vi.waitFor(() => expect(user.external).toEqual([user.path]), { timeout: 20_000 });
 
   user.path = join(folder, "chat.zip");
   user.pick = (items) => items.find((item) => (item as { label: string }).label === "Archive");

@@ -80,7 +80,7 @@ test("a pin that is chosen from the list goes, and Undo puts it back where it wa
   await commands["managePins"]!();
   expect(server.pins).toEqual(["a", "c"]);
   undo("Undo");
-  await vi.waitFor(() => expect(server.pins).toEqual(["a", "b", "c"]));
+  await vi.waitFor(() => expect(server.pins).toEqual(["a", "b", "c"]), { timeout: 20_000 });
   window.showInformationMessage = showInformationMessage;
 });
 

@@ -43,7 +43,7 @@ test("a server that writes files is asked to, and what was lost can be read", as
   const { asked, shown, commands } = bench(3, true, [{ kind: "media", message: "one picture" }]);
   await commands["exportMarkdown"]!();
   expect(asked).toEqual([["session/export", { format: "markdown", path: "/somewhere/chat.md", overwrite: true }]]);
-  await vi.waitFor(() => expect(shown).toEqual(["# What Was Left Out\n\n- one picture\n"]));
+  await vi.waitFor(() => expect(shown).toEqual(["# What Was Left Out\n\n- one picture\n"]), { timeout: 20_000 });
   expect(user.said[0]!.message).toContain("Not all of it could be carried over (1)");
 });
 

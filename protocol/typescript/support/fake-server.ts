@@ -100,12 +100,15 @@ async function unusual(what: string, message: Message): Promise<boolean> {
       setInterval(() => undefined, 1000);
       return true;
     case "work":
+    case "workForLong": {
+      const pause = what === "work" ? 0 : 1_500;
       for (const percentage of [10, 50, 90]) {
-        await wait(300);
+        await wait(pause);
         write({ method: "$/progress", params: { token: message.params?.["workDoneToken"], value: { kind: "report", percentage } } });
       }
-      await wait(300);
+      await wait(pause);
       return false;
+    }
     case "ask":
     case "askAndCancel": {
       const id = `q${asked.size + 1}`;

@@ -91,7 +91,7 @@ export function append(client: TimeleapClient, text: string, options = {}): Prom
 }
 
 /** Waits until `done`; the limit is for what never comes. */
-export async function until(done: () => boolean, milliseconds = 20_000): Promise<void> {
+export async function until(done: () => boolean, milliseconds = 60_000): Promise<void> {
   for (let left = milliseconds; !done(); left -= 10) {
     if (left <= 0) {
       throw new Error(`it did not come about: ${done}`);

@@ -111,13 +111,13 @@ test("a request that is not answered in time is cancelled and rejected", async (
 });
 
 test("progress is told, and extends the time", async () => {
-  await new Fake([["context/search", 1, "work"]]).run(async (client) => {
+  await new Fake([["context/search", 1, "workForLong"]]).run(async (client) => {
     const values: ProgressValue[] = [];
     const onProgress = (value: ProgressValue): void => {
       values.push(value);
       throw new Error("a progress callback that fails");
     };
-    await client.request("context/search", { sessionId: "a", query: "x" }, { timeout: 900, onProgress });
+    await client.request("context/search", { sessionId: "a", query: "x" }, { timeout: 5_000, onProgress }); // of six seconds, and 1.5 each
     assert.deepEqual(values.map((value) => "percentage" in value && value.percentage), [10, 50, 90]);
   });
 });
@@ -177,12 +177,12 @@ test("params are sent as they were when the request was made", async () => {
 test("the server may ask for a summary, and that takes as long as it takes", async () => {
   await new Fake([SUMMARY]).run(
     async (client) => {
-      const answered: unknown = await client.request("context/compact", { sessionId: "s" }, { timeout: 1_000 });
+      const answered: unknown = await client.request("context/compact", { sessionId: "s" }, { timeout: 5_000 });
       assert.deepEqual(answered, { answered: { summary: "s: long" } });
     },
     {
       summarize: async ({ sessionId, prompt }) => {
-        await new Promise((resolve) => setTimeout(resolve, 1_500));
+        await new Promise((resolve) => setTimeout(resolve, 6_000));
         return { summary: `${sessionId}: ${String(prompt.content)}` };
       },
     },
