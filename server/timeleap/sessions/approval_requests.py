@@ -12,7 +12,6 @@ import asyncio
 import hashlib
 import logging
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal
@@ -26,7 +25,7 @@ from timeleap.errors import (
 )
 from timeleap.failpoints import failpoint
 from timeleap.sessions import approvals, events
-from timeleap.sessions.audit import Audit, entry
+from timeleap.sessions.audit import FIELD, MAX_PENDING, Audit, entry, left_open
 from timeleap.sessions.outcomes import (
     Approval,
     ApprovalDecision,
@@ -45,17 +44,12 @@ _log = logging.getLogger(__name__)
 
 Json = dict[str, Any]
 
-MAX_PENDING = 100
-"""Questions of a session."""
 RETURN_SECONDS = 3.0
 """How long a new owner waits for those to ask again whose questions the last one left open."""
 DESCRIPTION_IN_AUDIT = 200
 _AUDIT_TAIL = 256 << 10
 """Bytes of the audit in which open questions are looked for: as many as there may be."""
 
-FIELD = "approval"
-"""Of entries in the audit."""
-_AN_ID = re.compile(r"a[0-9a-f]{16}")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", re.ASCII)
 
 
@@ -101,20 +95,6 @@ class Asked:
         one = Waiting(self)
         self.waiting.append(one)
         return one
-
-
-def left_open(entries: Iterable[Json]) -> dict[str, Json]:
-    """The entries of questions that an audit does not tell the end of, by approval id."""
-    found: dict[str, Json] = {}
-    for one in entries:
-        approval_id = one.get("approvalId")
-        if one.get("field") != FIELD or not isinstance(approval_id, str) or not _AN_ID.fullmatch(approval_id):
-            continue
-        if one.get("to") == "pending":
-            found[approval_id] = one
-        else:
-            found.pop(approval_id, None)
-    return dict(list(found.items())[-MAX_PENDING:])
 
 
 class ApprovalRequests(Turns):

@@ -1,8 +1,13 @@
-"""Who switched approvals on or off, asked for one or decided one, and when: an append-only file of JSON lines."""
+"""Who switched approvals on or off, asked for one or decided one, and when: a file of JSON lines that is appended to.
+
+Of a file that has grown too large the newest lines are kept, and the questions that are open.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +16,19 @@ from timeleap.errors import StorageFailureError
 from timeleap.sessions import lines, session_files
 from timeleap.sessions.json_model import is_date
 from timeleap.sessions.outcomes import Cause
+from timeleap.storage.durable import OpenFile, atomic_write, status
 
 FILE_NAME = session_files.AUDIT
+
+MAX_BYTES = 16 << 20
+"""A file that is larger is cut to its newest lines."""
+KEPT_BYTES = 8 << 20
+"""Of which so many stay."""
+MAX_PENDING = 100
+"""Questions of a session."""
+FIELD = "approval"
+"""Of entries of approvals that are asked."""
+_AN_ID = re.compile(r"a[0-9a-f]{16}")
 
 
 def is_entry(document: Mapping[str, Any]) -> bool:
@@ -24,6 +40,20 @@ def is_entry(document: Mapping[str, Any]) -> bool:
         and (who is None or isinstance(who, str))
         and (request_id is None or isinstance(request_id, str))
     )
+
+
+def left_open(entries: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The entries of questions that an audit does not tell the end of, by approval id."""
+    found: dict[str, dict[str, Any]] = {}
+    for one in entries:
+        approval_id = one.get("approvalId")
+        if one.get("field") != FIELD or not isinstance(approval_id, str) or not _AN_ID.fullmatch(approval_id):
+            continue
+        if one.get("to") == "pending":
+            found[approval_id] = one
+        else:
+            found.pop(approval_id, None)
+    return dict(list(found.items())[-MAX_PENDING:])
 
 
 class Audit:
@@ -62,6 +92,21 @@ class Audit:
             raise
         except OSError as error:
             raise StorageFailureError.of(error, "note a change of approvals", self.path) from error
+        with suppress(OSError):  # it is noted; the next one tries again
+            self._cut()
+
+    def _cut(self) -> None:
+        """Write a file that has grown too large anew: the questions that are open, and the newest lines as they are."""
+        there = status(self.path)
+        if there is None or there.size <= MAX_BYTES:
+            return
+        file = OpenFile(self.path)
+        try:
+            newest = file.pread(there.size - KEPT_BYTES, KEPT_BYTES).partition(b"\n")[2]
+        finally:
+            file.close()
+        asked = [lines.encode(one) for one in left_open(lines.read_end(self.path, lines.MAX_BYTES)).values()]
+        atomic_write(self.path, b"".join(one + b"\n" for one in asked if one not in newest) + newest)
 
     def tail(self, size: int) -> list[dict[str, Any]]:
         """The entries in the last `size` bytes, oldest first; none where the file cannot be read."""

@@ -9,9 +9,10 @@ from __future__ import annotations
 import errno
 import json
 import math
+import re
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeGuard
@@ -23,7 +24,10 @@ from timeleap.storage.durable import (
     atomic_write,
     is_regular,
     link_exclusive,
+    list_directory,
+    remove_file,
     replace_file,
+    status,
     sync_directory,
 )
 from timeleap.storage.filelock import FileLock
@@ -32,6 +36,8 @@ MAX_BYTES = 16 << 20
 """A larger file is not one of ours."""
 MAX_MEMBER_BYTES = 4 << 20
 """A larger member could make a file that nobody would read any more."""
+MAX_KEPT_ASIDE = 10
+"""Of a file that is damaged again and again so many damaged ones are kept, the newest."""
 LOCK_SECONDS = 5.0
 """How long to wait for another process that changes a small file; it takes milliseconds."""
 
@@ -157,7 +163,22 @@ def move_aside(path: Path) -> Path:
         raise
     except OSError as error:
         raise StorageFailureError.of(error, f"move the damaged {path.name} aside", path) from error
+    with suppress(OSError):  # the next one tries again
+        others = [name for name in _kept_aside(path) if name != aside.name]
+        for name in others[MAX_KEPT_ASIDE - 1 :]:
+            remove_file(path.with_name(name))
     return aside
+
+
+def _kept_aside(path: Path) -> list[str]:
+    """The damaged files that were kept of a file, newest first."""
+    form = re.compile(rf"{re.escape(path.stem)}\.damaged-([0-9]{{9,12}})-[0-9a-f]{{4}}{re.escape(path.suffix)}")
+    found = [
+        (int(match[1]), there.modified_ns, name)
+        for name in list_directory(path.parent)
+        if (match := form.fullmatch(name)) and (there := status(path.with_name(name)))
+    ]
+    return [name for _, _, name in sorted(found, reverse=True)]
 
 
 @contextmanager

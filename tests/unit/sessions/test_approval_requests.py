@@ -10,8 +10,8 @@ import pytest
 
 from timeleap.service.notified_approvals import MAX_KNOWN, REQUESTED, RESOLVED, NotifiedApprovals
 from timeleap.sessions import lines
-from timeleap.sessions.approval_requests import FIELD, MAX_PENDING, automatic, left_open
-from timeleap.sessions.audit import Audit
+from timeleap.sessions.approval_requests import automatic
+from timeleap.sessions.audit import FIELD, MAX_PENDING, Audit, left_open
 from timeleap.sessions.outcomes import Approval
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
@@ -10,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from timeleap import clock
 from timeleap.errors import StorageFailureError
+from timeleap.sessions import audit as audit_file
 from timeleap.sessions import files, lines
 from timeleap.sessions.audit import Audit
 from timeleap.sessions.outcomes import Cause
@@ -56,6 +59,76 @@ def test_an_audit_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "audit.jsonl").mkdir()
     with pytest.raises(StorageFailureError):
         Audit(tmp_path).record(Cause(), "yolo", False, True)
+
+
+def test_an_audit_that_grows_too_large_keeps_its_newest_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit_file, "MAX_BYTES", 20_000)
+    monkeypatch.setattr(audit_file, "KEPT_BYTES", 10_000)
+    audit = Audit(tmp_path)
+    questions = [
+        audit_file.entry(Cause(), audit_file.FIELD, None, "pending", approvalId=f"a{number:016x}", action="run")
+        for number in range(3)
+    ]
+    end = audit_file.entry(Cause(), audit_file.FIELD, "pending", "approve", approvalId=f"a{1:016x}", action="run")
+    audit.append([*questions, end])
+    sizes: list[int] = []
+    for number in range(1000):
+        if number == 500:
+            audit.path.write_bytes(audit.path.read_bytes() + b"no json }\n")
+        audit.record(Cause("r", "c"), f"autoApprove:{number}", False, True)
+        sizes.append(audit.path.stat().st_size)
+        if number == 501:
+            assert b"no json }\n" in audit.path.read_bytes()
+    assert max(sizes) <= 20_000 and sum(one < before for before, one in itertools.pairwise(sizes)) > 5
+    found = audit.read().documents
+    assert found[:2] == [questions[0], questions[2]]  # what is open, once
+    numbers = [int(one["field"].partition(":")[2]) for one in found[2:]]
+    assert numbers == list(range(numbers[0], 1000)) and len(numbers) > 80
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["audit.jsonl"]
+    audit.append([{**end, "approvalId": one["approvalId"]} for one in (questions[0], questions[2])])
+    for number in range(300):
+        audit.record(Cause("r", "c"), f"autoApprove:{number}", False, True)
+    assert not [one for one in audit.read().documents if one["field"] == audit_file.FIELD]
+
+
+def test_an_audit_that_cannot_be_cut_is_appended_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(audit_file, "MAX_BYTES", 100)
+    monkeypatch.setattr(audit_file, "atomic_write", fail)
+    for number in range(5):
+        Audit(tmp_path).record(Cause(), str(number), False, True)
+    assert [one["field"] for one in Audit(tmp_path).read().documents] == ["0", "1", "2", "3", "4"]
+
+
+@pytest.mark.parametrize("name", ["state.json", "timeleap.json", "requests.jsonl"])
+def test_of_a_file_that_is_damaged_again_and_again_the_newest_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    path = tmp_path / name
+    others = [
+        f"{path.stem}.damaged-1{path.suffix}",
+        f"other.damaged-1780000000-ab12{path.suffix}",
+        f"{name}.damaged-1780000000-ab12",
+    ]
+    for other in others:
+        (tmp_path / other).write_text("not ours")
+    time = 1_780_000_000.0
+    for number in range(15):
+        monkeypatch.setattr(clock, "now", lambda number=number: time + number // 2)
+        path.write_text(str(number))
+        files.move_aside(path)
+        path.unlink(missing_ok=True)
+    kept = [one for one in tmp_path.iterdir() if one.name not in others]
+    assert sorted(int(one.read_text()) for one in kept) == list(range(15 - files.MAX_KEPT_ASIDE, 15))
+    monkeypatch.setattr(clock, "now", lambda: time - 1000)  # the clock was set back
+    path.write_text("the newest")
+    assert files.move_aside(path).read_text() == "the newest"
+    assert len([*tmp_path.iterdir()]) == len(others) + files.MAX_KEPT_ASIDE + (
+        name in [one.name for one in tmp_path.iterdir()]
+    )
+    assert all((tmp_path / other).read_text() == "not ours" for other in others)
 
 
 def test_one_process_at_a_time_holds_a_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
