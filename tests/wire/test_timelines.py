@@ -225,6 +225,19 @@ def test_the_newest_timelines_stay_and_pruning_is_reported(start: StartServer) -
     assert len(warnings) == 2 and all("context_" in warning["message"] for warning in warnings)
 
 
+def test_of_more_than_fifty_timelines_the_oldest_go_where_nothing_else_is_set(start: StartServer) -> None:
+    server = start()
+    session = Session.open(server, "s")
+    for number in range(53):
+        session.say(str(number))
+        session.call("context/clear")
+    assert [t["timelineId"] for t in session.timelines()] == [f"context_{number}" for number in range(53, 3, -1)]
+    assert len([*session.path.glob("context_*.jsonl")]) == 50
+    assert session.get_state()["context"]["canUndo"] == 50
+    warnings = [m["params"] for m in server.notifications() if m["method"] == "session/warning"]
+    assert len(warnings) >= 3
+
+
 def test_the_size_of_timelines_is_bounded_but_the_newest_stays(start: StartServer) -> None:
     server = start(options={"retention": {"maxTimelineBytes": 100}})
     session = Session.open(server, "s")
