@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from tests.support.holding import PATIENCE
-from tests.support.turns import idle
+from tests.support.turns import idle, until
 from tests.unit.rpc.fake_server import FakeService
 
 from timeleap.rpc.connection import Connection
@@ -77,12 +77,14 @@ class Edge:
 
     async def reply(self, message_id: Any) -> Any:
         """The reply to a request."""
-        async with asyncio.timeout(PATIENCE):
-            while True:
-                for message in self.received:
-                    if "method" not in message and message["id"] == message_id:
-                        return message
-                await asyncio.sleep(0.001)
+        replies: list[Any] = []
+
+        def come() -> bool:
+            replies[:] = [each for each in self.received if "method" not in each and each["id"] == message_id]
+            return bool(replies)
+
+        await until(come)
+        return replies[0]
 
     async def ready(self, **params: Any) -> Edge:
         """The handshake; forgets what it said."""

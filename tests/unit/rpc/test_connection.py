@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 from tests.support.holding import PATIENCE
-from tests.support.turns import idle, until
+from tests.support.turns import Clock, idle, until
 from tests.unit.rpc.edge import Edge, change, read, request
 
 from timeleap.errors import ClientRequestError
@@ -529,7 +529,10 @@ async def test_nothing_is_reported_after_the_end(monkeypatch: pytest.MonkeyPatch
     assert told in (["begin", "report", "end"], ["begin", "report", "report", "end"])
 
 
-async def test_reports_are_not_sent_more_often_than_anybody_can_see(edge: Edge) -> None:
+async def test_reports_are_not_sent_more_often_than_anybody_can_see(
+    edge: Edge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Clock(monkeypatch)
     edge.request(1, "session/open", {"sessionId": "s", "title": "progress", "workDoneToken": 1})
     await edge.reply(1)
     assert progress(edge.received) == [(1, "begin"), (1, "end")]
