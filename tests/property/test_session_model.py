@@ -739,7 +739,7 @@ def test_a_crash_before_old_timelines_go_leaves_what_can_be_undone_with_them() -
 
 
 @pytest.mark.torture
-@pytest.mark.timeout(3600)
+@pytest.mark.timeout(7200)
 @pytest.mark.parametrize("name", MACHINES)
 def test_through_thousands_of_histories(name: str) -> None:
     run_state_machine_as_test(MACHINES[name], settings=LONG)

@@ -414,7 +414,7 @@ CHOICES: dict[Callable[[History], Awaitable[None]], int] = {
 
 
 def play(number: int) -> None:
-    folder = Path(tempfile.mkdtemp(dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
+    folder = Path(tempfile.mkdtemp(prefix="undo-histories-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
     history = History(number, folder)
     try:
         asyncio.run(history.run())

@@ -425,6 +425,7 @@ def test_the_session_is_what_some_order_of_the_requests_makes_of_it(tmp_path: Pa
 
 
 @pytest.mark.torture
+@pytest.mark.timeout(7200)
 def test_the_same_for_long(tmp_path: Path) -> None:
     for seed in range(100, 160):
         run(tmp_path / f"home-{seed}", seed, 60)
