@@ -618,6 +618,8 @@ class StoreMachine(EngineMachine):
             if isinstance(result, dict):
                 if stages[number].written == stages[number + 1].written and result.get("timeline_id", "") is None:
                     expected[number].pop("timeline_id", None)  # it could not be read any more
+                if name == "prune":  # where forks cannot be read any more, what they may need is kept
+                    assert set(result["removed_ids"]) <= set(expected[number].pop("removed_ids"))
                 self.check(result, expected[number])
                 if guard.request_id is not None and result.get("compacted") is not False:
                     self.done[guard.request_id] = (name, args, result)
@@ -768,6 +770,24 @@ def test_a_step_that_changes_nothing_may_have_been_noted_before_a_crash(nothing:
             machine.agrees()
     finally:
         machine.teardown()
+
+
+def test_what_forks_may_need_is_kept_where_they_cannot_be_read_any_more() -> None:
+    for at in range(1, 8):
+        machine = OsMachine()
+        try:
+            machine.mail(0, ("revert", {"pick": 0, "by_uid": False, "heal": False}))
+            machine.agrees()
+            machine.fork(0, 0, 0)
+            machine.agrees()
+            machine.compact_an_exchange([TAIL[0], TAIL[0]], 1)
+            machine.agrees()
+            machine.follow()
+            machine.agrees()
+            machine.crash(("prune", {"pick": 0}), at, False, False, False)
+            machine.agrees()
+        finally:
+            machine.teardown()
 
 
 @pytest.mark.torture
