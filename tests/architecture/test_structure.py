@@ -1,0 +1,124 @@
+"""The structure of the server stays within its ceilings, which only go down, and every one of them is as low as it can be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.architecture.sources import ROOT
+from tests.architecture.structure import CEILINGS, Structure, documents_with_old_words, strongly_connected
+from tests.support.entered import EnteredModules
+from tests.support.fixtures import StartServer
+from tests.support.session import Session
+
+SLACK = 100
+"""So many lines may a room be below its ceiling before the ceiling has to follow."""
+
+FINDINGS: dict[str, Callable[[Structure], list[str]]] = {
+    "modules": lambda structure: [module.rel for module in structure.modules],
+    "small_modules": Structure.small_modules,
+    "classes_defined_twice": Structure.classes_defined_twice,
+    "modules_named_twice": Structure.modules_named_twice,
+    "old_module_names": Structure.old_module_names,
+    "old_definitions": Structure.old_definitions,
+    "old_words_in_names": Structure.old_words_in_names,
+    "old_words_in_docstrings": Structure.old_words_in_docstrings,
+    "old_words_in_documents": lambda _structure: documents_with_old_words(),
+    "loops_over_one": Structure.loops_over_one,
+    "method_literals": Structure.method_literals,
+    "imports_in_functions": Structure.imports_in_functions,
+    "circles": Structure.circles,
+    "storage_seen_by_sessions": Structure.storage_seen_by_sessions,
+}
+
+
+@pytest.fixture(scope="module")
+def structure() -> Structure:
+    return Structure()
+
+
+@pytest.mark.parametrize("name", FINDINGS)
+def test_a_count_is_its_ceiling(structure: Structure, name: str) -> None:
+    found, ceiling = FINDINGS[name](structure), CEILINGS["count"][name]
+    assert len(found) <= ceiling, f"{len(found)} {name}, at most {ceiling}: {found}"
+    assert len(found) == ceiling, f"{name} went down: lower its ceiling to {len(found)} in ceilings.toml"
+
+
+def test_every_room_has_a_ceiling_and_keeps_to_it(structure: Structure) -> None:
+    lines, ceilings = structure.lines(), CEILINGS["lines"]
+    assert lines.keys() == ceilings.keys()
+    over = {room: (lines[room], ceilings[room]) for room in lines if lines[room] > ceilings[room]}
+    assert not over, f"rooms that grew (lines, ceiling): {over}"
+    loose = {room: lines[room] for room in lines if lines[room] < ceilings[room] - SLACK}
+    assert not loose, f"rooms that shrank: lower their ceilings in ceilings.toml to {loose}"
+
+
+def test_the_largest_class_with_its_bases_is_the_ceiling(structure: Structure) -> None:
+    sizes = structure.classes_with_bases()
+    name = max(sizes, key=sizes.__getitem__)
+    ceiling = CEILINGS["count"]["largest_class"]
+    assert sizes[name] <= ceiling, f"{name} has {sizes[name]} lines with its bases, at most {ceiling}"
+    assert sizes[name] > ceiling - SLACK, f"lower the ceiling of largest_class to {sizes[name]}"
+
+
+def test_the_architecture_document_keeps_to_its_size() -> None:
+    size = (ROOT / "ARCHITECTURE.md").stat().st_size
+    assert size <= CEILINGS["count"]["architecture_bytes"]
+
+
+def test_a_ceiling_is_not_below_its_goal() -> None:
+    now = {**CEILINGS["count"], **CEILINGS["lines"]}
+    passed = {name: goal for name, goal in CEILINGS["goal"].items() if now[name] < goal}
+    assert not passed, f"these goals are reached; a lower ceiling is the goal now: {passed}"
+
+
+REQUESTS: dict[str, Callable[[int], dict[str, Any]]] = {
+    "context/appendMessage": lambda number: {"message": {"role": "user", "content": f"measured {number}"}},
+    "context/revertTo": lambda number: {"checkpointId": 5 - number},
+}
+
+
+@pytest.mark.parametrize("method", REQUESTS)
+def test_a_change_enters_the_modules_listed_and_no_others(start: StartServer, tmp_path: Path, method: str) -> None:
+    entered = EnteredModules(tmp_path / "trace")
+    session = Session.open(start(env=entered.env), "a")
+    for number in range(6):
+        session.checkpoint()
+        session.say(f"message {number}")
+    runs: list[set[str]] = []
+    for number in range(3):
+        session.say("warm")
+        session.get_state()  # what the change before it left to do is done
+        entered.since_last_time(session.server)
+        session.call(method, **REQUESTS[method](number))
+        runs.append(entered.since_last_time(session.server))
+    listed = set(CEILINGS["entered"][method])
+    ever = set[str]().union(*runs)
+    fewest = min(runs, key=len)  # work of the background may fall into some of them
+    assert fewest <= listed, f"entered besides: {sorted(fewest - listed)}"
+    assert listed <= ever, f"no longer entered, take them off the list: {sorted(listed - ever)}"
+
+
+def test_what_the_measures_find(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text('"""Who is at the desk."""\nclass Desk: ...\nx = [one for one in (1, 2)]\n')
+    (tmp_path / "turns.py").write_text(
+        'from timeleap import a\nNAMES = {"context/revertTo", "session/didOpen"}\n'
+        '@handles("context/clear")\ndef f(wish):\n    import timeleap.a\nclass Desk(a.Desk): ...\n'
+    )
+    found = Structure(tmp_path)
+    assert found.classes_defined_twice() == ["Desk: a.py, turns.py"]
+    assert found.old_module_names() == ["turns.py"]
+    assert found.old_definitions() == ["a.py:2 Desk", "turns.py:6 Desk"]
+    assert found.old_words_in_names() == ["a.py Desk", "turns.py Desk", "turns.py wish"]
+    assert found.old_words_in_docstrings() == ["a.py:1 Who is at the desk."]
+    assert found.loops_over_one() == ["a.py:3"]
+    assert found.method_literals() == ["turns.py:2 context/revertTo"]
+    assert found.imports_in_functions() == ["turns.py:5"]
+    assert found.small_modules() == ["a.py", "turns.py"]
+
+
+def test_circles_are_what_can_reach_itself_through_others() -> None:
+    graph = {"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": {"e"}, "e": set[str](), "f": {"g"}, "g": {"f"}}
+    assert strongly_connected(graph) == [["a", "b", "c"], ["f", "g"]]
