@@ -16,7 +16,7 @@ import timeleap.client as library
 
 PAGE = Path(__file__).resolve().parent / "python-client.md"
 HEAD = """\
-<!-- Generated from the docstrings by docs/reference.py; `make generate` writes it anew. -->
+<!-- Generated from the docstrings by docs/reference.py; `make generate` rewrites it. -->
 
 # The Python client
 

@@ -22,11 +22,11 @@ import { locateServer } from "./server/locate.js";
 import { ManagedEnvironment } from "./server/managed.js";
 import { run } from "./server/programs.js";
 import { Sidecar } from "./server/sidecar.js";
-import { surroundings } from "./server/surroundings.js";
+import { environment } from "./server/environment.js";
 import { Approvals } from "./sessions/approvals.js";
 import { Sessions } from "./sessions/sessions.js";
 import { onDidChangeServerSettings, readSettings } from "./settings.js";
-import { News } from "./views/news.js";
+import { News } from "./views/notifications.js";
 import { StatusBar } from "./views/statusBar.js";
 import { Views } from "./views/views.js";
 
@@ -45,7 +45,7 @@ export function activate(context: vscode.ExtensionContext): TimeleapApi {
   });
   const server = new Sidecar({
     settings: readSettings,
-    locate: (settings) => locateServer(settings, surroundings(() => managed.python)),
+    locate: (settings) => locateServer(settings, environment(() => managed.python)),
     log,
     version,
   });

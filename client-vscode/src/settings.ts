@@ -1,4 +1,4 @@
-/** What the user has set. Read anew each time, so that a change needs no bookkeeping. */
+/** What the user has set. Read each time, so that a change needs no bookkeeping. */
 
 import * as vscode from "vscode";
 

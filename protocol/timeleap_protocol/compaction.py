@@ -18,7 +18,7 @@ class CompactParams(MutationParams):
     """`context/compact`."""
 
     dry_run: Opt[bool] = None
-    """Say what would happen, and change nothing; whoever summarises is asked all the same. Default: false."""
+    """Say what would happen, and change nothing; the summariser is asked all the same. Default: false."""
     max_preserved_messages: Opt[Positive] = None
     """User and assistant messages at the end that stay as they are. Default: the session's setting."""
     custom_instruction: Opt[str] = None

@@ -173,7 +173,7 @@ SESSION_ROWS: Final[tuple[Method, ...]] = (
         "session/repair",
         "session.SessionRepairParams",
         "session.RepairResult",
-        "Writes the log anew without its damaged lines; the old one becomes a timeline.",
+        "Rewrites the log without its damaged lines; the old one becomes a timeline.",
         _E.SESSION_LOCKED,
         _E.CORRUPTED,
         scope="any",

@@ -19,7 +19,7 @@ class SessionStorageParams(PageParams):
 
 
 class SessionPruneParams(MutationParams):
-    """`session/prune`. Without any wish: what is beyond the limits of the configuration."""
+    """`session/prune`. Without a selection: what is beyond the limits of the configuration."""
 
     dry_run: Opt[bool] = None
     """Say what would go, and change nothing. Default: false."""

@@ -22,8 +22,8 @@
     ├── CompactionFailedError                  no summary could be had; nothing was changed
     ├── DMailPendingError                      one D-Mail at a time
     ├── NoPendingDMailError                    nothing to deliver or cancel
-    ├── NothingToUndoError                     fewer steps can be undone than were asked for
-    ├── NothingToRedoError                     fewer steps can be redone than were asked for
+    ├── UndoUnavailableError                     fewer steps can be undone than were asked for
+    ├── RedoUnavailableError                     fewer steps can be redone than were asked for
     ├── OverloadedError                        more of it than can be held; later perhaps
     ├── ApprovalNotPendingError (LookupError)  no such request waits for a decision
     ├── ApprovalTimeoutError                   nobody decided in time
@@ -202,13 +202,13 @@ class NoPendingDMailError(TimeleapError):
     kind = "noPendingDMail"
 
 
-class NothingToUndoError(TimeleapError):
+class UndoUnavailableError(TimeleapError):
     """Fewer steps can be undone than were asked for; `canUndo` and `canRedo` say how many."""
 
     kind = "nothingToUndo"
 
 
-class NothingToRedoError(TimeleapError):
+class RedoUnavailableError(TimeleapError):
     """Fewer steps can be redone than were asked for; `canUndo` and `canRedo` say how many."""
 
     kind = "nothingToRedo"
@@ -228,7 +228,7 @@ class ApprovalNotPendingError(TimeleapError, LookupError):
 
 
 class ApprovalTimeoutError(TimeleapError):
-    """Nobody decided in time; asking again asks anew."""
+    """Nobody decided in time; a repeat asks again."""
 
     kind = "approvalTimeout"
     retryable = True

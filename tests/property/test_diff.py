@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from timeleap.sessions.diff import common_messages
+from timeleap.sessions.log_iteration import shared_lines
 from timeleap.sessions.logs import Stretch
-from timeleap.sessions.walking import shared_lines
 from timeleap.storage.load import load
 
 T = TypeVar("T")

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 from tests.unit.sessions.worlds import USER, World, asked
 
-from timeleap.sessions import answers, recall, requests
-from timeleap.sessions.pruning import Wish
+from timeleap.sessions import request_replay, requests, stored_response
+from timeleap.sessions.pruning import PruneRequest
 from timeleap.sessions.session import Session
 
 Json = dict[str, Any]
@@ -35,7 +35,7 @@ class Bounds:
 
 
 SMALL = Bounds(12, 24, 8)
-REAL = Bounds(answers.REMEMBERED, answers.MADE_REMEMBERED, answers.MADE_BY_ONE)
+REAL = Bounds(stored_response.REMEMBERED, stored_response.MADE_REMEMBERED, stored_response.MADE_BY_ONE)
 
 
 @dataclass
@@ -55,7 +55,7 @@ class Past:
             return False
         if not request_id.startswith("timeleap:"):
             return request_id in names[-bounds.clients :]
-        window = [name for name in names if answers.window_of(name) == answers.window_of(request_id)]
+        window = [name for name in names if stored_response.window_of(name) == stored_response.window_of(request_id)]
         if request_id in names[-bounds.made :]:
             return request_id in window[-bounds.by_one :]
         return None
@@ -148,7 +148,7 @@ class History:
         session, _ = await self.session()
         timelines = [one.timeline_id for one in session.engine.timelines()]
         if timelines:
-            await session.prune(Wish(timeline_ids=(self.random.choice(timelines),)))
+            await session.prune(PruneRequest(timeline_ids=(self.random.choice(timelines),)))
 
     async def fork(self) -> None:
         if len(self.pasts) >= 4:
@@ -196,7 +196,7 @@ class History:
 
 @pytest.mark.parametrize("seed", range(HISTORIES))
 async def test_ids_are_known_by_age(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
-    for module in (answers, recall, requests):
+    for module in (stored_response, request_replay, requests):
         for name, value in (
             ("REMEMBERED", SMALL.clients),
             ("MADE_REMEMBERED", SMALL.made),

@@ -52,16 +52,16 @@ from tests.unit.storage.engines import ENGINES, Opener
 from timeleap.errors import TimeleapError
 from timeleap.sessions.approvals import Approvals
 from timeleap.sessions.meta import Meta
-from timeleap.sessions.outcomes import Guard, Retention
+from timeleap.sessions.outcomes import Mutation, Retention
 from timeleap.sessions.seal import KeyRing
 from timeleap.sessions.session import Session
 from timeleap.sessions.statefile import StateFile
 from timeleap.sessions.store import SessionStore
-from timeleap.sessions.transfer.admission import Admission
+from timeleap.sessions.transaction import Files, SessionServices, SessionTransactions
 from timeleap.sessions.transfer.exporting import exhibit
 from timeleap.sessions.transfer.importing import take_in
 from timeleap.sessions.transfer.packing import write_archive
-from timeleap.sessions.turns import Files, Surroundings, Turns
+from timeleap.sessions.transfer.publish import Admission
 from timeleap.storage.engine import Durability
 from timeleap.storage.index import index_path
 
@@ -115,10 +115,10 @@ class EngineMachine(RuleBasedStateMachine):
         approvals = Approvals("s", meta, StateFile(place), KeyRing(self.folder / "key"), trusted=True)
         engine = await type(self).opener(place)
 
-        async def release(_: Turns) -> None:
+        async def release(_: SessionTransactions) -> None:
             await engine.aclose()
 
-        around = Surroundings(RENDERERS, Retention(self.max_timelines), lambda _: set(), release)
+        around = SessionServices(RENDERERS, Retention(self.max_timelines), lambda _: set(), release)
         return Session("s", place, Files(engine, meta, approvals), around)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
@@ -294,7 +294,7 @@ class EngineMachine(RuleBasedStateMachine):
             f"{name}:\n  model {mine[name]}\n  store {theirs[name]}" for name in mine if mine[name] != theirs[name]
         )
 
-    def take(self, name: str, args: Json, guard: Guard, result: Json | str, together: bool = False) -> None:
+    def take(self, name: str, args: Json, guard: Mutation, result: Json | str, together: bool = False) -> None:
         """Do in the model what was done, and compare what came of it."""
         if guard.expected_head is not None and guard.expected_head != self.heads[-1]:
             assert result == "contentModified"
@@ -316,7 +316,7 @@ class EngineMachine(RuleBasedStateMachine):
                 assert {**result["context"], **late} == {**now, **late}, [result["context"], now]
 
     @staticmethod
-    def imagined(model: Model, name: str, args: Json, guard: Guard) -> tuple[Json, str | None]:
+    def imagined(model: Model, name: str, args: Json, guard: Mutation) -> tuple[Json, str | None]:
         """What has to be in the result; or the kind of the error."""
         try:
             return model.do(name, args, guard.request_id), None
@@ -362,10 +362,10 @@ class EngineMachine(RuleBasedStateMachine):
 
     # How it is asked
 
-    def attempt(self, name: str, args: Json, guard: Guard) -> Json | str:
+    def attempt(self, name: str, args: Json, guard: Mutation) -> Json | str:
         return self.run(self.result(name, args, guard))
 
-    async def result(self, name: str, args: Json, guard: Guard) -> Json | str:
+    async def result(self, name: str, args: Json, guard: Mutation) -> Json | str:
         """The result, or the kind of the error."""
         try:
             return await perform(self.session, name, args, guard)
@@ -374,7 +374,7 @@ class EngineMachine(RuleBasedStateMachine):
         except OSError:
             return "storageFailure"
 
-    def guard(self, name: str, args: Json, with_id: bool, expect: str) -> Guard:
+    def guard(self, name: str, args: Json, with_id: bool, expect: str) -> Mutation:
         request_id = None
         if with_id:
             self.asked += 1
@@ -473,7 +473,8 @@ class StoreMachine(EngineMachine):
         with path.open("a", encoding="utf-8", newline="\n") as log:
             log.write("\n" * missing + json.dumps({"role": "user", "content": text}) + "\n")
         assert (
-            self.attempt("append", {"messages": [{"role": "user", "content": "no"}]}, Guard()) == "externallyModified"
+            self.attempt("append", {"messages": [{"role": "user", "content": "no"}]}, Mutation())
+            == "externallyModified"
         )
         self.run(self.session.reload())
         self.model.do("append_by_another", {"messages": [{"role": "user", "content": text}]})
@@ -498,7 +499,7 @@ class StoreMachine(EngineMachine):
         points = [one["uid"] for one in lines if one["uid"] is not None]
         uid = points[pick % len(points)] if pick >= 0 and points else None
         self.asked += 1
-        guard = Guard(request_id=f"f{self.asked}", method="session/fork", fingerprint="f" * 16)
+        guard = Mutation(request_id=f"f{self.asked}", method="session/fork", fingerprint="f" * 16)
         if at:
             self.dying(self.forked(uid, timeline, guard), at, False)
         forks = {self.run(self.forked(uid, timeline, guard)) for _ in range(2)}
@@ -524,7 +525,7 @@ class StoreMachine(EngineMachine):
         if uid is not None:
             self.model.fork_points.append(uid)
 
-    async def forked(self, uid: str | None, timeline: str | None, guard: Guard) -> str:
+    async def forked(self, uid: str | None, timeline: str | None, guard: Mutation) -> str:
         opened = await self.store.fork("s", checkpoint_uid=uid, timeline_id=timeline, guard=guard)
         await opened.session.aclose()
         return opened.session.session_id
@@ -536,7 +537,7 @@ class StoreMachine(EngineMachine):
         archive = self.folder / "s.timeleap"
         archive.write_bytes(b"".join(write_archive(self.run(exhibit(self.session)))))
         self.asked += 1
-        guard = Guard(request_id=f"i{self.asked}", method="session/import", fingerprint="f" * 16)
+        guard = Mutation(request_id=f"i{self.asked}", method="session/import", fingerprint="f" * 16)
         if at:
             self.dying(self.imported(archive, guard), at, False)
         names = {self.run(self.imported(archive, guard)) for _ in range(2)}
@@ -550,12 +551,12 @@ class StoreMachine(EngineMachine):
         if undo and model.timelines:
             back = {"timeline_id": list(model.timelines)[-1]}
             model.do("restore_timeline", back)
-            self.run(perform(copied, "restore_timeline", back, Guard()))
+            self.run(perform(copied, "restore_timeline", back, Mutation()))
             assert seen(copied)["log"] == model.shown()["log"]
         self.run(copied.aclose())
         self.run(self.store.delete(name))
 
-    async def imported(self, archive: Path, guard: Guard) -> str:
+    async def imported(self, archive: Path, guard: Mutation) -> str:
         admission = Admission(self.store, guard)
         opened = await admission.repeated()
         if opened is None:
@@ -593,7 +594,7 @@ class StoreMachine(EngineMachine):
     def crash_together(self, ops: list[Op], at: int, short: bool, again: bool) -> None:
         self.die([(name, args, self.guard(name, args, True, "none")) for name, args in ops], at, short, again)
 
-    def die(self, many: list[tuple[str, Json, Guard]], at: int, short: bool, again: bool) -> None:
+    def die(self, many: list[tuple[str, Json, Mutation]], at: int, short: bool, again: bool) -> None:
         """The process dies at the `at`-th change of the disk: each operation was done whole or not at all, in order."""
 
         async def all_at_once() -> list[Any]:
@@ -673,7 +674,7 @@ class StoreMachine(EngineMachine):
         first, last = (stages[at].shown() for at in (least, -1))
         raise AssertionError(f"neither here nor there:\nfirst {first}\nlast  {last}\nstore {shown}")
 
-    def ask_after_crash(self, name: str, args: Json, guard: Guard, expected: Json, done: bool | None) -> None:
+    def ask_after_crash(self, name: str, args: Json, guard: Mutation, expected: Json, done: bool | None) -> None:
         """Whoever got no answer asks again: it is done once, and this is the answer. Where it changes nothing, nobody can
         tell whether it was done before (`done` is None)."""
         result = self.attempt(name, args, guard)

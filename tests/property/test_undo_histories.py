@@ -31,18 +31,18 @@ from timeleap.context.compaction import summary_message
 from timeleap.errors import TimeleapError
 from timeleap.sessions.approvals import Approvals
 from timeleap.sessions.meta import Meta
-from timeleap.sessions.outcomes import CompactionPlan, Guard, Retention
-from timeleap.sessions.pruning import Wish
+from timeleap.sessions.outcomes import CompactionPlan, Mutation, Retention
+from timeleap.sessions.pruning import PruneRequest
 from timeleap.sessions.seal import KeyRing
 from timeleap.sessions.session import Session
 from timeleap.sessions.statefile import StateFile
 from timeleap.sessions.store import SessionStore
-from timeleap.sessions.turns import Files, Surroundings, Turns
+from timeleap.sessions.transaction import Files, SessionServices, SessionTransactions
 from timeleap.storage.index import index_path
 from timeleap.storage.jsonl import JsonlEngine
 
 Json = dict[str, Any]
-Request = Callable[[Session, Guard], Awaitable[Any]]
+Request = Callable[[Session, Mutation], Awaitable[Any]]
 
 # Read now: tests run without the settings of the one who starts them.
 HISTORIES = int(os.environ.get("TIMELEAP_HISTORIES", "5000"))
@@ -122,7 +122,7 @@ class History:
         self.max_timelines = self.dice.choice((MANY, MANY, MANY, 3, 6))
         self.model = Stacks()
         self.name = "s"
-        self.asked: list[tuple[Guard, Request, Any]] = []
+        self.asked: list[tuple[Mutation, Request, Any]] = []
         self.heads: list[str] = []
         self.told: list[str] = []
         self.requests = 0
@@ -187,7 +187,7 @@ class History:
             self.asked.append((guard, request, result))
         return result
 
-    def guard(self, name: str, args: Json) -> Guard:
+    def guard(self, name: str, args: Json) -> Mutation:
         if self.dice.random() < 0.5:
             return guard_of(name, args, None, None)
         self.requests += 1
@@ -321,10 +321,10 @@ class History:
         approvals = Approvals(self.name, meta, StateFile(path), KeyRing(self.folder / "key"), trusted=True)
         engine = await JsonlEngine.open(path / "context.jsonl", access="read", notes=meta)
 
-        async def release(_: Turns) -> None:
+        async def release(_: SessionTransactions) -> None:
             await engine.aclose()
 
-        around = Surroundings(RENDERERS, Retention(self.max_timelines), lambda _: set(), release)
+        around = SessionServices(RENDERERS, Retention(self.max_timelines), lambda _: set(), release)
         return Session(self.name, path, Files(engine, meta, approvals), around)
 
     async def fork(self) -> None:
@@ -346,7 +346,7 @@ class History:
             return
         going = self.dice.choice(names)
         gone = (self.session.path / f"{going}.jsonl").read_bytes()
-        await self.session.prune(Wish(timeline_ids=(going,)))
+        await self.session.prune(PruneRequest(timeline_ids=(going,)))
         if not (self.session.path / f"{going}.jsonl").exists():
             self.model.pruned(self.model.kept - {gone})
 

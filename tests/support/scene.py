@@ -144,7 +144,7 @@ def taken_over(windows: list[Session], before: dict[int, int], timeout: float = 
     Fails unless there is exactly one.
     """
     heirs = [window for window in windows if access_told(window, before[id(window)], timeout) == "owner"]
-    assert len(heirs) == 1, f"{len(heirs)} windows believe that they own the session"
+    assert len(heirs) == 1, f"{len(heirs)} windows trust_index that they own the session"
     return heirs[0]
 
 

@@ -9,14 +9,14 @@ from dataclasses import asdict
 from typing import Any
 
 from timeleap.context.compaction import summary_message
-from timeleap.context.guard import called
-from timeleap.context.needles import Words
+from timeleap.context.matchers import TextMatcher
 from timeleap.context.pins import with_pins
 from timeleap.context.summary import summarise
+from timeleap.context.tool_pairs import called
 from timeleap.service.compaction import read_history
-from timeleap.sessions.outcomes import Cause, CompactionPlan, Guard, Retention
-from timeleap.sessions.pruning import Wish
-from timeleap.sessions.redacting import Order, RedactOutcome
+from timeleap.sessions.outcomes import Cause, CompactionPlan, Mutation, Retention
+from timeleap.sessions.pruning import PruneRequest
+from timeleap.sessions.redacting import RedactionRequest, RedactOutcome
 from timeleap.sessions.session import Session
 from timeleap.storage.engine import LogReader, RecordKind
 
@@ -105,7 +105,7 @@ def seen(session: Session) -> Json:
     }
 
 
-async def perform(session: Session, name: str, args: Json, guard: Guard) -> Json:
+async def perform(session: Session, name: str, args: Json, guard: Mutation) -> Json:
     """Ask for an operation of the model; its result as JSON has it."""
     if name == "reload":
         await session.reload()
@@ -174,10 +174,10 @@ def summary_text(messages: list[Json], pins: list[str], words: str) -> str:
     return text
 
 
-def guard_of(name: str, args: Json, request_id: str | None, expected_head: str | None) -> Guard:
+def guard_of(name: str, args: Json, request_id: str | None, expected_head: str | None) -> Mutation:
     """The circumstances of a request."""
     text = json.dumps([name, args], sort_keys=True)
-    return Guard(
+    return Mutation(
         expected_head=expected_head,
         request_id=request_id,
         method=WIRE.get(name, ""),
@@ -187,7 +187,7 @@ def guard_of(name: str, args: Json, request_id: str | None, expected_head: str |
     )
 
 
-async def _compact(session: Session, guard: Guard, summary: str, max_preserved: int) -> Json:
+async def _compact(session: Session, guard: Mutation, summary: str, max_preserved: int) -> Json:
     if (stored := await session.answered(guard)) is not None:
         return stored
     history = await read_history(session, max_preserved)
@@ -203,12 +203,12 @@ async def _compact(session: Session, guard: Guard, summary: str, max_preserved: 
     return await session.compact(plan, guard=guard)
 
 
-def _wish(timeline_ids: list[str] | None = None, keep: int | None = None) -> Wish:
-    return Wish(None if keep is None else Retention(keep), timeline_ids=tuple(timeline_ids or ()))
+def _wish(timeline_ids: list[str] | None = None, keep: int | None = None) -> PruneRequest:
+    return PruneRequest(None if keep is None else Retention(keep), timeline_ids=tuple(timeline_ids or ()))
 
 
-def _order(text: str, replacement: str) -> Order:
-    return Order(Words([text]), replacement)
+def _order(text: str, replacement: str) -> RedactionRequest:
+    return RedactionRequest(TextMatcher([text]), replacement)
 
 
 def _state(session: Session) -> Json:

@@ -422,7 +422,7 @@ def test_recovery_is_told_in_the_state_too(store: Server) -> None:
 # checkpoint ids that no program of ours would give
 
 
-@pytest.mark.parametrize("index", ["made anew", "kept"])
+@pytest.mark.parametrize("index", ["rebuilt", "kept"])
 @pytest.mark.parametrize(
     ("ids", "ours"),
     [

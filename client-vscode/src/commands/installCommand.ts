@@ -3,7 +3,7 @@
 import * as vscode from "vscode";
 import { usablePython } from "../server/locate.js";
 import type { ManagedEnvironment } from "../server/managed.js";
-import { surroundings } from "../server/surroundings.js";
+import { environment } from "../server/environment.js";
 import { readSettings } from "../settings.js";
 import type { Handlers, Workbench } from "./register.js";
 import { requireTrust } from "./targets.js";
@@ -15,7 +15,7 @@ export function installCommand(bench: Workbench, managed: ManagedEnvironment): H
 
 async function install(bench: Workbench, managed: ManagedEnvironment): Promise<void> {
   requireTrust();
-  const python = await usablePython(surroundings(() => managed.python), readSettings().interpreter);
+  const python = await usablePython(environment(() => managed.python), readSettings().interpreter);
   const agreed = await confirm(
     vscode.l10n.t("Install the Timeleap server?"),
     vscode.l10n.t("An environment of this extension's own is made with {0}. The server comes with the extension; the packages it needs are downloaded by pip. No other environment is changed.", python),

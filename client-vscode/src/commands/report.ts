@@ -92,7 +92,7 @@ function wordsForKind(kind: string, message: string): Words {
     case "contentModified":
       return { message: vscode.l10n.t("The session has changed meanwhile, so nothing was done. The view is up to date now; look again."), steps: [show("checkpoints")] };
     case "checkpointNotFound":
-      // Whoever took it back has set it aside.
+      // The user who took it back has set it aside.
       return { message: vscode.l10n.t("That checkpoint no longer exists, so nothing was done. The view is up to date now."), steps: [show("timelines")] };
     case "timelineNotFound":
       return { message: vscode.l10n.t("That timeline no longer exists, so nothing was done. The view is up to date now."), steps: [show("timelines")] };

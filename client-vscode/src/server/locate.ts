@@ -11,7 +11,7 @@ import { findOnPath, type Run } from "./programs.js";
 import { isNewEnough, MINIMUM, probe } from "./python.js";
 
 /** What is looked at, so that tests can put something else in its place. */
-export interface Surroundings {
+export interface Environment {
   readonly run: Run;
   /** Of the Python extensions. May come from the workspace, so it is not asked in Restricted Mode. */
   selectedPython(): Promise<string | undefined>;
@@ -24,7 +24,7 @@ export interface Surroundings {
 }
 
 /** @throws ServerFailure */
-export async function locateServer(settings: Settings, around: Surroundings): Promise<Launch> {
+export async function locateServer(settings: Settings, around: Environment): Promise<Launch> {
   const [command, ...args] = settings.command;
   if (command !== undefined) {
     return { command, args, source: "setting" };
@@ -49,7 +49,7 @@ export async function locateServer(settings: Settings, around: Surroundings): Pr
 }
 
 /** The first Python that a private environment can be made with. @throws ServerFailure */
-export async function usablePython(around: Surroundings, interpreter = ""): Promise<string> {
+export async function usablePython(around: Environment, interpreter = ""): Promise<string> {
   const selected = around.trusted ? await timeout(around.selectedPython(), SELECTED_TIMEOUT) : undefined;
   const candidates = [interpreter, selected, ...around.pythonsOnPath()].filter((one) => one !== undefined && one !== "");
   let oldest: string | undefined;
@@ -84,7 +84,7 @@ async function whatIsWrongWith(interpreter: string, run: Run): Promise<ServerFai
   return undefined;
 }
 
-async function nothingFound(selected: string | undefined, around: Surroundings): Promise<ServerFailure> {
+async function nothingFound(selected: string | undefined, around: Environment): Promise<ServerFailure> {
   try {
     await usablePython({ ...around, selectedPython: () => Promise.resolve(selected) });
     return new ServerFailure("noServer", vscode.l10n.t("The Timeleap server is not installed."));

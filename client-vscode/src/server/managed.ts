@@ -37,7 +37,7 @@ export class ManagedEnvironment {
   }
 
   /**
-   * Makes it anew. What was there stays in use until the new one is complete; an interrupted installation leaves nothing behind
+   * Rebuilds it. What was there stays in use until the new one is complete; an interrupted installation leaves nothing behind
    * that would be used.
    *
    * @param python of at least the minimum version

@@ -115,7 +115,7 @@ export class Sidecar extends Disposables implements Wire {
     return this.starting;
   }
 
-  /** Ends the server, if there is one, looks for it anew and starts it; also the way out of `failed`. @throws ServerFailure */
+  /** Ends the server, if there is one, looks for it again and starts it; also the way out of `failed`. @throws ServerFailure */
   async restart(): Promise<void> {
     const { client } = this;
     this.client = undefined;

@@ -147,7 +147,7 @@ export class Session extends Disposables {
     this.take(state);
   }
 
-  /** Asks for the state, and for everything else anew. */
+  /** Asks for the state, and for everything else again. */
   async refresh(): Promise<void> {
     const state = await this.request("session/getState", {});
     this.take(state);

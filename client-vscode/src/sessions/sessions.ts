@@ -237,7 +237,7 @@ export class Sessions extends Disposables {
     }
   }
 
-  /** What changed while there was no server was not notified, so everything is asked for anew. */
+  /** What changed while there was no server was not notified, so everything is asked for again. */
   private reconnect(reconnected: Reconnected | undefined): void {
     const refused = new Map(reconnected?.refused.map(({ sessionId, error }) => [sessionId, error]));
     for (const session of this.open_.values()) {

@@ -14,7 +14,7 @@ export interface Place {
   readonly log: Log;
 }
 
-/** How many messages of a range have been asked to be shown; survives refreshes, which make nodes anew. */
+/** How many messages of a range have been asked to be shown; survives refreshes, which rebuild nodes. */
 export type Shown = Map<string, number>;
 
 /** How much of a call's arguments a row shows: little enough that the result behind them can be seen, too. */

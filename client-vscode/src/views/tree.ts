@@ -1,4 +1,4 @@
-/** Shows rows as a tree. What the editor is told to draw anew is in memory by then, so no row is ever without its node for long. */
+/** Shows rows as a tree. What the editor is told to redraw is in memory by then, so no row is ever without its node for long. */
 
 import * as vscode from "vscode";
 import { Disposables } from "../lifecycle.js";
@@ -67,7 +67,7 @@ export abstract class NodeTree extends Disposables implements vscode.TreeDataPro
     return rows;
   }
 
-  /** Shows changes soon, those that come together together: reads what is open anew, then has it drawn if it looks different. */
+  /** Shows changes soon, those that come together together: reads what is open again, then has it drawn if it looks different. */
   refresh(): void {
     this.changes += 1;
     this.gathering ??= setTimeout(() => {

@@ -68,7 +68,7 @@ export class Views extends Disposables {
     this.describe();
   }
 
-  /** Asks for everything anew. */
+  /** Asks for everything again. */
   async refresh(): Promise<void> {
     this.trees.sessions.reload();
     await this.sessions.shown?.refresh();

@@ -2,7 +2,7 @@ import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:f
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { locateServer, usablePython, type Surroundings } from "../../src/server/locate.js";
+import { locateServer, usablePython, type Environment } from "../../src/server/locate.js";
 import { findOnPath, run, type Run } from "../../src/server/programs.js";
 import type { Settings } from "../../src/settings.js";
 
@@ -34,7 +34,7 @@ const answering =
   (command) =>
     Promise.resolve(command in pythons ? { code: 0, stdout: `${pythons[command]!}\n`, stderr: "" } : { code: null, stdout: "", stderr: "" });
 
-function around(changes: Partial<Surroundings> = {}): Surroundings {
+function around(changes: Partial<Environment> = {}): Environment {
   return {
     run: answering({ "/env/python": "3 12 1", "/bare/python": "3 12 0", "/old/python": "3 9 0", "/old/with": "3 9 1" }),
     selectedPython: () => Promise.resolve(undefined),
@@ -54,7 +54,7 @@ function program(name: string): string {
 }
 
 const MODULE = ["-P", "-m", "timeleap", "serve"];
-const everywhere = (): Partial<Surroundings> => ({
+const everywhere = (): Partial<Environment> => ({
   selectedPython: () => Promise.resolve("/env/python"),
   path: folder,
   managedPython: () => "/managed/python",

@@ -8,7 +8,7 @@ import { storageTroubleOf } from "../../src/server/storageTrouble.js";
 import { Sessions } from "../../src/sessions/sessions.js";
 import { TroubleNode } from "../../src/views/node.js";
 import { viewMessage } from "../../src/views/viewMessage.js";
-import { News } from "../../src/views/news.js";
+import { News } from "../../src/views/notifications.js";
 import { EventEmitter, log, user, workspace } from "../support/vscode.js";
 
 beforeEach(() => {

@@ -8,7 +8,7 @@ import type { SidecarState } from "../../src/server/sidecar.js";
 import type { Sessions } from "../../src/sessions/sessions.js";
 import { oneLine, relativeTime, short, tokens } from "../../src/text/format.js";
 import { MoreNode, treeItem } from "../../src/views/node.js";
-import { News } from "../../src/views/news.js";
+import { News } from "../../src/views/notifications.js";
 import { tokensShown } from "../../src/views/statusBar.js";
 import { serverMessage, viewMessage } from "../../src/views/viewMessage.js";
 import { CancellationError, env, EventEmitter, log, Uri, user, workspace } from "../support/vscode.js";

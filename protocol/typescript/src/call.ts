@@ -79,7 +79,7 @@ export class Call {
     return this.options.signal?.aborted ?? false;
   }
 
-  /** There was a sign of work on it: the time starts anew. */
+  /** There was a sign of work on it: the time limit starts again. */
   stillAlive(): void {
     if (!this.settled) {
       this.timer?.refresh();

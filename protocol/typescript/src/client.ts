@@ -117,7 +117,7 @@ export class TimeleapClient implements Disposable {
     return this.link.start();
   }
 
-  /** Ends the server in good order and starts it anew, also after `gaveUp`; sessions are opened again. */
+  /** Ends the server in good order and starts it again, also after `gaveUp`; sessions are opened again. */
   restart(): Promise<InitializeResult> {
     return this.link.restart();
   }

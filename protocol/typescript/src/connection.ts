@@ -13,7 +13,7 @@ export type Handler = (params: Params, signal: AbortSignal) => Promise<unknown>;
 /** Sees every message that crosses the wire, in order. */
 export type Trace = (direction: "sent" | "received", message: Message) => void;
 
-/** What a connection needs from whoever made it. */
+/** What a connection needs from its owner. */
 export interface Host {
   /** Who serves the server's own requests. */
   readonly handlers: ReadonlyMap<string, Handler>;
@@ -192,7 +192,7 @@ export class Connection implements Holder {
     const answer = await this.outcomeOf(method, params, abort.signal);
     this.serving.delete(id);
     for (const call of this.pending.values()) {
-      call.stillAlive(); // whoever waits for a reply may have waited for our part of the work
+      call.stillAlive(); // a caller that waits for a reply may have waited for our part of the work
     }
     this.write({ jsonrpc: "2.0", id, ...answer });
   }

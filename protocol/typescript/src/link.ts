@@ -93,7 +93,7 @@ export class Link implements Host, Holder {
     return this.known();
   }
 
-  /** Ends the server in good order, if there is one, and starts it anew. */
+  /** Ends the server in good order, if there is one, and starts it again. */
   async restart(): Promise<InitializeResult> {
     if (this.current === "stopped" || this.current === "disposed") {
       throw new ClientClosedError(`the client is ${this.current}`);

@@ -24,7 +24,7 @@ export interface Restarts {
 export const DEFAULT_RESTARTS: Restarts = { limit: 5, delay: 200, longest: 5_000, stable: 10_000, repeats: 3 };
 
 /**
- * The server was started again and the sessions are open again. What changed meanwhile was not notified: read anew
+ * The server was started again and the sessions are open again. What changed meanwhile was not notified: read again
  * what you show, starting from these heads.
  */
 export interface Reconnected {

@@ -25,22 +25,22 @@ Exit codes: 0 done, 1 an error (in words on the standard error output), 2 a misu
 
 _MODULES = {
     "demo": ("demo",),
-    "looking": ("state", "sessions", "log", "show", "tail"),
+    "inspect": ("state", "sessions", "log", "show", "tail"),
     "finding": ("search", "at"),
     "comparing": ("diff",),
-    "making": ("new", "append", "checkpoint", "fork"),
+    "create": ("new", "append", "checkpoint", "fork"),
     "approvals": ("yolo",),
     "describing": ("title", "workspace", "system-prompt", "tokens", "usage", "auto-approve", "subagents"),
     "approval_requests": ("approvals", "approve", "reject", "afk"),
-    "travelling": ("revert", "undo", "redo", "restore"),
+    "revert": ("revert", "undo", "redo", "restore"),
     "compacting": ("compact", "clear", "pins"),
     "mailing": ("dmail",),
     "transferring": ("export", "import"),
-    "keeping": ("archive", "unarchive", "trash", "audit", "verify", "repair"),
+    "maintain": ("archive", "unarchive", "trash", "audit", "verify", "repair"),
     "space": ("storage", "prune"),
     "redacting": ("redact",),
     "settings": ("config",),
-    "wire": ("call", "schema", "serve"),
+    "call": ("call", "schema", "serve"),
 }
 """The commands of each module, in the order of the overview."""
 

@@ -15,8 +15,8 @@ import typer
 from timeleap.cli.arguments import Session
 from timeleap.cli.backend import Backend, OpenSession, Target
 from timeleap.cli.command import command
+from timeleap.cli.formatting import ago, one_line, safe
 from timeleap.cli.terminal import Terminal, UsageError
-from timeleap.cli.words import ago, one_line, safe
 from timeleap.client.errors import TimeleapRpcError
 from timeleap.client.notifications import RECONNECTED
 

@@ -9,8 +9,8 @@ import typer
 from timeleap.cli.arguments import Session
 from timeleap.cli.backend import Backend, Target
 from timeleap.cli.command import command
+from timeleap.cli.formatting import ago, one_line
 from timeleap.cli.terminal import Terminal
-from timeleap.cli.words import ago, one_line
 
 app = typer.Typer()
 

@@ -13,8 +13,8 @@ from typing import Annotated, Any, Concatenate, Final, ParamSpec, get_args, get_
 import typer
 
 from timeleap import interrupt
-from timeleap.cli.advice import explain
 from timeleap.cli.arguments import LATEST, Session, looks_like_checkpoint
+from timeleap.cli.error_hints import explain
 from timeleap.cli.terminal import Terminal, UsageError, forget_output
 from timeleap.client.errors import ConnectionLostError, TimeleapClientError, TimeleapRpcError
 from timeleap.errors import TimeleapError

@@ -10,9 +10,9 @@ import typer
 from timeleap.cli.arguments import DryRun, Session, Yes, text_or_file
 from timeleap.cli.backend import Backend, Target
 from timeleap.cli.command import command
+from timeleap.cli.formatting import count, one_line, safe, size
+from timeleap.cli.revert import say_what_goes
 from timeleap.cli.terminal import Terminal, UsageError
-from timeleap.cli.travelling import say_what_goes
-from timeleap.cli.words import count, one_line, safe, size
 
 app = typer.Typer()
 PANEL = "Travel in time"

@@ -10,9 +10,9 @@ import typer
 from timeleap.cli.arguments import Session
 from timeleap.cli.backend import Backend, OpenSession, Target
 from timeleap.cli.command import command
-from timeleap.cli.points import HELP, Point, find_point
+from timeleap.cli.formatting import count
+from timeleap.cli.refs import HELP, Ref, find_point
 from timeleap.cli.terminal import Terminal
-from timeleap.cli.words import count
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -53,7 +53,7 @@ def diff(
         terminal.say(*_drawn(points, found, stat=stat, most_lines=None if full else _MOST_LINES))
 
 
-def _compare(opened: OpenSession, one: Point, other: Point, *, all_pages: bool) -> Json:
+def _compare(opened: OpenSession, one: Ref, other: Ref, *, all_pages: bool) -> Json:
     params: Json = {"sessionId": opened.id, "from": one.params, "to": other.params, "limit": 1000 if all_pages else 1}
     whole: Json = {}
     for page in opened.backend.whole_pages("context/diff", params, saying="Comparing"):
@@ -67,7 +67,7 @@ def _compare(opened: OpenSession, one: Point, other: Point, *, all_pages: bool) 
     return whole
 
 
-def _drawn(points: tuple[Point, Point], found: Json, *, stat: bool, most_lines: int | None) -> Iterator[Text]:
+def _drawn(points: tuple[Ref, Ref], found: Json, *, stat: bool, most_lines: int | None) -> Iterator[Text]:
     from rich.text import Text
 
     for sign, point, side in zip(("---", "+++"), points, ("from", "to"), strict=True):

@@ -16,9 +16,9 @@ from typing import Annotated
 import typer
 
 from timeleap.cli.command import FAILED, command
+from timeleap.cli.demo_scenes import SCENES, Story
+from timeleap.cli.demo_screen import Screen
 from timeleap.cli.replay import Json, parse
-from timeleap.cli.stage import Stage
-from timeleap.cli.story import SCENES, Story
 from timeleap.cli.terminal import Terminal, UsageError
 
 app = typer.Typer()
@@ -47,7 +47,7 @@ def demo(
     began = time.monotonic()
     with _session_file(path) as file, _home(terminal, keep) as home:
         records = _records(file)
-        stage = Stage(terminal)
+        stage = Screen(terminal)
         stage.title("timeleap demo", f"A real server, a store in {home}, and the session {path or file.name}.")
         with Story(stage, home, file, records) as story:
             for scene in SCENES:

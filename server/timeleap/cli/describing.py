@@ -12,8 +12,8 @@ import typer
 from timeleap.cli.arguments import Session, text_or_file
 from timeleap.cli.backend import Backend, Target
 from timeleap.cli.command import command
+from timeleap.cli.formatting import one_line
 from timeleap.cli.terminal import Terminal, UsageError
-from timeleap.cli.words import one_line
 
 app = typer.Typer()
 subagents = typer.Typer(no_args_is_help=True)

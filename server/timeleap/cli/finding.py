@@ -12,8 +12,8 @@ import typer
 from timeleap.cli.arguments import Session, complete_session
 from timeleap.cli.backend import Backend, OpenSession, Target
 from timeleap.cli.command import command
+from timeleap.cli.formatting import clock, one_line, safe
 from timeleap.cli.terminal import Terminal, UsageError
-from timeleap.cli.words import clock, one_line, safe
 from timeleap.client.errors import TimeleapRpcError
 
 if TYPE_CHECKING:

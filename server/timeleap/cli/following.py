@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from timeleap.cli.formatting import count, now, one_line
 from timeleap.cli.messages import render
-from timeleap.cli.words import count, now, one_line
 from timeleap.client.errors import TimeleapRpcError
 from timeleap.client.notifications import RECONNECTED
 
@@ -22,7 +22,7 @@ _MOST_MESSAGES = 20
 """Messages of one change that are shown before the rest is only counted."""
 
 
-class Follower:
+class TerminalFollower:
     """Tells what happens to a session; what is appended is shown, not only counted.
 
     Args:

@@ -11,7 +11,7 @@ Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Branch:
+class TimelineBranch:
     """A timeline beside the live log.
 
     Attributes:
@@ -53,7 +53,7 @@ class Graph:
     state: Json
     checkpoints: list[Json]
     omitted: int = 0
-    branches: dict[str, list[Branch]] = field(default_factory=dict)
+    branches: dict[str, list[TimelineBranch]] = field(default_factory=dict)
     timelines_omitted: int = 0
     kin: Kin = field(default_factory=Kin)
 
@@ -96,11 +96,11 @@ def read_graph(session: OpenSession, checkpoints: int, timelines: int, kin: Kin 
     shown = live[-checkpoints:]
     omitted = max(0, len(summary["checkpoints"]) + summary["checkpointsOmitted"] - len(shown))
     listed = session.call("context/listTimelines", limit=max(1, timelines))["timelines"][:timelines]
-    branches: dict[str, list[Branch]] = {}
+    branches: dict[str, list[TimelineBranch]] = {}
     for timeline in listed:
         own = _newest(session, _WINDOW, timeline["timelineId"])
         uid, left = _leaves(live, own)
-        branches.setdefault(uid, []).append(Branch(timeline, left))
+        branches.setdefault(uid, []).append(TimelineBranch(timeline, left))
     return Graph(state, shown, omitted, branches, max(0, summary["timelines"] - len(listed)), kin or Kin())
 
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from timeleap.cli.words import count, one_line, safe
+from timeleap.cli.formatting import count, one_line, safe
 
 if TYPE_CHECKING:
     from rich.text import Text

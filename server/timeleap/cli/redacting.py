@@ -9,9 +9,9 @@ import typer
 
 from timeleap.cli.arguments import DryRun, Session, Yes
 from timeleap.cli.command import command
+from timeleap.cli.formatting import count, one_line
 from timeleap.cli.removing import Removal, remove
 from timeleap.cli.terminal import Terminal, UsageError
-from timeleap.cli.words import count, one_line
 
 app = typer.Typer()
 Json = dict[str, Any]

@@ -18,7 +18,7 @@ class Removal:
 
     Attributes:
         method: Of the protocol; it has a `dryRun`.
-        wishes: Its params.
+        params: Its params.
         question: What the user is asked before.
         looking: What the dry run does, for a progress bar.
         doing: What the removal does.
@@ -28,7 +28,7 @@ class Removal:
     """
 
     method: str
-    wishes: Json
+    params: Json
     question: str
     looking: str
     doing: str
@@ -40,11 +40,11 @@ class Removal:
 def remove(terminal: Terminal, session: str, removal: Removal, *, yes: bool, dry_run: bool) -> None:
     """Carry a removal out on a session, or only say what it would take."""
     with Backend(terminal) as backend:
-        if removal.wishes.get("deletedAt") is not None:  # what lies in the trash cannot be opened
+        if removal.params.get("deletedAt") is not None:  # what lies in the trash cannot be opened
             opened = OpenSession(backend, {"sessionId": session})
         else:
             opened = backend.open_to_write(Target.of(session), dry_run=dry_run)
-        result = opened.call(removal.method, **removal.wishes, dryRun=True, saying=removal.looking)
+        result = opened.call(removal.method, **removal.params, dryRun=True, saying=removal.looking)
         goes = removal.goes(result)
         if not terminal.machine:
             removal.plan(terminal, result)
@@ -52,7 +52,7 @@ def remove(terminal: Terminal, session: str, removal: Removal, *, yes: bool, dry
             terminal.require_consent(removal.question, yes)
             # The head we looked at: what was written meanwhile was not shown.
             seen = {"expectedHead": result["head"]}
-            result = opened.call(removal.method, **removal.wishes, **seen, saying=removal.doing)
+            result = opened.call(removal.method, **removal.params, **seen, saying=removal.doing)
     if terminal.machine:
         terminal.document(result)
     elif dry_run or not goes:

@@ -16,7 +16,7 @@ BATCH_BYTES = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ReplayStep:
     """One request, without its session.
 
     Attributes:
@@ -49,7 +49,7 @@ def parse(line: str, number: int) -> Json | None:
 
 def steps(
     records: Iterable[Json], batch_messages: int = BATCH_MESSAGES, batch_bytes: int = BATCH_BYTES
-) -> Iterator[Step]:
+) -> Iterator[ReplayStep]:
     """The requests that bring these records into a session, in order; messages in a row go together.
 
     Control records become what they stand for: checkpoints (the new session numbers them itself), token counts, system
@@ -72,18 +72,18 @@ def steps(
         yield _append(batch)
 
 
-def _append(batch: list[Json]) -> Step:
-    return Step("context/appendMessage", {"messages": batch}, len(batch))
+def _append(batch: list[Json]) -> ReplayStep:
+    return ReplayStep("context/appendMessage", {"messages": batch}, len(batch))
 
 
-def _control(record: Json) -> Step | None:
+def _control(record: Json) -> ReplayStep | None:
     role = record["role"]
     if role == "_checkpoint":
         marks = record.get("_tl")
         label = marks.get("l") if isinstance(marks, dict) else None
-        return Step("context/checkpoint", {"label": label} if isinstance(label, str) else {})
+        return ReplayStep("context/checkpoint", {"label": label} if isinstance(label, str) else {})
     if role == "_usage" and isinstance(record.get("token_count"), int):
-        return Step("context/updateTokenCount", {"tokenCount": max(0, record["token_count"])})
+        return ReplayStep("context/updateTokenCount", {"tokenCount": max(0, record["token_count"])})
     if role == "_system_prompt" and isinstance(record.get("content"), str):
-        return Step("context/setSystemPrompt", {"systemPrompt": record["content"]})
+        return ReplayStep("context/setSystemPrompt", {"systemPrompt": record["content"]})
     return None

@@ -11,9 +11,9 @@ import typer
 from timeleap.cli.arguments import DryRun, Session, Yes, complete_session
 from timeleap.cli.backend import Backend, Target
 from timeleap.cli.command import command
+from timeleap.cli.formatting import count, one_line, size
 from timeleap.cli.removing import Removal, remove
 from timeleap.cli.terminal import Terminal, UsageError
-from timeleap.cli.words import count, one_line, size
 
 app = typer.Typer()
 PANEL = "Keep in order"
@@ -100,7 +100,7 @@ def prune(
 ) -> None:
     """Remove timelines for good, to free space. Says exactly which, and asks first; nothing brings them back.
 
-    Without any wish: those beyond the limits of the configuration (timeleap config show).
+    Without a selection: those beyond the limits of the configuration (timeleap config show).
 
     Examples:
         timeleap prune fix-dates --keep 5 --dry-run
@@ -109,7 +109,7 @@ def prune(
 
         timeleap prune fix-dates context_1 context_2
     """
-    wishes: Json = {
+    params: Json = {
         "timelineIds": timelines or None,
         "maxTimelines": keep,
         "maxTimelineBytes": None if keep_bytes is None else parse_size(keep_bytes),
@@ -118,7 +118,7 @@ def prune(
     }
     removal = Removal(
         "session/prune",
-        wishes,
+        params,
         question="Remove for good?",
         looking="Measuring",
         doing="Removing",

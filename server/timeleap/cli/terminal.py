@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
-from timeleap.cli.words import cell
+from timeleap.cli.formatting import cell
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -47,7 +47,7 @@ class Progress:
 
 
 class Terminal:
-    """What one command may assume of its surroundings.
+    """The environment of one command.
 
     Attributes:
         home: `--home`; None leaves it to the server.
@@ -215,6 +215,6 @@ def _grouped(value: object) -> str:
 
 def cell_text(value: object) -> str:
     """A value in a table on the screen."""
-    from timeleap.cli.words import one_line
+    from timeleap.cli.formatting import one_line
 
     return one_line(str(value))

@@ -10,8 +10,8 @@ import typer
 from timeleap.cli.arguments import Session
 from timeleap.cli.backend import Backend, Target
 from timeleap.cli.command import command
+from timeleap.cli.formatting import count, one_line, size
 from timeleap.cli.terminal import Terminal, UsageError
-from timeleap.cli.words import count, one_line, size
 
 app = typer.Typer()
 PANEL = "Carry"

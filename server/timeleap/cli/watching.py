@@ -1,4 +1,4 @@
-"""The graph of a session on the screen: once, or drawn anew with every change."""
+"""The graph of a session on the screen: once, or redrawn with every change."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from timeleap.cli.picture import draw, glyphs_for
-from timeleap.cli.words import now
+from timeleap.cli.formatting import now
+from timeleap.cli.graph_render import draw, glyphs_for
 
 if TYPE_CHECKING:
     from rich.text import Text

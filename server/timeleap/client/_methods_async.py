@@ -576,7 +576,7 @@ class AsyncMethods(ABC):
         dry_run: bool | None = None,
         work_done_token: str | int | None = None,
     ) -> RepairResult:
-        """`session/repair`: writes the log anew without its damaged lines; the old one becomes a timeline.
+        """`session/repair`: rewrites the log without its damaged lines; the old one becomes a timeline.
 
         Args:
             session_id: The session.
@@ -1234,7 +1234,7 @@ class AsyncMethods(ABC):
             session_id: The session.
             expected_head: Refuse with `contentModified` unless this is the present head.
             request_id: Makes the request safe to retry: a repeat changes nothing and gets the stored result.
-            dry_run: Say what would happen, and change nothing; whoever summarises is asked all the same. Default: false.
+            dry_run: Say what would happen, and change nothing; the summariser is asked all the same. Default: false.
             max_preserved_messages: User and assistant messages at the end that stay as they are. Default: the session's setting.
             custom_instruction: What the summary should pay attention to.
             summarizer: Default: `auto`.

@@ -35,7 +35,7 @@ class _Pending:
     on_progress: OnProgress | None
 
     def still_alive(self) -> None:
-        """The server is at work on it: the time starts anew."""
+        """The server is at work on it: the time limit starts again."""
         if self.seconds is not None and not self.clock.expired():
             self.clock.reschedule(asyncio.get_running_loop().time() + self.seconds)
 

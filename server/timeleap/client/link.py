@@ -344,7 +344,7 @@ class Link:
         connection.max_frame_bytes = announced.get("limits", {}).get("maxFrameBytes")
 
     async def _watch(self, connection: Connection) -> None:
-        """Start again even if nobody calls: whoever listens to a session wants to go on hearing."""
+        """Start again even if nobody calls: listeners of a session are to go on hearing."""
         await connection.lost()
         if self._running and len(self.sessions) and (self._recovery is None or self._recovery.done()):
             self._recovery = asyncio.create_task(self._recover(), name="timeleap-client-recovery")

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from timeleap.context import findings
+from timeleap.context import fact_patterns
 from timeleap.context.sections import quoted
 
 MAX_LINES = 20
@@ -65,23 +65,23 @@ class CodeState:
     def text(self, text: str, *, by_agent: bool) -> None:
         """Take in what was said or put out: files named, what they declare, listings of them, blocks of code."""
         path = ""
-        for line in findings.lines(text):
-            if named := findings.paths(line):
+        for line in fact_patterns.lines(text):
+            if named := fact_patterns.paths(line):
                 path = named[-1]
                 for name in named:
                     self._file(name).mentions += 1
-            elif path and (declared := findings.declaration(line)):
+            elif path and (declared := fact_patterns.declaration(line)):
                 self._file(path).names.setdefault(*declared)
         if not by_agent:
-            for shown, code in reversed(list(findings.listings(text))):
+            for shown, code in reversed(list(fact_patterns.listings(text))):
                 file = self._file(shown)
                 if not file.code:
                     file.code, file.listed = code, True
             return
-        for before, code in reversed(list(findings.code_blocks(text))):
+        for before, code in reversed(list(fact_patterns.code_blocks(text))):
             self._note_written(code)
-            named = findings.paths(before)
-            if named and findings.is_code(code) and not self._file(named[-1]).code:
+            named = fact_patterns.paths(before)
+            if named and fact_patterns.is_code(code) and not self._file(named[-1]).code:
                 self._file(named[-1]).code = code
 
     def call(self, call: Any) -> None:
@@ -94,7 +94,7 @@ class CodeState:
         code = next((values[name] for name in _CODE_ARGUMENTS if values.get(name, "").strip()), "")
         self._note_written(code)
         given = next((values[name] for name in _PATH_ARGUMENTS if values.get(name)), "")
-        named = findings.paths(given or arguments[: findings.MAX_LINE * 10])
+        named = fact_patterns.paths(given or arguments[: fact_patterns.MAX_LINE * 10])
         if not named:
             return
         file = self._file(named[0])
@@ -173,7 +173,7 @@ class CodeState:
         rows = [row.rstrip() for row in file.code.splitlines() if row.strip()]
         if len(rows) >= MAX_LINES:
             own = [row for row in rows if file.listed and row.strip() in self._written]
-            rows = own or [found[1] for row in rows if (found := findings.declaration(row))] or rows
+            rows = own or [found[1] for row in rows if (found := fact_patterns.declaration(row))] or rows
         return "\n".join(rows[: MAX_LINES - 1])[:_MAX_CHARS]
 
 

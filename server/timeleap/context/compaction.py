@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from timeleap.context import prompts, tokens
-from timeleap.context.guard import safe_cut
+from timeleap.context.tool_pairs import safe_cut
 
 Record = Mapping[str, Any]
 
@@ -88,7 +88,7 @@ def prompt_message(messages: Iterable[Record], custom_instruction: str = "") -> 
 
     Args:
         messages: What is to be summarised. Only text is shown; tool calls and results become text.
-        custom_instruction: A wish of the user's; empty for none.
+        custom_instruction: An instruction of the user's; empty for none.
 
     Returns:
         A user message in its JSON form.

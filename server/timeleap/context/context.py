@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Self
 
 from timeleap import clock
+from timeleap.context.log_view import LogView, Own, message_records
 from timeleap.context.message import Message, system
 from timeleap.context.simple import CompactionResult
-from timeleap.context.view import LogView, Own, message_records
 from timeleap.errors import CheckpointNotFoundError, RotationUnavailableError
 from timeleap.storage.engine import (
     Durability,
@@ -174,7 +174,7 @@ class Context:
     async def write_system_prompt(self, prompt: str) -> None:
         """Make `prompt` the log's first record, before what it holds already.
 
-        A log that is not empty is written anew, in one step; the old one stays beside it, as a timeline.
+        A log that is not empty is rewritten in one step; the old one stays beside it, as a timeline.
         """
         await self._write_prompt(prompt, dropped=frozenset())
 

@@ -34,7 +34,7 @@ class History(Sequence[Message]):
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, source: Callable[[], LogReader | list[Message]] | list[Message]) -> None:
-        # A list is what a validator gives that makes a sequence anew from its members (pydantic does).
+        # A list is what a validator gives that makes a sequence again from its members (pydantic does).
         self._source = (lambda: source) if isinstance(source, list) else source
         self._cache: OrderedDict[tuple[int, bytes], Message] = OrderedDict()
         self._cached_bytes = 0

@@ -17,7 +17,7 @@ Path = tuple[str, ...]
 """Where a value stands: the keys that lead to it, `*` for any item of an array."""
 
 
-class Change(NamedTuple):
+class TextReplacement(NamedTuple):
     """What stands in the place of the characters `[start, end)` of a text."""
 
     start: int
@@ -102,7 +102,7 @@ def is_json(text: str) -> bool:
     return True
 
 
-def within(token: str, changes: list[Change], offset: int) -> Iterator[Change]:
+def within(token: str, changes: list[TextReplacement], offset: int) -> Iterator[TextReplacement]:
     """The changes of a string's text as changes of the text that the string stands in.
 
     Args:
@@ -117,9 +117,9 @@ def within(token: str, changes: list[Change], offset: int) -> Iterator[Change]:
     for start, end, text in changes:
         new = escaped(text, ascii_only=token.isascii())
         if starts is None:
-            yield Change(offset + 1 + start, offset + 1 + end, new)
+            yield TextReplacement(offset + 1 + start, offset + 1 + end, new)
         else:
-            yield Change(starts[start], starts[end], new)
+            yield TextReplacement(starts[start], starts[end], new)
 
 
 def escaped(text: str, *, ascii_only: bool = True) -> str:
@@ -127,7 +127,7 @@ def escaped(text: str, *, ascii_only: bool = True) -> str:
     return json.dumps(text, ensure_ascii=ascii_only)[1:-1]
 
 
-def changed(text: str, changes: list[Change]) -> str:
+def changed(text: str, changes: list[TextReplacement]) -> str:
     """A text with changes made; they are ascending and do not overlap."""
     pieces: list[str] = []
     at = 0

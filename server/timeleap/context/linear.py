@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Protocol, Self, runtime_checkable
 
+from timeleap.context.log_view import LogView, Own, message_records
 from timeleap.context.message import Message
-from timeleap.context.view import LogView, Own, message_records
 from timeleap.storage.engine import Appended, Durability, LogState
 from timeleap.storage.record import usage_record
 
@@ -23,7 +23,7 @@ class LinearStorage(Protocol):
 
     @property
     def token_count(self) -> int:
-        """The last count marked, 0 before there is one; only as exact as whoever marks it."""
+        """The last count marked, 0 before there is one; only as exact as its caller."""
         ...
 
     async def append_message(self, message: Message) -> None:

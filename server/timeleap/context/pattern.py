@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any, Final
 
-from timeleap.context.wording import Span, utf16_length, utf16_length_of_bytes
+from timeleap.context.message_text import Span, utf16_length, utf16_length_of_bytes
 from timeleap.errors import InvalidInputError
 from timeleap.storage.jsontext import encode_json
 

@@ -21,7 +21,7 @@ Keep, the most important first:
 1. The task at hand: what the user asked for, what is being done at this moment, what the next step is.
 2. Errors and what solved them. Quote messages and the decisive lines of stack traces word for word.
 3. The code as it stands now. Leave out versions that were replaced; say in a few words why an attempt failed.
-4. The surroundings: layout of the project, dependencies, versions, settings, commands that work.
+4. The environment: layout of the project, dependencies, versions, settings, commands that work.
 5. Decisions and the reasons for them.
 6. What is left to do, and problems that are known but not solved.
 
@@ -74,7 +74,7 @@ CUSTOM_INSTRUCTION = """
 
 **User's Custom Compaction Instruction:**
 The user wants these notes to be written with the following in mind. Where it differs from the order of importance
-above, the user's wish goes first:
+above, the user's instruction goes first:
 {instruction}"""
 
 
@@ -82,7 +82,7 @@ def request_text(custom_instruction: str = "") -> str:
     """What is asked for after the messages.
 
     Args:
-        custom_instruction: A wish of the user's; empty for none.
+        custom_instruction: An instruction of the user's; empty for none.
     """
     if not custom_instruction:
         return "\n" + COMPACT

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Final
 
-from timeleap.context.jsonedit import Change, Path, Token, changed, decoded, is_json, tokens, within
-from timeleap.context.needles import Needle, beside
+from timeleap.context.jsonedit import Path, TextReplacement, Token, changed, decoded, is_json, tokens, within
+from timeleap.context.matchers import Matcher, without_overlaps
 
 MAX_NESTING: Final = 8
 """JSON in strings of JSON in strings: how deep it is looked into."""
@@ -67,7 +67,7 @@ def no_form(token: Token) -> bool:
 
 
 @dataclass(slots=True)
-class Redacted:
+class RedactedText:
     """A text after it.
 
     Attributes:
@@ -85,19 +85,19 @@ class Redacted:
 class Redactor:
     """Puts `replacement` wherever a needle stands."""
 
-    def __init__(self, needle: Needle, replacement: str) -> None:
+    def __init__(self, needle: Matcher, replacement: str) -> None:
         self.needle = needle
         self.replacement = replacement
 
-    def record(self, text: str, blank: Path | None = None) -> Redacted:
+    def record(self, text: str, blank: Path | None = None) -> RedactedText:
         """A record of the log without it, also where it is split over text parts, which are read as one text."""
         done = self.json(text, record_form, blank)
         spans, changes = self._split(done.text)
         if not spans:
             return done
-        return Redacted(changed(done.text, changes), done.occurrences + spans, done.kept, spans)
+        return RedactedText(changed(done.text, changes), done.occurrences + spans, done.kept, spans)
 
-    def json(self, text: str, form: Form = no_form, blank: Path | None = None) -> Redacted:
+    def json(self, text: str, form: Form = no_form, blank: Path | None = None) -> RedactedText:
         """A JSON text without it.
 
         Args:
@@ -106,22 +106,22 @@ class Redactor:
             blank: The path of a string that becomes empty, whatever it is.
         """
         kept = 0
-        found: list[Change] = []
+        found: list[TextReplacement] = []
         for token in tokens(text):
             if token.path == blank and token.string and not token.key:
-                found.append(Change(token.start + 1, token.end - 1, ""))
+                found.append(TextReplacement(token.start + 1, token.end - 1, ""))
             elif form(token):
                 kept += len(self._changes_of(text, token, MAX_NESTING))
         redaction = self._in_json(text, MAX_NESTING, form)
         both = sorted([*found, *redaction])
-        return Redacted(changed(text, both), len(redaction), kept)
+        return RedactedText(changed(text, both), len(redaction), kept)
 
-    def text(self, text: str) -> Redacted:
+    def text(self, text: str) -> RedactedText:
         """Any text without it: JSON, lines some of which are JSON, or none of it."""
         changes = self._in_text(text, MAX_NESTING)
-        return Redacted(changed(text, changes), len(changes))
+        return RedactedText(changed(text, changes), len(changes))
 
-    def _split(self, text: str) -> tuple[int, list[Change]]:
+    def _split(self, text: str) -> tuple[int, list[TextReplacement]]:
         """How often it stands in text parts none of which holds it whole, and what is to change in each of them."""
         parts = _text_parts(text)
         inner = [decoded(text[one.start : one.end]) for one in parts]
@@ -131,18 +131,20 @@ class Redactor:
             for span in self.needle.spans("".join(inner))
             if bisect_right(ends, span[0]) < bisect_left(ends, span[1])
         ]
-        changes: list[Change] = []
+        changes: list[TextReplacement] = []
         for token, piece, end in zip(parts, inner, ends, strict=True):
             begin = end - len(piece)
             cuts = [
-                Change(max(0, start - begin), min(len(piece), stop - begin), self.replacement if start >= begin else "")
+                TextReplacement(
+                    max(0, start - begin), min(len(piece), stop - begin), self.replacement if start >= begin else ""
+                )
                 for start, stop in across
                 if start < end and begin < stop
             ]
             changes += within(text[token.start : token.end], cuts, token.start)
         return len(across), changes
 
-    def _in_json(self, text: str, depth: int, form: Form = no_form) -> list[Change]:
+    def _in_json(self, text: str, depth: int, form: Form = no_form) -> list[TextReplacement]:
         found = [
             (token, changes)
             for token in tokens(text)
@@ -152,7 +154,7 @@ class Redactor:
             self._keep_apart(text, found, form)
         return [change for _, changes in found for change in changes]
 
-    def _keep_apart(self, text: str, found: list[tuple[Token, list[Change]]], form: Form) -> None:
+    def _keep_apart(self, text: str, found: list[tuple[Token, list[TextReplacement]]], form: Form) -> None:
         """Number the names of members that would become the same in one object, of which a reader would see one only, or
         would become what gives a record its form."""
         changing = {token.start: token.owner for token, _ in found if token.key}
@@ -179,7 +181,7 @@ class Redactor:
         spelled = digits, digits.translate(_LETTERS), f"{number:b}".translate(_STROKES)
         return next((one for one in spelled if not self.needle.spans(f" {one}")), digits)
 
-    def _changes_of(self, text: str, token: Token, depth: int) -> list[Change]:
+    def _changes_of(self, text: str, token: Token, depth: int) -> list[TextReplacement]:
         written = text[token.start : token.end]
         if token.string:
             inner = self._in_text(decoded(written), depth - 1)
@@ -188,10 +190,10 @@ class Redactor:
         spans = self.needle.spans(written) if written[0] in "-0123456789" else []
         if not spans:
             return []
-        left = changed(written, [Change(start, end, self.replacement) for start, end in spans])
-        return [Change(token.start, token.end, json.dumps(left))]
+        left = changed(written, [TextReplacement(start, end, self.replacement) for start, end in spans])
+        return [TextReplacement(token.start, token.end, json.dumps(left))]
 
-    def _in_text(self, text: str, depth: int) -> list[Change]:
+    def _in_text(self, text: str, depth: int) -> list[TextReplacement]:
         if depth > 0 and is_json(text):
             inside = self._in_json(text, depth)
             plain = [span for span in self.needle.spans(text) if not _amid_an_escape(text, span[0])]
@@ -203,30 +205,30 @@ class Redactor:
             inside = [] if depth <= 0 else self._in_lines(text, depth)
         plain = self.needle.spans(text)
         if spelled := self.needle.spelled(text):
-            plain = sorted([*plain, *beside(plain, spelled)])
+            plain = sorted([*plain, *without_overlaps(plain, spelled)])
         return self._together(inside, plain)
 
-    def _together(self, inside: list[Change], plain: list[tuple[int, int]]) -> list[Change]:
-        free = beside([(one.start, one.end) for one in inside], plain)
-        return sorted([*inside, *(Change(start, end, self.replacement) for start, end in free)])
+    def _together(self, inside: list[TextReplacement], plain: list[tuple[int, int]]) -> list[TextReplacement]:
+        free = without_overlaps([(one.start, one.end) for one in inside], plain)
+        return sorted([*inside, *(TextReplacement(start, end, self.replacement) for start, end in free)])
 
-    def _in_lines(self, text: str, depth: int) -> list[Change]:
+    def _in_lines(self, text: str, depth: int) -> list[TextReplacement]:
         """Within those lines of a text that are JSON."""
         if "\n" not in text:
             return []
-        changes: list[Change] = []
+        changes: list[TextReplacement] = []
         at = 0
         for line in text.split("\n"):
             if is_json(line):
                 inside = self._in_text(line, depth)
-                changes += [Change(at + start, at + end, new) for start, end, new in inside]
+                changes += [TextReplacement(at + start, at + end, new) for start, end, new in inside]
             at += len(line) + 1
         return changes
 
 
-def _name_after(text: str, token: Token, changes: list[Change]) -> str:
+def _name_after(text: str, token: Token, changes: list[TextReplacement]) -> str:
     """What a key says when it has changed."""
-    inner = [Change(start - token.start, end - token.start, new) for start, end, new in changes]
+    inner = [TextReplacement(start - token.start, end - token.start, new) for start, end, new in changes]
     return decoded(changed(text[token.start : token.end], inner))
 
 

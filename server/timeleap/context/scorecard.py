@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from timeleap.context import findings, tokens
+from timeleap.context import fact_patterns, tokens
 from timeleap.context.compaction import call_texts, is_summary, is_system_text
 
 Record = Mapping[str, Any]
@@ -36,7 +36,7 @@ _URL = re.compile(r"\b[a-z][a-z0-9+.-]*://\S+")
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class FactTally:
     """How many facts of one kind there were, how many are still there, and (up to `MAX_LOST`) those that are not."""
 
     found: int
@@ -56,11 +56,11 @@ class Scorecard:
         constraints: The user's demands.
     """
 
-    paths: Tally
-    identifiers: Tally
-    errors: Tally
-    todos: Tally
-    constraints: Tally
+    paths: FactTally
+    identifiers: FactTally
+    errors: FactTally
+    todos: FactTally
+    constraints: FactTally
 
 
 def score(removed: Sequence[Record], summary: str, kept: Iterable[Record] = ()) -> Scorecard:
@@ -78,7 +78,7 @@ def score(removed: Sequence[Record], summary: str, kept: Iterable[Record] = ()) 
         size += tokens.text_length(message)
         if size > SCANNED_CHARS:
             break
-    after = _Text("\n".join([summary, *(text for message in kept for text in _all_texts(message))]))
+    after = _SearchedText("\n".join([summary, *(text for message in kept for text in _all_texts(message))]))
     return Scorecard(
         paths=_tally(facts.files(), after.has_path),
         identifiers=_tally(facts.names(), after.has_name),
@@ -88,10 +88,10 @@ def score(removed: Sequence[Record], summary: str, kept: Iterable[Record] = ()) 
     )
 
 
-def _tally(facts: Iterable[str], is_there: Callable[[str], bool]) -> Tally:
+def _tally(facts: Iterable[str], is_there: Callable[[str], bool]) -> FactTally:
     many = list(facts)
     lost = [fact for fact in many if not is_there(fact)]
-    return Tally(len(many), len(many) - len(lost), tuple(lost[:MAX_LOST]))
+    return FactTally(len(many), len(many) - len(lost), tuple(lost[:MAX_LOST]))
 
 
 def _all_texts(message: Record) -> list[str]:
@@ -112,17 +112,20 @@ class _Facts:
         """Take in one message."""
         texts = [text for text in tokens.texts(message) if not is_system_text(text)]
         for text in [*texts, *call_texts(message)]:
-            for line in findings.lines(text):
-                _note(self._paths, findings.paths(line))
+            for line in fact_patterns.lines(text):
+                _note(self._paths, fact_patterns.paths(line))
                 self._names.update(_identifiers(line))
         said = "\n".join(texts)
         role = message.get("role")
         if role == "assistant":
-            _note(self.todos, filter(findings.is_to_do, findings.sentences(said)))
+            _note(self.todos, filter(fact_patterns.is_to_do, fact_patterns.sentences(said)))
             return
-        _note(self.errors, (findings.bare_error(line) for line in findings.lines(said) if findings.is_error(line)))
+        _note(
+            self.errors,
+            (fact_patterns.bare_error(line) for line in fact_patterns.lines(said) if fact_patterns.is_error(line)),
+        )
         if role == "user" and not is_summary(message):
-            _note(self.constraints, filter(findings.is_demand, findings.sentences(said[:_READ_OF_USER])))
+            _note(self.constraints, filter(fact_patterns.is_demand, fact_patterns.sentences(said[:_READ_OF_USER])))
 
     def files(self) -> list[str]:
         """The paths, without those that only name the end of another one."""
@@ -147,12 +150,12 @@ def _note(known: dict[str, None], new: Iterable[str]) -> None:
 
 def _identifiers(line: str) -> list[str]:
     plain = _URL.sub(" ", line)
-    for path in findings.paths(plain):
+    for path in fact_patterns.paths(plain):
         plain = plain.replace(path, " ")
     return [match.group() for match in _IDENTIFIER.finditer(plain)]
 
 
-class _Text:
+class _SearchedText:
     """A text that facts are looked for in."""
 
     def __init__(self, text: str) -> None:

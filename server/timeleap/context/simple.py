@@ -97,7 +97,7 @@ class SimpleCompaction:
 
         Args:
             messages: The history.
-            custom_instruction: A wish of the user's for the summary; empty for none.
+            custom_instruction: An instruction of the user's for the summary; empty for none.
         """
         records = [message.model_dump(exclude_none=True) for message in messages]
         start = compaction.preserved_from(records, self.max_preserved_messages)
@@ -112,7 +112,7 @@ class SimpleCompaction:
         Args:
             messages: The history.
             llm: The model; it is offered no tools.
-            custom_instruction: A wish of the user's for the summary; empty for none.
+            custom_instruction: An instruction of the user's for the summary; empty for none.
 
         Returns:
             The new history, or the old one if there is nothing to compact.

@@ -40,7 +40,7 @@ class ApprovalStateData(_Open):
 
     @field_serializer("auto_approve_actions")
     def _in_order(self, actions: set[str]) -> list[str]:
-        # A set has no order of its own: without one every save would be a change to whoever compares files.
+        # A set has no order of its own: without one every save would be a change to a program that compares files.
         return sorted(actions)
 
 
@@ -197,7 +197,7 @@ def _take_over_legacy(state: SessionState, directory: Path) -> None:
     try:
         old = SessionState.model_validate(upgrade({**_read_object(legacy), "version": 0}))
     except (ValueError, RecursionError, OSError):
-        return  # perhaps only for now: whoever can read it later finds it where it was
+        return  # perhaps only for now: it stays where it was
     default = SessionState()
     changed = False
     for name in SessionState.model_fields:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from timeleap.context import findings, tokens
+from timeleap.context import fact_patterns, tokens
 from timeleap.context.codestate import CodeState
 from timeleap.context.compaction import call_text, call_texts, is_summary, is_system_text
 from timeleap.context.sections import SECTIONS, clip, fill, quoted
@@ -46,7 +46,7 @@ def summarise(messages: Sequence[Record], custom_instruction: str = "") -> str:
 
     Args:
         messages: What is to be replaced, in its JSON form; read from its end.
-        custom_instruction: A wish of the user's: what shares words with it comes first.
+        custom_instruction: An instruction of the user's: what shares words with it comes first.
 
     Returns:
         The six sections; never empty, never longer than the text it replaces (if that has any), and at most the
@@ -82,7 +82,9 @@ def _labels(messages: Sequence[Record]) -> frozenset[str]:
     for message in messages[-200:]:
         if message.get("role") != "assistant":
             ends = [text[-1000:] for text in tokens.texts(message)]
-            found.update({match[1] for text in ends for line in findings.lines(text) if (match := _LABEL.match(line))})
+            found.update(
+                {match[1] for text in ends for line in fact_patterns.lines(text) if (match := _LABEL.match(line))}
+            )
     return frozenset(label for label, times in found.items() if times >= _REPEATED)
 
 
@@ -100,7 +102,7 @@ class _Items:
         Args:
             text: The item.
             limit: Characters it may have.
-            rank: 0 comes first; what shares words with the user's wish has it anyway.
+            rank: 0 comes first; what shares words with the user's instruction has it anyway.
             key: What tells it from others; by default its words.
         """
         key = key or " ".join(sorted(_words(text))) or text
@@ -120,7 +122,7 @@ class _Collector:
     def __init__(self, wanted: frozenset[str], limit: int, labels: frozenset[str]) -> None:
         self._items = {name: _Items(wanted) for name in SECTIONS}
         self._limit = limit
-        self._item_limit = min(findings.MAX_LINE, max(_SHORT_ITEM, limit // 20))
+        self._item_limit = min(fact_patterns.MAX_LINE, max(_SHORT_ITEM, limit // 20))
         self._labels = labels
         self._code = CodeState()
         self._newest_request = ""
@@ -182,12 +184,12 @@ class _Collector:
 
     def _is_output(self, text: str) -> bool:
         """Whether a user message is the output of a command: agents without tools get it so."""
-        ends = list(findings.lines(text[-1000:]))[-4:]
+        ends = list(fact_patterns.lines(text[-1000:]))[-4:]
         return any(map(self._is_framing, ends))
 
     def _is_framing(self, line: str) -> bool:
         """Whether a line is what a terminal puts around what is said."""
-        return findings.is_prompt(line) or self._is_label(line)
+        return fact_patterns.is_prompt(line) or self._is_label(line)
 
     def _is_label(self, line: str) -> bool:
         match = _LABEL.match(line)
@@ -199,7 +201,7 @@ class _Collector:
     def _carry_on(self, old: str) -> None:
         sections = {name: re.search(rf"<{name}>\n?(.*?)\n?</{name}>", old, re.DOTALL) for name in SECTIONS}
         if not any(sections.values()):
-            for sentence in findings.sentences(old):
+            for sentence in fact_patterns.sentences(old):
                 self._add("important_context", sentence)
         for name, match in sections.items():
             body = match[1] if match else ""
@@ -212,11 +214,11 @@ class _Collector:
                 elif item.startswith(_PLACE):
                     self._directory = self._directory or item.removeprefix(_PLACE)
                 elif item and item != "none" and not item.startswith("Last said by"):
-                    strict = item.startswith(_DEMAND) and findings.is_strong(item)
-                    self._items[name].add(item, limit=findings.MAX_LINE * 4, rank=0 if strict else 1)
+                    strict = item.startswith(_DEMAND) and fact_patterns.is_strong(item)
+                    self._items[name].add(item, limit=fact_patterns.MAX_LINE * 4, rank=0 if strict else 1)
 
     def _user(self, text: str, *, opening: bool, printed: bool) -> None:
-        said = "\n".join(line for line in findings.lines(text) if not self._is_framing(line)) or text
+        said = "\n".join(line for line in fact_patterns.lines(text) if not self._is_framing(line)) or text
         if opening and self._opened:
             self._preamble.append(said)
         else:
@@ -224,36 +226,44 @@ class _Collector:
         self._opened = opening
         if not printed:
             self._newest_request = self._newest_request or said
-        for sentence in reversed(list(findings.sentences(text[:_READ_OF_USER]))):
-            if not findings.is_demand(sentence) or findings.is_numbered(sentence) or self._is_framing(sentence):
+        for sentence in reversed(list(fact_patterns.sentences(text[:_READ_OF_USER]))):
+            if (
+                not fact_patterns.is_demand(sentence)
+                or fact_patterns.is_numbered(sentence)
+                or self._is_framing(sentence)
+            ):
                 continue
             # What a program printed is seldom a demand of the user's; of long instructions the strict ones come first.
-            strong = findings.is_strong(sentence) or len(text) <= _SHORT_REQUEST
+            strong = fact_patterns.is_strong(sentence) or len(text) <= _SHORT_REQUEST
             rank = 0 if strong and not printed else 2
-            if not (printed and findings.is_error(sentence)):
-                self._add("important_context", f"{_DEMAND}{findings.bare_demand(sentence)}", rank=rank)
+            if not (printed and fact_patterns.is_error(sentence)):
+                self._add("important_context", f"{_DEMAND}{fact_patterns.bare_demand(sentence)}", rank=rank)
 
     def _assistant(self, text: str, message: Record) -> None:
         calls = message.get("tool_calls")
         called = [call for call in calls if isinstance(call, Mapping)] if isinstance(calls, list) else []
-        said = list(findings.sentences(_prose(text)))
+        said = list(fact_patterns.sentences(_prose(text)))
         asked = "; ".join(filter(None, map(call_text, called)))
         self._last_word = self._last_word or " ".join(said[:4]) or asked
         for call in reversed(called):
             result = self._results.pop(str(call.get("id")), "")
             self._ran(call_text(call), result)
             self._code.call(call)
-        blocks = list(findings.code_blocks(text))
+        blocks = list(fact_patterns.code_blocks(text))
         for before, block in reversed(blocks):
-            if findings.edited(block) is not None or not findings.is_code(block) or not findings.paths(before):
+            if (
+                fact_patterns.edited(block) is not None
+                or not fact_patterns.is_code(block)
+                or not fact_patterns.paths(before)
+            ):
                 self._ran(block, self._result)
         self._result = ""
         for sentence in reversed(said):
-            if findings.is_to_do(sentence):
+            if fact_patterns.is_to_do(sentence):
                 self._add("active_issues", f"To do: {sentence}")
-            elif findings.is_done(sentence):
+            elif fact_patterns.is_done(sentence):
                 self._add("completed_tasks", sentence)
-            elif findings.is_decision(sentence):
+            elif fact_patterns.is_decision(sentence):
                 self._add("important_context", sentence)
             elif not _ANNOUNCED.match(sentence):
                 self._add("important_context", sentence, rank=2)
@@ -269,19 +279,19 @@ class _Collector:
         )
 
     def _output(self, text: str, message: Record) -> None:
-        found = list(findings.lines(text))
+        found = list(fact_patterns.lines(text))
         telling = [line for line in found if not self._is_framing(line)]
         reaction = f" -> {self._reaction}" if self._reaction else ""
         outcome = " (later runs reported success)" if self._succeeded else ""
         for line in reversed(found):
             if not self._directory and (directory := _DIRECTORY.search(line)):
                 self._directory = directory[1].rstrip(".,;")
-            elif findings.is_error(line) and not line.endswith((" error:", " errors:")):
+            elif fact_patterns.is_error(line) and not line.endswith((" error:", " errors:")):
                 self._add("active_issues", f"{line}{reaction}{outcome}", key=line)
                 reaction = ""  # once a message, at its last error
-            elif findings.is_setup(line) and not _DIRECTORY.search(line) and not findings.is_demand(line):
+            elif fact_patterns.is_setup(line) and not _DIRECTORY.search(line) and not fact_patterns.is_demand(line):
                 self._add("environment", line)
-        self._succeeded = self._succeeded or any(findings.is_success(line) for line in found)
+        self._succeeded = self._succeeded or any(fact_patterns.is_success(line) for line in found)
         gist = _gist(telling)
         self._result = gist
         if isinstance(answer := message.get("tool_call_id"), str):
@@ -296,7 +306,7 @@ def _prose(text: str) -> str:
 
 def _gist(lines: Sequence[str]) -> str:
     """The line of an output that says most: how it ended, or how it begins."""
-    plain = [line for line in lines if not findings.is_numbered(line) and not line.startswith(("[", "("))]
-    ended = [line for line in plain[-3:] if findings.is_success(line) or findings.is_error(line)]
+    plain = [line for line in lines if not fact_patterns.is_numbered(line) and not line.startswith(("[", "("))]
+    ended = [line for line in plain[-3:] if fact_patterns.is_success(line) or fact_patterns.is_error(line)]
     chosen = ended[-1:] or (plain[:1] if len(plain) == len(lines) else [])
     return clip(_DATA.sub(r"\1[...]\2", chosen[0]), 100, head=0.9) if chosen else ""

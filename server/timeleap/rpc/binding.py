@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from timeleap.service.call import Call, Client
-from timeleap.service.order import SHIELDS_ITSELF
+from timeleap.service.request_order import SHIELDS_ITSELF
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

@@ -23,7 +23,7 @@ from timeleap.rpc.codec import UnreadableError, decode
 from timeleap.rpc.errors import RefusedError
 from timeleap.rpc.framing import Fault, FrameReader, Framing
 from timeleap.rpc.lifecycle import ExitCode, Lifecycle, Stage
-from timeleap.rpc.protocol import CANCEL, Message, Notification, Reply, Request, Server
+from timeleap.rpc.protocol import CANCEL, ClientNotification, Message, Reply, Request, Server
 from timeleap_protocol.errors import ErrorKind
 from timeleap_protocol.limits import MAX_FRAME_BYTES, MAX_IN_FLIGHT
 from timeleap_protocol.methods import ANSWERED
@@ -71,7 +71,7 @@ class Connection(asyncio.Protocol):
         ending: Done once nothing more comes from the client: what may take for ever is then not waited for.
         is_peer: Whether it is another process that attaches to sessions of this one.
         finished: Done when nothing more is taken in and everything accepted is answered.
-        ended: Done when nothing of it is left in the service either; set by whoever runs the connection.
+        ended: Done when nothing of it is left in the service either; set by the code that runs the connection.
         dropped: Whether it was let go because it did not read.
         exit_code: How the process ends if this was its connection.
     """
@@ -224,7 +224,7 @@ class Connection(asyncio.Protocol):
         """Take a notification that is no cancellation."""
         self._lifecycle.notified(method, params)
 
-    def settled(self) -> None:
+    def request_ended(self) -> None:
         """A request was answered: there may be room for the next."""
         if self._inbox:
             self._pump()
@@ -286,7 +286,7 @@ class Connection(asyncio.Protocol):
         except Exception as error:  # out of memory, or a fault of ours: the frames after it are still to be read
             self._rpc.refuse(None, error, "reading a message")
             return
-        if isinstance(message, Reply) or (isinstance(message, Notification) and message.method == CANCEL):
+        if isinstance(message, Reply) or (isinstance(message, ClientNotification) and message.method == CANCEL):
             self._pass_by(message)
         else:
             if isinstance(message, Request):
@@ -296,7 +296,7 @@ class Connection(asyncio.Protocol):
 
     def _pass_by(self, message: Message) -> None:
         """Answers and cancellations concern what came before them, and do not wait behind it."""
-        if isinstance(message, Notification):
+        if isinstance(message, ClientNotification):
             unwanted = message.params.get("id")
             for entry in self._inbox:
                 waiting = entry[0]
@@ -371,7 +371,7 @@ class Connection(asyncio.Protocol):
         """Let a client go that takes nothing, and leave it word why."""
         message = (
             f"the connection is ended: {MAX_BACKLOG} bytes of notifications were not read. Connect again, open the "
-            "sessions again, and read anew what has another head than before"
+            "sessions again, and read again what has another head than before"
         )
         self._outbox.clear()
         self._rpc.refuse(None, RefusedError(ErrorKind.OVERLOADED, message))

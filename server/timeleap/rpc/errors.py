@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from timeleap.clock import new_uid
 from timeleap.errors import StorageFailureError, TimeleapError
-from timeleap.service.network import OwnersRefusalError
+from timeleap.service.peer_api import OwnersRefusalError
 from timeleap_protocol.errors import ERRORS, ErrorKind, validation_errors
 
 log = logging.getLogger(__name__)

@@ -132,7 +132,7 @@ class FrameReader:
         elif any(name.startswith(head) or re.fullmatch(name + rb"[ \t]*", head) for name in _HEADER_NAMES):
             return None
         else:
-            # Whoever speaks neither is answered in the form that needs the least understanding.
+            # A client that speaks neither is answered in the form that needs the least understanding.
             self.framing = Framing.NDJSON
             return _unrecognised()
         self._searched = self._start

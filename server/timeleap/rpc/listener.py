@@ -1,6 +1,6 @@
 """The way between processes: other sidecars' connections to the sessions we own, and ours to theirs.
 
-Who connects has to show first that it can read the owner's record, by the token that stands there; a `Doorkeeper` sees
+Who connects has to show first that it can read the owner's record, by the token that stands there; a `TokenHandshake` sees
 to that. Behind the door it is a `Connection` like the one over standard input and output.
 """
 
@@ -23,7 +23,7 @@ from timeleap.rpc.framing import Fault, FrameReader, Framing
 from timeleap.rpc.peer import PATIENCE, PeerConnection
 from timeleap.rpc.runtime import UnsafeError
 from timeleap.rpc.writer import HIGH_WATER, LOW_WATER
-from timeleap.service.network import Ears, OwnersRefusalError, PeerLostError
+from timeleap.service.peer_api import OwnersRefusalError, PeerCallbacks, PeerLostError
 from timeleap_protocol.errors import ERRORS, ErrorKind
 from timeleap_protocol.limits import MAX_FRAME_BYTES, PROTOCOL_VERSION
 
@@ -47,13 +47,13 @@ LINGER = 30.0
 _TOKEN_BYTES = 32
 
 
-class Visitor(Connection):
+class AttachedConnection(Connection):
     """The connection of another process."""
 
     is_peer = True
 
     def data_received(self, data: bytes) -> None:
-        """Bytes came. Whoever is gone by now may have told its client that we do not answer: nothing of it is begun."""
+        """Take bytes; drop requests of a process that has disconnected: its client may have retried elsewhere."""
         if self._transport is not None and local.has_left(cast("asyncio.Transport", self._transport)):
             log.info("left alone what a process asked for that is gone")
         else:
@@ -61,7 +61,7 @@ class Visitor(Connection):
 
 
 class LocalNetwork:
-    """What `timeleap.service.network.Network` asks for, over local sockets.
+    """What `timeleap.service.peer_api.Network` asks for, over local sockets.
 
     Args:
         service: Serves those who come.
@@ -75,9 +75,9 @@ class LocalNetwork:
         self._service = service
         self._listening: local.Listening | None = None
         self._token = ""
-        self._visits: dict[asyncio.Task[None], Visitor] = {}
+        self._visits: dict[asyncio.Task[None], AttachedConnection] = {}
         self._closed = False
-        self._at_the_door: dict[Doorkeeper, None] = {}
+        self._at_the_door: dict[TokenHandshake, None] = {}
         self._turn = asyncio.Lock()
 
     async def listen(self) -> None:
@@ -87,7 +87,7 @@ class LocalNetwork:
                 return
             self._token = secrets.token_hex(_TOKEN_BYTES)
             try:
-                self._listening = await local.listen(self._doorkeeper, os.environ)
+                self._listening = await local.listen(self._handshake, os.environ)
             except (UnsafeError, OSError) as error:
                 why = str(error) if isinstance(error, UnsafeError) else f"cannot listen: {error.strerror}"
                 self.endpoint = {"problem": why}
@@ -114,15 +114,15 @@ class LocalNetwork:
         if self._visits:
             await asyncio.wait(set(self._visits))
 
-    async def connect(self, endpoint: Endpoint, client: Client, ears: Ears) -> PeerConnection:
-        """Connect to another process on behalf of `client` (see `timeleap.service.network.Network`)."""
+    async def connect(self, endpoint: Endpoint, client: Client, callbacks: PeerCallbacks) -> PeerConnection:
+        """Connect to another process on behalf of `client` (see `timeleap.service.peer_api.Network`)."""
         address, token, version = (endpoint.get(name) for name in ("address", "token", "protocolVersion"))
         if type(version) is not int or version != PROTOCOL_VERSION:
             raise _other_version(version)
         if not isinstance(address, str) or not isinstance(token, str):
             raise PeerLostError("its record does not say how it is reached", hopeless=True)
         try:
-            _, peer = await local.connect(address, lambda: PeerConnection(ears), PATIENCE)
+            _, peer = await local.connect(address, lambda: PeerConnection(callbacks), PATIENCE)
         except UnsafeError as error:
             raise PeerLostError(f"it must not be trusted: {error}", hopeless=True) from None
         except TimeoutError:
@@ -136,22 +136,22 @@ class LocalNetwork:
             raise
         return peer
 
-    def _doorkeeper(self) -> asyncio.Protocol:
+    def _handshake(self) -> asyncio.Protocol:
         while len(self._at_the_door) >= MAX_AT_THE_DOOR:
             next(iter(self._at_the_door)).turn_away("too many connections")
-        keeper = Doorkeeper(
+        keeper = TokenHandshake(
             self._token, self._admit, self._leave, full=self._closed or len(self._visits) >= MAX_CONNECTIONS
         )
         self._at_the_door[keeper] = None
         return keeper
 
-    def _leave(self, keeper: Doorkeeper) -> None:
+    def _leave(self, keeper: TokenHandshake) -> None:
         self._at_the_door.pop(keeper, None)
 
     def _admit(self, transport: asyncio.Transport) -> Connection:
         transport.set_write_buffer_limits(high=HIGH_WATER, low=LOW_WATER)
         # What a client may just send to its own process has to fit when it is passed on, with the ids that we add.
-        visitor = Visitor(self._service, max_frame_bytes=MAX_FRAME_BYTES + FIRST_FRAME_BYTES)
+        visitor = AttachedConnection(self._service, max_frame_bytes=MAX_FRAME_BYTES + FIRST_FRAME_BYTES)
         visit = asyncio.get_running_loop().create_task(self._attend(visitor, transport))
         self._visits[visit] = visitor
         visit.add_done_callback(self._visits.pop)
@@ -159,7 +159,7 @@ class LocalNetwork:
             visitor.close_input()
         return visitor
 
-    async def _attend(self, visitor: Visitor, transport: asyncio.Transport) -> None:
+    async def _attend(self, visitor: AttachedConnection, transport: asyncio.Transport) -> None:
         try:
             await visitor.finished
             await self._service.disconnect(visitor)
@@ -198,7 +198,7 @@ def _other_version(version: object) -> OwnersRefusalError:
     return OwnersRefusalError(wire_error(ErrorKind.PROTOCOL_VERSION, message, supported=[PROTOCOL_VERSION]))
 
 
-class Doorkeeper(asyncio.Protocol):
+class TokenHandshake(asyncio.Protocol):
     """Lets in who shows the token in its first message; everybody else gets an error, and the door.
 
     Args:
@@ -212,7 +212,7 @@ class Doorkeeper(asyncio.Protocol):
         self,
         token: str,
         admit: Callable[[asyncio.Transport], Connection],
-        left: Callable[[Doorkeeper], None],
+        left: Callable[[TokenHandshake], None],
         *,
         full: bool = False,
     ) -> None:
@@ -263,7 +263,7 @@ class Doorkeeper(asyncio.Protocol):
         self._leave()
 
     def turn_away(self, why: str) -> None:
-        """Have done with whoever it is."""
+        """Drop the connection."""
         self._refuse(None, why)
         self._leave()
 

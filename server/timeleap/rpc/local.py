@@ -1,6 +1,6 @@
 """Listening and connecting on this machine: a socket in the runtime directory, on Windows a named pipe.
 
-asyncio's own way to listen removes a socket that lies at the path, binds with the umask's mode and accepts whoever
+asyncio's own way to listen removes a socket that lies at the path, binds with the umask's mode and accepts everything that
 comes; its way to connect takes "the queue is full" for "connected". Hence the socket is bound, accepted from and
 connected here, and asyncio gets it then.
 """

@@ -19,7 +19,7 @@ import msgspec
 from timeleap.rpc.codec import encode
 from timeleap.rpc.errors import RefusedError, to_wire
 from timeleap.rpc.framing import Fault, FrameReader, Framing
-from timeleap.service.network import Ears, OwnersRefusalError, PeerLostError
+from timeleap.service.peer_api import OwnersRefusalError, PeerCallbacks, PeerLostError
 from timeleap_protocol.errors import ErrorKind
 from timeleap_protocol.methods import CLIENT_REQUESTS, SERVER_NOTIFICATIONS
 
@@ -42,7 +42,7 @@ _NOTHING = msgspec.Raw(b"")
 _SPACES = bytes.maketrans(b"\r\n", b"  ")
 
 
-class _Message(msgspec.Struct):
+class _AnyMessage(msgspec.Struct):
     """Any message, its contents left alone."""
 
     id: int | str | None = None
@@ -52,7 +52,7 @@ class _Message(msgspec.Struct):
     error: msgspec.Raw = _NOTHING
 
 
-_read = msgspec.json.Decoder(_Message).decode
+_read = msgspec.json.Decoder(_AnyMessage).decode
 
 
 @dataclass(slots=True)
@@ -69,11 +69,11 @@ class PeerConnection(asyncio.Protocol):
     """One connection to an owner.
 
     Args:
-        ears: Who hears what comes unasked.
+        callbacks: Who hears what comes unasked.
     """
 
-    def __init__(self, ears: Ears) -> None:
-        self._ears = ears
+    def __init__(self, callbacks: PeerCallbacks) -> None:
+        self._callbacks = callbacks
         self._loop = asyncio.get_running_loop()
         self._frames = FrameReader(MAX_FRAME_BYTES)
         self._transport: asyncio.Transport | None = None
@@ -117,7 +117,7 @@ class PeerConnection(asyncio.Protocol):
         answer: asyncio.Future[Any],
         progress: ReportProgress | None = None,
     ) -> None:
-        """Ask (see `timeleap.service.network.Peer`)."""
+        """Ask (see `timeleap.service.peer_api.Peer`)."""
         if self._transport is None:
             return
         number = next(self._numbers)
@@ -203,7 +203,7 @@ class PeerConnection(asyncio.Protocol):
             task = self._loop.create_task(self._reply(message.id, message.method, bytes(message.params) or b"{}"))
             self._answering[message.id] = task
 
-    def _take_answer(self, message: _Message) -> None:
+    def _take_answer(self, message: _AnyMessage) -> None:
         if message.id is None:
             reason = msgspec.json.decode(message.error or b"{}")
             said = reason.get("message") if isinstance(reason, dict) else None
@@ -240,7 +240,7 @@ class PeerConnection(asyncio.Protocol):
             if task is not None:
                 task.cancel()
         elif method in SERVER_NOTIFICATIONS and not method.startswith("$/") and params.startswith(b"{"):
-            self._ears.notified(method, bytes(_on_one_line(params)))
+            self._callbacks.notified(method, bytes(_on_one_line(params)))
 
     def _take_progress(self, params: dict[str, Any]) -> None:
         report = self._progress.get(str(params.get("token")))
@@ -255,7 +255,7 @@ class PeerConnection(asyncio.Protocol):
                 raise RefusedError(ErrorKind.METHOD_NOT_FOUND, "an owner may not ask that")
             asked = _object(params)
             CLIENT_REQUESTS[method].params_model.from_wire(asked)
-            message["result"] = await self._ears.asked(method, asked)
+            message["result"] = await self._callbacks.asked(method, asked)
         except (Exception, asyncio.CancelledError) as error:
             message["error"] = to_wire(error, method)
         finally:
@@ -297,7 +297,7 @@ class PeerConnection(asyncio.Protocol):
         self.close()
         transport.abort()
         if self._introduction is None:
-            self._ears.lost(why)
+            self._callbacks.lost(why)
         elif not self._introduction.done():
             self._introduction.set_exception(why)
 

@@ -60,7 +60,7 @@ class Request:
 
 
 @dataclass(slots=True)
-class Notification:
+class ClientNotification:
     """A notification of the client's."""
 
     method: str
@@ -76,7 +76,7 @@ class Reply:
     error: Any
 
 
-Message = Request | Notification | Reply
+Message = Request | ClientNotification | Reply
 
 
 @dataclass(slots=True)
@@ -92,7 +92,7 @@ class Running:
     received: float = field(default_factory=time.perf_counter)
 
 
-class Link(Protocol):
+class ConnectionPort(Protocol):
     """What the protocol needs of the connection it speaks on."""
 
     def send(self, body: bytes) -> None:
@@ -107,7 +107,7 @@ class Link(Protocol):
         """A notification that is the connection's own business."""
         ...
 
-    def settled(self) -> None:
+    def request_ended(self) -> None:
         """A request was answered."""
         ...
 
@@ -119,7 +119,7 @@ class Link(Protocol):
 class Server(JsonRPCServer):
     """The object pygls wants to stand behind a protocol; one a connection, without pygls' own I/O."""
 
-    def __init__(self, link: Link, client: Client) -> None:
+    def __init__(self, link: ConnectionPort, client: Client) -> None:
         self.link = link
         self.client = client
         super().__init__(EdgeProtocol, Converter)
@@ -211,13 +211,13 @@ class EdgeProtocol(JsonRPCProtocol):
             errors = [refused_value([], "params must be one object", "object_type")]
             refusal = RefusedError(ErrorKind.INVALID_PARAMS, "invalid params: params must be one object", errors=errors)
             raise UnreadableError(refusal, known, wants_reply="id" in data)
-        return Notification(method, params) if known is None else Request(known, method, params)
+        return ClientNotification(method, params) if known is None else Request(known, method, params)
 
     def handle_message(self, message: Any) -> None:
         """Take a message that `structure_message` let pass."""
         if isinstance(message, Request):
             self._handle_request(message.id, message.method, message.params, message.size)
-        elif isinstance(message, Notification):
+        elif isinstance(message, ClientNotification):
             self._handle_notification(message.method, message.params)
         else:
             self._handle_response(message.id, message.result, message.error)
@@ -319,7 +319,7 @@ class EdgeProtocol(JsonRPCProtocol):
             _log_request(running, "ok" if fault is None else "internalError", result, len(body))
         else:
             _log_request(running, self.refuse(msg_id, error, running.endpoint.name))
-        self._link.settled()
+        self._link.request_ended()
 
     def _expected_reply(self, endpoint: Endpoint) -> int:
         # Of what waits for a person many may wait at once, and hold up nothing else.
@@ -358,7 +358,7 @@ class EdgeProtocol(JsonRPCProtocol):
         Args:
             method: A method of the client's.
             params: Its params.
-            timeout: Seconds after which the answer is no longer wanted; None: whoever wants it cancels.
+            timeout: Seconds after which the answer is no longer wanted; None: the caller cancels.
 
         Raises:
             ClientRequestError: It refused, did not answer in time, or is gone.

@@ -1,6 +1,6 @@
 """The directory where the sockets of one user's processes lie, and what may be trusted there.
 
-Whoever can put a file into that directory could pretend to be the owner of a session, and whoever can connect to a
+A process that can put a file into that directory could pretend to be the owner of a session, and one that can connect to a
 socket in it could try tokens. So both ends check the same things, each time: the directory is ours, 0700 and no link;
 what lies at the address is a socket of ours; and once connected, the system says that the other end is ours as well
 (`peer_is_us`), which also holds if somebody exchanged files between the checks and the connecting.
@@ -100,7 +100,7 @@ def _make(directory: Path) -> None:
     try:
         directory.mkdir(mode=0o700)
     except FileExistsError:
-        return  # somebody was faster; whoever it was, the directory is checked
+        return  # another process was faster; the directory is checked in any case
     directory.chmod(0o700)  # whatever the umask took away
 
 

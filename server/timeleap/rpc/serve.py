@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from timeleap.rpc.binding import ServicePort
     from timeleap.service.call import Call, Client
-    from timeleap.service.network import Network
+    from timeleap.service.peer_api import Network
 
 log = logging.getLogger(__name__)
 
@@ -134,7 +134,7 @@ def _network(service: ServicePort) -> Network:
 def _make_home(home: Path | None) -> bool:
     """Make the store's directory, if one was named; returns whether it cannot be used.
 
-    The service reports why to whoever initialises it; this is for the exit code, also if nobody does. A client may
+    The service reports why to the client that initialises it; this is for the exit code, also if nobody does. A client may
     name another directory.
     """
     if home is None:

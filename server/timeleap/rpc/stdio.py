@@ -1,7 +1,7 @@
 """The process's own descriptors as a transport.
 
 `claim` moves the protocol away from descriptors 0 and 1: a stray `print`, or a child process that writes to its standard
-output, ends up on the standard error output and never in the stream; whoever reads the standard input finds it empty.
+output, ends up on the standard error output and never in the stream; a read of the standard input finds it empty.
 """
 
 from __future__ import annotations

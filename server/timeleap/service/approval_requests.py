@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from timeleap.errors import ApprovalTimeoutError, CancelledError, SessionNotOpenError, TooLargeError
 from timeleap.service import views
-from timeleap.service.guards import cause, guard
 from timeleap.service.messages import depth
-from timeleap.service.order import to_its_end
+from timeleap.service.mutation import cause, guard
 from timeleap.service.registry import handles
+from timeleap.service.request_order import to_its_end
 from timeleap.sessions.approval_requests import Waiting
 from timeleap.sessions.outcomes import ApprovalQuestion
 from timeleap_protocol.limits import DEFAULT_APPROVAL_TIMEOUT, MAX_APPROVAL_DETAIL_BYTES, MAX_DEPTH
 
 if TYPE_CHECKING:
     from timeleap.service.call import Call
-    from timeleap.service.service import Held, Service
+    from timeleap.service.service import OpenHandle, Service
     from timeleap.service.views import Json
     from timeleap_protocol.approval import ApprovalListParams, ApprovalRequestParams, ApprovalRespondParams
 
@@ -46,7 +46,7 @@ async def request_approval(service: Service, params: ApprovalRequestParams, call
             held.waiting.remove(asked)
 
 
-async def _decision(service: Service, held: Held, asked: Waiting, call: Call, timeout: float) -> Json:  # noqa: ASYNC109
+async def _decision(service: Service, held: OpenHandle, asked: Waiting, call: Call, timeout: float) -> Json:  # noqa: ASYNC109
     """The result of a request that waits; it waits until its connection is about to end, at most."""
     task = asyncio.current_task()
     cancelled = task is not None and task.cancelling() > 0
@@ -66,7 +66,7 @@ async def _decision(service: Service, held: Held, asked: Waiting, call: Call, ti
     if not asked.answer.cancelled():
         return asked.answer.result()
     if why == "timedOut":
-        raise ApprovalTimeoutError(f"nobody decided within {timeout:g} seconds; ask again to ask anew")
+        raise ApprovalTimeoutError(f"nobody decided within {timeout:g} seconds; repeat the request to ask again")
     raise CancelledError("the request for an approval was cancelled before anybody decided")
 
 

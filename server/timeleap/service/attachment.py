@@ -23,12 +23,12 @@ import msgspec
 from timeleap.clock import new_uid
 from timeleap.errors import CancelledError, SessionLockedError, SessionNotOpenError, TimeleapError
 from timeleap.service import handover, views
-from timeleap.service.audience import CONTEXT, SESSION, tell_recovery
 from timeleap.service.forwarded import Forwarded, as_here, forwarded, plain, read_change
-from timeleap.service.hearsay import Hearsay
-from timeleap.service.network import Ears, OwnersRefusalError, PeerLostError
 from timeleap.service.notified_approvals import NotifiedApprovals
-from timeleap.service.ownership import endpoint_of, unreachable
+from timeleap.service.notified_state import NotifiedState
+from timeleap.service.owner_record import endpoint_of, unreachable
+from timeleap.service.peer_api import OwnersRefusalError, PeerCallbacks, PeerLostError
+from timeleap.service.subscribers import CONTEXT, SESSION, tell_recovery
 from timeleap.sessions.info import holder_of
 from timeleap.storage.marks import MADE_HERE
 from timeleap_protocol.errors import ERRORS, ErrorKind
@@ -36,11 +36,11 @@ from timeleap_protocol.methods import REQUESTS
 
 if TYPE_CHECKING:
     from timeleap.service.call import Call, Client
-    from timeleap.service.network import Network, Peer
+    from timeleap.service.peer_api import Network, Peer
     from timeleap.service.service import Service
     from timeleap.service.views import Json
-    from timeleap.sessions.place import Place
-    from timeleap.sessions.store import Opened
+    from timeleap.sessions.session_location import SessionLocation
+    from timeleap.sessions.store import OpenedSession
     from timeleap.storage.engine import Progress
 
 log = logging.getLogger(__name__)
@@ -77,7 +77,7 @@ class Attachment:
     access: Access = "attached"
 
     def __init__(
-        self, service: Service, network: Network, client: Client, place: Place, *, quiet: bool = False
+        self, service: Service, network: Network, client: Client, place: SessionLocation, *, quiet: bool = False
     ) -> None:
         self.place = place
         self._quiet = quiet
@@ -89,7 +89,7 @@ class Attachment:
         self._opening: asyncio.Future[Any] | None = None
         self._owners_id = place.session_id
         self._head = ""
-        self._hearsay = Hearsay()
+        self._notified = NotifiedState()
         self.notified = NotifiedApprovals()
         self._heard: deque[tuple[str, str]] = deque(maxlen=_REMEMBERED)  # heads and kinds of changes of the log
         self._given: dict[str, None] = {}  # request ids of the client's that were not refused
@@ -108,8 +108,8 @@ class Attachment:
 
     # Opening and closing
 
-    async def open(self, params: Json, progress: Progress | None = None) -> Json | Opened:
-        """Attach to whoever owns the session; or own it, if nobody does any more.
+    async def open(self, params: Json, progress: Progress | None = None) -> Json | OpenedSession:
+        """Attach to the owner of the session; own it if there is no owner any more.
 
         Args:
             params: Of the `session/open` that the owner is asked, beside the path.
@@ -147,8 +147,8 @@ class Attachment:
 
     async def _attach(self, params: Json) -> Json:
         endpoint = endpoint_of(self.place.directory)
-        ears = Ears(self._hear, self._be_asked, self._lose)
-        peer = await self._network.connect(endpoint, self._client, ears)
+        callbacks = PeerCallbacks(self._hear, self._be_asked, self._lose)
+        peer = await self._network.connect(endpoint, self._client, callbacks)
         answer = self._opening = asyncio.get_running_loop().create_future()
         try:
             asked = {**params, "path": str(self.place.directory), "create": False}
@@ -352,7 +352,7 @@ class Attachment:
         if method == CONTEXT:
             self._heard.append((change.head, change.kind))
         if method == SESSION:
-            self._hearsay.note(change.kind, params)
+            self._notified.note(change.kind, params)
         if self._quiet or not self.notified.passes(method, params):
             return
         self._client.notify(method, as_here(params, self._owners_id, self.place.session_id))
@@ -407,7 +407,7 @@ class Attachment:
         finally:
             self._search = None
 
-    async def _settle_with(self, found: Json | Opened) -> None:
+    async def _settle_with(self, found: Json | OpenedSession) -> None:
         if isinstance(found, dict):
             if self._closed:
                 self._drop_peer()
@@ -419,7 +419,7 @@ class Attachment:
         else:
             await self._take_over_knowing(found)
 
-    async def _take_over_knowing(self, found: Opened) -> None:
+    async def _take_over_knowing(self, found: OpenedSession) -> None:
         """Find out first what of that which was asked for took effect: nobody else can change anything before."""
         async with self._service.reachable():  # nobody holds it yet: we would stop listening for the others
             try:
@@ -448,7 +448,7 @@ class Attachment:
                 if method == CONTEXT:
                     self._heard.append((one.head, kind))
                 else:
-                    self._hearsay.note(kind, msgspec.json.encode(members))
+                    self._notified.note(kind, msgspec.json.encode(members))
 
     def _catch_up_with(self, state: Json) -> None:
         """Tell the client how the session differs from what it was told last."""
@@ -456,7 +456,7 @@ class Attachment:
         self._head, self._missed = state["head"], False
         if moved:
             self._tell(CONTEXT, "external")
-        for kind, members in self._hearsay.missed(state):
+        for kind, members in self._notified.missed(state):
             self._tell(SESSION, kind, **members)
 
     def _drop_peer(self) -> None:
@@ -471,7 +471,7 @@ class Attachment:
                 one.only_what_is_left()
                 self._send(one)
 
-    def _take_over(self, opened: Opened, effects: list[handover.Effect]) -> None:
+    def _take_over(self, opened: OpenedSession, effects: list[handover.Effect]) -> None:
         """We own the session: do here what the last owner left unanswered."""
         session = opened.session
         self._closed = True

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from timeleap.context import prompts, tokens
 from timeleap.context.compaction import preserved_from, prompt_message, summary_message
-from timeleap.context.guard import called
+from timeleap.context.tool_pairs import called
 from timeleap.errors import InvalidInputError
-from timeleap.service import endpoint, views
-from timeleap.service.guards import guard
-from timeleap.service.order import to_its_end
+from timeleap.service import openai_client, views
+from timeleap.service.mutation import guard
 from timeleap.service.registry import handles
-from timeleap.service.summarizers import Answer, Builtin, Client, TooLongAnswerError, failed, summarised
+from timeleap.service.request_order import to_its_end
+from timeleap.service.summarizers import Answer, Builtin, ClientSummarizer, TooLongAnswerError, failed, summarised
 from timeleap.sessions.outcomes import CompactionPlan, Review
 from timeleap.storage.engine import RecordKind
 from timeleap.storage.jsontext import decode_json
@@ -32,7 +32,7 @@ _LINES_AT_ONCE = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class CompactionInput:
     """All messages of a session as they were at `head`, and where those begin that a compaction keeps."""
 
     head: str
@@ -45,12 +45,12 @@ class History:
         return self.messages[: self.preserved_from]
 
     @property
-    def kept(self) -> list[dict[str, Any]]:
+    def preserved(self) -> list[dict[str, Any]]:
         """The messages that stay."""
         return self.messages[self.preserved_from :]
 
 
-async def read_history(session: Session, max_preserved_messages: int) -> History:
+async def read_history(session: Session, max_preserved_messages: int) -> CompactionInput:
     """Read the whole history, letting other requests pass now and then."""
     head, lines = await session.at_turn(lambda: (session.head, session.engine.state.lines))
     bodies: list[bytes] = []
@@ -59,7 +59,7 @@ async def read_history(session: Session, max_preserved_messages: int) -> History
         bodies += [row.body for row in rows if row.kind == RecordKind.MESSAGE]
         await asyncio.sleep(0)
     messages = await asyncio.to_thread(lambda: [decode_json(body) for body in bodies])
-    return History(head, messages, preserved_from(messages, max_preserved_messages))
+    return CompactionInput(head, messages, preserved_from(messages, max_preserved_messages))
 
 
 @handles("context/prepareCompaction")
@@ -106,11 +106,13 @@ async def compact(service: Service, params: CompactParams, call: Call) -> Json:
     plan = await asyncio.to_thread(_plan, history, name, answer, pins)
     if dry:
         return service.views.compact(session.plan_compact(plan))
-    call.say("writing the log anew")
+    call.say("rewriting the log")
     return await to_its_end(session.compact(plan, guard=made_under))
 
 
-async def _summary(service: Service, history: History, params: CompactParams, call: Call) -> tuple[Name, Answer]:
+async def _summary(
+    service: Service, history: CompactionInput, params: CompactParams, call: Call
+) -> tuple[Name, Answer]:
     """The summary, and who made it: handed in, or made by the summariser that was asked for."""
     if params.summary is not None:
         if not params.summary.strip():
@@ -140,20 +142,20 @@ def _chosen(service: Service, params: CompactParams, call: Call) -> Summarizer |
                 retryable=False,
             )
         window = service.config.budget.max_context_size
-        return Client(call, params.session_id, params.custom_instruction, settings, window)
-    if wanted == "server" or (wanted == "auto" and endpoint.configured(settings)):
-        if not endpoint.configured(settings):
+        return ClientSummarizer(call, params.session_id, params.custom_instruction, settings, window)
+    if wanted == "server" or (wanted == "auto" and openai_client.configured(settings)):
+        if not openai_client.configured(settings):
             what = "no summarising endpoint is set: summarizer.baseUrl and summarizer.model say which"
             raise failed(what, "server", retryable=False)
-        if endpoint.installed():
-            return endpoint.Endpoint(settings)
+        if openai_client.installed():
+            return openai_client.OpenAiClient(settings)
         if wanted == "server":
             what = "the summarising endpoint needs the library openai: install timeleap[openai]"
             raise failed(what, "server", retryable=False)
     return Builtin()
 
 
-def _plan(history: History, name: Name, answer: Answer, pins: tuple[str, ...]) -> CompactionPlan:
+def _plan(history: CompactionInput, name: Name, answer: Answer, pins: tuple[str, ...]) -> CompactionPlan:
     """What is to be done with a summary. Takes its time: every fact of the messages that go is looked for."""
     from timeleap.context.pins import with_pins
     from timeleap.context.scorecard import score
@@ -165,7 +167,7 @@ def _plan(history: History, name: Name, answer: Answer, pins: tuple[str, ...]) -
         summary_message(summary),
         summary,
         summary_tokens=None if added else answer.tokens,
-        review=Review(name, score(history.removed, summary, history.kept), pins, added),
+        review=Review(name, score(history.removed, summary, history.preserved), pins, added),
         calls=frozenset[str]().union(*(called(message) for message in history.removed)),
         replaced_tokens=tokens.estimate_tokens_with_calls(history.removed),
     )

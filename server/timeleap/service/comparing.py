@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from timeleap.service import cursors, paging, views
 from timeleap.service.registry import handles
 from timeleap.sessions.diff import common_messages
-from timeleap.sessions.logs import Logs, OpenLogs, Point, State, Stretch, stretch
-from timeleap.sessions.moment import Moment, at_message, at_time
+from timeleap.sessions.logs import LogPoint, Logs, OpenLogs, State, Stretch, stretch
+from timeleap.sessions.point_in_time import PointInTime, at_message, at_time
 from timeleap_protocol.limits import DEFAULT_PAGE_BYTES, MAX_PAGE
 
 if TYPE_CHECKING:
     from timeleap.service.call import Call
     from timeleap.service.service import Service
-    from timeleap.service.slices import Work
+    from timeleap.service.time_slicing import Work
     from timeleap.service.views import Json
     from timeleap_protocol.past import AtParams, DiffParams, DiffPoint
 
@@ -24,11 +24,11 @@ LISTING = "context/diff"
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class DiffCursor:
     """Where a comparison goes on: which messages of either side were not shown yet."""
 
     session_id: str
-    sides: tuple[Point, Point]
+    sides: tuple[LogPoint, LogPoint]
     lines: tuple[int, int]
     common: int
     removed: int
@@ -44,16 +44,16 @@ async def diff(service: Service, params: DiffParams, call: Call) -> Json:
     sides = (_point(params.from_), _point(params.to))
     left = None
     if params.cursor is not None:
-        left = cursors.decode_as(params.cursor, LISTING, Left)
+        left = cursors.decode_as(params.cursor, LISTING, DiffCursor)
         if (left.session_id, left.sides) != (session.session_id, sides):
             raise cursors.unknown()
         paging.check_era(left.era, head)
-    begin = Left(session.session_id, sides, (-1, -1), 0, 0, 0, paging.era_of(head))
+    begin = DiffCursor(session.session_id, sides, (-1, -1), 0, 0, 0, paging.era_of(head))
     limit, max_bytes = params.limit or MAX_PAGE, params.max_bytes or DEFAULT_PAGE_BYTES
     return await service.slices.run(_compare(logs, left, begin, limit, max_bytes), call.byte_progress("comparing"))
 
 
-def _compare(logs: Logs, left: Left | None, begin: Left, limit: int, max_bytes: int) -> Work[Json]:
+def _compare(logs: Logs, left: DiffCursor | None, begin: DiffCursor, limit: int, max_bytes: int) -> Work[Json]:
     one, other = (stretch(logs, point) for point in begin.sides)
     if left is None:
         common = yield from common_messages(one, other)
@@ -80,7 +80,7 @@ def _compare(logs: Logs, left: Left | None, begin: Left, limit: int, max_bytes: 
     }
 
 
-def _page(side: Stretch, start: int, left: Left, limit: int, max_bytes: int) -> tuple[list[Json], int]:
+def _page(side: Stretch, start: int, left: DiffCursor, limit: int, max_bytes: int) -> tuple[list[Json], int]:
     """The next messages of one side, and where the rest begins."""
     stop = side.state.message_count
     span = paging.Span(left.session_id, start, stop, False, side.timeline_id, left.era)
@@ -101,7 +101,7 @@ async def at(service: Service, params: AtParams, call: Call) -> Json:
     session = service.session(call, params.session_id)
     logs = await session.at_turn(lambda: OpenLogs(session.engine))
 
-    def look() -> Moment:
+    def look() -> PointInTime:
         if params.index is not None:
             return at_message(logs, params.index, params.timeline_id)
         return at_time(logs, params.time or "", params.timeline_id)
@@ -115,8 +115,8 @@ async def at(service: Service, params: AtParams, call: Call) -> Json:
     }
 
 
-def _point(one: DiffPoint) -> Point:
-    return Point(one.checkpoint_uid, one.timeline_id)
+def _point(one: DiffPoint) -> LogPoint:
+    return LogPoint(one.checkpoint_uid, one.timeline_id)
 
 
 def _state(one: State) -> Json:

@@ -93,7 +93,7 @@ def given_params(model: Any, call: Call) -> dict[str, Any]:
     return given
 
 
-class Change(msgspec.Struct, rename="camel"):
+class ForwardedChange(msgspec.Struct, rename="camel"):
     """What counts here of a notification of an owner's; empty where it does not say."""
 
     session_id: str = ""
@@ -101,15 +101,15 @@ class Change(msgspec.Struct, rename="camel"):
     kind: str = ""
 
 
-_decode_change = msgspec.json.Decoder(Change).decode
+_decode_change = msgspec.json.Decoder(ForwardedChange).decode
 
 
-def read_change(params: bytes) -> Change:
+def read_change(params: bytes) -> ForwardedChange:
     """What the params of a notification tell of."""
     try:
         return _decode_change(params)
     except msgspec.MsgspecError:
-        return Change()
+        return ForwardedChange()
 
 
 def as_here(params: bytes, theirs: str, ours: str) -> Any:

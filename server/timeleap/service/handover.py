@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from timeleap.sessions.recall import Made
+from timeleap.sessions.request_replay import Made
 
 META = "_meta"
 _OURS = "timeleap"

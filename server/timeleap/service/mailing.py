@@ -20,11 +20,11 @@ from timeleap.errors import InvalidInputError, ReadOnlyError, SessionLockedError
 from timeleap.failpoints import failpoint
 from timeleap.service import views
 from timeleap.service.forwarded import plain
-from timeleap.service.guards import DMAIL_HERE, fingerprint, guard
+from timeleap.service.mutation import DMAIL_HERE, fingerprint, guard
 from timeleap.service.opening import attached_for
 from timeleap.service.registry import handles
 from timeleap.sessions.names import check_session_id
-from timeleap.sessions.outcomes import Guard
+from timeleap.sessions.outcomes import Mutation
 from timeleap.sessions.session import Session
 from timeleap_protocol.context import SendDMailParams
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from timeleap.service.call import Call
     from timeleap.service.service import Service
     from timeleap.service.views import Json
-    from timeleap.sessions.place import Place
+    from timeleap.sessions.session_location import SessionLocation
     from timeleap_protocol.context import CancelDMailParams
 
 
@@ -90,7 +90,7 @@ async def _receive(session: Session, params: SendDMailParams, call: Call, cause:
 
 
 async def _send_elsewhere(
-    service: Service, session: Session, target: Place, params: SendDMailParams, call: Call
+    service: Service, session: Session, target: SessionLocation, params: SendDMailParams, call: Call
 ) -> Json:
     mine = _guard_elsewhere(params, target.directory.name, call)
     if (known := await session.answered(mine)) is not None:
@@ -127,7 +127,7 @@ async def _sent_before(session: Session, params: SendDMailParams, call: Call) ->
     return None
 
 
-def _guard_elsewhere(params: SendDMailParams, name: str, call: Call) -> Guard:
+def _guard_elsewhere(params: SendDMailParams, name: str, call: Call) -> Mutation:
     """The guard of a request to another session, which is told by its name alone: stores are moved."""
     mine = guard(params.model_copy(update={"to_session_id": name, "to_path": None}), call, views.head)
     return replace(mine, earlier=(fingerprint(call.method, params),)) if mine.request_id else mine
@@ -142,7 +142,7 @@ def _id_there(session: Session, request_id: str | None) -> str | None:
 
 
 @contextlib.asynccontextmanager
-async def _reached(service: Service, target: Place, call: Call) -> AsyncIterator[Session | Attachment]:
+async def _reached(service: Service, target: SessionLocation, call: Call) -> AsyncIterator[Session | Attachment]:
     """The session a note goes to, for the time of the request: ours, or through its owner.
 
     Raises:
@@ -167,7 +167,7 @@ async def _reached(service: Service, target: Place, call: Call) -> AsyncIterator
         await session.aclose()
 
 
-async def _target(service: Service, params: SendDMailParams, mine: Path, call: Call) -> Place | None:
+async def _target(service: Service, params: SendDMailParams, mine: Path, call: Call) -> SessionLocation | None:
     """Where the note goes; None where that is the session itself.
 
     Raises:

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 from timeleap.errors import InvalidInputError, SessionLockedError, SessionNotOpenError
 from timeleap.service import handover
-from timeleap.service.audience import tell_recovery
-from timeleap.service.guards import fingerprint
+from timeleap.service.mutation import fingerprint
 from timeleap.service.registry import handles
-from timeleap.sessions.outcomes import Cause, Guard
+from timeleap.service.subscribers import tell_recovery
+from timeleap.sessions.outcomes import Cause, Mutation
 
 if TYPE_CHECKING:
     from timeleap.service.attachment import Attachment
     from timeleap.service.call import Call
-    from timeleap.service.service import Access, Held, Service
+    from timeleap.service.service import Access, OpenHandle, Service
     from timeleap.service.views import Json
-    from timeleap.sessions.place import Place
-    from timeleap.sessions.store import Opened
+    from timeleap.sessions.session_location import SessionLocation
+    from timeleap.sessions.store import OpenedSession
     from timeleap_protocol.session import (
         SessionCloseParams,
         SessionForkParams,
@@ -50,7 +50,9 @@ async def open_session(service: Service, params: SessionOpenParams, call: Call) 
     return await _attach(service, params, call, path)
 
 
-async def _open_again(service: Service, params: SessionOpenParams, call: Call, held: Held, wanted: Access) -> Json:
+async def _open_again(
+    service: Service, params: SessionOpenParams, call: Call, held: OpenHandle, wanted: Access
+) -> Json:
     setting = params.auto_checkpoint
     if setting is not None and setting != held.session.auto_checkpoint and held.access == wanted == "owner":
         await held.session.set_auto_checkpoint(setting)
@@ -83,7 +85,7 @@ async def _open_here(
     return answer(service, held, opened.duplicate)
 
 
-def _hold(service: Service, call: Call, opened: Opened, wanted: Access = "owner") -> Held:
+def _hold(service: Service, call: Call, opened: OpenedSession, wanted: Access = "owner") -> OpenHandle:
     access: Access = "owner" if wanted == "owner" and opened.session.access == "owner" else "readOnly"
     held = service.hold(call, opened.session, access)
     tell_recovery(call.client, opened.session)
@@ -121,7 +123,7 @@ async def _attach_again(
 
 
 @contextlib.asynccontextmanager
-async def attached_for(service: Service, place: Place, call: Call) -> AsyncIterator[Attachment | None]:
+async def attached_for(service: Service, place: SessionLocation, call: Call) -> AsyncIterator[Attachment | None]:
     """A session through its owner, for the time of one request; None if it has no owner any more."""
     attachment = _attachment(service, call, place, quiet=True)
     found = await attachment.open({"access": "write"})
@@ -136,7 +138,7 @@ async def attached_for(service: Service, place: Place, call: Call) -> AsyncItera
         await attachment.close()
 
 
-def _attachment(service: Service, call: Call, place: Place, *, quiet: bool = False) -> Attachment:
+def _attachment(service: Service, call: Call, place: SessionLocation, *, quiet: bool = False) -> Attachment:
     from timeleap.service.attachment import Attachment
 
     assert service.network is not None
@@ -161,7 +163,7 @@ async def _join(service: Service, params: SessionOpenParams, path: Path | None, 
     return handover.answered(answer(service, held, duplicate=False), handover.effects(made))
 
 
-def answer(service: Service, held: Held, duplicate: bool) -> Json:
+def answer(service: Service, held: OpenHandle, duplicate: bool) -> Json:
     """`SessionState` of the contract, of a session that was opened."""
     state = service.views.state(held.session, held.access)
     return {**state, "duplicate": True} if duplicate else state
@@ -184,7 +186,7 @@ def _access(service: Service, asked: str | None, path: Path | None) -> Access:
     return "owner" if asked == "write" else "readOnly"
 
 
-def _already_held(service: Service, call: Call, session_id: str | None, path: Path | None) -> Held | None:
+def _already_held(service: Service, call: Call, session_id: str | None, path: Path | None) -> OpenHandle | None:
     if session_id is not None:
         return service.if_held(call, session_id)
     return service.held_at(call, path) if path is not None else None
@@ -203,10 +205,10 @@ def _same_access(session_id: str, present: str, wanted: Access) -> None:
         raise InvalidInputError(f"access: session {session_id} {problem['msg']}", errors=[problem])
 
 
-def creation_guard(params: Any, call: Call) -> Guard:
+def creation_guard(params: Any, call: Call) -> Mutation:
     """The guard of a request that makes a session."""
     request_id = params.request_id
-    return Guard(
+    return Mutation(
         expected_head=getattr(params, "expected_head", None),
         request_id=request_id,
         method=call.method,

@@ -14,7 +14,7 @@ import msgspec
 
 from timeleap.errors import HeadConflictError
 from timeleap.service import cursors
-from timeleap.sessions.walking import begin_of, end_of, fitting, messages_among
+from timeleap.sessions.log_iteration import begin_of, end_of, fitting, messages_among
 from timeleap.storage.engine import LogReader, RecordFlag, Row
 from timeleap.storage.marks import SENDER, as_sent, read_tl
 

@@ -12,7 +12,7 @@ from timeleap.service.paging import Span
 from timeleap.service.registry import handles
 from timeleap.sessions.checkpoints import find_line
 from timeleap.sessions.checkpoints import list_checkpoints as list_checkpoints_of
-from timeleap.sessions.walking import fitting
+from timeleap.sessions.log_iteration import fitting
 from timeleap.storage.engine import RecordKind
 from timeleap_protocol.limits import DEFAULT_PAGE, DEFAULT_PAGE_BYTES
 
@@ -44,7 +44,7 @@ def reader_of(session: Session, timeline_id: str | None) -> LogReader:
 async def get_history(service: Service, params: GetHistoryParams, call: Call) -> Json:
     """A page of messages, cut out of the log as bytes."""
     if params.format is not None:
-        from timeleap.service.bodies import body
+        from timeleap.service.provider_body import body
 
         return await body(service, params, call)
     session = service.session(call, params.session_id)

@@ -8,17 +8,17 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from timeleap.context.needles import Expression, Needle, Words
+from timeleap.context.matchers import ExpressionMatcher, Matcher, TextMatcher
 from timeleap.context.redaction import Redactor
 from timeleap.errors import InvalidInputError, StorageFailureError
 from timeleap.service import views
-from timeleap.service.guards import guard
+from timeleap.service.mutation import guard
 from timeleap.service.registry import handles
-from timeleap.sessions.ledger import Ledger
 from timeleap.sessions.purge import PurgeRequest
-from timeleap.sessions.redacting import Order, RedactOutcome
-from timeleap.sessions.redaction import Find, is_in
+from timeleap.sessions.redacting import RedactionRequest, RedactOutcome
+from timeleap.sessions.redaction import FileMatches, is_in
 from timeleap.sessions.session_files import in_trash
+from timeleap.sessions.store_requests import Ledger
 from timeleap.sessions.trash_redaction import plan_in_trash, redact_in_trash
 from timeleap_protocol.limits import MAX_PAGE
 
@@ -42,12 +42,14 @@ async def redact(service: Service, params: SessionRedactParams, call: Call) -> J
     replacement = _replacement(needle, params.replacement)
     home = service.store.home
     if params.deleted_at is not None:
-        order = Order(needle, replacement, rules=home.path / RULES, progress=call.byte_progress("looking through it"))
+        order = RedactionRequest(
+            needle, replacement, rules=home.path / RULES, progress=call.byte_progress("looking through it")
+        )
         return await _redact_in_trash(service, params, call, order)
     async with service.borrowed(call, params.session_id, "read" if params.dry_run else "write") as session:
         # What takes time comes at the session's turn: nothing that was sent later is to get there first.
         looking = call.byte_progress("looking through the session")
-        order = Order(needle, replacement, partial(_trashed, service, session), home.path / RULES, looking)
+        order = RedactionRequest(needle, replacement, partial(_trashed, service, session), home.path / RULES, looking)
         also: list[str] | None = None
 
         async def elsewhere(redactor: Redactor) -> list[str]:
@@ -76,7 +78,7 @@ async def redact(service: Service, params: SessionRedactParams, call: Call) -> J
         return {**result, **views.set_members(alsoIn=also)}
 
 
-async def _redact_in_trash(service: Service, params: SessionRedactParams, call: Call, order: Order) -> Json:
+async def _redact_in_trash(service: Service, params: SessionRedactParams, call: Call, order: RedactionRequest) -> Json:
     """The same for a session in the trash."""
     home, used = service.store.home, list[Redactor]()
 
@@ -98,21 +100,21 @@ async def _redact_in_trash(service: Service, params: SessionRedactParams, call: 
     return {**result, **views.set_members(alsoIn=also)}
 
 
-def _needle(params: SessionRedactParams) -> Needle | None:
+def _needle(params: SessionRedactParams) -> Matcher | None:
     if params.value is not None:
         try:
             params.value.encode()
         except UnicodeEncodeError as error:
             raise _refused("value", f"half of a surrogate pair at character {error.start}", "value") from None
-        return Words([params.value])
+        return TextMatcher([params.value])
     if params.pattern is not None:
-        return Expression(params.pattern)
+        return ExpressionMatcher(params.pattern)
     if not params.secrets:
         raise _refused("secrets", "say what is to be taken out: a value, a pattern, or secrets: true", "choice")
     return None
 
 
-def _replacement(needle: Needle | None, wanted: str | None) -> str:
+def _replacement(needle: Matcher | None, wanted: str | None) -> str:
     """What is put in: it must not be what is to be taken out, nor end a line."""
     if wanted is None:
         return next(one for one in REPLACEMENTS if needle is None or not needle.spans(one))
@@ -168,7 +170,7 @@ def _shown(service: Service, one: RedactOutcome, *, places: bool = False) -> Jso
     }
 
 
-def _file(find: Find, places: bool) -> Json:
+def _file(find: FileMatches, places: bool) -> Json:
     shown = [
         {"line": one.line, **views.set_members(index=one.index), "occurrences": one.occurrences} for one in find.places
     ]

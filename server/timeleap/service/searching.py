@@ -16,13 +16,13 @@ from timeleap.service.registry import handles
 from timeleap.sessions.info import LOG_NAME, Glance
 from timeleap.sessions.listing import glances
 from timeleap.sessions.logs import OpenLogs, StoredLogs
-from timeleap.sessions.search import Found, Hit, Place, Unread, Wish, search
+from timeleap.sessions.search import Hit, SearchPage, SearchPosition, SearchQuery, Unread, search
 from timeleap_protocol.limits import DEFAULT_PAGE
 
 if TYPE_CHECKING:
     from timeleap.service.call import Call
     from timeleap.service.service import Service
-    from timeleap.service.slices import Work
+    from timeleap.service.time_slicing import Work
     from timeleap.service.views import Json
     from timeleap_protocol.past import SearchParams, SessionSearchParams
 
@@ -31,7 +31,7 @@ STORE_LISTING = "session/search"
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class SearchCursor:
     """Where a search of one session goes on, and what it is a search for."""
 
     session_id: str
@@ -56,19 +56,19 @@ class StoreLeft:
 async def search_context(service: Service, params: SearchParams, call: Call) -> Json:
     """Messages of one session."""
     session = service.session(call, params.session_id)
-    wish, asked = _wish(params), _asked(params)
+    query, asked = _query(params), _asked(params)
     era, logs = await session.at_turn(lambda: (paging.era_of(session.head), OpenLogs(session.engine)))
     begin = None
     if params.cursor is not None:
-        left = cursors.decode_as(params.cursor, LISTING, Left)
+        left = cursors.decode_as(params.cursor, LISTING, SearchCursor)
         if (left.session_id, left.query) != (session.session_id, asked) or left.index < 0:
             raise cursors.unknown()
         paging.check_era(left.era, session.head)
-        begin = Place(left.timeline_id, left.index)
-    found = await service.slices.run(search(logs, wish, begin), call.byte_progress("searching"))
+        begin = SearchPosition(left.timeline_id, left.index)
+    found = await service.slices.run(search(logs, query, begin), call.byte_progress("searching"))
     cursor = None
     if (place := found.following) is not None:
-        left = Left(session.session_id, asked, place.timeline_id, place.index, era)
+        left = SearchCursor(session.session_id, asked, place.timeline_id, place.index, era)
         cursor = cursors.encode(LISTING, **asdict(left))
     return {
         "matches": [_match(one) for one in found.hits],
@@ -80,7 +80,7 @@ async def search_context(service: Service, params: SearchParams, call: Call) -> 
 async def search_store(service: Service, params: SessionSearchParams, call: Call) -> Json:
     """Messages of all sessions: the session changed last comes first. All of it is read from disk, so that sessions
     which are live in other processes are no exception."""
-    wish, asked = _wish(params), _asked(params)
+    query, asked = _query(params), _asked(params)
     begin = None
     if params.cursor is not None:
         begin = cursors.decode_as(params.cursor, STORE_LISTING, StoreLeft)
@@ -92,18 +92,18 @@ async def search_store(service: Service, params: SessionSearchParams, call: Call
     rest = [one for one in sessions if begin is None or one.session_id == begin.session_id or _behind(one, begin)]
     if begin is not None:
         rest.sort(key=lambda one: one.session_id != begin.session_id)  # it may have changed, and moved up, since
-    return await service.slices.run(_search_sessions(rest, wish, begin, asked), _in_parts(call, len(rest)))
+    return await service.slices.run(_search_sessions(rest, query, begin, asked), _in_parts(call, len(rest)))
 
 
-def _search_sessions(sessions: Sequence[Glance], wish: Wish, begin: StoreLeft | None, asked: str) -> Work[Json]:
+def _search_sessions(sessions: Sequence[Glance], query: SearchQuery, begin: StoreLeft | None, asked: str) -> Work[Json]:
     page: Json = {"matches": []}
     unread: list[Json] = []
     for number, one in enumerate(sessions):
         place = None
         if begin is not None and one.session_id == begin.session_id:
-            place = Place(begin.timeline_id, begin.index)
+            place = SearchPosition(begin.timeline_id, begin.index)
         try:
-            searching = search(StoredLogs(one.path / LOG_NAME), _with_room(wish, len(page["matches"])), place)
+            searching = search(StoredLogs(one.path / LOG_NAME), _with_room(query, len(page["matches"])), place)
             found = yield from _passing_on(searching, number)
         except TimelineNotFoundError:
             continue  # where the search was to go on in it is gone
@@ -113,26 +113,26 @@ def _search_sessions(sessions: Sequence[Glance], wish: Wish, begin: StoreLeft | 
         page["matches"] += [{"sessionId": one.session_id, **_match(hit)} for hit in found.hits]
         unread += [{"sessionId": one.session_id, **_unread(each)} for each in found.unread]
         following = found.following
-        if following is not None or (len(page["matches"]) >= wish.limit and number + 1 < len(sessions)):
+        if following is not None or (len(page["matches"]) >= query.limit and number + 1 < len(sessions)):
             page["nextCursor"] = _cursor(one, following, sessions[number + 1 :], asked)
             break
     return {**page, **views.set_members(unread=unread or None)}
 
 
-def _cursor(one: Glance, place: Place | None, rest: Sequence[Glance], asked: str) -> str:
+def _cursor(one: Glance, place: SearchPosition | None, rest: Sequence[Glance], asked: str) -> str:
     if place is None:
-        one, place = rest[0], Place(None, 0)
+        one, place = rest[0], SearchPosition(None, 0)
     left = StoreLeft(asked, one.session_id, one.changed, place.timeline_id, place.index)
     return cursors.encode(STORE_LISTING, **asdict(left))
 
 
-def _passing_on(searching: Work[Found], number: int) -> Work[Found]:
+def _passing_on(searching: Work[SearchPage], number: int) -> Work[SearchPage]:
     """The search of the session `number`, told as thousandths of a session."""
     while True:
         try:
             done, total = next(searching)
         except StopIteration as stop:
-            found: Found = stop.value
+            found: SearchPage = stop.value
             return found
         yield number * 1000 + done * 1000 // max(1, total), 1000
 
@@ -146,12 +146,12 @@ def _behind(one: Glance, begin: StoreLeft) -> bool:
     return (one.changed, one.session_id) < (begin.changed, begin.session_id)
 
 
-def _with_room(wish: Wish, taken: int) -> Wish:
-    return Wish(wish.pattern, wish.timelines, wish.distinct, wish.excerpts, wish.limit - taken)
+def _with_room(query: SearchQuery, taken: int) -> SearchQuery:
+    return SearchQuery(query.pattern, query.timelines, query.distinct, query.excerpts, query.limit - taken)
 
 
-def _wish(params: SearchParams | SessionSearchParams) -> Wish:
-    return Wish(
+def _query(params: SearchParams | SessionSearchParams) -> SearchQuery:
+    return SearchQuery(
         pattern=pattern(params.query, regex=bool(params.regex), ignore_case=bool(params.ignore_case)),
         timelines=params.timelines is not False,
         distinct=bool(params.distinct),

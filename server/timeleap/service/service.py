@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from timeleap.errors import OverloadedError, ReadOnlyError, SessionLockedError, SessionNotOpenError
 from timeleap.service import config as settings
-from timeleap.service.audience import Audience, Notices
-from timeleap.service.farewell import Farewells
-from timeleap.service.order import CHANGES_TRASH, HOLDS_UP, WHOLE_TRASH, Order
 from timeleap.service.registry import HANDLERS
-from timeleap.service.slices import Slices
+from timeleap.service.request_order import CHANGES_TRASH, HOLDS_UP, WHOLE_TRASH, RequestOrder
+from timeleap.service.session_drain import SessionDrain
+from timeleap.service.subscribers import Notices, Subscribers
+from timeleap.service.time_slicing import Slices
 from timeleap.service.views import Views
-from timeleap.sessions.premises import move_in
+from timeleap.sessions.store_layout import move_in
 from timeleap_protocol.methods import REQUESTS
 
 if TYPE_CHECKING:
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from timeleap.service.attachment import Attachment
     from timeleap.service.call import Call, Client
     from timeleap.service.config import Config
-    from timeleap.service.network import Network
+    from timeleap.service.peer_api import Network
     from timeleap.service.trash import TrashKeeper
     from timeleap.service.watcher import Watcher
     from timeleap.sessions.approval_requests import Waiting
-    from timeleap.sessions.place import Place
     from timeleap.sessions.session import Session
-    from timeleap.sessions.store import Opened, SessionStore
+    from timeleap.sessions.session_location import SessionLocation
+    from timeleap.sessions.store import OpenedSession, SessionStore
     from timeleap.storage.engine import Progress
 
 Access = Literal["owner", "readOnly"]
@@ -64,13 +64,13 @@ _APPROVALS = frozenset(name for name in REQUESTS if name.startswith("approval/")
 """Methods that ask for approvals, or say what is approved."""
 
 _HANDLER_MODULES = (
-    *("opening", "catalog", "state", "writing", "reading", "timetravel", "compaction", "upkeep"),
+    *("opening", "session_list", "state", "writing", "reading", "timetravel", "compaction", "maintenance"),
     *("searching", "comparing", "space", "transfer", "redacting", "mailing", "approval_requests", "trash"),
 )
 
 
 @dataclass(slots=True)
-class Held:
+class OpenHandle:
     """A session as one connection has it open."""
 
     session: Session
@@ -89,9 +89,9 @@ class Held:
 @dataclass(slots=True)
 class _Connection:
     client: Client
-    held: dict[str, Held] = field(default_factory=dict)
+    held: dict[str, OpenHandle] = field(default_factory=dict)
     attached: dict[str, Attachment] = field(default_factory=dict)
-    order: Order = field(default_factory=Order)
+    order: RequestOrder = field(default_factory=RequestOrder)
     asking: int = 0
 
 
@@ -116,12 +116,12 @@ class Service:
         self.slices = Slices()
         self._store: SessionStore | None = None
         self._connections: dict[int, _Connection] = {}
-        self._audiences: dict[int, Audience] = {}
+        self._audiences: dict[int, Subscribers] = {}
         self._make_network = make_network
         self._network: Network | None = None
         self._trash_keeper: TrashKeeper | None = None
         self._opening = 0  # sessions that are on their way to be ours
-        self._farewells = Farewells()
+        self._session_drain = SessionDrain()
 
     @property
     def network(self) -> Network | None:
@@ -233,7 +233,7 @@ class Service:
         return await HANDLERS[method](self, params, call)  # the owner went just now
 
     async def _compact_elsewhere(self, attachment: Attachment, params: Any, call: Call) -> Any:
-        """Have the owner compact. Meanwhile changes wait here, so that they keep their order whoever owns the session.
+        """Have the owner compact. Meanwhile changes wait here, so that they keep their order, no matter which process owns the session.
 
         Whether a summary is waited for only the owner knows: it is, if a read behind the compaction is answered first.
         """
@@ -264,7 +264,7 @@ class Service:
         if connection is None:
             return
         if client.is_peer:
-            await self._farewells.wait(held.session.path for held in connection.held.values())
+            await self._session_drain.wait(held.session.path for held in connection.held.values())
         while connection.attached:
             _, attachment = connection.attached.popitem()
             await attachment.close()
@@ -288,7 +288,7 @@ class Service:
 
     # What the methods need
 
-    def held(self, call: Call, session_id: str) -> Held:
+    def held(self, call: Call, session_id: str) -> OpenHandle:
         """The session as this connection has it open.
 
         Raises:
@@ -314,18 +314,18 @@ class Service:
             )
         return held.session
 
-    def if_held(self, call: Call, session_id: str) -> Held | None:
+    def if_held(self, call: Call, session_id: str) -> OpenHandle | None:
         """The session as this connection has it open, or None."""
         return self._connection(call).held.get(session_id)
 
-    def held_at(self, call: Call, path: Path) -> Held | None:
+    def held_at(self, call: Call, path: Path) -> OpenHandle | None:
         """The session in the directory `path` as this connection has it open, or None."""
         held = self._connection(call).held.values()
         return next((each for each in held if each.session.path == path), None)
 
     # Sessions that are ours, and sessions that are another process's
 
-    async def own(self, place: Place, progress: Progress | None = None) -> Opened:
+    async def own(self, place: SessionLocation, progress: Progress | None = None) -> OpenedSession:
         """Open a session that exists, as its owner.
 
         Raises:
@@ -339,7 +339,7 @@ class Service:
 
     @contextlib.asynccontextmanager
     async def reachable(self) -> AsyncIterator[None]:
-        """Whoever opens a session to own it does so within: others are to find this process from the first moment on."""
+        """Listen before the session is opened, so that other processes can attach at once."""
         self._opening += 1
         try:
             if self.network is not None:
@@ -369,7 +369,7 @@ class Service:
         connection = self._connections[id(client)]
         connection.order.hold_up_for_now(attachment.place.session_id)
         connection.attached.pop(attachment.place.session_id, None)
-        connection.held[attachment.place.session_id] = Held(session, "owner", attachment.times)
+        connection.held[attachment.place.session_id] = OpenHandle(session, "owner", attachment.times)
         self._audience(session).join(client, attachment.notified)
 
     @contextlib.contextmanager
@@ -390,9 +390,9 @@ class Service:
 
     def hands_over(self, session: Session) -> bool:
         """Whether a session of ours is being handed over to another process."""
-        return self._farewells.under_way(session)
+        return self._session_drain.under_way(session)
 
-    async def watch(self, call: Call, held: Held) -> None:
+    async def watch(self, call: Call, held: OpenHandle) -> None:
         """Let a reader hear from the owner of its session, now and whenever there is one."""
         if self.network is None or held.session.access == "owner":
             return
@@ -423,21 +423,21 @@ class Service:
         finally:
             await opened.session.aclose()
 
-    def hold(self, call: Call, session: Session, access: Access) -> Held:
+    def hold(self, call: Call, session: Session, access: Access) -> OpenHandle:
         """Note that this connection has opened `session`; it hears of its changes from now on."""
         held = self._connection(call).held
         known = held.get(session.session_id)
         if known is not None:
             known.times += 1
             return known
-        held[session.session_id] = Held(session, access)
+        held[session.session_id] = OpenHandle(session, access)
         self._audience(session).join(call.client)
         return held[session.session_id]
 
-    def _audience(self, session: Session) -> Audience:
+    def _audience(self, session: Session) -> Subscribers:
         audience = self._audiences.get(id(session))
         if audience is None:
-            audience = self._audiences[id(session)] = Audience(session, self.config.budget, self.views)
+            audience = self._audiences[id(session)] = Subscribers(session, self.config.budget, self.views)
         return audience
 
     async def let_go(self, call: Call, session_id: str) -> None:
@@ -455,12 +455,12 @@ class Service:
             if held is not None:
                 await self._let_go(connection.client, held)
 
-    async def _release(self, client: Client, held: Held) -> None:
+    async def _release(self, client: Client, held: OpenHandle) -> None:
         """Close a session for a connection; after the last one of our own, other processes get it."""
-        if not self._farewells.under_way(held.session):
+        if not self._session_drain.under_way(held.session):
             await held.stop_waiting()
         if not client.is_peer and not self.has(held.session) and (visitors := self._visitors(held.session)):
-            await self._farewells.bid(held.session, visitors)
+            await self._session_drain.drain(held.session, visitors)
         await self._let_go(client, held)
 
     def _visitors(self, session: Session) -> list[Client]:
@@ -471,7 +471,7 @@ class Service:
             if connection.client.is_peer and any(held.session is session for held in connection.held.values())
         ]
 
-    async def _let_go(self, client: Client, held: Held) -> None:
+    async def _let_go(self, client: Client, held: OpenHandle) -> None:
         if held.watcher is not None:
             held.watcher.close()
         audience = self._audiences.get(id(held.session))

@@ -6,12 +6,12 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from timeleap.service import cursors, views
-from timeleap.service.guards import guard
+from timeleap.service.mutation import guard
 from timeleap.service.registry import handles
-from timeleap.sessions.moment import parse_time
+from timeleap.sessions.disk_usage import Space, measure, measure_store
 from timeleap.sessions.outcomes import PruneOutcome, Retention
-from timeleap.sessions.pruning import Wish
-from timeleap.sessions.space import Space, measure, measure_store
+from timeleap.sessions.point_in_time import parse_time
+from timeleap.sessions.pruning import PruneRequest
 from timeleap_protocol.limits import DEFAULT_SESSION_PAGE, MAX_PAGE
 
 if TYPE_CHECKING:
@@ -61,15 +61,15 @@ def _space(one: Space, *, files: bool = False) -> Json:
 @handles("session/prune")
 async def prune(service: Service, params: SessionPruneParams, call: Call) -> Json:
     """Remove timelines for good."""
-    wish = _wish(service, params)
+    selection = _selection(service, params)
     async with service.borrowed(call, params.session_id, "read" if params.dry_run else "write") as session:
         if params.dry_run:
             await session.at_turn(lambda: session.expect_head(params.expected_head))
-            return _pruned(await session.plan_prune(wish))
-        return await session.prune(wish, guard(params, call, _pruned))
+            return _pruned(await session.plan_prune(selection))
+        return await session.prune(selection, guard(params, call, _pruned))
 
 
-def _wish(service: Service, params: SessionPruneParams) -> Wish:
+def _selection(service: Service, params: SessionPruneParams) -> PruneRequest:
     """What is to go; where nothing is said, what is beyond the limits of the configuration."""
     usual = service.config.retention
     count, size = params.max_timelines, params.max_timeline_bytes
@@ -79,7 +79,7 @@ def _wish(service: Service, params: SessionPruneParams) -> Wish:
         usual.max_timelines if unsaid else 1 << 62 if count is None else count,
         usual.max_timeline_bytes if unsaid else 1 << 62 if size is None else size,
     )
-    return Wish(
+    return PruneRequest(
         limits=limits if named or unsaid else None,
         older_than=parse_time(params.older_than, "olderThan") if params.older_than is not None else None,
         timeline_ids=tuple(params.timeline_ids or ()),

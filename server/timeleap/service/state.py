@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from timeleap.service import views
-from timeleap.service.guards import guard
+from timeleap.service.mutation import guard
 from timeleap.service.registry import handles
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ async def is_approved(service: Service, params: SessionIsApprovedParams, call: C
 
 @handles("session/putSubagent")
 async def put_subagent(service: Service, params: SessionPutSubagentParams, call: Call) -> Json:
-    """Define a sub-agent, or define it anew."""
+    """Define a sub-agent, or replace it."""
     session = service.writable(call, params.session_id)
     render = views.subagents_changed
     return await session.put_subagent(params.name, params.system_prompt, guard=guard(params, call, render))

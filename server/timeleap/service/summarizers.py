@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from timeleap.context import prompts, tokens
+from timeleap.context.chunked_summary import Fold, cost, fits
 from timeleap.context.compaction import prompt_message
-from timeleap.context.folding import Fold, cost, fits
 from timeleap.errors import ClientRequestError, CompactionFailedError
 from timeleap_protocol.limits import DEFAULT_SUMMARIZER_TIMEOUT
 
@@ -75,13 +75,13 @@ class Summarizer(Protocol):
         ...
 
 
-class Client:
+class ClientSummarizer:
     """Asks the client, which has a model of its own.
 
     Args:
         call: The request that needs the summary.
         session_id: As the client knows the session.
-        custom_instruction: A wish of the user's; it stands in the prompt too.
+        custom_instruction: An instruction of the user's; it stands in the prompt too.
         settings: `Config.summarizer`.
         window: Tokens its model takes, where the session's budget says so.
     """
@@ -99,12 +99,12 @@ class Client:
         self.window = window
         self._client = call.client
         self._params = {"sessionId": session_id, "systemPrompt": prompts.SUMMARISER_SYSTEM_PROMPT}
-        self._wish = {} if custom_instruction is None else {"customInstruction": custom_instruction}
+        self._instruction = {} if custom_instruction is None else {"customInstruction": custom_instruction}
         self._timeout = float(settings.get("timeout", DEFAULT_SUMMARIZER_TIMEOUT))
 
     async def summarize(self, prompt: Record, hear: Hear) -> Answer:
         """Answer a prompt. Raises as `Summarizer.summarize`."""
-        params = {**self._params, "prompt": prompt, **self._wish}
+        params = {**self._params, "prompt": prompt, **self._instruction}
         try:
             said = await self._client.request("context/summarize", params, timeout=self._timeout)
         except ClientRequestError as error:
@@ -150,7 +150,7 @@ async def summarised(
     Args:
         summarizer: Who is asked.
         messages: What the summary is to stand for.
-        custom_instruction: A wish of the user's; empty for none.
+        custom_instruction: An instruction of the user's; empty for none.
         call: Where progress is told.
 
     Raises:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from timeleap.service.guards import guard
+from timeleap.service.mutation import guard
 from timeleap.service.registry import handles
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ async def revert_to(service: Service, params: RevertToParams, call: Call) -> Jso
     """Remove a checkpoint and all after it."""
     number, uid, index, heal = params.checkpoint_id, params.checkpoint_uid, params.message_index, bool(params.heal)
     if params.dry_run:
-        return await _rehearsed(
+        return await _dry_run(
             service,
             params,
             call,
@@ -40,7 +40,7 @@ async def revert_to(service: Service, params: RevertToParams, call: Call) -> Jso
             ),
         )
     session = service.writable(call, params.session_id)
-    call.say("writing the log anew")
+    call.say("rewriting the log")
     return await session.revert(
         checkpoint_id=number,
         checkpoint_uid=uid,
@@ -55,9 +55,9 @@ async def undo(service: Service, params: UndoParams, call: Call) -> Json:
     """Bring back the log as it was before the last rewrites."""
     steps = params.steps or 1
     if params.dry_run:
-        return await _rehearsed(service, params, call, lambda session: session.plan_undo("undo", steps))
+        return await _dry_run(service, params, call, lambda session: session.plan_undo("undo", steps))
     session = service.writable(call, params.session_id)
-    call.say("writing the log anew")
+    call.say("rewriting the log")
     return await session.undo(steps, guard(params, call, service.views.rewrite))
 
 
@@ -66,9 +66,9 @@ async def redo(service: Service, params: RedoParams, call: Call) -> Json:
     """Take back what was undone last."""
     steps = params.steps or 1
     if params.dry_run:
-        return await _rehearsed(service, params, call, lambda session: session.plan_undo("redo", steps))
+        return await _dry_run(service, params, call, lambda session: session.plan_undo("redo", steps))
     session = service.writable(call, params.session_id)
-    call.say("writing the log anew")
+    call.say("rewriting the log")
     return await session.redo(steps, guard(params, call, service.views.rewrite))
 
 
@@ -77,7 +77,7 @@ async def clear(service: Service, params: ClearParams, call: Call) -> Json:
     """Start over with an empty log."""
     keep = params.keep_system_prompt is not False
     if params.dry_run:
-        return await _rehearsed(service, params, call, lambda session: session.plan_clear(keep))
+        return await _dry_run(service, params, call, lambda session: session.plan_clear(keep))
     session = service.writable(call, params.session_id)
     return await session.clear(keep, guard=guard(params, call, service.views.rewrite))
 
@@ -86,9 +86,9 @@ async def clear(service: Service, params: ClearParams, call: Call) -> Json:
 async def restore_timeline(service: Service, params: RestoreTimelineParams, call: Call) -> Json:
     """Bring an earlier log back."""
     if params.dry_run:
-        return await _rehearsed(service, params, call, lambda session: session.plan_restore(params.timeline_id))
+        return await _dry_run(service, params, call, lambda session: session.plan_restore(params.timeline_id))
     session = service.writable(call, params.session_id)
-    call.say("writing the log anew")
+    call.say("rewriting the log")
     return await session.restore_timeline(params.timeline_id, guard=guard(params, call, service.views.rewrite))
 
 
@@ -96,12 +96,12 @@ async def restore_timeline(service: Service, params: RestoreTimelineParams, call
 async def deliver_dmail(service: Service, params: DeliverDMailParams, call: Call) -> Json:
     """Go back to the note's checkpoint and find the note there."""
     if params.dry_run:
-        return await _rehearsed(service, params, call, lambda session: session.plan_deliver_dmail(bool(params.heal)))
+        return await _dry_run(service, params, call, lambda session: session.plan_deliver_dmail(bool(params.heal)))
     session = service.writable(call, params.session_id)
     return await session.deliver_dmail(guard(params, call, service.views.rewrite), heal=bool(params.heal))
 
 
-async def _rehearsed(
+async def _dry_run(
     service: Service, params: MutationParams, call: Call, plan: Callable[[Session], RewriteOutcome]
 ) -> Json:
     """What a request would do, or the error it would meet: a dry run is asked of an expected head, too."""

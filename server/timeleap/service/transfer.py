@@ -10,19 +10,19 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from timeleap.service import opening
-from timeleap.service.order import to_its_end
 from timeleap.service.registry import handles
+from timeleap.service.request_order import to_its_end
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from timeleap.service.call import Call
     from timeleap.service.service import Service
-    from timeleap.service.slices import T, Work
+    from timeleap.service.time_slicing import T, Work
     from timeleap.service.views import Json
     from timeleap.sessions.session import Session
-    from timeleap.sessions.store import Opened
-    from timeleap.sessions.transfer.admission import Admission
+    from timeleap.sessions.store import OpenedSession
+    from timeleap.sessions.transfer.publish import Admission
     from timeleap.sessions.transfer.source import Exhibit
     from timeleap_protocol.session import SessionExportParams, SessionImportParams
 
@@ -33,8 +33,8 @@ WRITTEN_AT_ONCE: Final = 1 << 20  # bytes
 async def export_session(service: Service, params: SessionExportParams, call: Call) -> Json:
     """Write a session to a file; it may be open here, elsewhere or nowhere: it is only read."""
     from timeleap.sessions.transfer import exporting
+    from timeleap.sessions.transfer.export_file import NewFile, absolute, check_target
     from timeleap.sessions.transfer.formats import exported
-    from timeleap.sessions.transfer.outside import NewFile, absolute, check_target
 
     path, overwrite = absolute(params.path), bool(params.overwrite)
     form = exported(params.format)
@@ -101,9 +101,9 @@ async def _told(call: Call, message: str, exhibit: Exhibit) -> Callable[[int], N
 @handles("session/import")
 async def import_session(service: Service, params: SessionImportParams, call: Call) -> Json:
     """Make a session of a file, and open it."""
-    from timeleap.sessions.transfer.admission import Admission
-    from timeleap.sessions.transfer.adoption import origin_losses
-    from timeleap.sessions.transfer.outside import absolute
+    from timeleap.sessions.transfer.export_file import absolute
+    from timeleap.sessions.transfer.publish import Admission
+    from timeleap.sessions.transfer.sanitize import origin_losses
 
     path = absolute(params.path)
     admission = Admission(service.store, opening.creation_guard(params, call))
@@ -118,7 +118,7 @@ async def import_session(service: Service, params: SessionImportParams, call: Ca
 
 async def _made(
     service: Service, asked: tuple[Path, str | None, str | None], call: Call, admission: Admission
-) -> Opened:
+) -> OpenedSession:
     from timeleap.sessions.transfer.importing import take_in
 
     path, form, wanted = asked

@@ -12,14 +12,14 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from timeleap.service.forwarded import as_here, plain, read_change
-from timeleap.service.network import Ears, OwnersRefusalError, PeerLostError
 from timeleap.service.notified_approvals import NotifiedApprovals
-from timeleap.service.ownership import endpoint_of
+from timeleap.service.owner_record import endpoint_of
+from timeleap.service.peer_api import OwnersRefusalError, PeerCallbacks, PeerLostError
 
 if TYPE_CHECKING:
-    from timeleap.service.audience import Audience
     from timeleap.service.call import Client
-    from timeleap.service.network import Network, Peer
+    from timeleap.service.peer_api import Network, Peer
+    from timeleap.service.subscribers import Subscribers
     from timeleap.sessions.session import Session
 
 log = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ class Watcher:
         audience: Tells the client what can be seen on disk, while there is no owner to be asked.
     """
 
-    def __init__(self, network: Network, session: Session, client: Client, audience: Audience) -> None:
+    def __init__(self, network: Network, session: Session, client: Client, audience: Subscribers) -> None:
         self._network = network
         self._session = session
         self._client = client
@@ -105,8 +105,8 @@ class Watcher:
         endpoint = await asyncio.to_thread(endpoint_of, self._session.path)
         loop = asyncio.get_running_loop()
         self._lost = lost = loop.create_future()
-        ears = Ears(self._hear, self._refuse, lost.set_result)
-        peer = await self._network.connect(endpoint, self._client, ears)
+        callbacks = PeerCallbacks(self._hear, self._refuse, lost.set_result)
+        peer = await self._network.connect(endpoint, self._client, callbacks)
         answer = loop.create_future()
         try:
             path = str(self._session.path)

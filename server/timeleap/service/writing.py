@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from timeleap.service import views
-from timeleap.service.guards import guard
 from timeleap.service.messages import check_message, check_messages
+from timeleap.service.mutation import guard
 from timeleap.service.registry import handles
 
 if TYPE_CHECKING:

@@ -32,12 +32,12 @@ from timeleap.sessions.outcomes import (
     ApprovalQuestion,
     Cause,
     Decision,
-    Guard,
+    Mutation,
     PendingApproval,
     Resolution,
 )
 from timeleap.sessions.requests import RepeatedError
-from timeleap.sessions.turns import Files, Turns
+from timeleap.sessions.transaction import Files, SessionTransactions
 from timeleap.storage.engine import LogState
 
 _log = logging.getLogger(__name__)
@@ -87,7 +87,7 @@ class Asked:
     """
 
     pending: PendingApproval
-    guard: Guard
+    guard: Mutation
     waiting: list[Waiting] = field(default_factory=list)
 
     def join(self) -> Waiting:
@@ -97,11 +97,11 @@ class Asked:
         return one
 
 
-class ApprovalRequests(Turns):
+class ApprovalRequests(SessionTransactions):
     """The part of a session in which approvals are asked and decided."""
 
     def adopt(self, files: Files) -> None:
-        """As `Turns.adopt`; an owner also takes over what the last one left open."""
+        """As `SessionTransactions.adopt`; an owner also takes over what the last one left open."""
         super().adopt(files)
         self._audit = Audit(self.path)
         self._asked: dict[str, Asked] = {}
@@ -120,7 +120,7 @@ class ApprovalRequests(Turns):
         """What waits for a decision, oldest first."""
         return sorted((one.pending for one in self._asked.values()), key=lambda one: one.requested_at)
 
-    async def ask_approval(self, question: ApprovalQuestion, guard: Guard) -> Json | Waiting:
+    async def ask_approval(self, question: ApprovalQuestion, guard: Mutation) -> Json | Waiting:
         """Ask for an approval.
 
         Args:
@@ -151,12 +151,12 @@ class ApprovalRequests(Turns):
                 if repeated.first is not None:
                     await asyncio.wait([repeated.first])
 
-    async def _ask(self, question: ApprovalQuestion, guard: Guard, _: LogState) -> Json | Waiting:
+    async def _ask(self, question: ApprovalQuestion, guard: Mutation, _: LogState) -> Json | Waiting:
         if self._closed:
             raise SessionNotOpenError(f"session {self.session_id} was closed: open it again")
         self._requests.admit(guard, self.head)
         approval_id = self._approval_id(guard)
-        if (verdict := automatic(self._desk.facts.approval, question.action)) is not None:
+        if (verdict := automatic(self._session_state.facts.approval, question.action)) is not None:
             decided = ApprovalDecision(*verdict, client=None, at=clock.now_iso(), automatic=True)
             pending = PendingApproval(approval_id, question, decided.at, guard.cause.client)
             await asyncio.to_thread(self._audit.append, [_decided(pending, guard.cause, None, decided)])
@@ -224,12 +224,12 @@ class ApprovalRequests(Turns):
                 f"approval {approval_id[:80]!r} does not wait for a decision: it was decided, taken back, or never asked for"
             )
         action = asked.pending.question.action
-        changed = decision == "approveForSession" and action not in self._desk.facts.approval.actions
+        changed = decision == "approveForSession" and action not in self._session_state.facts.approval.actions
         if changed:
             with self._telling_half(cause):
-                wanted = approvals.with_action(self._desk.facts.approval, action, True)
-                await asyncio.to_thread(self._desk.change_approvals, wanted, cause)
-            self.emit(events.ApprovalChanged(head=self.head, cause=cause, approval=self._desk.facts.approval))
+                wanted = approvals.with_action(self._session_state.facts.approval, action, True)
+                await asyncio.to_thread(self._session_state.change_approvals, wanted, cause)
+            self.emit(events.ApprovalChanged(head=self.head, cause=cause, approval=self._session_state.facts.approval))
         await self._settle([(asked, ApprovalDecision(decision, reason, cause.client, clock.now_iso()))], cause)
         if changed:
             await self._settle_covered(cause)
@@ -244,7 +244,7 @@ class ApprovalRequests(Turns):
         decided = [
             (asked, ApprovalDecision(*verdict, client=cause.client, at=at, automatic=True))
             for asked in self._asked.values()
-            if (verdict := automatic(self._desk.facts.approval, asked.pending.question.action)) is not None
+            if (verdict := automatic(self._session_state.facts.approval, asked.pending.question.action)) is not None
         ]
         if decided:
             try:
@@ -267,7 +267,7 @@ class ApprovalRequests(Turns):
                 if not one.answer.done():
                     one.answer.set_result(result)
 
-    async def _remember(self, decided: list[tuple[Guard, ApprovalDecision]]) -> list[Json]:
+    async def _remember(self, decided: list[tuple[Mutation, ApprovalDecision]]) -> list[Json]:
         """Note decisions under their request ids; returns the results."""
         results = [guard.render(decision) for guard, decision in decided]
         for guard, _ in decided:
@@ -277,7 +277,7 @@ class ApprovalRequests(Turns):
             for (guard, _), result in zip(decided, results, strict=True)
         ]
         if known := [line for line in found if line is not None]:
-            await asyncio.to_thread(self._desk.note, {}, known)
+            await asyncio.to_thread(self._session_state.note, {}, known)
         return results
 
     def _resolve(self, asked: Asked, resolution: Resolution, reason: str | None, cause: Cause) -> None:
@@ -318,7 +318,7 @@ class ApprovalRequests(Turns):
             self._requests.abandon(asked.guard)
 
     async def shut(self) -> None:
-        """As `Turns.shut`; what waits is cancelled first."""
+        """As `SessionTransactions.shut`; what waits is cancelled first."""
         self._closed = True
         for asked in list(self._asked.values()):
             for one in list(asked.waiting):
@@ -356,7 +356,7 @@ class ApprovalRequests(Turns):
         except StorageFailureError as error:
             self._warn("approvalNotNoted", f"the end of a request for an approval is not in the audit: {error}")
 
-    def _approval_id(self, guard: Guard) -> str:
+    def _approval_id(self, guard: Mutation) -> str:
         """Of a request with an id always the same, so that windows know it again after a hand-over."""
         if guard.request_id is None:
             return f"a{clock.new_uid(16)}"

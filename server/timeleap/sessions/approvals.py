@@ -60,7 +60,7 @@ def judge(
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedApprovals:
     """Approvals that are to be in force, and the difference as the audit is to show it."""
 
     yolo: bool
@@ -71,21 +71,21 @@ class Wanted:
     new: Any
 
 
-def with_yolo(before: Approval, yolo: bool) -> Wanted:
+def with_yolo(before: Approval, yolo: bool) -> WantedApprovals:
     """Everything runs without asking, or not."""
-    return Wanted(yolo, before.afk, before.actions, "yolo", before.yolo, yolo)
+    return WantedApprovals(yolo, before.afk, before.actions, "yolo", before.yolo, yolo)
 
 
-def with_afk(before: Approval, afk: bool) -> Wanted:
+def with_afk(before: Approval, afk: bool) -> WantedApprovals:
     """Nobody is there to be asked, or somebody is."""
-    return Wanted(before.yolo, afk, before.actions, "afk", before.afk, afk)
+    return WantedApprovals(before.yolo, afk, before.actions, "afk", before.afk, afk)
 
 
-def with_action(before: Approval, action: str, enabled: bool) -> Wanted:
+def with_action(before: Approval, action: str, enabled: bool) -> WantedApprovals:
     """One action runs without asking, or not."""
     rest = {one for one in before.actions if one != action}
     actions = tuple(sorted({*rest, action} if enabled else rest))
-    return Wanted(before.yolo, before.afk, actions, f"autoApprove:{action}", action in before.actions, enabled)
+    return WantedApprovals(before.yolo, before.afk, actions, f"autoApprove:{action}", action in before.actions, enabled)
 
 
 class Approvals:
@@ -137,7 +137,7 @@ class Approvals:
 
     @property
     def in_force(self) -> tuple[bool, bool, tuple[str, ...]] | None:
-        """What every save of `state.json` makes the file say, whoever has edited it since: the original program would
+        """What every save of `state.json` makes the file say, however it was edited since: the original program would
         believe it. None for a session that is opened by its path: its approvals are its own."""
         return (self.current.yolo, self.current.afk, self.current.actions) if self._trusted else None
 
@@ -157,7 +157,7 @@ class Approvals:
             why = "a session that is opened by its path starts with them off" if says_on else None
             self._verdict = Verdict(Approval(), None, why)
 
-    def change(self, wanted: Wanted, cause: Cause) -> None:
+    def change(self, wanted: WantedApprovals, cause: Cause) -> None:
         """Put other approvals in force, durably, and note who asked for it.
 
         Args:
@@ -264,7 +264,7 @@ class Approvals:
             self._keys.raise_to(self._meta.uid, seal.revision)
             self._verdict = Verdict(replace(now, sealed=True), seal)
 
-    def _undo(self, before: Approval, cause: Cause, wanted: Wanted) -> None:
+    def _undo(self, before: Approval, cause: Cause, wanted: WantedApprovals) -> None:
         """The change failed: as far as the disk still lets us, leave no trace of it that could come into force."""
         try:
             self._state.write({"approval": approval_members(before.yolo, before.afk, before.actions)})

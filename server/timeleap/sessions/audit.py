@@ -96,7 +96,7 @@ class Audit:
             self._cut()
 
     def _cut(self) -> None:
-        """Write a file that has grown too large anew: the questions that are open, and the newest lines as they are."""
+        """Rewrite a file that has grown too large: the questions that are open, and the newest lines as they are."""
         there = status(self.path)
         if there is None or there.size <= MAX_BYTES:
             return

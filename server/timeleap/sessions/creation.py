@@ -16,7 +16,7 @@ from timeleap.sessions.info import LOG_NAME
 from timeleap.sessions.meta import FILE_NAME as META_NAME
 from timeleap.sessions.meta import VERSION, subagent_members
 from timeleap.sessions.names import fork_title, new_session_id
-from timeleap.sessions.outcomes import AutoCheckpoint, Guard, Parent, Subagent
+from timeleap.sessions.outcomes import AutoCheckpoint, Mutation, Parent, Subagent
 from timeleap.sessions.requests import short
 from timeleap.sessions.statefile import FILE_NAME as STATE_NAME
 from timeleap.sessions.statefile import VERSION as STATE_VERSION
@@ -128,7 +128,7 @@ def taken(source: Session, log: StoredLog, at: tuple[int | None, str | None], ti
     )
 
 
-def build(directory: Path, traits: Traits, guard: Guard) -> None:
+def build(directory: Path, traits: Traits, guard: Mutation) -> None:
     """Write a new session into an empty directory. Blocking.
 
     Raises:
@@ -145,7 +145,7 @@ def build(directory: Path, traits: Traits, guard: Guard) -> None:
         raise StorageFailureError.of(error, "make the log", directory / LOG_NAME) from error
 
 
-def build_fork(directory: Path, copy: Copy, guard: Guard) -> None:
+def build_fork(directory: Path, copy: Copy, guard: Mutation) -> None:
     """Write a fork into an empty directory: approvals off, not archived. Blocking.
 
     Raises:
@@ -185,7 +185,7 @@ def trait_members(traits: Traits) -> Json:
     }
 
 
-def write_meta(directory: Path, guard: Guard, members: Mapping[str, Any]) -> None:
+def write_meta(directory: Path, guard: Mutation, members: Mapping[str, Any]) -> None:
     """Write the `timeleap.json` of a new session, which gets a uid of its own. Members that are None are left out.
 
     Raises:

@@ -7,8 +7,8 @@ from collections.abc import Generator, Iterator
 from itertools import count
 
 from timeleap.errors import CorruptedError
+from timeleap.sessions.log_iteration import line_of_message, pages, shared_lines, state_after_lines
 from timeleap.sessions.logs import Stretch
-from timeleap.sessions.walking import line_of_message, pages, shared_lines, state_after_lines
 from timeleap.storage.engine import RecordFlag, Row
 from timeleap.storage.marks import as_sent
 from timeleap.storage.timelines import new_damage

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
-from timeleap.context.guard import answered, called
+from timeleap.context.tool_pairs import answered, called
 from timeleap.sessions.outcomes import Exchange
 from timeleap.storage.engine import LogReader, Role
 from timeleap.storage.jsontext import decode_json

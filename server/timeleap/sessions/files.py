@@ -183,7 +183,7 @@ def _kept_aside(path: Path) -> list[str]:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold the lock file `path` for a moment, after whoever holds it for one.
+    """Hold the lock file `path` for a moment, waiting for its present holder.
 
     Raises:
         OSError: It cannot be made, or another process does not let go of it.

@@ -23,7 +23,7 @@ from timeleap.sessions.files import read_document
 from timeleap.sessions.info import LOG_NAME
 from timeleap.sessions.meta import FILE_NAME as META_NAME
 from timeleap.sessions.names import check_session_id, is_session_id, parse_trash_name
-from timeleap.sessions.premises import move_in
+from timeleap.sessions.store_layout import move_in
 from timeleap.storage.durable import (
     is_regular,
     list_directory,

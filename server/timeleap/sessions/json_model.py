@@ -1,6 +1,6 @@
 """Models of our small JSON files: every member is checked by itself, down to its limits, and a bad one costs only itself.
 
-Whoever can write to a session's directory decides what these files say, so a value of the right JSON type is not yet one
+A program that can write to a session's directory decides what these files say, so a value of the right JSON type is not yet one
 that can be used: an epoch below zero, a date that is none, half a surrogate pair. A `Check` returns the value that counts,
 or `BAD`; what it found wrong it adds to `problems`, in words and without the value. One file has one model, which the
 readers of the file trust; what a model does not know is kept, within the limits of `json_value`.

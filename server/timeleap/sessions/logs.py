@@ -11,8 +11,8 @@ from timeleap.errors import CheckpointNotFoundError, CorruptedError, StorageFail
 from timeleap.sessions.checkpoints import find_line, has_uid
 from timeleap.sessions.summary import prompt_at
 from timeleap.storage.engine import LogEngine, LogReader, Timeline
+from timeleap.storage.engine_metadata import MemoryNotes
 from timeleap.storage.load import load
-from timeleap.storage.notes import MemoryNotes
 from timeleap.storage.timelines import Timelines, damaged_before
 
 
@@ -54,7 +54,7 @@ class OpenLogs:
 
 
 class StoredLogs:
-    """The logs of a session on disk, whoever has it open. Nothing is written, no lock is taken."""
+    """The logs of a session on disk, open or not. Nothing is written, no lock is taken."""
 
     def __init__(self, log: Path) -> None:
         self._log = log
@@ -79,7 +79,7 @@ class StoredLogs:
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class LogPoint:
     """A state of the context: before a checkpoint, at the end of a timeline, or (neither) at present."""
 
     checkpoint_uid: str | None = None
@@ -119,7 +119,7 @@ class Stretch:
         return State(end.messages, end.checkpoints, end.token_count, prompt_at(self.log, end))
 
 
-def stretch(logs: Logs, point: Point) -> Stretch:
+def stretch(logs: Logs, point: LogPoint) -> Stretch:
     """The log that leads up to a point. A checkpoint that is not in the live log any more is looked for in timelines.
 
     Raises:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from timeleap.sessions import additions, desk
+from timeleap.sessions import append_plan, session_state
 from timeleap.sessions.checkpoints import find_line, read_checkpoint
-from timeleap.sessions.desk import Change
-from timeleap.sessions.outcomes import DMailOutcome, Guard, HeadOutcome, PendingDMail
-from timeleap.sessions.turns import NOBODY, Turns
+from timeleap.sessions.outcomes import DMailOutcome, HeadOutcome, Mutation, PendingDMail
+from timeleap.sessions.session_state import StateChange
+from timeleap.sessions.transaction import NOBODY, SessionTransactions
 
 Json = dict[str, Any]
 
 
-class Mailing(Turns):
+class Mailing(SessionTransactions):
     """The part of a session that sends and receives. Delivery is a rewrite, and stands with the others."""
 
     async def send_dmail(
@@ -23,7 +23,7 @@ class Mailing(Turns):
         checkpoint_id: int | None = None,
         checkpoint_uid: str | None = None,
         sender: str | None = None,
-        guard: Guard = NOBODY,
+        guard: Mutation = NOBODY,
     ) -> Json:
         """Leave a note for the self at a checkpoint; it waits until it is delivered.
 
@@ -39,26 +39,33 @@ class Mailing(Turns):
             DMailPendingError: One waits already.
         """
 
-        def work_out() -> desk.Step:
+        def work_out() -> session_state.StateStep:
             target = read_checkpoint(self.engine, find_line(self.engine, checkpoint_id, checkpoint_uid))
             dmail = PendingDMail(target.id, target.uid, message, sender)
-            return self._mailed(desk.with_dmail(self._desk.facts, dmail), DMailOutcome(self.head, dmail))
+            return self._mailed(
+                session_state.with_dmail(self._session_state.facts, dmail), DMailOutcome(self.head, dmail)
+            )
 
         return await self._change(guard, work_out)
 
-    async def cancel_dmail(self, guard: Guard = NOBODY) -> Json:
+    async def cancel_dmail(self, guard: Mutation = NOBODY) -> Json:
         """Take the pending D-Mail back."""
         return await self._change(
-            guard, lambda: self._mailed(desk.without_dmail(self._desk.facts), DMailOutcome(self.head, None))
+            guard,
+            lambda: self._mailed(session_state.without_dmail(self._session_state.facts), DMailOutcome(self.head, None)),
         )
 
-    async def take_note(self, message: str, sender: str, guard: Guard = NOBODY) -> Json:
-        """Append a note from another session (see `additions.note`)."""
-        return await self._append(guard, lambda state, marks: additions.note(state, message, sender, marks))
+    async def take_note(self, message: str, sender: str, guard: Mutation = NOBODY) -> Json:
+        """Append a note from another session (see `append_plan.note`)."""
+        return await self._append(guard, lambda state, marks: append_plan.note(state, message, sender, marks))
 
-    async def mail_sent(self, guard: Guard) -> Json:
+    async def mail_sent(self, guard: Mutation) -> Json:
         """Remember a request that took effect in another session, with the answer that `guard` makes."""
-        return await self._change(guard, lambda: self._mailed(Change(self._desk.facts), HeadOutcome(self.head)))
+        return await self._change(
+            guard, lambda: self._mailed(StateChange(self._session_state.facts), HeadOutcome(self.head))
+        )
 
-    def _mailed(self, change: Change, outcome: DMailOutcome | HeadOutcome) -> desk.Step:
-        return desk.Step(change, outcome, desk.changes(self._desk.facts, change.facts, self.head))
+    def _mailed(self, change: StateChange, outcome: DMailOutcome | HeadOutcome) -> session_state.StateStep:
+        return session_state.StateStep(
+            change, outcome, session_state.changes(self._session_state.facts, change.facts, self.head)
+        )

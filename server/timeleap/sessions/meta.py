@@ -2,10 +2,10 @@
 
 Members: `version`, `uid` (of the session, for ever), `createdAt`, `createdBy` (the request that made the session),
 `workspace`, `parent`, `autoCheckpoint`, `subagents`, `pendingDMail`, `pins`, `seals`, `epoch` and `rotation` (parts of the
-head), `timelines` (facts by timeline id), `importedFrom` (see `timeleap.sessions.transfer.adoption`), `journal` (see
+head), `timelines` (facts by timeline id), `importedFrom` (see `timeleap.sessions.transfer.sanitize`), `journal` (see
 `timeleap.sessions.requests`), `requestsMarked` (the records of its requests all say whose they are), `requestsOf` (what
 they say, where this file was lost), `requestsRedacted` (the number of the newest request at the last redaction:
-fingerprints up to it do not count), `removing` (see `timeleap.sessions.removal`) and `undo` (see `timeleap.sessions.undo`).
+fingerprints up to it do not count), `removing` (see `timeleap.sessions.pending_deletes`) and `undo` (see `timeleap.sessions.undo`).
 All are optional; members nobody here knows are kept.
 
 The file belongs to the holder of the session's lock; a follower reads it again when the owner has written.
@@ -22,7 +22,6 @@ from typing import Any, Final, get_args
 
 from timeleap import clock
 from timeleap.sessions import files, session_files, undo
-from timeleap.sessions.answers import HIGHEST
 from timeleap.sessions.json_model import (
     MAX_NUMBER,
     Check,
@@ -41,8 +40,9 @@ from timeleap.sessions.json_model import (
 from timeleap.sessions.outcomes import Access, AutoCheckpoint, Parent, PendingDMail, Subagent
 from timeleap.sessions.seal import Seal
 from timeleap.sessions.statefile import parse_subagents
+from timeleap.sessions.stored_response import HIGHEST
 from timeleap.storage.engine import TimelineFacts, TimelineReason
-from timeleap.storage.notes import MAX_ROTATION, highest_noted
+from timeleap.storage.engine_metadata import MAX_ROTATION, highest_noted
 
 FILE_NAME = session_files.META
 VERSION = 1

@@ -32,7 +32,7 @@ class Cause:
 
 
 @dataclass(frozen=True, slots=True)
-class Guard:
+class Mutation:
     """The circumstances of one mutating request.
 
     Attributes:
@@ -403,7 +403,7 @@ class CompactOutcome:
 
 @dataclass(frozen=True, slots=True)
 class RepairOutcome:
-    """The log was written anew without its damaged lines."""
+    """The log was rewritten without its damaged lines."""
 
     head: str
     timeline_id: str

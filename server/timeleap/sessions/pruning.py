@@ -10,18 +10,18 @@ from typing import Any
 
 from timeleap.errors import TimelineNotFoundError
 from timeleap.failpoints import failpoint
-from timeleap.sessions import events, removal, retention
-from timeleap.sessions.outcomes import Guard, PruneOutcome, Retention
-from timeleap.sessions.space import quarantine_files
+from timeleap.sessions import events, pending_deletes, retention
+from timeleap.sessions.disk_usage import quarantine_files
+from timeleap.sessions.outcomes import Mutation, PruneOutcome, Retention
 from timeleap.sessions.summary import fewer_steps
-from timeleap.sessions.turns import NOBODY, Turns
+from timeleap.sessions.transaction import NOBODY, SessionTransactions
 from timeleap.storage.engine import LogState, Timeline
 
 Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class PruneRequest:
     """What is to go.
 
     Attributes:
@@ -46,26 +46,26 @@ class Plan:
     quarantine: tuple[tuple[str, int], ...] = ()
 
 
-def plan_prune(timelines: Sequence[Timeline], wish: Wish, referred_to: Collection[str]) -> Plan:
+def plan_prune(timelines: Sequence[Timeline], selection: PruneRequest, referred_to: Collection[str]) -> Plan:
     """Which timelines go.
 
     Args:
         timelines: All of them, newest first.
-        wish: What is asked for.
+        selection: What is asked for.
         referred_to: Those that forks refer to: they stay.
 
     Raises:
         TimelineNotFoundError: One that was named does not exist.
     """
     known = {one.timeline_id for one in timelines}
-    for name in wish.timeline_ids:
+    for name in selection.timeline_ids:
         if name not in known:
             raise TimelineNotFoundError(f"no timeline {name!r:.80}", timelineId=name)
-    wanted = set(wish.timeline_ids)
-    if wish.limits is not None:
-        wanted |= {one.timeline_id for one in retention.excess(timelines, wish.limits, ())}
-    if wish.older_than is not None:
-        wanted |= {one.timeline_id for one in timelines[1:] if _older(one, wish.older_than)}
+    wanted = set(selection.timeline_ids)
+    if selection.limits is not None:
+        wanted |= {one.timeline_id for one in retention.excess(timelines, selection.limits, ())}
+    if selection.older_than is not None:
+        wanted |= {one.timeline_id for one in timelines[1:] if _older(one, selection.older_than)}
     return Plan(
         going=tuple(one for one in timelines if one.timeline_id in wanted and one.timeline_id not in referred_to),
         kept=tuple((one.timeline_id, "fork") for one in timelines if one.timeline_id in wanted & set(referred_to)),
@@ -80,10 +80,10 @@ def _older(one: Timeline, time: datetime) -> bool:
     return (created if created.tzinfo is not None else created.replace(tzinfo=UTC)) < time
 
 
-class Pruning(Turns):
+class Pruning(SessionTransactions):
     """The part of a session that frees space."""
 
-    async def prune(self, wish: Wish, guard: Guard = NOBODY) -> Json:
+    async def prune(self, selection: PruneRequest, guard: Mutation = NOBODY) -> Json:
         """Remove timelines for good.
 
         Raises:
@@ -92,11 +92,13 @@ class Pruning(Turns):
         """
         self._refuse_reader()
 
-        async def attempt(mine: Guard) -> Json:
+        async def attempt(mine: Mutation) -> Json:
             async def on_turn(_: LogState) -> tuple[Json, Plan, str]:
-                await asyncio.to_thread(removal.finish, self.meta, self.engine)  # what an earlier request left undone
+                await asyncio.to_thread(
+                    pending_deletes.finish, self.meta, self.engine
+                )  # what an earlier request left undone
                 self._requests.admit(mine, self.head)
-                plan = await asyncio.to_thread(self._plan_prune, wish)
+                plan = await asyncio.to_thread(self._plan_prune, selection)
                 self._requests.begin(mine)
                 result = mine.render(_outcome(self.head, plan))
                 before = self._past()
@@ -114,23 +116,23 @@ class Pruning(Turns):
 
         return await self._once(guard, attempt)
 
-    async def plan_prune(self, wish: Wish) -> PruneOutcome:
+    async def plan_prune(self, selection: PruneRequest) -> PruneOutcome:
         """What `prune` would do. Raises TimelineNotFoundError."""
-        return _outcome(self.head, await asyncio.to_thread(self._plan_prune, wish))
+        return _outcome(self.head, await asyncio.to_thread(self._plan_prune, selection))
 
-    def _plan_prune(self, wish: Wish) -> Plan:
+    def _plan_prune(self, selection: PruneRequest) -> Plan:
         timelines = self.engine.timelines()
         points = self._around.fork_points(self.session_id)
-        plan = plan_prune(timelines, wish, retention.referred_to(self.engine, timelines, points))
-        return Plan(plan.going, plan.kept, tuple(quarantine_files(self.path)) if wish.quarantine else ())
+        plan = plan_prune(timelines, selection, retention.referred_to(self.engine, timelines, points))
+        return Plan(plan.going, plan.kept, tuple(quarantine_files(self.path)) if selection.quarantine else ())
 
     def _remove(self, plan: Plan, request: Json | None) -> None:
-        going = removal.members((one.timeline_id for one in plan.going), (name for name, _ in plan.quarantine))
-        self._desk.note(going, [request] if request is not None else [])
+        going = pending_deletes.members((one.timeline_id for one in plan.going), (name for name, _ in plan.quarantine))
+        self._session_state.note(going, [request] if request is not None else [])
         try:
             failpoint("prune.noted")
-            removal.finish(self.meta, self.engine)
-            self._desk.forget_steps()
+            pending_deletes.finish(self.meta, self.engine)
+            self._session_state.forget_steps()
         except BaseException:
             self._requests.forget()  # from now on the request is known: a repeat finishes it, and gets its answer
             raise

@@ -15,20 +15,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from timeleap.context.needles import Needle, Words
+from timeleap.context.matchers import Matcher, TextMatcher
 from timeleap.context.redaction import Redactor
 from timeleap.context.secrets import load_rules, secrets_in
 from timeleap.errors import SessionLockedError, StorageFailureError
 from timeleap.sessions import events, redaction
-from timeleap.sessions.approvals import Wanted
+from timeleap.sessions.approvals import WantedApprovals
 from timeleap.sessions.audit import Audit
+from timeleap.sessions.disk_usage import measure
 from timeleap.sessions.info import LOG_NAME
-from timeleap.sessions.outcomes import Cause, Guard, Summary
-from timeleap.sessions.redacted import forgetting, redacted_meta
-from timeleap.sessions.redaction import Find, Survey
-from timeleap.sessions.space import measure
+from timeleap.sessions.outcomes import Cause, Mutation, Summary
+from timeleap.sessions.redact_sidecar_files import forgetting, redacted_meta
+from timeleap.sessions.redaction import FileMatches, ScanResult
 from timeleap.sessions.summary import summarize
-from timeleap.sessions.turns import NOBODY, Turns
+from timeleap.sessions.transaction import NOBODY, SessionTransactions
 from timeleap.storage.engine import LogState, Progress
 from timeleap.storage.lock import SessionLock
 
@@ -36,7 +36,7 @@ Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class RedactionRequest:
     """What is to be taken out.
 
     Attributes:
@@ -47,7 +47,7 @@ class Order:
         progress: Told, in bytes, how far the looking is.
     """
 
-    needle: Needle | None
+    needle: Matcher | None
     replacement: str
     trash: Callable[[], Sequence[Path]] = tuple
     rules: Path | None = None
@@ -65,24 +65,24 @@ class RedactOutcome:
     """
 
     head: str
-    finds: tuple[Find, ...]
+    finds: tuple[FileMatches, ...]
     rules: dict[str, int] | None
     context: Summary
     redactor: Redactor
 
-    def total(self, number: Callable[[Find], int]) -> int:
+    def total(self, number: Callable[[FileMatches], int]) -> int:
         """Of all files together."""
         return sum(map(number, self.finds))
 
 
-Found = tuple[list[Survey], Redactor, dict[str, int] | None]
+Found = tuple[list[ScanResult], Redactor, dict[str, int] | None]
 """What was found; what it is taken out with; by which rules secrets were found."""
 
 
-class Redacting(Turns):
+class Redacting(SessionTransactions):
     """The part of a session that takes something out of it."""
 
-    async def plan_redact(self, order: Order) -> RedactOutcome:
+    async def plan_redact(self, order: RedactionRequest) -> RedactOutcome:
         """What `redact` would do. Others may use the session meanwhile.
 
         Raises:
@@ -92,7 +92,7 @@ class Redacting(Turns):
             await self.engine.run(_at_its_turn)
         return self._outcome(*await asyncio.to_thread(self._survey, order))
 
-    async def redact(self, order: Order, guard: Guard = NOBODY) -> Json:
+    async def redact(self, order: RedactionRequest, guard: Mutation = NOBODY) -> Json:
         """Take something out of the session, and out of what lies of it in the trash.
 
         Raises:
@@ -101,7 +101,7 @@ class Redacting(Turns):
         """
         self._refuse_reader()
 
-        async def attempt(mine: Guard) -> Json:
+        async def attempt(mine: Mutation) -> Json:
             async def on_turn(_: LogState) -> Json:
                 self._requests.admit(mine, self.head)
                 found = await asyncio.to_thread(self._survey, order)
@@ -121,7 +121,7 @@ class Redacting(Turns):
     async def _redact(self, found: Found, cause: Cause) -> RedactOutcome:
         """Carry it out, and tell the listeners: also of what was done before it failed."""
         surveys, redactor, _ = found
-        before, head = self._desk.facts, self.head
+        before, head = self._session_state.facts, self.head
         try:
             await self._carry_out(surveys, redactor, cause)
         except BaseException:
@@ -141,24 +141,24 @@ class Redacting(Turns):
         self._tell(before, cause)
         return outcome
 
-    def _survey(self, order: Order) -> Found:
+    def _survey(self, order: RedactionRequest) -> Found:
         """Look at everything. Blocking."""
         return look_through([(self.path, None), *((one, one.name) for one in order.trash())], order)
 
-    async def _carry_out(self, surveys: Sequence[Survey], redactor: Redactor, cause: Cause) -> None:
+    async def _carry_out(self, surveys: Sequence[ScanResult], redactor: Redactor, cause: Cause) -> None:
         own, *trashed = surveys
         # The client that asks may hold it in its own name.
         request_id, client = (text and redactor.text(text).text for text in (cause.request_id, cause.client))
         shown = Cause(request_id, client)
-        actions = self._desk.facts.approval.actions
+        actions = self._session_state.facts.approval.actions
         going = tuple(one for one in actions if redactor.text(one).occurrences)
         if going:
             # What runs without asking is known by its name: without that it is not approved any more.
             rest = tuple(one for one in actions if one not in going)
-            now = self._desk.facts.approval
-            wanted = Wanted(now.yolo, now.afk, rest, "autoApprove", len(actions), len(rest))
-            await asyncio.to_thread(self._desk.change_approvals, wanted, shown)
-        await asyncio.to_thread(self._redact_beside, own, redactor)
+            now = self._session_state.facts.approval
+            wanted = WantedApprovals(now.yolo, now.afk, rest, "autoApprove", len(actions), len(rest))
+            await asyncio.to_thread(self._session_state.change_approvals, wanted, shown)
+        await asyncio.to_thread(self._redact_sidecar_files, own, redactor)
         for log in reversed(own.logs):  # the live one last
             if log.lines:
                 await self.engine.revise(log.edit(redactor), log.timeline_id)
@@ -167,14 +167,16 @@ class Redacting(Turns):
         counts = counts_of([one for survey in surveys for one in survey.finds])
         await asyncio.to_thread(Audit(self.path).record, shown, "redaction", None, counts)
 
-    def _redact_beside(self, own: Survey, redactor: Redactor) -> None:
+    def _redact_sidecar_files(self, own: ScanResult, redactor: Redactor) -> None:
         try:
-            self._desk.rewrite_requests(forgetting(redactor))
-            self._desk.forget_fingerprints(live_changes=any(one.timeline_id is None and one.lines for one in own.logs))
+            self._session_state.rewrite_requests(forgetting(redactor))
+            self._session_state.forget_fingerprints(
+                live_changes=any(one.timeline_id is None and one.lines for one in own.logs)
+            )
             members = {name: self.meta.get(name) for name in self.meta.names()}
             after, _ = redacted_meta(members, redactor)
             self.meta.write({name: one for name, one in after.items() if one != members.get(name)})
-            redaction.carry_out_beside(own, redactor)
+            redaction.carry_out_in_sidecar_files(own, redactor)
         except StorageFailureError:
             raise
         except OSError as error:
@@ -184,16 +186,18 @@ class Redacting(Turns):
         """Take over what the files say now; nothing in memory is to remember more."""
         self._requests.forget()
         self.meta.refresh()
-        self._desk.load()
+        self._session_state.load()
         self._notices = [{**one, "message": redactor.text(one["message"]).text} for one in self._notices]
 
-    def _outcome(self, surveys: Sequence[Survey], redactor: Redactor, rules: dict[str, int] | None) -> RedactOutcome:
+    def _outcome(
+        self, surveys: Sequence[ScanResult], redactor: Redactor, rules: dict[str, int] | None
+    ) -> RedactOutcome:
         finds = tuple(find for survey in surveys for find in survey.finds)
         context = without(summarize(self.engine, self._past()), redactor)
         return RedactOutcome(self.head, finds, rules, context, redactor)
 
 
-def look_through(places: Sequence[tuple[Path, str | None]], order: Order) -> Found:
+def look_through(places: Sequence[tuple[Path, str | None]], order: RedactionRequest) -> Found:
     """Look for what is to be taken out. Blocking.
 
     Args:
@@ -213,7 +217,7 @@ def look_through(places: Sequence[tuple[Path, str | None]], order: Order) -> Fou
             for rule, value in secrets_in(text)
         }
         rules = dict(Counter(rule for _, rule in sorted(found)))
-        needle = Words(value for value, _ in found)
+        needle = TextMatcher(value for value, _ in found)
     redactor = Redactor(needle, order.replacement)
     total = sum(measure("", path).bytes for path, _ in places)
     done = 0
@@ -227,7 +231,7 @@ def look_through(places: Sequence[tuple[Path, str | None]], order: Order) -> Fou
     return [redaction.look_at(path, redactor, trash, told) for path, trash in places], redactor, rules
 
 
-async def redact_trashed(survey: Survey, redactor: Redactor) -> None:
+async def redact_trashed(survey: ScanResult, redactor: Redactor) -> None:
     """Redact the files of a session in the trash, under its lock.
 
     Raises:
@@ -262,7 +266,7 @@ async def held_in_trash(directory: Path) -> AsyncIterator[None]:
         lock.release()
 
 
-def counts_of(finds: Iterable[Find]) -> Json:
+def counts_of(finds: Iterable[FileMatches]) -> Json:
     """What the audit says of a redaction: how much, never what."""
     found = [one for one in finds if one.occurrences]
     return {

@@ -1,6 +1,6 @@
 """What a redaction finds in a session's directory, and how it is carried out on files that nobody has open.
 
-Each file is written anew in one step. Nothing is noted of what is taken out, not even that it is being done: who is cut
+Each file is rewritten in one step. Nothing is noted of what is taken out, not even that it is being done: who is cut
 short is asked again, finds what is left, and finishes it.
 """
 
@@ -13,20 +13,20 @@ from typing import Any, Final, Literal
 from zlib import crc32
 
 from timeleap.context.jsonedit import each_text, is_json
-from timeleap.context.redaction import MAX_NESTING, Redacted, Redactor
+from timeleap.context.redaction import MAX_NESTING, RedactedText, Redactor
 from timeleap.errors import StorageFailureError
 from timeleap.sessions import files, session_files, undo
 from timeleap.sessions.checkpoints import read_checkpoint
 from timeleap.sessions.info import LOG_NAME
 from timeleap.sessions.meta import FILE_NAME as META_NAME
 from timeleap.sessions.meta import decode
-from timeleap.sessions.redacted import forgetting, read_whole, redacted_bytes, redacted_file, redacted_meta
+from timeleap.sessions.redact_sidecar_files import forgetting, read_whole, redacted_bytes, redacted_file, redacted_meta
 from timeleap.sessions.requests import FILE_NAME as REQUESTS_NAME
 from timeleap.sessions.requests import RequestFile
 from timeleap.storage.durable import atomic_write, status
 from timeleap.storage.engine import Edit, Entry, RecordFlag, RecordKind
 from timeleap.storage.load import load
-from timeleap.storage.revising import raw_lines, revise_closed
+from timeleap.storage.scrub import raw_lines, revise_closed
 
 Json = dict[str, Any]
 Kind = Literal["log", "timeline", "quarantine", "other"]
@@ -38,7 +38,7 @@ _TELL_EVERY: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Match:
     """A record that holds it; `index` is that of the message, None where it is none."""
 
     line: int
@@ -47,7 +47,7 @@ class Place:
 
 
 @dataclass(slots=True)
-class Find:
+class FileMatches:
     """What was found in one file.
 
     Attributes:
@@ -66,9 +66,9 @@ class Find:
     occurrences: int = 0
     kept: int = 0
     split: int = 0
-    places: list[Place] = field(default_factory=list)
+    places: list[Match] = field(default_factory=list)
 
-    def add(self, line: int, index: int | None, done: Redacted) -> None:
+    def add(self, line: int, index: int | None, done: RedactedText) -> None:
         """Count what was found in one line."""
         self.kept += done.kept
         self.split += done.split
@@ -76,7 +76,7 @@ class Find:
             self.records += 1
             self.occurrences += done.occurrences
             if len(self.places) < MAX_PLACES:
-                self.places.append(Place(line, index, done.occurrences))
+                self.places.append(Match(line, index, done.occurrences))
 
 
 @dataclass(slots=True)
@@ -90,7 +90,7 @@ class LogFind:
             before them, and are written down before these change.
     """
 
-    find: Find
+    find: FileMatches
     timeline_id: str | None
     lines: dict[int, bool] = field(default_factory=dict)
     blank: set[int] = field(default_factory=set)
@@ -113,34 +113,34 @@ class LogFind:
 
 
 @dataclass(slots=True)
-class Survey:
+class ScanResult:
     """What was found in a session's directory: in its logs, the live one first, and in other files."""
 
     directory: Path
     logs: list[LogFind] = field(default_factory=list)
-    others: list[Find] = field(default_factory=list)
+    others: list[FileMatches] = field(default_factory=list)
 
     @property
-    def finds(self) -> list[Find]:
+    def finds(self) -> list[FileMatches]:
         """All files in which anything was found."""
         every = [*(one.find for one in self.logs), *self.others]
         return [one for one in every if one.occurrences or one.kept]
 
 
-def look_at(directory: Path, redactor: Redactor, trash: str | None = None, told: Told = lambda _: None) -> Survey:
+def look_at(directory: Path, redactor: Redactor, trash: str | None = None, told: Told = lambda _: None) -> ScanResult:
     """Look at every file of a session's directory.
 
     Raises:
         StorageFailureError: One cannot be read.
     """
-    survey = Survey(directory)
+    survey = ScanResult(directory)
     for one in session_files.list_files(directory):
         path = directory / one.name
         there = status(path)
         if one.rule.redaction in ("none", "remove") or there is None:
             continue
         kind: Kind = one.kind if one.kind in ("log", "timeline", "quarantine") else "other"
-        find = Find(path, redactor.text(one.name).text, kind, trash, there.names > 1)
+        find = FileMatches(path, redactor.text(one.name).text, kind, trash, there.names > 1)
         try:
             if one.rule.redaction == "records":
                 survey.logs.append(_look_at_log(find, redactor, told))
@@ -158,7 +158,7 @@ def look_at(directory: Path, redactor: Redactor, trash: str | None = None, told:
     return survey
 
 
-def carry_out(survey: Survey, redactor: Redactor) -> None:
+def carry_out(survey: ScanResult, redactor: Redactor) -> None:
     """Redact the files of a session that nobody has open.
 
     Raises:
@@ -167,7 +167,7 @@ def carry_out(survey: Survey, redactor: Redactor) -> None:
     for log in survey.logs:
         if log.lines:
             revise_closed(log.find.path, log.edit(redactor))
-    carry_out_beside(survey, redactor)
+    carry_out_in_sidecar_files(survey, redactor)
     RequestFile(survey.directory).rewrite(forgetting(redactor))
     if found := _has_members(survey.directory / META_NAME):
         members = redacted_meta(found, redactor)[0]
@@ -186,7 +186,7 @@ def carry_out(survey: Survey, redactor: Redactor) -> None:
         )
 
 
-def carry_out_beside(survey: Survey, redactor: Redactor) -> None:
+def carry_out_in_sidecar_files(survey: ScanResult, redactor: Redactor) -> None:
     """Redact the files beside the logs, but for those with a form of their own; remove what a killed process left.
 
     Hold the session's lock.
@@ -256,7 +256,7 @@ def _pieces(directory: Path) -> Iterator[tuple[bytes, bool]]:
             raise StorageFailureError.of(error, f"look into {path.name}", path) from error
 
 
-def _look_at_log(find: Find, redactor: Redactor, told: Told) -> LogFind:
+def _look_at_log(find: FileMatches, redactor: Redactor, told: Told) -> LogFind:
     path = find.path
     foreign = path.name.startswith(f"{LOG_NAME}.")
     found = LogFind(find, None if path.name == LOG_NAME else path.name if foreign else path.stem)
@@ -286,18 +286,18 @@ def _has_derived_uid(entry: Entry) -> bool:
     return entry.kind == RecordKind.CHECKPOINT and not entry.flags & RecordFlag.HAS_TL
 
 
-def _look_at_line(found: LogFind, number: int, entry: Entry | None, line: bytes, redactor: Redactor) -> Redacted:
+def _look_at_line(found: LogFind, number: int, entry: Entry | None, line: bytes, redactor: Redactor) -> RedactedText:
     """Note what is to be done about one line; says what was found in it."""
     holds = redactor.needle.may_be_in(line)
     if entry is None or entry.kind == RecordKind.DAMAGED or not _sound(line, entry):
-        done = redacted_bytes(redactor, line)[1] if holds else Redacted("")
+        done = redacted_bytes(redactor, line)[1] if holds else RedactedText("")
         found.find.add(number, None, done)
         if done.occurrences:
             found.lines[number] = False
         return done
     index = entry.state.messages - 1 if entry.kind == RecordKind.MESSAGE else None
     in_parts = index is not None and line.count(b'"type"') > 1
-    done = redactor.record(line.decode()) if holds or in_parts else Redacted("")
+    done = redactor.record(line.decode()) if holds or in_parts else RedactedText("")
     found.find.add(number, index, done)
     if done.occurrences:
         found.lines[number] = True
@@ -308,7 +308,7 @@ def _sound(line: bytes, entry: Entry) -> bool:
     return crc32(line + b"\n" if len(line) < entry.length else line) == entry.crc
 
 
-def _look_at_file(find: Find, redactor: Redactor) -> None:
+def _look_at_file(find: FileMatches, redactor: Redactor) -> None:
     if members := _has_members(find.path):
         find.add(0, None, redacted_meta(members, redactor)[1])
         return

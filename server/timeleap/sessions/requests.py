@@ -10,13 +10,13 @@ An id must become known in the same atomic step as its effect, else a crash in b
   the ids of the records that the new log does not have any more.
 
 Wherever it is kept, a request has a number that counts up with each of them: so the newest 1 000 are known by age
-(`timeleap.sessions.answers`), and `RequestTable` is the one place that says whether an id is known and what the answer
+(`timeleap.sessions.stored_response`), and `RequestTable` is the one place that says whether an id is known and what the answer
 was.
 
 The journal has room for one step. Before the next one its lines are moved to `requests.jsonl`, so that file holds only
 what did happen, and a crash between the two leaves a line twice, which does no harm.
 
-How much is kept of a result: `timeleap.sessions.answers`.
+How much is kept of a result: `timeleap.sessions.stored_response`.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ from typing import Any
 
 from timeleap.errors import HeadConflictError, InvalidInputError, StorageFailureError
 from timeleap.sessions import lines, session_files
-from timeleap.sessions.answers import (
+from timeleap.sessions.files import move_aside
+from timeleap.sessions.outcomes import Mutation
+from timeleap.sessions.stored_response import (
     HIGHEST,
     LARGE_TOLD,
     MADE_REMEMBERED,
     MAX_CHARACTERS,
     REMEMBERED,
-    Known,
     Remembered,
+    StoredResponse,
     Told,
     by_age,
     stored,
 )
-from timeleap.sessions.files import move_aside
-from timeleap.sessions.outcomes import Guard
 from timeleap.storage.durable import atomic_write, is_regular, status
 from timeleap.storage.marks import MADE_HERE
 
@@ -79,14 +79,14 @@ class RequestTable:
     def __init__(
         self,
         load: Callable[[], Remembered],
-        answer: Callable[[Known], Mapping[str, Any]],
+        answer: Callable[[StoredResponse], Mapping[str, Any]],
         origin: Callable[[], str],
     ) -> None:
         self._load = load
         self._answer = answer
         self._origin = origin
         self._known: Remembered | None = None
-        self._under_way: dict[str, tuple[Guard, asyncio.Future[None], int]] = {}
+        self._under_way: dict[str, tuple[Mutation, asyncio.Future[None], int]] = {}
         self._last = 0
         self._redacted: set[str] = set()
 
@@ -98,7 +98,7 @@ class RequestTable:
         """A redaction begins: requests on their way (for an approval, which may take long) match any params, too."""
         self._redacted |= self._under_way.keys()
 
-    def admit(self, guard: Guard, head: str) -> None:
+    def admit(self, guard: Mutation, head: str) -> None:
         """Let a request pass that is new and made on the present head. Call again if its turn comes a second time.
 
         Args:
@@ -118,7 +118,7 @@ class RequestTable:
                 head=head,
             )
 
-    def marks(self, guard: Guard, era: str) -> dict[str, str | int]:
+    def marks(self, guard: Mutation, era: str) -> dict[str, str | int]:
         """Members of `_tl` for a request that has been admitted and will begin; none where it carries no id.
 
         Args:
@@ -131,7 +131,7 @@ class RequestTable:
         request: dict[str, str | int] = {"r": guard.request_id, "h": guard.fingerprint, "m": short(guard.method)}
         return {**request, "s": number, "o": self._origin(), "g": era}
 
-    def begin(self, guard: Guard) -> None:
+    def begin(self, guard: Mutation) -> None:
         """The request has passed all checks and is on its way to the disk: it has a number from now on."""
         if guard.request_id is not None:
             self._last = min(self._last + 1, HIGHEST)
@@ -140,7 +140,7 @@ class RequestTable:
             self._under_way[guard.request_id] = (guard, first, self._last)
 
     def line(
-        self, guard: Guard, result: Mapping[str, Any], before: str, told: Sequence[Told] | None
+        self, guard: Mutation, result: Mapping[str, Any], before: str, told: Sequence[Told] | None
     ) -> dict[str, Any] | None:
         """The journal line of a request that has begun; None where it carries no id.
 
@@ -155,7 +155,7 @@ class RequestTable:
 
     def finish(
         self,
-        guard: Guard,
+        guard: Mutation,
         result: Mapping[str, Any],
         before: str = "",
         told: Sequence[Told] | None = None,
@@ -174,7 +174,7 @@ class RequestTable:
                 self._known.add(guard.request_id, known)
             self.abandon(guard)
 
-    def appended(self, guard: Guard, head: str, line: int) -> None:
+    def appended(self, guard: Mutation, head: str, line: int) -> None:
         """The request is done, and the record that carries its id says all there is to say: nothing else is kept.
 
         Args:
@@ -185,7 +185,7 @@ class RequestTable:
         if guard.request_id is not None:
             begun = self._under_way.get(guard.request_id)
             if self._known is not None and begun is not None:
-                known = Known(
+                known = StoredResponse(
                     guard.fingerprint,
                     short(guard.method),
                     line=line,
@@ -195,8 +195,8 @@ class RequestTable:
                 self._known.add(guard.request_id, known)
             self.abandon(guard)
 
-    def abandon(self, guard: Guard) -> None:
-        """The request is not on its way any more; whoever waited for it looks again."""
+    def abandon(self, guard: Mutation) -> None:
+        """The request is not on its way any more; its waiters look again."""
         if guard.request_id is not None:
             begun = self._under_way.get(guard.request_id)
             if begun is not None and begun[0] is guard:
@@ -204,20 +204,22 @@ class RequestTable:
                 self._redacted.discard(guard.request_id)
                 begun[1].set_result(None)
 
-    def known(self, request_ids: Iterable[str]) -> list[tuple[str, Known]]:
+    def known(self, request_ids: Iterable[str]) -> list[tuple[str, StoredResponse]]:
         """Those of some requests that are known, oldest first."""
         table = self._loaded()
         found = [(name, one) for name in request_ids if (one := table.get(name)) is not None]
         return sorted(found, key=lambda one: one[1].number)
 
-    def _made(self, guard: Guard, result: Mapping[str, Any], before: str, told: Sequence[Told] | None) -> Known | None:
+    def _made(
+        self, guard: Mutation, result: Mapping[str, Any], before: str, told: Sequence[Told] | None
+    ) -> StoredResponse | None:
         begun = self._under_way.get(guard.request_id or "")
         if begun is None:
             return None
         known = stored(self._fingerprint(guard), short(guard.method), result)
         return replace(known, number=begun[2], before=before, told=None if told is None else tuple(told))
 
-    def _fingerprint(self, guard: Guard) -> str:
+    def _fingerprint(self, guard: Mutation) -> str:
         """Of a request on its way."""
         return "" if guard.request_id in self._redacted else guard.fingerprint
 
@@ -227,7 +229,7 @@ class RequestTable:
             self._last = max(self._last, *(one.number for _, one in self._known.items()), 0)
         return self._known
 
-    def _check_id(self, guard: Guard, request_id: str) -> None:
+    def _check_id(self, guard: Mutation, request_id: str) -> None:
         table = self._loaded()
         begun = self._under_way.get(request_id)
         if begun is not None and begun[0] is guard:
@@ -249,7 +251,7 @@ class RequestFile:
         self.path = directory / FILE_NAME
         self._names: list[tuple[str, int]] | None = None
 
-    def read(self) -> list[tuple[str, Known]]:
+    def read(self) -> list[tuple[str, StoredResponse]]:
         """All requests in the file, oldest first."""
         found = list(decode(lines.read(self.path)))
         self._names = [(name, known.number) for name, known in found]
@@ -271,7 +273,7 @@ class RequestFile:
     def rewrite(
         self, change: Callable[[Mapping[str, Any]], Mapping[str, Any] | None], more: Sequence[Mapping[str, Any]] = ()
     ) -> None:
-        """Write every request anew, as `change` gives it (None: not at all), and `more` behind them, in one step.
+        """Rewrite every request, as `change` gives it (None: not at all), and `more` behind them, in one step.
 
         Raises:
             OSError: The file is as it was.
@@ -283,7 +285,7 @@ class RequestFile:
         self._names = None
 
     def append(self, documents: Sequence[Mapping[str, Any]]) -> None:
-        """Note requests, durably; a file of too many lines, or 8 MiB, is written anew with those that are known.
+        """Note requests, durably; a file of too many lines, or 8 MiB, is rewritten with those that are known.
 
         Raises:
             StorageFailureError: They could not be noted.
@@ -309,7 +311,7 @@ class RequestFile:
         return found.size if found is not None else 0
 
 
-def encode(request_id: str, known: Known) -> dict[str, Any]:
+def encode(request_id: str, known: StoredResponse) -> dict[str, Any]:
     """A request as the journal and the file keep it."""
     line: dict[str, Any] = {"r": request_id, "h": known.fingerprint, "m": known.method, "v": dict(known.result or {})}
     if known.left_out:
@@ -323,7 +325,7 @@ def encode(request_id: str, known: Known) -> dict[str, Any]:
     return line
 
 
-def decode(documents: Iterable[Any]) -> Iterator[tuple[str, Known]]:
+def decode(documents: Iterable[Any]) -> Iterator[tuple[str, StoredResponse]]:
     """The requests of journal or file lines; what is none is left out."""
     for one in documents:
         match one:
@@ -382,7 +384,7 @@ def short(method: str) -> str:
     return method.rpartition("/")[2]
 
 
-def check_same(guard: Guard, fingerprint: str) -> None:
+def check_same(guard: Mutation, fingerprint: str) -> None:
     """Refuse a request whose id was used for another one.
 
     Args:

@@ -76,7 +76,7 @@ class Seal:
         return hmac.compare_digest(self.mac.encode("utf-8", "replace"), sealed.mac(key, self.revision).encode("ascii"))
 
 
-Place = tuple[str, str]
+SealLocation = tuple[str, str]
 """Where a session is at home: the real path of the store, and the session's id."""
 
 
@@ -94,7 +94,7 @@ class Standing:
     """
 
     revision: int = 0
-    place: Place | None = None
+    place: SealLocation | None = None
     retired: str | None = None
     announced: str | None = None
 
@@ -107,7 +107,7 @@ class Register:
 
     Attributes:
         sessions: By uid.
-        forgotten: The highest revision of a session that is not known any more. A uid that is not known, or known anew,
+        forgotten: The highest revision of a session that is not known any more. A uid that is not known, or known again,
             counts on from there, so that none of its earlier seals comes into force.
         finished: Deletes were finished that the file does not say are.
     """
@@ -158,7 +158,7 @@ class Register:
         self.sessions.pop(uid, None)
         self.sessions[uid] = standing
 
-    def retire_at(self, place: Place, trash: str, keep: str = "") -> bool:
+    def retire_at(self, place: SealLocation, trash: str, keep: str = "") -> bool:
         """Retire whatever is at home in a place, but for `keep`; says whether anything was."""
         found = [
             uid for uid, one in self.sessions.items() if one.place == place and one.retired is None and uid != keep
@@ -189,7 +189,7 @@ class Register:
             self.put(uid, replace(one, retired=one.announced, announced=None))
             self.finished = True
 
-    def refusal(self, uid: str, place: Place) -> str | None:
+    def refusal(self, uid: str, place: SealLocation) -> str | None:
         """Why the approvals of a session do not count in a place; None where they do."""
         standing = self.sessions.get(uid)
         if standing is None:
@@ -200,7 +200,7 @@ class Register:
             return None
         return f"they are those of session {standing.place[1]} in {standing.place[0]}"
 
-    def moved_from(self, uid: str, place: Place) -> str | None:
+    def moved_from(self, uid: str, place: SealLocation) -> str | None:
         """The store that was moved to where a session is now; None where it was not moved.
 
         It is one that is gone from where it was, and that nobody was using at the new place: a copy, or a single session
@@ -220,7 +220,7 @@ def _is_there(path: Path) -> bool:
         return True  # what cannot be looked at switches nothing on
 
 
-def _same_place(one: Place, other: Place) -> bool:
+def _same_place(one: SealLocation, other: SealLocation) -> bool:
     if one == other or one[1] != other[1]:
         return one == other
     try:
@@ -304,7 +304,7 @@ class KeyRing:
         except (OSError, ValueError) as error:
             raise self._unusable(error) from error
 
-    def raise_to(self, uid: str, revision: int, place: Place | None = None) -> None:
+    def raise_to(self, uid: str, revision: int, place: SealLocation | None = None) -> None:
         """Note that `revision` of a session is in force: all before it count no more.
 
         Args:
@@ -328,7 +328,7 @@ class KeyRing:
 
         self._change(change)
 
-    def announce(self, place: Place, trash: str, uid: str) -> None:
+    def announce(self, place: SealLocation, trash: str, uid: str) -> None:
         """Note that `retire` follows, with the same arguments, when the directory has moved.
 
         Raises:
@@ -355,7 +355,7 @@ class KeyRing:
         """
         self._change_if_needed(lambda _: False)
 
-    def retire(self, place: Place, trash: str = "", uid: str = "") -> None:
+    def retire(self, place: SealLocation, trash: str = "", uid: str = "") -> None:
         """Let the approvals of whatever is at home in a place count no more.
 
         Args:
@@ -377,7 +377,7 @@ class KeyRing:
 
         self._change_if_needed(change)
 
-    def revive(self, place: Place, trash: str) -> None:
+    def revive(self, place: SealLocation, trash: str) -> None:
         """Let the approvals of the session count again that a delete has moved to that name in the trash.
 
         Raises:

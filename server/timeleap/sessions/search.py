@@ -1,6 +1,6 @@
 """Looking for something in the logs of a session: the live one, then its timelines, newest first.
 
-The work is a generator that pauses after every few hundred messages, so that whoever runs it can do something else in
+The work is a generator that pauses after every few hundred messages, so that its caller can do something else in
 between, or stop; it holds one page of a log at a time.
 """
 
@@ -11,11 +11,11 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from timeleap.context.message_text import Span, excerpt, text_of
 from timeleap.context.pattern import Pattern
-from timeleap.context.wording import Span, excerpt, text_of
 from timeleap.errors import CorruptedError, StorageFailureError, TimelineNotFoundError
+from timeleap.sessions.log_iteration import line_of_message, shared_lines, sound_pages, state_after_lines
 from timeleap.sessions.logs import Logs
-from timeleap.sessions.walking import line_of_message, shared_lines, sound_pages, state_after_lines
 from timeleap.storage.engine import LogReader, Row
 from timeleap.storage.jsontext import decode_json
 
@@ -29,7 +29,7 @@ Pause = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class SearchQuery:
     """What is looked for.
 
     Attributes:
@@ -73,7 +73,7 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SearchPosition:
     """Where a search goes on."""
 
     timeline_id: str | None
@@ -89,12 +89,12 @@ class Unread:
 
 
 @dataclass(slots=True)
-class Found:
+class SearchPage:
     """A page of hits; `following` is None when there is nothing left to look at."""
 
     hits: list[Hit] = field(default_factory=list)
     unread: list[Unread] = field(default_factory=list)
-    following: Place | None = None
+    following: SearchPosition | None = None
     ranges: int = 0
 
     def full(self, limit: int) -> bool:
@@ -102,19 +102,19 @@ class Found:
         return len(self.hits) >= limit or self.ranges >= MAX_PAGE_RANGES
 
 
-def search(logs: Logs, wish: Wish, begin: Place | None = None) -> Generator[Pause, None, Found]:
+def search(logs: Logs, query: SearchQuery, begin: SearchPosition | None = None) -> Generator[Pause, None, SearchPage]:
     """Look for something, from `begin` on.
 
     Raises:
         TimelineNotFoundError: The timeline to begin in is gone.
         StorageFailureError: The live log, or the directory, cannot be read.
     """
-    found = Found()
-    everywhere = wish.timelines or (begin is not None and begin.timeline_id is not None)
+    found = SearchPage()
+    everywhere = query.timelines or (begin is not None and begin.timeline_id is not None)
     sizes = {one.timeline_id: one.bytes for one in logs.timelines()} if everywhere else {}
     names = [None, *sizes]
     if begin is None:
-        begin = Place(None, 0)
+        begin = SearchPosition(None, 0)
     if begin.timeline_id not in names:
         message = "the timeline in which the search was to go on is gone: start it again"
         raise TimelineNotFoundError(message, timelineId=begin.timeline_id)
@@ -124,15 +124,15 @@ def search(logs: Logs, wish: Wish, begin: Place | None = None) -> Generator[Paus
     begun = False
     for number, name in enumerate(names):
         begun = begun or name == begin.timeline_id
-        if begun or wish.distinct:
+        if begun or query.distinct:
             try:
                 log = live if name is None else logs.timeline(name)
                 if begun:
                     index = begin.index if name == begin.timeline_id else 0
                     if not index:
                         found.unread += _damage(log, name)
-                    index = max(index, _known(log, before)) if wish.distinct else index
-                    for looked_at in _search_log(log, name, index, wish, found):
+                    index = max(index, _known(log, before)) if query.distinct else index
+                    for looked_at in _search_log(log, name, index, query, found):
                         yield done + looked_at, total
                     if found.following is not None:
                         found.following = _next(log, found.following, names[number + 1 :])
@@ -163,14 +163,16 @@ def _known(log: LogReader, before: deque[LogReader]) -> int:
     return state_after_lines(log, shared).messages
 
 
-def _next(log: LogReader, place: Place, rest: Sequence[str | None]) -> Place | None:
+def _next(log: LogReader, place: SearchPosition, rest: Sequence[str | None]) -> SearchPosition | None:
     """Where to go on from `place`: if nothing is left in its log, at the beginning of the next one."""
     if place.index < log.state.messages:
         return place
-    return Place(rest[0], 0) if rest else None
+    return SearchPosition(rest[0], 0) if rest else None
 
 
-def _search_log(log: LogReader, name: str | None, index: int, wish: Wish, found: Found) -> Generator[int, None, None]:
+def _search_log(
+    log: LogReader, name: str | None, index: int, query: SearchQuery, found: SearchPage
+) -> Generator[int, None, None]:
     """Look for something in one log from the message `index` on; pauses with the bytes looked at."""
     lines = log.state.lines
     lost: list[CorruptedError] = []
@@ -178,14 +180,14 @@ def _search_log(log: LogReader, name: str | None, index: int, wish: Wish, found:
     for page in sound_pages(log, line_of_message(log, index, lines), lines, lost):
         for row in page:
             looked_at += len(row.body) + 1
-            if not wish.pattern.may_be_in(row.body):
+            if not query.pattern.may_be_in(row.body):
                 continue
-            hit = yield from _look(row, name, wish, found, looked_at)
+            hit = yield from _look(row, name, query, found, looked_at)
             if hit is not None:
                 found.hits.append(hit)
                 found.ranges += len(hit.ranges)
-            if found.full(wish.limit):
-                found.following = Place(name, row.messages_before + 1)
+            if found.full(query.limit):
+                found.following = SearchPosition(name, row.messages_before + 1)
                 break
         found.unread += [Unread(name, error.message) for error in lost]
         lost.clear()
@@ -194,19 +196,21 @@ def _search_log(log: LogReader, name: str | None, index: int, wish: Wish, found:
         yield looked_at
 
 
-def _look(row: Row, name: str | None, wish: Wish, found: Found, looked_at: int) -> Generator[int, None, Hit | None]:
+def _look(
+    row: Row, name: str | None, query: SearchQuery, found: SearchPage, looked_at: int
+) -> Generator[int, None, Hit | None]:
     """Look at one message."""
     try:
         record = decode_json(row.body)
     except ValueError:
         return None
     text = text_of(record)
-    if wish.pattern.too_dear(text):
+    if query.pattern.too_dear(text):
         found.unread.append(Unread(name, f"message {row.messages_before} is too long for so large an expression"))
         return None
     ranges: list[Span] = []
     more = False
-    for span in wish.pattern.spans(text):
+    for span in query.pattern.spans(text):
         if span is None:
             yield looked_at
         elif len(ranges) == MAX_RANGES:
@@ -216,5 +220,5 @@ def _look(row: Row, name: str | None, wish: Wish, found: Found, looked_at: int) 
             ranges.append(span)
     if not ranges:
         return None
-    shown = Excerpt(*excerpt(text, ranges[0], EXCERPT_UNITS)) if wish.excerpts else None
+    shown = Excerpt(*excerpt(text, ranges[0], EXCERPT_UNITS)) if query.excerpts else None
     return Hit(name, row.messages_before, tuple(ranges), more, shown)

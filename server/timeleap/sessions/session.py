@@ -2,7 +2,7 @@
 
 Every mutator takes its turn in the engine's queue. There, in this order, the request id is looked up, the expected head
 is compared, and the operation's own checks are made; then it is written; then listeners are told; then it returns. What
-a rewrite would do is worked out in `plan`, what is appended in `additions`, state beside the log is changed in `desk`.
+a rewrite would do is worked out in `rewrite_plan`, what is appended in `append_plan`, state beside the log is changed in `session_state`.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 
 from timeleap import clock
 from timeleap.errors import InvalidInputError
-from timeleap.sessions import additions, approvals, checkpoints, desk, events, plan
+from timeleap.sessions import append_plan, approvals, checkpoints, events, rewrite_plan, session_state
 from timeleap.sessions.approval_requests import ApprovalRequests
+from timeleap.sessions.dry_run import DryRuns
 from timeleap.sessions.events import External
-from timeleap.sessions.health import log_warnings, recovered, unreachable
 from timeleap.sessions.info import created_at, last_change
 from timeleap.sessions.mailing import Mailing
 from timeleap.sessions.outcomes import (
@@ -25,8 +25,8 @@ from timeleap.sessions.outcomes import (
     Checkpoint,
     CompactionPlan,
     CompactOutcome,
-    Guard,
     HeadOutcome,
+    Mutation,
     Parent,
     PendingDMail,
     PinsOutcome,
@@ -37,18 +37,18 @@ from timeleap.sessions.outcomes import (
 )
 from timeleap.sessions.pruning import Pruning
 from timeleap.sessions.redacting import Redacting
-from timeleap.sessions.rehearsal import Rehearsal
 from timeleap.sessions.summary import summarize
-from timeleap.sessions.turns import NOBODY
+from timeleap.sessions.transaction import NOBODY
+from timeleap.sessions.warnings import log_warnings, recovered, unreachable
 from timeleap.storage.engine import LogReader, LogState, Recovery, Replacement
 
 T = TypeVar("T")
 Json = dict[str, Any]
 
-__all__ = ["Cause", "Guard", "Session"]
+__all__ = ["Cause", "Mutation", "Session"]
 
 
-class Session(Rehearsal, Pruning, Redacting, Mailing, ApprovalRequests):
+class Session(DryRuns, Pruning, Redacting, Mailing, ApprovalRequests):
     """One open session. Opened and closed by its `SessionStore`.
 
     Attributes:
@@ -60,17 +60,17 @@ class Session(Rehearsal, Pruning, Redacting, Mailing, ApprovalRequests):
     @property
     def title(self) -> str | None:
         """What a person calls it."""
-        return self._desk.facts.title
+        return self._session_state.facts.title
 
     @property
     def workspace(self) -> str | None:
         """URI of the folder it is about."""
-        return self._desk.facts.workspace
+        return self._session_state.facts.workspace
 
     @property
     def archived(self) -> bool:
         """Whether it is put away."""
-        return self._desk.facts.archived
+        return self._session_state.facts.archived
 
     @property
     def created_at(self) -> str:
@@ -90,32 +90,37 @@ class Session(Rehearsal, Pruning, Redacting, Mailing, ApprovalRequests):
     @property
     def approval(self) -> Approval:
         """What runs without asking."""
-        return self._desk.facts.approval
+        return self._session_state.facts.approval
 
     @property
     def subagents(self) -> tuple[Subagent, ...]:
         """The sub-agents defined while it ran, in the order they were put."""
-        return self._desk.facts.subagents
+        return self._session_state.facts.subagents
 
     @property
     def pins(self) -> tuple[str, ...]:
         """What no compaction may lose."""
-        return self._desk.facts.pins
+        return self._session_state.facts.pins
 
     @property
     def pending_dmail(self) -> PendingDMail | None:
         """The D-Mail that waits to be delivered."""
-        return self._desk.facts.pending_dmail
+        return self._session_state.facts.pending_dmail
 
     @property
     def auto_checkpoint(self) -> AutoCheckpoint:
         """Where checkpoints are written automatically."""
-        return self._desk.facts.auto_checkpoint
+        return self._session_state.facts.auto_checkpoint
 
     @property
     def warnings(self) -> list[Json]:
         """What a user should know: damage, recovery, broken seals. Each has `kind` and `message`."""
-        return [*log_warnings(self.engine), *self._desk.warnings, *unreachable(self.unreachable), *self._notices]
+        return [
+            *log_warnings(self.engine),
+            *self._session_state.warnings,
+            *unreachable(self.unreachable),
+            *self._notices,
+        ]
 
     def summary(self) -> Summary:
         """The facts of the log."""
@@ -159,24 +164,24 @@ class Session(Rehearsal, Pruning, Redacting, Mailing, ApprovalRequests):
 
     # What is appended
 
-    async def append(self, messages: Sequence[Json], guard: Guard = NOBODY) -> Json:
+    async def append(self, messages: Sequence[Json], guard: Mutation = NOBODY) -> Json:
         """Append messages as one step, with the checkpoints that `auto_checkpoint` asks for."""
         return await self._append(
-            guard, lambda state, marks: additions.messages(state, messages, marks, self.auto_checkpoint)
+            guard, lambda state, marks: append_plan.messages(state, messages, marks, self.auto_checkpoint)
         )
 
-    async def update_token_count(self, token_count: int, guard: Guard = NOBODY) -> Json:
+    async def update_token_count(self, token_count: int, guard: Mutation = NOBODY) -> Json:
         """Note the model's reported input usage."""
-        return await self._append(guard, lambda state, marks: additions.usage(state, token_count, marks))
+        return await self._append(guard, lambda state, marks: append_plan.usage(state, token_count, marks))
 
-    async def set_system_prompt(self, text: str, guard: Guard = NOBODY) -> Json:
+    async def set_system_prompt(self, text: str, guard: Mutation = NOBODY) -> Json:
         """Set the system prompt; a revert brings back the one of that time."""
-        return await self._append(guard, lambda state, marks: additions.system_prompt(state, text, marks))
+        return await self._append(guard, lambda state, marks: append_plan.system_prompt(state, text, marks))
 
-    async def checkpoint(self, label: str | None, add_user_message: bool, guard: Guard = NOBODY) -> Json:
+    async def checkpoint(self, label: str | None, add_user_message: bool, guard: Mutation = NOBODY) -> Json:
         """Write a checkpoint, and in the same step, if asked for, the user message that names it."""
         return await self._append(
-            guard, lambda state, marks: additions.checkpoint(state, label, add_user_message, marks)
+            guard, lambda state, marks: append_plan.checkpoint(state, label, add_user_message, marks)
         )
 
     # What puts another log in the place of the present one
@@ -188,102 +193,117 @@ class Session(Rehearsal, Pruning, Redacting, Mailing, ApprovalRequests):
         checkpoint_uid: str | None = None,
         message_index: int | None = None,
         heal: bool = False,
-        guard: Guard = NOBODY,
+        guard: Mutation = NOBODY,
     ) -> Json:
-        """Remove a checkpoint, or a message, and all after it (see `plan.plan_revert`, `plan.plan_revert_to_message`)."""
+        """Remove a checkpoint, or a message, and all after it (see `rewrite_plan.plan_revert`, `rewrite_plan.plan_revert_to_message`)."""
         if message_index is not None:
-            return await self._rewrite(guard, lambda _: plan.plan_revert_to_message(self.engine, message_index, heal))
-        return await self._rewrite(guard, lambda _: plan.plan_revert(self.engine, checkpoint_id, checkpoint_uid, heal))
+            return await self._rewrite(
+                guard, lambda _: rewrite_plan.plan_revert_to_message(self.engine, message_index, heal)
+            )
+        return await self._rewrite(
+            guard, lambda _: rewrite_plan.plan_revert(self.engine, checkpoint_id, checkpoint_uid, heal)
+        )
 
-    async def clear(self, keep_system_prompt: bool = True, guard: Guard = NOBODY) -> Json:
+    async def clear(self, keep_system_prompt: bool = True, guard: Mutation = NOBODY) -> Json:
         """Remove everything, but if asked for not the system prompt."""
-        return await self._rewrite(guard, lambda _: plan.plan_clear(self.engine, keep_system_prompt))
+        return await self._rewrite(guard, lambda _: rewrite_plan.plan_clear(self.engine, keep_system_prompt))
 
-    async def restore_timeline(self, timeline_id: str, guard: Guard = NOBODY) -> Json:
+    async def restore_timeline(self, timeline_id: str, guard: Mutation = NOBODY) -> Json:
         """Put an earlier log back, byte for byte."""
-        return await self._rewrite(guard, lambda _: plan.plan_restore(self.engine, timeline_id))
+        return await self._rewrite(guard, lambda _: rewrite_plan.plan_restore(self.engine, timeline_id))
 
-    async def undo(self, steps: int = 1, guard: Guard = NOBODY) -> Json:
+    async def undo(self, steps: int = 1, guard: Mutation = NOBODY) -> Json:
         """Bring back the log as it was before the last `steps` rewrites, as one step.
 
         Raises:
             NothingToUndoError: There are fewer that can be undone.
         """
-        return await self._rewrite(guard, lambda state: plan.plan_undo(self.engine, self._stacks(state), "undo", steps))
+        return await self._rewrite(
+            guard, lambda state: rewrite_plan.plan_undo(self.engine, self._stacks(state), "undo", steps)
+        )
 
-    async def redo(self, steps: int = 1, guard: Guard = NOBODY) -> Json:
+    async def redo(self, steps: int = 1, guard: Mutation = NOBODY) -> Json:
         """Take back the last `steps` undone rewrites, as one step.
 
         Raises:
             NothingToRedoError: There are fewer that can be redone.
         """
-        return await self._rewrite(guard, lambda state: plan.plan_undo(self.engine, self._stacks(state), "redo", steps))
+        return await self._rewrite(
+            guard, lambda state: rewrite_plan.plan_undo(self.engine, self._stacks(state), "redo", steps)
+        )
 
-    async def deliver_dmail(self, guard: Guard = NOBODY, *, heal: bool = False) -> Json:
-        """Go back to the pending D-Mail's checkpoint and leave the note there (see `plan.plan_deliver`)."""
-        return await self._rewrite(guard, lambda _: plan.plan_deliver(self.engine, self.pending_dmail, heal))
+    async def deliver_dmail(self, guard: Mutation = NOBODY, *, heal: bool = False) -> Json:
+        """Go back to the pending D-Mail's checkpoint and leave the note there (see `rewrite_plan.plan_deliver`)."""
+        return await self._rewrite(guard, lambda _: rewrite_plan.plan_deliver(self.engine, self.pending_dmail, heal))
 
-    async def compact(self, compaction: CompactionPlan, guard: Guard = NOBODY) -> Json:
+    async def compact(self, compaction: CompactionPlan, guard: Mutation = NOBODY) -> Json:
         """Replace what a plan summarises by its summary, unless the context would become longer.
 
         Raises:
             HeadConflictError: The log was rewritten since the plan was made.
         """
-        return await self._rewrite(guard, lambda state: plan.plan_compact(self.engine, state, compaction))
+        return await self._rewrite(guard, lambda state: rewrite_plan.plan_compact(self.engine, state, compaction))
 
     # What stands beside the log
 
-    async def put_subagent(self, name: str, system_prompt: str, guard: Guard = NOBODY) -> Json:
+    async def put_subagent(self, name: str, system_prompt: str, guard: Mutation = NOBODY) -> Json:
         """Define a sub-agent; one of that name is replaced, in its place."""
 
-        def work_out() -> desk.Step:
+        def work_out() -> session_state.StateStep:
             many = {one.name: one for one in self.subagents}
             many[name] = Subagent(name, system_prompt)
             return self._with_subagents(many.values())
 
         return await self._change(guard, work_out)
 
-    async def remove_subagent(self, name: str, guard: Guard = NOBODY) -> Json:
+    async def remove_subagent(self, name: str, guard: Mutation = NOBODY) -> Json:
         """Remove a sub-agent; nothing happens if there is none of that name."""
         return await self._change(
             guard, lambda: self._with_subagents(one for one in self.subagents if one.name != name)
         )
 
-    async def set_title(self, title: str, guard: Guard = NOBODY) -> Json:
+    async def set_title(self, title: str, guard: Mutation = NOBODY) -> Json:
         """Call it something else."""
         return await self._change(
-            guard, lambda: self._step(desk.titled(self._desk.facts, title), HeadOutcome(self.head))
+            guard, lambda: self._step(session_state.titled(self._session_state.facts, title), HeadOutcome(self.head))
         )
 
-    async def set_workspace(self, workspace: str | None, guard: Guard = NOBODY) -> Json:
+    async def set_workspace(self, workspace: str | None, guard: Mutation = NOBODY) -> Json:
         """Say which folder it is about; None: none."""
         return await self._change(
-            guard, lambda: self._step(desk.with_workspace(self._desk.facts, workspace), HeadOutcome(self.head))
+            guard,
+            lambda: self._step(
+                session_state.with_workspace(self._session_state.facts, workspace), HeadOutcome(self.head)
+            ),
         )
 
-    async def set_pins(self, pins: Iterable[str], guard: Guard = NOBODY) -> Json:
+    async def set_pins(self, pins: Iterable[str], guard: Mutation = NOBODY) -> Json:
         """Pin other strings in the place of those pinned before."""
         many = tuple(dict.fromkeys(pins))
         return await self._change(
-            guard, lambda: self._step(desk.with_pins(self._desk.facts, many), PinsOutcome(self.head, many))
+            guard,
+            lambda: self._step(session_state.with_pins(self._session_state.facts, many), PinsOutcome(self.head, many)),
         )
 
-    async def archive(self, guard: Guard = NOBODY) -> Json:
+    async def archive(self, guard: Mutation = NOBODY) -> Json:
         """Put it away: it is not listed unless asked for."""
         return await self._change(
-            guard, lambda: self._step(desk.archived(self._desk.facts, True), HeadOutcome(self.head))
+            guard, lambda: self._step(session_state.archived(self._session_state.facts, True), HeadOutcome(self.head))
         )
 
-    async def unarchive(self, guard: Guard = NOBODY) -> Json:
+    async def unarchive(self, guard: Mutation = NOBODY) -> Json:
         """Take it out again."""
         return await self._change(
-            guard, lambda: self._step(desk.archived(self._desk.facts, False), HeadOutcome(self.head))
+            guard, lambda: self._step(session_state.archived(self._session_state.facts, False), HeadOutcome(self.head))
         )
 
-    async def set_auto_checkpoint(self, setting: AutoCheckpoint, guard: Guard = NOBODY) -> Json:
+    async def set_auto_checkpoint(self, setting: AutoCheckpoint, guard: Mutation = NOBODY) -> Json:
         """Write checkpoints before turns, before steps, or not; stays until set otherwise."""
         return await self._change(
-            guard, lambda: self._step(desk.with_auto_checkpoint(self._desk.facts, setting), HeadOutcome(self.head))
+            guard,
+            lambda: self._step(
+                session_state.with_auto_checkpoint(self._session_state.facts, setting), HeadOutcome(self.head)
+            ),
         )
 
     async def keep_auto_checkpoint(self, setting: AutoCheckpoint | None) -> None:
@@ -292,17 +312,17 @@ class Session(Rehearsal, Pruning, Redacting, Mailing, ApprovalRequests):
             assert setting is not None
             await self.set_auto_checkpoint(setting)
 
-    async def set_yolo(self, yolo: bool, guard: Guard = NOBODY) -> Json:
+    async def set_yolo(self, yolo: bool, guard: Mutation = NOBODY) -> Json:
         """Let everything run without asking, or not."""
         return await self._change_approvals(guard, lambda before: approvals.with_yolo(before, yolo))
 
-    async def set_auto_approve(self, action: str, enabled: bool, guard: Guard = NOBODY) -> Json:
+    async def set_auto_approve(self, action: str, enabled: bool, guard: Mutation = NOBODY) -> Json:
         """Let one action run without asking, or not."""
         if not action:
             raise InvalidInputError("an action has a name")
         return await self._change_approvals(guard, lambda before: approvals.with_action(before, action, enabled))
 
-    async def set_afk(self, afk: bool, guard: Guard = NOBODY) -> Json:
+    async def set_afk(self, afk: bool, guard: Mutation = NOBODY) -> Json:
         """Say that nobody is there to be asked, or that somebody is."""
         return await self._change_approvals(guard, lambda before: approvals.with_afk(before, afk))
 
@@ -322,7 +342,7 @@ class Session(Rehearsal, Pruning, Redacting, Mailing, ApprovalRequests):
         return found
 
     async def repair(self, cause: Cause = NOBODY.cause) -> RepairOutcome:
-        """Write the log anew without the lines that are not part of history; the damaged log is kept as a timeline.
+        """Rewrite the log without the lines that are not part of history; the damaged log is kept as a timeline.
 
         What is there now is taken for what was written: of a silently damaged record either the new text counts, if it is
         one, or nothing.
@@ -334,14 +354,14 @@ class Session(Rehearsal, Pruning, Redacting, Mailing, ApprovalRequests):
         def on_turn(state: LogState) -> Replacement:
             nonlocal removed
             removed = self.engine.damaged_lines()
-            return Replacement(plan.facts_now(self.engine, "unknown", {"by": "repair"}), keep_lines=state.lines)
+            return Replacement(rewrite_plan.facts_now(self.engine, "unknown", {"by": "repair"}), keep_lines=state.lines)
 
         done = await self.engine.replace(self._keeping_facts(on_turn))
         self._requests.forget()
         self.emit(External(head=done.head, cause=cause))
         return RepairOutcome(done.head, done.timeline_id, removed)
 
-    async def answered(self, guard: Guard) -> Json | None:
+    async def answered(self, guard: Mutation) -> Json | None:
         """What a request was answered with before, or None if it is new. For work that is dear before the turn.
 
         Raises:
@@ -349,7 +369,7 @@ class Session(Rehearsal, Pruning, Redacting, Mailing, ApprovalRequests):
             HeadConflictError: The head is not the expected one.
         """
 
-        async def attempt(mine: Guard) -> Json:
+        async def attempt(mine: Mutation) -> Json:
             await self.at_turn(lambda: self._requests.admit(mine, self.head))
             return {}
 
@@ -381,9 +401,11 @@ class Session(Rehearsal, Pruning, Redacting, Mailing, ApprovalRequests):
         """Undo one opening. The last one finishes what was accepted and lets go of the lock."""
         await self._around.release(self)
 
-    def _with_subagents(self, many: Iterable[Subagent]) -> desk.Step:
-        change = desk.with_subagents(self._desk.facts, many)
+    def _with_subagents(self, many: Iterable[Subagent]) -> session_state.StateStep:
+        change = session_state.with_subagents(self._session_state.facts, many)
         return self._step(change, SubagentsOutcome(self.head, change.facts.subagents))
 
-    def _step(self, change: desk.Change, outcome: desk.Outcome) -> desk.Step:
-        return desk.Step(change, outcome, desk.changes(self._desk.facts, change.facts, self.head))
+    def _step(self, change: session_state.StateChange, outcome: session_state.Outcome) -> session_state.StateStep:
+        return session_state.StateStep(
+            change, outcome, session_state.changes(self._session_state.facts, change.facts, self.head)
+        )

@@ -79,7 +79,7 @@ _TIMELINE = r"context_[0-9]{1,18}\.jsonl|context\.jsonl\.[0-9]{1,18}"
 RULES: Final = (
     _rule("log", r"context\.jsonl", "records", exported=True),
     _rule("timeline", _TIMELINE, "records", exported=True),
-    _rule("index", rf"\.(?P<of>context\.jsonl|{_TIMELINE})\.idx", "none"),  # made anew with its log
+    _rule("index", rf"\.(?P<of>context\.jsonl|{_TIMELINE})\.idx", "none"),  # rebuilt with its log
     # Names the process that holds the lock, and nothing of the conversation.
     _rule("lock", r"\.context\.jsonl\.lock", "none"),
     _rule("intent", r"\.context\.jsonl\.intent", "none"),

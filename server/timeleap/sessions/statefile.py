@@ -1,6 +1,6 @@
 """`state.json` as sessions use it: a few fields of ours in a file that belongs to the original program.
 
-The file is kept as the JSON object it is, not as a model: what we do not change stays as it stands on disk, whoever
+The file is kept as the JSON object it is, not as a model: what we do not change stays as it stands on disk, whichever program
 wrote it, and one field of a wrong type costs that field and not the file. It is read again before each save, because
 the original changes titles and the archive flag while a session is open here.
 (`timeleap.context.state` is the original's own view of the file, for programs that were written for it.)

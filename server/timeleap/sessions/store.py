@@ -23,26 +23,25 @@ from timeleap.sessions import creation, events, listing, purge
 from timeleap.sessions.creation import Copy, Traits
 from timeleap.sessions.home import UNTOUCHED_SECONDS, Home, discard
 from timeleap.sessions.info import LOG_NAME
-from timeleap.sessions.ledger import MAX_ANSWERED, Ledger
 from timeleap.sessions.meta import Meta
 from timeleap.sessions.names import check_session_id, new_session_id, trash_name
-from timeleap.sessions.openings import Asked, Openings
-from timeleap.sessions.outcomes import AutoCheckpoint, Guard, Retention, SessionInfo, SessionPage
-from timeleap.sessions.place import Place, place_at
+from timeleap.sessions.open_sessions import Asked, Openings
+from timeleap.sessions.outcomes import AutoCheckpoint, Mutation, Retention, SessionInfo, SessionPage
 from timeleap.sessions.purge import PurgeOutcome, PurgeRequest, Trashed
-from timeleap.sessions.recall import Announce, Renderers, barely
-from timeleap.sessions.seal import KeyRing
-from timeleap.sessions.seal import Place as SealedPlace
+from timeleap.sessions.request_replay import Announce, Renderers, barely
+from timeleap.sessions.seal import KeyRing, SealLocation
 from timeleap.sessions.session import Session
-from timeleap.sessions.turns import NOBODY
+from timeleap.sessions.session_location import SessionLocation, place_at
+from timeleap.sessions.store_requests import MAX_ANSWERED, Ledger
+from timeleap.sessions.transaction import NOBODY
 from timeleap.storage.engine import Durability, Progress
 from timeleap.storage.lock import Endpoint, SessionLock
 
-__all__ = ["Opened", "SessionInfo", "SessionStore"]
+__all__ = ["OpenedSession", "SessionInfo", "SessionStore"]
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenedSession:
     """A session that was opened.
 
     Attributes:
@@ -135,9 +134,9 @@ class SessionStore:
         system_prompt: str | None = None,
         workspace: str | None = None,
         auto_checkpoint: AutoCheckpoint | None = None,
-        guard: Guard = NOBODY,
+        guard: Mutation = NOBODY,
         progress: Progress | None = None,
-    ) -> Opened:
+    ) -> OpenedSession:
         """Open a session, making it if it is new.
 
         Args:
@@ -176,7 +175,7 @@ class SessionStore:
             async with self._taken_back(session_id) if created else contextlib.nullcontext():
                 session = await self._openings.open(session_id, path, access, progress)
         await session.keep_auto_checkpoint(auto_checkpoint)
-        return Opened(session, created, duplicate)
+        return OpenedSession(session, created, duplicate)
 
     def turn(self, session_id: str) -> contextlib.AbstractAsyncContextManager[None]:
         """What moves sessions of an id, or changes them where they lie, is done one after the other."""
@@ -186,13 +185,13 @@ class SessionStore:
         """Whether `path` is the directory of a session of this store."""
         return self.home.contains(path) is not None
 
-    def place(self, session_id: str | None, path: Path | None) -> Place:
-        """Where a session lies and what it is called here (see `timeleap.sessions.place`)."""
+    def place(self, session_id: str | None, path: Path | None) -> SessionLocation:
+        """Where a session lies and what it is called here (see `timeleap.sessions.session_location`)."""
         if path is not None:
             return place_at(self.home, self._openings, path, session_id)
         session_id = session_id or ""
         directory = self.locate(session_id)
-        return Place(session_id, directory, None if self.contains(directory) else directory)
+        return SessionLocation(session_id, directory, None if self.contains(directory) else directory)
 
     def locate(self, session_id: str) -> Path:
         """The directory of a session of this store, or of one that is open by path.
@@ -222,7 +221,7 @@ class SessionStore:
             return False
         return True
 
-    def _create(self, session_id: str, traits: Traits, guard: Guard) -> bool:
+    def _create(self, session_id: str, traits: Traits, guard: Mutation) -> bool:
         """Make a session; returns False where another process has made it in the meantime: that is the one asked for."""
         try:
             creation.free_id(self.home, session_id)
@@ -287,8 +286,8 @@ class SessionStore:
         timeline_id: str | None = None,
         new_session_id: str | None = None,
         title: str | None = None,
-        guard: Guard = NOBODY,
-    ) -> Opened:
+        guard: Mutation = NOBODY,
+    ) -> OpenedSession:
         """Copy the history of a session into a new one, and open that.
 
         Args:
@@ -321,7 +320,7 @@ class SessionStore:
         new_id = await asyncio.to_thread(self._build_fork, copy, wanted, guard)
         return await self.open_made(new_id)
 
-    async def open_made(self, session_id: str) -> Opened:
+    async def open_made(self, session_id: str) -> OpenedSession:
         """Open a session that was just made; if that fails, it goes again.
 
         Raises:
@@ -384,7 +383,7 @@ class SessionStore:
         finally:
             await session.aclose()
 
-    def _build_fork(self, copy: Copy, wanted: str | None, guard: Guard) -> str:
+    def _build_fork(self, copy: Copy, wanted: str | None, guard: Mutation) -> str:
         new_id = creation.free_id(self.home, wanted)
         self._ledger.note(guard, {"sessionId": new_id})
         with self.home.building() as directory:
@@ -392,17 +391,17 @@ class SessionStore:
             self.publish(directory, new_id)
         return new_id
 
-    async def archive(self, session_id: str, guard: Guard = NOBODY) -> dict[str, Any]:
+    async def archive(self, session_id: str, guard: Mutation = NOBODY) -> dict[str, Any]:
         """Put a session away, open or not."""
         async with self._borrowed(session_id) as session:
             return await session.archive(guard)
 
-    async def unarchive(self, session_id: str, guard: Guard = NOBODY) -> dict[str, Any]:
+    async def unarchive(self, session_id: str, guard: Mutation = NOBODY) -> dict[str, Any]:
         """Take a session out of the archive, open or not."""
         async with self._borrowed(session_id) as session:
             return await session.unarchive(guard)
 
-    async def delete(self, session_id: str, guard: Guard = NOBODY) -> bool:
+    async def delete(self, session_id: str, guard: Mutation = NOBODY) -> bool:
         """Move a session to the trash. One that is open here is closed first, and its listeners are told.
 
         Returns:
@@ -434,7 +433,7 @@ class SessionStore:
             session.emit(events.Deleted(head=session.head, cause=guard.cause))
         return True
 
-    async def undelete(self, session_id: str, guard: Guard = NOBODY) -> bool:
+    async def undelete(self, session_id: str, guard: Mutation = NOBODY) -> bool:
         """Bring the session of that id back that was deleted last.
 
         Returns:
@@ -463,7 +462,7 @@ class SessionStore:
             raise _not_in_trash(request)
         return PurgeOutcome(tuple(found))
 
-    async def purge(self, request: PurgeRequest, guard: Guard = NOBODY) -> PurgeOutcome:
+    async def purge(self, request: PurgeRequest, guard: Mutation = NOBODY) -> PurgeOutcome:
         """Remove sessions from the trash for good, and finish what a crash cut short.
 
         Args:
@@ -536,7 +535,7 @@ class SessionStore:
         if now != head:
             raise HeadConflictError(f"the log has changed: its head is {now}, not {head[:80]}", head=now)
 
-    def home_of(self, session_id: str) -> SealedPlace:
+    def home_of(self, session_id: str) -> SealLocation:
         """Where the user's key knows a session of this store to be at home."""
         return self.home.real_path, session_id
 
@@ -545,7 +544,7 @@ class SessionStore:
         self._keys.retire(self.home_of(session_id))
         self.home.publish(directory, session_id)
 
-    def _to_trash(self, session_id: str, path: Path, guard: Guard) -> None:
+    def _to_trash(self, session_id: str, path: Path, guard: Mutation) -> None:
         place, uid, name = self.home_of(session_id), Meta(path, "readOnly").uid, trash_name(session_id)
         self._keys.announce(place, name, uid)
 
@@ -556,7 +555,7 @@ class SessionStore:
 
         self._move(session_id, name, guard, move)
 
-    def _from_trash(self, session_id: str, guard: Guard) -> None:
+    def _from_trash(self, session_id: str, guard: Mutation) -> None:
         def move(session_id: str, name: str) -> None:
             self.home.from_trash(session_id, name)
             self._revive(session_id, name)
@@ -567,13 +566,13 @@ class SessionStore:
         with contextlib.suppress(StorageFailureError):  # where it cannot be noted, the approvals stay off
             self._keys.revive(self.home_of(session_id), name)
 
-    def _move(self, session_id: str, name: str, guard: Guard, move: Callable[[str, str], None]) -> None:
+    def _move(self, session_id: str, name: str, guard: Mutation, move: Callable[[str, str], None]) -> None:
         self._ledger.note(guard, {"trash": name})
         move(session_id, name)
         failpoint("store.moved")
         self._ledger.note(guard, {"trash": name, "done": True})
 
-    async def made_by(self, session_id: str, guard: Guard) -> bool:
+    async def made_by(self, session_id: str, guard: Mutation) -> bool:
         """Whether a session was made by this request (for one that is open already).
 
         Raises:

@@ -102,7 +102,7 @@ def prompt_at(reader: LogReader, state: LogState) -> str | None:
     try:
         return _prompt_of(reader.read(line, line + 1)[0])
     except CorruptedError:
-        return None  # the damage is reported by whoever checks the log; it must not keep the session from opening
+        return None  # the damage is reported by the check of the log; it must not keep the session from opening
 
 
 def _followed(checkpoints: Sequence[Checkpoint], messages: int, records: Sequence[NewRecord]) -> list[Checkpoint]:

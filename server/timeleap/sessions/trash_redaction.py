@@ -13,16 +13,24 @@ from timeleap.context.redaction import Redactor
 from timeleap.errors import HeadConflictError
 from timeleap.failpoints import failpoint
 from timeleap.sessions import redaction, undo
-from timeleap.sessions.answers import HIGHEST, Known
 from timeleap.sessions.audit import Audit
 from timeleap.sessions.info import LOG_NAME
 from timeleap.sessions.meta import Meta
-from timeleap.sessions.outcomes import Cause, Guard, Summary
-from timeleap.sessions.redacted import forgetting
-from timeleap.sessions.redacting import Found, Order, RedactOutcome, counts_of, held_in_trash, look_through, without
+from timeleap.sessions.outcomes import Cause, Mutation, Summary
+from timeleap.sessions.redact_sidecar_files import forgetting
+from timeleap.sessions.redacting import (
+    Found,
+    RedactionRequest,
+    RedactOutcome,
+    counts_of,
+    held_in_trash,
+    look_through,
+    without,
+)
 from timeleap.sessions.requests import RequestFile, encode, short
+from timeleap.sessions.stored_response import HIGHEST, StoredResponse
 from timeleap.sessions.summary import past_of, summarize
-from timeleap.storage.sharing import share
+from timeleap.storage.engine_pool import share
 
 Json = dict[str, Any]
 
@@ -33,7 +41,7 @@ class _State:
     context: Summary
 
 
-async def plan_in_trash(directory: Path, order: Order, expected_head: str | None) -> RedactOutcome:
+async def plan_in_trash(directory: Path, order: RedactionRequest, expected_head: str | None) -> RedactOutcome:
     """What `redact_in_trash` would do.
 
     Raises:
@@ -43,7 +51,9 @@ async def plan_in_trash(directory: Path, order: Order, expected_head: str | None
     return _outcome(found, context)
 
 
-async def redact_in_trash(directory: Path, order: Order, guard: Guard, forget: Callable[[Redactor], None]) -> Json:
+async def redact_in_trash(
+    directory: Path, order: RedactionRequest, guard: Mutation, forget: Callable[[Redactor], None]
+) -> Json:
     """Take something out of a session in the trash.
 
     The request is noted last, and only its id: who was cut short before asks again, finds what is left, and finishes it.
@@ -78,7 +88,7 @@ async def redact_in_trash(directory: Path, order: Order, guard: Guard, forget: C
         return result
 
 
-async def _look(directory: Path, order: Order, expected_head: str | None) -> tuple[Found, _State]:
+async def _look(directory: Path, order: RedactionRequest, expected_head: str | None) -> tuple[Found, _State]:
     async with _opened(directory) as before:
         if expected_head not in (None, before.head):
             raise HeadConflictError(f"the log has changed: its head is {before.head}", head=before.head)
@@ -91,7 +101,7 @@ def _outcome(found: Found, now: _State) -> RedactOutcome:
     return RedactOutcome(now.head, finds, rules, without(now.context, redactor), redactor)
 
 
-def _noted(directory: Path, guard: Guard) -> Json | None:
+def _noted(directory: Path, guard: Mutation) -> Json | None:
     """What a redaction was answered with that is noted under the request's id."""
     if guard.request_id is None:
         return None
@@ -101,13 +111,15 @@ def _noted(directory: Path, guard: Guard) -> Json | None:
     return None
 
 
-def _note(directory: Path, guard: Guard, redactor: Redactor, result: Mapping[str, Any]) -> None:
+def _note(directory: Path, guard: Mutation, redactor: Redactor, result: Mapping[str, Any]) -> None:
     """Note the request with the session's others, without a fingerprint; not at all if its id held what went."""
     if guard.request_id is None:
         return
     requests = RequestFile(directory)
     number = min(max(requests.numbers().values(), default=0) + 1, HIGHEST)
-    line = forgetting(redactor)(encode(guard.request_id, Known("", short(guard.method), result, number=number)))
+    line = forgetting(redactor)(
+        encode(guard.request_id, StoredResponse("", short(guard.method), result, number=number))
+    )
     if line["r"] == guard.request_id:
         requests.append([line])
 

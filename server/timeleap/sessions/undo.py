@@ -14,10 +14,10 @@ from typing import Any, Final, Literal, TypeGuard, get_args
 
 from timeleap.errors import (
     CorruptedError,
-    NothingToRedoError,
-    NothingToUndoError,
+    RedoUnavailableError,
     StorageFailureError,
     TimelineNotFoundError,
+    UndoUnavailableError,
 )
 from timeleap.sessions.json_model import BAD, Problems, choice, model, text, whole
 from timeleap.sessions.outcomes import HistoryStep, StepKind
@@ -121,18 +121,20 @@ class Stacks:
         """The next steps to undo or redo, in that order.
 
         Raises:
-            NothingToUndoError, NothingToRedoError: There are fewer.
+            UndoUnavailableError, RedoUnavailableError: There are fewer.
         """
         source = self.undo if direction == "undo" else self.redo
         if steps > len(source):
             data = {"canUndo": len(self.undo), "canRedo": len(self.redo)}
             if direction == "undo":
                 few = f"cannot undo {steps} steps: {len(source)} can be undone"
-                raise NothingToUndoError(
+                raise UndoUnavailableError(
                     few if source else "there is nothing to undo: no timeline to go back to", **data
                 )
             few = f"cannot redo {steps} steps: {len(source)} can be redone"
-            raise NothingToRedoError(few if source else "there is nothing to redo: any other change ends redo", **data)
+            raise RedoUnavailableError(
+                few if source else "there is nothing to redo: any other change ends redo", **data
+            )
         return source[-steps:][::-1]
 
     def members(self) -> Json:

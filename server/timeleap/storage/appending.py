@@ -3,7 +3,7 @@
 The order is: look whether the log is still as we left it; write; look whether our bytes are where we believe; sync. On
 any error the log is cut back to where it was, so that neither half a record nor an unacknowledged one is left behind.
 A sync that failed is never tried again: the system may have dropped the data and would report success. The log is cut
-back, opened anew and checked; if that cannot be done the log is not written to any more.
+back, opened again and checked; if that cannot be done the log is not written to any more.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def write_group(log: StoredLog, group: Group, durability: Durability) -> Written
         _cut_back(log, good)
         raise StorageFailureError.of(error, "append to the log", log.path) from error
     if end != good + len(group.data):
-        return _slipped(log, group, end, durability)
+        return _interleaved_write(log, group, end, durability)
     if durability == "disk":
         _sync(log, good)
     log.store.truncate(group.first_line)
@@ -177,7 +177,7 @@ def _cut_back(log: StoredLog, good: int) -> None:
     )
 
 
-def _slipped(log: StoredLog, group: Group, end: int, durability: Durability) -> Written:
+def _interleaved_write(log: StoredLog, group: Group, end: int, durability: Durability) -> Written:
     """Another program appended between our look and our write. Whole records of ours stay; they are not where we
     planned them, so what they amount to is found by scanning."""
     assert log.file is not None

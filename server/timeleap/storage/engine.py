@@ -52,7 +52,7 @@ class RecordFlag(IntFlag):
     LENIENT = (
         128  # JSON for lenient parsers only (raw control characters, lone surrogates, NaN); `read` makes it strict
     )
-    TROUBLED = 256  # cumulative: up to here some line is damaged or not readable by the original
+    HAS_DAMAGE = 256  # cumulative: up to here some line is damaged or not readable by the original
     MADE_HERE = 512  # with REQUEST: an attached process made the id (an index of an earlier release does not say)
 
 
@@ -83,7 +83,7 @@ class LogState:
     last_role: Role = Role.NONE  # of the last message
     chain: int = 0  # 64-bit fingerprint of all bytes up to here
     regular: bool = True  # every checkpoint id was last + 1
-    troubled: bool = False  # some line is damaged or not readable by the original
+    has_damage: bool = False  # some line is damaged or not readable by the original
 
     @property
     def token_count_with_pending(self) -> int:
@@ -349,7 +349,7 @@ class LogReader(ABC):
 
     def damaged_lines(self) -> int:
         """How many lines are not part of history."""
-        if not self.state.troubled:
+        if not self.state.has_damage:
             return 0
         steps = range(0, self.state.lines, 4096)
         return sum(entry.kind == RecordKind.DAMAGED for start in steps for entry in self.entries(start, start + 4096))
@@ -439,7 +439,7 @@ class LogEngine(LogReader):
 
     @abstractmethod
     async def revise(self, edit: Edit, timeline_id: str | None = None) -> int:
-        """Write the live log, or a timeline, anew, line by line, in one step, keeping nothing of what it was. To be
+        """Rewrite the live log, or a timeline, line by line, in one step, keeping nothing of what it was. To be
         called at one's turn, within `run`. Says how many lines changed; if any did, the head does.
 
         Raises:

@@ -53,7 +53,7 @@ class FileLock:
 
         What is shorter than the content before it is filled up with spaces: to cut the file would cost a file system
         several milliseconds, and a lock that is taken for each write writes its record each time. Nobody else may read
-        it, whoever made the file: the record may say how its holder is reached.
+        it, no matter which process made the file: the record may say how its holder is reached.
         """
         there = os.fstat(self._fd)
         if stat.S_IMODE(there.st_mode) != descriptors.FILE_MODE and hasattr(os, "fchmod"):
@@ -61,7 +61,7 @@ class FileLock:
         descriptors.pwrite(self._fd, memoryview(data.ljust(there.st_size)), 0)
 
     def read(self) -> bytes:
-        """The lock file's content, of whoever holds it; empty if it cannot be read."""
+        """The lock file's content, of its holder; empty if it cannot be read."""
         try:
             fd = descriptors.open_regular(self._path, os.O_RDONLY)
         except OSError:

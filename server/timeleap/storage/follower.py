@@ -11,11 +11,11 @@ from typing import TypeVar, TypeVarTuple
 from timeleap.errors import StorageFailureError
 from timeleap.storage import durable, load, opening, validation
 from timeleap.storage.engine import Access, Damage, LogReader, LogState, Progress, Recovery, Timeline
+from timeleap.storage.engine_metadata import MemoryNotes, Notes
 from timeleap.storage.index import EntryStore
-from timeleap.storage.notes import MemoryNotes, Notes
-from timeleap.storage.opening import Found
-from timeleap.storage.outcome import Outcome
+from timeleap.storage.opening import LoadedLog
 from timeleap.storage.reader import StoredLog
+from timeleap.storage.shielded_future import Outcome
 from timeleap.storage.thread import LogThread
 from timeleap.storage.timelines import Timelines
 from timeleap.storage.validation import Validation
@@ -54,7 +54,7 @@ class Follower(ViewedEngine):
 
     def as_reloaded(self) -> LogReader:
         """The log as it stands on disk, whatever its checksums were."""
-        return load.load(self.path, writable=False, believe=False).log
+        return load.load(self.path, writable=False, trust_index=False).log
 
     @property
     def recovery(self) -> Recovery:
@@ -73,7 +73,7 @@ class Follower(ViewedEngine):
         """Show what is on disk now; says whether anything changed. For logs we do not hold the lock of."""
         while True:
             log = self._log
-            found = await self._hop(opening.caught_up, log, self._seen)
+            found = await self._in_thread(opening.caught_up, log, self._seen)
             if found is None:
                 return False
             if self._log is log:
@@ -120,7 +120,7 @@ class Follower(ViewedEngine):
             )
         )
         thread.end()
-        found = await checking.kept()
+        found = await checking.result_uncancelled()
         if checking.unwanted:
             if found is not None:
                 found.discard()
@@ -139,7 +139,7 @@ class Follower(ViewedEngine):
                 return []
             before, known = log.state, log.damage()
             try:
-                adopted = await self._hop(validation.adopt, found, log)
+                adopted = await self._in_thread(validation.adopt, found, log)
             except StorageFailureError:
                 found.discard()
                 raise
@@ -149,7 +149,7 @@ class Follower(ViewedEngine):
         self._parsed = True
         if not validation.same_history(before, self._log.state):
             if self.access == "write":
-                await self._hop(self._notes.bump_epoch)
+                await self._in_thread(self._notes.bump_epoch)
             self._watch.tell()
         lost = [found.lost] if found.lost is not None else []
         return lost + validation.newly_found(known, self._log.damage())
@@ -162,7 +162,7 @@ class Follower(ViewedEngine):
         """Show what others have written up to now, and call back those who watch."""
         await self._watch.now()
 
-    def _show(self, found: Found) -> None:
+    def _show(self, found: LoadedLog) -> None:
         """Show a newly loaded log."""
         log = found.loaded.log
         self._log = log
@@ -186,7 +186,7 @@ class Follower(ViewedEngine):
             return False
         return await self.refresh()
 
-    async def _hop(self, work: Callable[[*Ts], T], *args: *Ts) -> T:
+    async def _in_thread(self, work: Callable[[*Ts], T], *args: *Ts) -> T:
         """Do blocking work in this log's own thread; never torn.
 
         Raises:

@@ -30,7 +30,7 @@ def fork_log(source: StoredLog, keep_lines: int, target: Path) -> LogState:
         StorageFailureError: The operating system refused.
     """
     try:
-        draft = Draft.beside(target)
+        draft = Draft.for_log(target)
     except OSError as error:
         raise wrapped(error, target) from error
     try:

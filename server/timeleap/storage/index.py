@@ -50,14 +50,14 @@ _STEP: Final = 4096
 _NEIGHBOURHOOD: Final = 4
 
 _IRREGULAR: Final = int(RecordFlag.IRREGULAR)
-_TROUBLED: Final = int(RecordFlag.TROUBLED)
-_CUMULATIVE: Final = _IRREGULAR | _TROUBLED
+_HAS_DAMAGE: Final = int(RecordFlag.HAS_DAMAGE)
+_CUMULATIVE: Final = _IRREGULAR | _HAS_DAMAGE
 _KINDS: Final = tuple(RecordKind)
 _ROLES: Final = tuple(Role)
 
 
 class IndexDamagedError(Exception):
-    """An entry is not what was written; the index has to be made anew."""
+    """An entry is not what was written; the index has to be rebuilt."""
 
 
 class Line(NamedTuple):
@@ -76,8 +76,8 @@ def pack_entry(
     """The 80 bytes of an entry; `state` is the state after the line."""
     if not state.regular:
         flags |= _IRREGULAR
-    if state.troubled:
-        flags |= _TROUBLED
+    if state.has_damage:
+        flags |= _HAS_DAMAGE
     body = PACK.pack(
         offset,
         length,
@@ -123,7 +123,7 @@ def unpack_entry(raw: bytes, line: int, at: int = 0) -> Entry:
         last_role,
         chain,
         not flags & _IRREGULAR,
-        bool(flags & _TROUBLED),
+        bool(flags & _HAS_DAMAGE),
     )
     return Entry(line, offset, length, crc, _KINDS[kind], own_flags(flags), _ROLES[roles & 15], value, state)
 

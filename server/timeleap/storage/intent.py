@@ -1,6 +1,6 @@
 """Replacing a log where the file system has no hard links: an intent record, then two renames.
 
-Between the renames the live log has no name. The record says what was meant, so that whoever opens the log for writing
+Between the renames the live log has no name. The record says what was meant, so that the next process that opens the log for writing
 next can finish it, or undo it where the new log is gone.
 """
 
@@ -42,8 +42,8 @@ def settle(log: Path) -> bool:
         return False
     record = _read(path)
     # Whatever the record says, nothing is touched but a temporary file of ours and a name that a timeline may have.
-    timeline = _beside(log, record.get("timeline"), rf"{re.escape(log.stem)}_[0-9]{{1,18}}{re.escape(log.suffix)}")
-    new = _beside(log, record.get("new"), rf"\.{re.escape(log.name)}\.[0-9a-f]{{16}}\.tmp")
+    timeline = _sibling(log, record.get("timeline"), rf"{re.escape(log.stem)}_[0-9]{{1,18}}{re.escape(log.suffix)}")
+    new = _sibling(log, record.get("new"), rf"\.{re.escape(log.name)}\.[0-9a-f]{{16}}\.tmp")
     if durable.status(log) is None:
         if new is not None and durable.is_regular(new):
             durable.replace_file(new, log)
@@ -69,7 +69,7 @@ def _read(path: Path) -> dict[str, Any]:
     return record if isinstance(record, dict) else {}
 
 
-def _beside(log: Path, name: object, form: str) -> Path | None:
+def _sibling(log: Path, name: object, form: str) -> Path | None:
     """The file of that name in the log's directory, if the name is of that form."""
     if not isinstance(name, str) or re.fullmatch(form, name) is None:
         return None

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from timeleap.errors import ExternallyModifiedError
-from timeleap.storage import appending, opening, revising, rewrite
+from timeleap.storage import appending, opening, rewrite, scrub
 from timeleap.storage.appending import UnwritableError, Written
 from timeleap.storage.engine import (
     Access,
@@ -21,9 +21,9 @@ from timeleap.storage.engine import (
     Replaced,
     Replacement,
 )
+from timeleap.storage.engine_metadata import Notes
 from timeleap.storage.follower import Follower
 from timeleap.storage.lock import Endpoint, LockMode, SessionLock
-from timeleap.storage.notes import Notes
 from timeleap.storage.timelines import Timelines
 from timeleap.storage.writer import Group, Writer, group_on
 
@@ -42,7 +42,7 @@ class JsonlEngine(Follower):
         self.durability: Durability = durability
         self.lock_mode: LockMode = lock
         self._lock = SessionLock(self.path)
-        self._writer = Writer(_Medium(self))
+        self._writer = Writer(_JsonlTarget(self))
         self._modified = False
         self._refusal: UnwritableError | None = None
         self._closing: asyncio.Task[None] | None = None
@@ -80,7 +80,7 @@ class JsonlEngine(Follower):
             if access == "write" and lock == "hold":
                 await engine.hold(progress)
             else:
-                engine._show(await engine._hop(opening.looked_at, engine.path, progress))
+                engine._show(await engine._in_thread(opening.looked_at, engine.path, progress))
         except BaseException:
             await engine.aclose()
             raise
@@ -103,7 +103,7 @@ class JsonlEngine(Follower):
     ) -> None:
         """Serve one more user: hold the lock if it asks for it, take its notes if there are none, sync if it does.
 
-        Without the lock others may have written meanwhile: whoever joins sees what is on disk now.
+        Without the lock others may have written meanwhile: an engine that joins sees what is on disk now.
         """
         if durability == "disk":
             self.durability = durability
@@ -135,9 +135,9 @@ class JsonlEngine(Follower):
         self.lock_mode = "per-write"
         self._modified = False
 
-    async def _own(self, progress: Progress | None = None, *, believe: bool = True) -> None:
+    async def _own(self, progress: Progress | None = None, *, trust_index: bool = True) -> None:
         """Open the log for appending; we have the lock."""
-        found = await self._hop(opening.recovered, self.path, self.lock_mode == "hold", progress, believe)
+        found = await self._in_thread(opening.recovered, self.path, self.lock_mode == "hold", progress, trust_index)
         earlier = self._recovery
         self._show(found)
         self._owned = True
@@ -164,16 +164,16 @@ class JsonlEngine(Follower):
     # Changing
 
     async def revise(self, edit: Edit, timeline_id: str | None = None) -> int:
-        """Write the live log or a timeline anew, keeping nothing of what it was."""
+        """Rewrite the live log or a timeline, keeping nothing of what it was."""
         self._check_writable()
         self._check_unmodified()
         if timeline_id is not None:
-            changed = await self._hop(revising.revise_closed, self._timelines.path(timeline_id), edit)
+            changed = await self._in_thread(scrub.revise_closed, self._timelines.path(timeline_id), edit)
             if changed:
-                await self._hop(self._notes.bump_epoch)
+                await self._in_thread(self._notes.bump_epoch)
             return changed
         try:
-            log, changed = await self._hop(revising.revise_live, self._log, edit, self._notes.bump_epoch)
+            log, changed = await self._in_thread(scrub.revise_live, self._log, edit, self._notes.bump_epoch)
         except (ExternallyModifiedError, UnwritableError) as error:
             self._note(error)
             raise
@@ -206,7 +206,9 @@ class JsonlEngine(Follower):
         replacement = plan(before)
         lowest = max(self._generation, self._notes.rotation, self._notes.noted) + 1
         try:
-            done = await self._hop(rewrite.replace_believing, self._log, replacement, self._timelines, lowest)
+            done = await self._in_thread(
+                rewrite.replace_trusting_index, self._log, replacement, self._timelines, lowest
+            )
         except UnwritableError as error:
             self._refusal = error
             raise
@@ -218,8 +220,8 @@ class JsonlEngine(Follower):
         return Replaced(before, done.log.state, done.timeline_id, self.head)
 
     async def _reload(self) -> Recovery:
-        found = await self._hop(opening.recovered, self.path, self.lock_mode == "hold", None, False)
-        await self._hop(self._notes.bump_epoch)
+        found = await self._in_thread(opening.recovered, self.path, self.lock_mode == "hold", None, False)
+        await self._in_thread(self._notes.bump_epoch)
         self._refusal, self._modified = None, False
         self._show(found)
         self._owned = True
@@ -230,7 +232,7 @@ class JsonlEngine(Follower):
             return self._commit_now(group)
         self._check_unmodified()
         try:
-            written = await self._hop(appending.write_group, self._log, group, self.durability)
+            written = await self._in_thread(appending.write_group, self._log, group, self.durability)
         except (ExternallyModifiedError, UnwritableError) as error:
             self._note(error)
             raise
@@ -277,7 +279,7 @@ class JsonlEngine(Follower):
             # The usual case, that nobody else wrote, is seen without the trip to the log's thread.
             changed = not (self._owned and appending.untouched(self._log)) and await self.refresh()
             if changed or not self._owned:
-                await self._own(believe=self._believable)
+                await self._own(trust_index=self._believable)
         except BaseException:
             self._lock.release()
             raise
@@ -293,7 +295,7 @@ class JsonlEngine(Follower):
         return await super()._look()
 
 
-class _Medium:
+class _JsonlTarget:
     """What the engine is to its writer."""
 
     def __init__(self, engine: JsonlEngine) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from timeleap.storage import compare, durable, ending, intent, scan
+from timeleap.storage import compare, durable, intent, scan, tail
 from timeleap.storage.durable import OpenFile
 from timeleap.storage.engine import Damage, LogState, Progress
 from timeleap.storage.index import (
@@ -48,14 +48,14 @@ class Loaded:
     lost: Damage | None = None
 
 
-def load(path: Path, *, writable: bool, progress: Progress | None = None, believe: bool = True) -> Loaded:
+def load(path: Path, *, writable: bool, progress: Progress | None = None, trust_index: bool = True) -> Loaded:
     """Open a log.
 
     Args:
         path: The log; it need not exist.
         writable: Open it for appending, and keep its index file up to date. Otherwise nothing is written.
         progress: Told about a long scan.
-        believe: Use the index where it agrees with the log; False takes the log as it is, but for where its lines
+        trust_index: Use the index where it agrees with the log; False takes the log as it is, but for where its lines
             begin and end.
 
     Raises:
@@ -66,18 +66,18 @@ def load(path: Path, *, writable: bool, progress: Progress | None = None, believ
     file = OpenFile(path, writable=writable, appending=writable)
     size = file.status().size
     found = _indexed(path, file, size, writable)
-    if found is not None and believe:
+    if found is not None and trust_index:
         loaded = _from_index(path, file, size, found[0], parsed=found[1], progress=progress)
         if loaded is not None:
             return _published(loaded, writable)
     reference = None
     if found is not None:
         known = found[0] if durable.HOLD_OPEN else found[0].in_memory()
-        reference = compare.Reference(known, known.count, binding=believe)
+        reference = compare.Reference(known, known.count, binding=trust_index)
     store = fresh_store(path) if writable else EntryStore()
-    scanned = _scan(path, file, size, store, reference=reference, believe=believe, progress=progress)
-    lost = reference.lost if reference is not None and believe else None
-    return _published(replace(scanned, accepted=not believe, lost=lost), writable)
+    scanned = _scan(path, file, size, store, reference=reference, trust_index=trust_index, progress=progress)
+    lost = reference.lost if reference is not None and trust_index else None
+    return _published(replace(scanned, accepted=not trust_index, lost=lost), writable)
 
 
 def fresh_store(path: Path) -> EntryStore:
@@ -129,7 +129,7 @@ def catch_up(log: StoredLog, seen: int) -> Loaded | None:
             return extend(log, there.size)
     except IndexDamagedError:
         pass
-    return load(log.path, writable=False, believe=False)
+    return load(log.path, writable=False, trust_index=False)
 
 
 def _published(loaded: Loaded, writable: bool) -> Loaded:
@@ -145,7 +145,7 @@ def _scan(
     store: EntryStore,
     *,
     reference: compare.Reference | None,
-    believe: bool,
+    trust_index: bool,
     progress: Progress | None,
 ) -> Loaded:
     parsed = size <= SMALL or reference is not None
@@ -153,7 +153,7 @@ def _scan(
         scanned = scan.thoroughly(file, LogState(), size, store, reference=reference, progress=progress)
     else:
         scanned = scan.quickly(file, LogState(), size, store, progress=progress)
-    if not believe:
+    if not trust_index:
         covered = scanned.state.lines  # what is there counts: nothing of ours was cut short since it was acknowledged
     elif reference is not None and reference.length <= size:
         covered = _lines_within(store, reference.length)
@@ -236,11 +236,11 @@ def _settled(
 ) -> Loaded:
     """Leave out what a crash cut short at the end. Lines below `covered` were indexed, so they were acknowledged."""
     log = StoredLog(path, file, store, scanned.state, open_ended=scanned.open_ended)
-    keep = ending.settled(log, covered, torn=scanned.torn > 0)
+    keep = tail.without_incomplete_tail(log, covered, torn=scanned.torn > 0)
     if keep == scanned.state.lines:
         return Loaded(log, scanned.torn, scanned.torn, rebuilt, parsed)
     state = store.state(keep)
     cut = scanned.state.length - state.length + scanned.torn
-    torn = scanned.torn if ending.last_record(log, scanned.state.lines, keep) >= keep else cut
+    torn = scanned.torn if tail.last_record(log, scanned.state.lines, keep) >= keep else cut
     store.truncate(keep)
     return Loaded(StoredLog(path, file, store, state), cut, torn, rebuilt, parsed)

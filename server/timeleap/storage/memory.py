@@ -26,8 +26,8 @@ from timeleap.storage.engine import (
 from timeleap.storage.index import EntryStore
 from timeleap.storage.load import Loaded
 from timeleap.storage.reader import StoredLog
-from timeleap.storage.revising import revise
 from timeleap.storage.rewrite import Draft, copy_prefix, copy_timeline
+from timeleap.storage.scrub import revise
 from timeleap.storage.timelines import same_bytes
 from timeleap.storage.viewed import ViewedEngine, head_text
 from timeleap.storage.writer import Group, Writer, group_on
@@ -99,7 +99,7 @@ class MemoryEngine(ViewedEngine):
         self._epoch = 0
         self._generation = 0
         self._closed = False
-        self._writer = Writer(_Medium(self))
+        self._writer = Writer(_MemoryTarget(self))
         self._recovery = Recovery(warnings=tuple(self._log.damage()))
 
     def head_at(self, state: LogState) -> str:
@@ -134,7 +134,7 @@ class MemoryEngine(ViewedEngine):
         self._kept.remove(self._timeline(timeline_id))
 
     async def revise(self, edit: Edit, timeline_id: str | None = None) -> int:
-        """Write the live log or a timeline anew, keeping nothing of what it was."""
+        """Rewrite the live log or a timeline, keeping nothing of what it was."""
         self._check_writable()
         kept = None if timeline_id is None else self._timeline(timeline_id)
         draft = Draft(StoredLog(_NAME, MemoryFile(), EntryStore(), LogState()), MemoryFile())
@@ -215,7 +215,7 @@ class MemoryEngine(ViewedEngine):
         raise TimelineNotFoundError(f"no timeline {timeline_id!r:.80}", timelineId=timeline_id)
 
 
-class _Medium:
+class _MemoryTarget:
     """What the engine is to its writer."""
 
     def __init__(self, engine: MemoryEngine) -> None:

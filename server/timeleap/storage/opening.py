@@ -12,7 +12,7 @@ from timeleap.storage.reader import StoredLog
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class LoadedLog:
     """A log as it was found on disk.
 
     Attributes:
@@ -26,21 +26,21 @@ class Found:
     highest: int
 
 
-def looked_at(path: Path, progress: Progress | None) -> Found:
+def looked_at(path: Path, progress: Progress | None) -> LoadedLog:
     """Load a log and change nothing."""
     return _described(load.load(path, writable=False, progress=progress))
 
 
-def caught_up(log: StoredLog, seen: int) -> Found | None:
+def caught_up(log: StoredLog, seen: int) -> LoadedLog | None:
     """The same for a log that was loaded before; None if it has not changed."""
     loaded = load.catch_up(log, seen)
     return None if loaded is None else _described(loaded)
 
 
-def recovered(path: Path, create: bool, progress: Progress | None, believe: bool = True) -> Found:
+def recovered(path: Path, create: bool, progress: Progress | None, trust_index: bool = True) -> LoadedLog:
     """Mend and load a log we have the lock of."""
     recovery.tidy(path)
-    loaded = load.load(path, writable=True, progress=progress, believe=believe)
+    loaded = load.load(path, writable=True, progress=progress, trust_index=trust_index)
     cut = recovery.cut(loaded)
     found = _described(replace(loaded, cut=0, torn=0), cut)
     if create and loaded.log.file is None and not found.recovery.warnings:
@@ -48,7 +48,7 @@ def recovered(path: Path, create: bool, progress: Progress | None, believe: bool
     return found
 
 
-def _described(loaded: Loaded, cut: Quarantined | None = None) -> Found:
+def _described(loaded: Loaded, cut: Quarantined | None = None) -> LoadedLog:
     log = loaded.log
     mended = Recovery(
         quarantined=(cut,) if cut else (),
@@ -57,4 +57,4 @@ def _described(loaded: Loaded, cut: Quarantined | None = None) -> Found:
         warnings=(*((loaded.lost,) if loaded.lost else ()), *recovery.warnings(log)),
     )
     identity = log.file.identity if log.file else None
-    return Found(loaded, mended, timelines.highest_number(log.path, besides=identity))
+    return LoadedLog(loaded, mended, timelines.highest_number(log.path, besides=identity))

@@ -120,7 +120,7 @@ class StoredLog(LogReader):
     def damage(self) -> list[Damage]:
         """Lines known not to be part of history, or not readable by the original; the first 100."""
         lost = [] if self.lost is None else [self.lost]
-        return lost + (self._trusting(self._damage, DAMAGE_LIMIT, self._state.lines) if self._state.troubled else [])
+        return lost + (self._trusting(self._damage, DAMAGE_LIMIT, self._state.lines) if self._state.has_damage else [])
 
     def last_change(self) -> float | None:
         """When its file was written to for the last time: perhaps after what is shown of it."""
@@ -135,7 +135,7 @@ class StoredLog(LogReader):
         return self._trusting(lambda *_: self._verify(progress), 0, 0)
 
     def mend(self) -> None:
-        """Make the entries anew from the log: the index was damaged."""
+        """Rebuild the entries from the log: the index was damaged."""
         fresh = EntryStore()
         if self.file is not None:
             known = compare.Reference(self.store, self._state.lines)
@@ -143,7 +143,7 @@ class StoredLog(LogReader):
         self.store.replace_by(fresh, min(fresh.count, self._state.lines))
 
     def _trusting(self, question: Callable[[int, int], T], start: int, stop: int) -> T:
-        """Ask the index; if it proves damaged, make it anew and ask again."""
+        """Ask the index; if it proves damaged, rebuild it and ask again."""
         try:
             try:
                 return question(start, stop)

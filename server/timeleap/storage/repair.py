@@ -7,8 +7,8 @@ from pathlib import Path
 
 from timeleap import clock
 from timeleap.storage.engine import Damage, LogState, Progress, Recovery, Replacement, TimelineFacts
+from timeleap.storage.engine_metadata import Notes
 from timeleap.storage.jsonl import JsonlEngine
-from timeleap.storage.notes import Notes
 
 
 @dataclass(frozen=True, slots=True)

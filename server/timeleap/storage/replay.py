@@ -78,5 +78,5 @@ def advance(
         last_role,
         chained(state.chain, crc, length),
         regular,
-        state.troubled or kind == RecordKind.DAMAGED or bool(int(flags) & _TROUBLE),
+        state.has_damage or kind == RecordKind.DAMAGED or bool(int(flags) & _TROUBLE),
     )

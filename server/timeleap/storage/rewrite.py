@@ -17,7 +17,7 @@ from typing import Final
 
 from timeleap.errors import CorruptedError, ExternallyModifiedError, StorageFailureError, TimeleapError
 from timeleap.failpoints import failpoint
-from timeleap.storage import compare, durable, ending, intent, scan
+from timeleap.storage import compare, durable, intent, scan, tail
 from timeleap.storage.appending import UnwritableError, check_untouched, new_log
 from timeleap.storage.durable import OpenFile
 from timeleap.storage.engine import LogState, NewRecord, Prepared, RecordFlag, RecordKind, Replacement
@@ -56,7 +56,7 @@ class Draft:
     parsed: bool = True
 
     @classmethod
-    def beside(cls, path: Path) -> Draft:
+    def for_log(cls, path: Path) -> Draft:
         """An empty draft for the log `path`."""
         file = durable.open_temporary(path.parent, path.name)
         try:
@@ -97,7 +97,7 @@ class Draft:
 
 
 @dataclass(frozen=True, slots=True)
-class Rewritten:
+class ReplacedLog:
     """What a replacement did."""
 
     log: StoredLog
@@ -105,7 +105,7 @@ class Rewritten:
     number: int
 
 
-def replace_log(log: StoredLog, replacement: Replacement, timelines: Timelines, lowest: int) -> Rewritten:
+def replace_log(log: StoredLog, replacement: Replacement, timelines: Timelines, lowest: int) -> ReplacedLog:
     """Put a new log in the place of `log`. Blocking.
 
     Args:
@@ -123,7 +123,7 @@ def replace_log(log: StoredLog, replacement: Replacement, timelines: Timelines, 
             log = new_log(log.path)
         for leftover in same_as_live(log.path):
             durable.remove_file(leftover)
-        draft = Draft.beside(log.path)
+        draft = Draft.for_log(log.path)
     except OSError as error:
         raise wrapped(error, log.path) from error
     try:
@@ -146,7 +146,7 @@ def replace_log(log: StoredLog, replacement: Replacement, timelines: Timelines, 
             if replacement.prepare is not None:
                 replacement.prepare(prepared)
             draft.discard()
-            return Rewritten(log, prepared.kept_as or "", 0)
+            return ReplacedLog(log, prepared.kept_as or "", 0)
         draft.finish()
         failpoint("replace.built")
         if replacement.prepare is not None:
@@ -165,7 +165,7 @@ def replace_log(log: StoredLog, replacement: Replacement, timelines: Timelines, 
     live.reopened_at(log.path)
     log = _moved_in(live, draft, timeline)
     _settle(replacement, prepared, timelines)
-    return Rewritten(log, prepared.kept_as or "", number)
+    return ReplacedLog(log, prepared.kept_as or "", number)
 
 
 def _equal(log: StoredLog, timelines: Timelines) -> str | None:
@@ -187,8 +187,8 @@ def _settle(replacement: Replacement, prepared: Prepared, timelines: Timelines) 
         _logger.exception("a timeline that is not needed could not be removed: %s", prepared.timeline_id)
 
 
-def replace_believing(log: StoredLog, replacement: Replacement, timelines: Timelines, lowest: int) -> Rewritten:
-    """`replace_log`; an index that proves damaged meanwhile is made anew first."""
+def replace_trusting_index(log: StoredLog, replacement: Replacement, timelines: Timelines, lowest: int) -> ReplacedLog:
+    """`replace_log`; an index that proves damaged meanwhile is rebuilt first."""
     try:
         return replace_log(log, replacement, timelines, lowest)
     except IndexDamagedError:
@@ -219,7 +219,7 @@ def copy_prefix(draft: Draft, log: StoredLog, keep_lines: int) -> None:
             line=damaged,
             offset=log.store.entry(damaged).offset,
         )
-    if state.troubled:
+    if state.has_damage:
         _copy_sound_lines(draft, log, keep_lines)
     else:
         log.file.copy_to(draft.file, 0, state.length)
@@ -242,7 +242,7 @@ def _take_entries(draft: Draft, log: StoredLog, lines: int) -> None:
 
 
 def _copy_sound_lines(draft: Draft, log: StoredLog, keep_lines: int) -> None:
-    """Copy runs of lines between the damaged ones; their entries are made anew, since all of them moved."""
+    """Copy runs of lines between the damaged ones; their entries are rebuilt, since all of them moved."""
     assert log.file is not None
     state, begin, end = LogState(), 0, 0
     ended = True
@@ -267,7 +267,7 @@ def _copy_sound_lines(draft: Draft, log: StoredLog, keep_lines: int) -> None:
 def _unmark_cut_batch(draft: Draft) -> None:
     """A batch that was cut through on purpose is no incomplete one: its members lose their marks."""
     log = draft.log
-    keep = ending.cut_through(log)
+    keep = tail.cut_through(log)
     lines = log.read(keep, log.state.lines)
     if not lines:
         return
@@ -309,7 +309,7 @@ def copy_timeline(draft: Draft, source: Loaded, damaged_before: Collection[int] 
 def _is_known(draft: Draft, source: Loaded) -> bool:
     """Whether each line was parsed when its entry was made, none of them is damaged, and the copy has these very bytes."""
     log = source.log
-    if not source.parsed or log.state.troubled or log.state.pending_chars < 0 or not log.state.lines:
+    if not source.parsed or log.state.has_damage or log.state.pending_chars < 0 or not log.state.lines:
         return False
     try:
         return compare.first_difference(draft.file, log.store, log.state.lines) is None
@@ -325,14 +325,14 @@ def _exchange(log: StoredLog, draft: Draft, timeline: Path) -> None:
     try:
         linked = durable.link_exclusive(log.path, timeline)
     except FileExistsError as error:
-        raise _intruder(log.path) from error
+        raise _external_change(log.path) from error
     if not linked:
         _exchange_by_renames(log, draft, timeline)
         return
     try:
         there = durable.status(timeline)
         if there is None or there.identity != log.file.identity:
-            raise _intruder(log.path)
+            raise _external_change(log.path)
         failpoint("replace.linked")
         durable.sync_directory(log.path.parent)
         failpoint("replace.linked_synced")
@@ -347,7 +347,7 @@ def _exchange(log: StoredLog, draft: Draft, timeline: Path) -> None:
 def _exchange_by_renames(log: StoredLog, draft: Draft, timeline: Path) -> None:
     """The same without hard links; between the two renames the intent record tells what was meant."""
     if durable.status(timeline) is not None:
-        raise _intruder(log.path)
+        raise _external_change(log.path)
     intent.declare(log.path, timeline, draft.file.path)
     try:
         failpoint("replace.declared")
@@ -399,5 +399,5 @@ def _moved_in(live: OpenFile, draft: Draft, timeline: Path) -> StoredLog:
     return StoredLog(live.path, live, draft.log.store, draft.log.state, open_ended=draft.log.open_ended)
 
 
-def _intruder(path: Path) -> ExternallyModifiedError:
+def _external_change(path: Path) -> ExternallyModifiedError:
     return ExternallyModifiedError(f"another program is changing the logs of {path.name}; reload the session")

@@ -252,7 +252,7 @@ def _sweep(file: Readable, state: LogState, stop: int, store: EntryStore, progre
     message_kind, usage_kind, validated = int(RecordKind.MESSAGE), int(RecordKind.USAGE), _VALIDATED
     packed: list[bytes] = []
     offset, lines, messages, checkpoints, usages, tokens, pending, next_id, prompt, last, chain = _unfold(state)
-    regular, troubled, lasting = state.regular, state.troubled, _lasting(state)
+    regular, has_damage, lasting = state.regular, state.has_damage, _lasting(state)
     line = b"\n"
     for line in _lines(file, offset, stop, progress):
         length = len(line)
@@ -300,7 +300,7 @@ def _sweep(file: Readable, state: LogState, stop: int, store: EntryStore, progre
                 Role(last),
                 chain,
                 regular,
-                troubled,
+                has_damage,
             )
             record = classify(line)
             if _is_torn(record, line):
@@ -309,7 +309,7 @@ def _sweep(file: Readable, state: LogState, stop: int, store: EntryStore, progre
             entry, after = entry_of(record, before, crc, length)
             packed.append(entry)
             offset, lines, messages, checkpoints, usages, tokens, pending, next_id, prompt, last, chain = _unfold(after)
-            regular, troubled, lasting = after.regular, after.troubled, _lasting(after)
+            regular, has_damage, lasting = after.regular, after.has_damage, _lasting(after)
             continue
         chain = (chain * CHAIN_P + crc * CHAIN_Q + length) & MASK
         entry = pack(
@@ -336,7 +336,7 @@ def _sweep(file: Readable, state: LogState, stop: int, store: EntryStore, progre
         Role(last),
         chain,
         regular,
-        troubled,
+        has_damage,
     )
     return Scanned(end, open_ended=line[-1] != _LF)
 
@@ -359,7 +359,7 @@ def _unfold(state: LogState) -> tuple[int, int, int, int, int, int, int, int, in
 
 def _lasting(state: LogState) -> int:
     """The cumulative flags of a state."""
-    return (0 if state.regular else int(RecordFlag.IRREGULAR)) | (int(RecordFlag.TROUBLED) if state.troubled else 0)
+    return (0 if state.regular else int(RecordFlag.IRREGULAR)) | (int(RecordFlag.HAS_DAMAGE) if state.has_damage else 0)
 
 
 def _line_of_usage(store: EntryStore, state: LogState) -> int:

@@ -8,7 +8,7 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import TypeVar, TypeVarTuple
 
-from timeleap.storage.outcome import Outcome
+from timeleap.storage.shielded_future import Outcome
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -44,7 +44,7 @@ class LogThread:
 
     async def do(self, work: Callable[[*Ts], T], *args: *Ts) -> T:
         """Do blocking work in the thread; never torn: a cancellation is put aside."""
-        return await self.begin(work, *args).kept()
+        return await self.begin(work, *args).result_uncancelled()
 
     def end(self) -> None:
         """Let the thread go when it has done what it was given. Idempotent."""

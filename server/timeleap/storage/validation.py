@@ -16,7 +16,7 @@ from timeleap.storage.reader import StoredLog
 
 @dataclass(slots=True)
 class Validation:
-    """A log parsed anew, its entries in an index that is not yet in use.
+    """A log parsed again, its entries in an index that is not yet in use.
 
     Attributes:
         log: The log with the new entries.
@@ -54,7 +54,7 @@ def validate(
         progress: Told how far it is.
 
     Returns:
-        The log parsed anew, lines that are not what was written being damaged now; None if there was no need.
+        The log parsed again, lines that are not what was written being damaged now; None if there was no need.
 
     Raises:
         StorageFailureError: The operating system refused.
@@ -69,14 +69,14 @@ def validate(
     try:
         if log.file is None or (parsed and _unchanged(log, told)):
             return None
-        return _parsed_anew(log, writable, told)
+        return _reparsed(log, writable, told)
     except _AbandonedError:
         return None
     except OSError as error:
         raise StorageFailureError.of(error, "check the log", log.path) from error
 
 
-def _parsed_anew(log: StoredLog, writable: bool, progress: Progress) -> Validation:
+def _reparsed(log: StoredLog, writable: bool, progress: Progress) -> Validation:
     index = durable.open_temporary(log.path.parent, log.path.name) if writable else None
     store = EntryStore(index, 0, writable=writable)
     found = Validation(StoredLog(log.path, log.file, store, LogState()), index)
@@ -124,7 +124,7 @@ def adopt(found: Validation, log: StoredLog) -> StoredLog:
 
 def same_history(one: LogState, other: LogState) -> bool:
     """Whether two readings of the same bytes come to the same, but for what only a thorough one can know."""
-    return replace(one, troubled=other.troubled) == other
+    return replace(one, has_damage=other.has_damage) == other
 
 
 def newly_found(before: list[Damage], after: list[Damage]) -> list[Damage]:

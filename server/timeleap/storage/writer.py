@@ -19,10 +19,10 @@ from zlib import crc32
 from timeleap import clock
 from timeleap.errors import StorageFailureError
 from timeleap.storage.engine import Appended, LogState, NewRecord
-from timeleap.storage.outcome import Outcome
 from timeleap.storage.reader import StoredLog
 from timeleap.storage.record import batch_member
 from timeleap.storage.scan import entry_of
+from timeleap.storage.shielded_future import Outcome
 
 T = TypeVar("T")
 Plan = Callable[[LogState], Sequence[NewRecord]]
@@ -79,7 +79,7 @@ def group_on(log: StoredLog) -> Group:
     return Group(state, state, last.line, bytearray(b"\n"), bytearray(entry))
 
 
-class Medium(Protocol):
+class CommitTarget(Protocol):
     """What a writer writes to."""
 
     def immediate(self) -> bool:
@@ -126,7 +126,7 @@ class _Job(Outcome[Any]):
 class Writer:
     """The queue of one log."""
 
-    def __init__(self, medium: Medium) -> None:
+    def __init__(self, medium: CommitTarget) -> None:
         self._medium = medium
         self._waiting: deque[_Append | _Job] = deque()
         self._task: asyncio.Task[None] | None = None
@@ -159,7 +159,7 @@ class Writer:
         self._waiting.append(step)
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._drain())
-        return await step.kept()
+        return await step.result_uncancelled()
 
     async def _drain(self) -> None:
         try:

@@ -14,7 +14,7 @@ from tests.crash.storage.states import State, crash_states
 from tests.unit.sessions.worlds import World, asked, texts
 
 from timeleap.sessions import purge
-from timeleap.sessions.outcomes import Guard
+from timeleap.sessions.outcomes import Mutation
 from timeleap.sessions.purge import PurgeRequest, Trashed
 
 PURGING = asked("purge-1", "session/purge")
@@ -49,7 +49,7 @@ def folder() -> Iterator[Path]:
         yield Path(name)
 
 
-def deleting(text: str) -> Guard:
+def deleting(text: str) -> Mutation:
     return asked(f"delete {text}", "session/delete")
 
 
@@ -87,7 +87,7 @@ DELETED = {"gone": "the first secret", "gone2": "the second secret", "other": "t
 
 
 def contents(directory: Path) -> dict[str, bytes]:
-    """The files that are the same after they were made anew."""
+    """The files that are the same after they were rebuilt."""
     return {file.name: file.read_bytes() for file in directory.iterdir() if file.suffix not in (".lock", ".idx")}
 
 

@@ -409,7 +409,7 @@ def test_whose_answer_got_lost_may_hear_of_its_own_change_behind_what_it_missed(
         ([second, attached], {"r2"}),
         ([change("checkpointCreated", "other", "r2"), anew, attached], {"r2"}),
     ]
-    # Of two titles that one window missed there is nothing to read anew: it was told of the last one, its own.
+    # Of two titles that one window missed there is nothing to read again: it was told of the last one, its own.
     check_tales(
         [[title, change("titleChanged", "h1", "r5"), owner], [change("titleChanged", "h1", "r5"), attached]],
         [set(), {"r5"}],

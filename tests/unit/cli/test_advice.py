@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from timeleap.cli.advice import explain
+from timeleap.cli.error_hints import explain
 from timeleap.client.errors import TimeleapRpcError
 
 

@@ -5,7 +5,7 @@ from typing import Any, cast, get_args
 import pytest
 
 from timeleap.cli.backend import OpenSession
-from timeleap.cli.following import Follower, describe
+from timeleap.cli.following import TerminalFollower, describe
 from timeleap.client import RECONNECTED, Notification, TimeleapRpcError
 from timeleap_protocol.methods import SERVER_NOTIFICATIONS
 from timeleap_protocol.notifications import ContextDidChange, SessionDidChange
@@ -71,7 +71,7 @@ class Log:
 
 
 def told(log: Log, *notifications: Notification) -> list[str]:
-    follower = Follower(cast("OpenSession", log))
+    follower = TerminalFollower(cast("OpenSession", log))
     return [line.plain for notification in notifications for line in follower.tell(notification)]
 
 
@@ -129,7 +129,7 @@ def test_messages_that_have_gone_again_are_no_error():
 
 def test_what_nobody_told_of_is_caught_up_with():
     log = Log(1)
-    follower = Follower(cast("OpenSession", log))
+    follower = TerminalFollower(cast("OpenSession", log))
     log.state = Log(3).state
     for notification in (change("external"), Notification(RECONNECTED, {})):
         lines = [line.plain for line in follower.tell(notification)]
@@ -139,13 +139,13 @@ def test_what_nobody_told_of_is_caught_up_with():
 
 def test_another_log_is_not_taken_for_more_of_the_same():
     log = Log(1)
-    follower = Follower(cast("OpenSession", log))
+    follower = TerminalFollower(cast("OpenSession", log))
     log.state = Log(3, timelines=1).state
     assert len(list(follower.tell(change("external")))) == 1
 
 
 def test_after_a_revert_only_what_comes_then_is_new():
     log = Log(4, timelines=1)
-    follower = Follower(cast("OpenSession", log))
+    follower = TerminalFollower(cast("OpenSession", log))
     list(follower.tell(change("reverted", checkpointId=1, **GONE)))
     assert [line.plain for line in follower.tell(change("external"))][1:] == ["[3] user", "    m3"]

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from timeleap.cli.words import ago, cell, clock, count, gist, one_line, safe, size
+from timeleap.cli.formatting import ago, cell, clock, count, gist, one_line, safe, size
 
 NOW = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
 

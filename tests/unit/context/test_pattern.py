@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.context.test_wording import CHARACTERS, TEXTS, units
 
+from timeleap.context.message_text import text_of, utf16_length
 from timeleap.context.pattern import pattern
-from timeleap.context.wording import text_of, utf16_length
 from timeleap.errors import InvalidInputError
 
 QUERIES = st.text(CHARACTERS, min_size=1, max_size=3)

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from timeleap.context.needles import Expression, Words
-from timeleap.context.redaction import MAX_NESTING, Redacted, Redactor, record_form
+from timeleap.context.matchers import ExpressionMatcher, TextMatcher
+from timeleap.context.redaction import MAX_NESTING, RedactedText, Redactor, record_form
 from timeleap.errors import InvalidInputError
 from timeleap.storage.engine import RecordKind
 from timeleap.storage.record import classify
@@ -19,8 +19,8 @@ from timeleap.storage.record import classify
 SECRET = 'p"ä\\s/😀'
 
 
-def line(text: str, *words: str) -> Redacted:
-    return Redactor(Words(words or (SECRET,)), "[redacted]").json(text, record_form)
+def line(text: str, *words: str) -> RedactedText:
+    return Redactor(TextMatcher(words or (SECRET,)), "[redacted]").json(text, record_form)
 
 
 def nested(value: Any, depth: int) -> str:
@@ -31,7 +31,7 @@ def nested(value: Any, depth: int) -> str:
 def test_json_within_strings_however_deep(depth: int) -> None:
     text = json.dumps({"role": "user", "content": nested(f"a {SECRET} b", depth)})
     done = line(text)
-    assert done == Redacted(json.dumps({"role": "user", "content": nested("a [redacted] b", depth)}), 1, 0)
+    assert done == RedactedText(json.dumps({"role": "user", "content": nested("a [redacted] b", depth)}), 1, 0)
 
 
 @pytest.mark.parametrize(
@@ -45,12 +45,12 @@ def test_json_within_strings_however_deep(depth: int) -> None:
 )
 def test_every_spelling_of_a_string(spelling: str) -> None:
     text = '{ "role" :"user","content":["%s",  1.50e2 ,"\\u0041%s\\/é"],"role":"user"}'
-    assert line(text % (spelling[1:-1], spelling[1:-1])) == Redacted(text % ("[redacted]", "[redacted]"), 2, 0)
+    assert line(text % (spelling[1:-1], spelling[1:-1])) == RedactedText(text % ("[redacted]", "[redacted]"), 2, 0)
 
 
 def test_what_is_put_in_is_escaped_as_often_as_it_must_be() -> None:
     text = json.dumps({"role": "user", "content": nested("x secret y", 3)})
-    done = Redactor(Words(["secret"]), '"ü\\').json(text, record_form)
+    done = Redactor(TextMatcher(["secret"]), '"ü\\').json(text, record_form)
     assert done.text == json.dumps({"role": "user", "content": nested('x "ü\\ y', 3)}) or json.loads(done.text)
     content = json.loads(done.text)["content"]
     for _ in range(3):
@@ -96,7 +96,7 @@ def test_what_gives_a_record_its_form_stays_and_is_counted() -> None:
 def test_members_stay_apart_whose_names_become_the_same() -> None:
     inner = {"a sk-1 b": 1, "a * b": 2, "a sk-2 b": {"sk-3": 3}, "sk-4": 4, "sk-5": 5, "* 2": 6, "x": 7}
     text = json.dumps({"role": "user", "content": "x", "arguments": json.dumps(inner), "sk-1": 1, "sk-2": 2})
-    done = Redactor(Expression(r"sk-\d"), "*").json(text, record_form)
+    done = Redactor(ExpressionMatcher(r"sk-\d"), "*").json(text, record_form)
     after = json.loads(done.text, object_pairs_hook=lambda pairs: pairs)
     assert after == [
         ("role", "user"),
@@ -114,26 +114,26 @@ def test_members_stay_apart_whose_names_become_the_same() -> None:
 @pytest.mark.parametrize("name", ["role", "content", "tool_calls", "_tl"])
 def test_no_member_becomes_one_that_gives_a_record_its_form(name: str) -> None:
     text = json.dumps({"role": "user", "content": "x", "hunter2": "assistant"})
-    done = Redactor(Words(["hunter2"]), name).json(text, record_form)
+    done = Redactor(TextMatcher(["hunter2"]), name).json(text, record_form)
     assert json.loads(done.text) == {"role": "user", "content": "x", f"{name} 2": "assistant"}
 
 
-@pytest.mark.parametrize("needle", [Words(["2", "sk"]), Expression(r"sk-\w|[\d_]")])
-def test_what_keeps_names_apart_is_not_what_is_taken_out(needle: Words | Expression) -> None:
+@pytest.mark.parametrize("needle", [TextMatcher(["2", "sk"]), ExpressionMatcher(r"sk-\w|[\d_]")])
+def test_what_keeps_names_apart_is_not_what_is_taken_out(needle: TextMatcher | ExpressionMatcher) -> None:
     done = Redactor(needle, "*").json(json.dumps({"sk-a": True, "sk-b": False}))
     assert not needle.spans(done.text) and list(json.loads(done.text).values()) == [True, False]
 
 
 def test_ten_thousand_names_that_become_the_same() -> None:
     text = json.dumps({f"sk-{number}": number for number in range(10_000)})
-    done = Redactor(Expression(r"sk-\d+"), "*").json(text)
+    done = Redactor(ExpressionMatcher(r"sk-\d+"), "*").json(text)
     assert len(json.loads(done.text)) == done.occurrences == 10_000
 
 
 def test_a_string_that_must_go_goes_whatever_it_is() -> None:
     text = '{"role":"user","content":"secret","_tl":{"r":"1","h":"0123456789abcdef"}}'
-    done = Redactor(Words(["secret"]), "*").json(text, record_form, ("_tl", "h"))
-    assert done == Redacted('{"role":"user","content":"*","_tl":{"r":"1","h":""}}', 1, 0)
+    done = Redactor(TextMatcher(["secret"]), "*").json(text, record_form, ("_tl", "h"))
+    assert done == RedactedText('{"role":"user","content":"*","_tl":{"r":"1","h":""}}', 1, 0)
 
 
 @pytest.mark.parametrize(
@@ -147,16 +147,16 @@ def test_a_string_that_must_go_goes_whatever_it_is() -> None:
     ],
 )
 def test_text_that_is_no_json(text: str, left: str) -> None:
-    assert Redactor(Words([SECRET]), "*").text(text).text == left
+    assert Redactor(TextMatcher([SECRET]), "*").text(text).text == left
 
 
 def test_the_longest_of_words_that_overlap() -> None:
-    done = Redactor(Words(["ab", "abc", "bcd"]), "*").text("abcd ab bcd")
+    done = Redactor(TextMatcher(["ab", "abc", "bcd"]), "*").text("abcd ab bcd")
     assert (done.text, done.occurrences) == ("*d * *", 3)
 
 
 def test_an_expression() -> None:
-    redactor = Redactor(Expression(r"sk-[a-z0-9]+|ü+"), "*")
+    redactor = Redactor(ExpressionMatcher(r"sk-[a-z0-9]+|ü+"), "*")
     assert redactor.text("😀 üü sk-abc9 😀ü").text == "😀 * * 😀*"
     text = json.dumps({"role": "tool", "content": json.dumps({"key": "sk-1"}), "x": "\ud800ü"})
     done = redactor.json(text, record_form)
@@ -167,22 +167,22 @@ def test_an_expression() -> None:
 
 def test_a_bad_expression_is_refused_without_repeating_it() -> None:
     with pytest.raises(InvalidInputError) as refusal:
-        Expression("hunter2(")
+        ExpressionMatcher("hunter2(")
     assert "hunter2" not in f"{refusal.value} {refusal.value.data}"
     assert refusal.value.data["errors"][0]["loc"] == ["pattern"]
 
 
 def test_an_expression_that_explodes_elsewhere_takes_no_time() -> None:
     begin = time.monotonic()
-    done = Redactor(Expression("(a*)*b"), "*").text("a" * 200_000)
+    done = Redactor(ExpressionMatcher("(a*)*b"), "*").text("a" * 200_000)
     assert done.occurrences == 0
-    assert Redactor(Words(["a"]), "b").text("a\\" * 200_000).occurrences == 200_000
+    assert Redactor(TextMatcher(["a"]), "b").text("a\\" * 200_000).occurrences == 200_000
     assert time.monotonic() - begin < 60
 
 
 def test_an_expression_too_large_for_a_text_is_refused_not_passed_over() -> None:
     with pytest.raises(InvalidInputError):
-        Redactor(Expression("(?:[ab]{1,30}c){1,30}"), "*").text("ab" * 2_000_000)
+        Redactor(ExpressionMatcher("(?:[ab]{1,30}c){1,30}"), "*").text("ab" * 2_000_000)
 
 
 TEXTS = st.text(st.sampled_from('ab"\\/nut0061é😀\n{}[]:, '), max_size=12)
@@ -212,7 +212,7 @@ def strings(value: Any, depth: int = MAX_NESTING) -> list[str]:
 @example(json.dumps([[None, "é"]]), "u", False)
 def test_nothing_is_left_of_any_value_in_any_record(extra: Any, word: str, ascii_only: bool) -> None:
     text = json.dumps({"role": "user", "content": "x", "extra": extra}, ensure_ascii=ascii_only)
-    done = Redactor(Words([word]), "|").json(text, record_form)
+    done = Redactor(TextMatcher([word]), "|").json(text, record_form)
     after = json.loads(done.text)
     assert classify(done.text.encode()).kind == RecordKind.MESSAGE
     assert (after.pop("role"), after.pop("content")) == ("user", "x")
@@ -224,12 +224,12 @@ def test_nothing_is_left_of_any_value_in_any_record(extra: Any, word: str, ascii
 @given(VALUES, st.booleans())
 def test_what_does_not_hold_it_keeps_every_byte(extra: Any, ascii_only: bool) -> None:
     text = json.dumps({"role": "user", "extra": extra}, ensure_ascii=ascii_only, indent=1)
-    assert Redactor(Words(["zz"]), "|").json(text) == Redacted(text)
-    assert Words(["zz"]).may_be_in(text.encode()) in (False, True)
+    assert Redactor(TextMatcher(["zz"]), "|").json(text) == RedactedText(text)
+    assert TextMatcher(["zz"]).may_be_in(text.encode()) in (False, True)
 
 
 @given(VALUES, st.text(st.sampled_from('ab"\\/nu06é😀'), min_size=1, max_size=3), st.booleans())
 def test_the_quick_look_misses_nothing(extra: Any, word: str, ascii_only: bool) -> None:
     text = json.dumps({"role": "user", "extra": extra}, ensure_ascii=ascii_only)
-    if Redactor(Words([word]), "|").json(text).occurrences:
-        assert Words([word]).may_be_in(text.encode())
+    if Redactor(TextMatcher([word]), "|").json(text).occurrences:
+        assert TextMatcher([word]).may_be_in(text.encode())

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from timeleap.context.chunked_summary import Fold, cost, fits
 from timeleap.context.compaction import prompt_message, summary_message
-from timeleap.context.folding import Fold, cost, fits
-from timeleap.context.guard import orphan_results
 from timeleap.context.pins import with_pins
 from timeleap.context.scorecard import MAX_FACTS, MAX_LOST, score
+from timeleap.context.tool_pairs import orphan_results
 from timeleap.errors import CompactionFailedError
 
 Record = dict[str, Any]

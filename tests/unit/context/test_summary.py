@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from timeleap.context import findings, tokens
+from timeleap.context import fact_patterns, tokens
 from timeleap.context.compaction import summary_message
 from timeleap.context.sections import SECTIONS
 from timeleap.context.summary import MIN_TOKENS, SHARE, summarise
@@ -358,7 +358,7 @@ def test_the_length_whatever_was_said(history: list[Record], times: int) -> None
     ],
 )
 def test_paths(line: str, expected: list[str]) -> None:
-    assert findings.paths(line) == expected
+    assert fact_patterns.paths(line) == expected
 
 
 @pytest.mark.parametrize(
@@ -373,7 +373,7 @@ def test_paths(line: str, expected: list[str]) -> None:
     ],
 )
 def test_declarations(line: str, expected: tuple[str, str] | None) -> None:
-    assert findings.declaration(line) == expected
+    assert fact_patterns.declaration(line) == expected
 
 
 @pytest.mark.parametrize(
@@ -392,4 +392,4 @@ def test_declarations(line: str, expected: tuple[str, str] | None) -> None:
     ],
 )
 def test_errors(line: str, expected: bool) -> None:
-    assert findings.is_error(line) is expected
+    assert fact_patterns.is_error(line) is expected

@@ -14,7 +14,7 @@ from timeleap.errors import ClientRequestError
 from timeleap.rpc import peer as module
 from timeleap.rpc.framing import FrameReader, Framing
 from timeleap.rpc.peer import PeerConnection
-from timeleap.service.network import Ears, OwnersRefusalError, PeerLostError
+from timeleap.service.peer_api import OwnersRefusalError, PeerCallbacks, PeerLostError
 
 Json = dict[str, Any]
 
@@ -30,7 +30,7 @@ class Wire:
         self.asked = 0
         self._written = FrameReader()
         self.sent: list[Json] = []
-        self.peer = PeerConnection(Ears(lambda *what: self.told.append(what), self.answer, self.lost.append))
+        self.peer = PeerConnection(PeerCallbacks(lambda *what: self.told.append(what), self.answer, self.lost.append))
         self.peer.connection_made(self)  # type: ignore[arg-type]
 
     async def answer(self, method: str, params: Json) -> Any:

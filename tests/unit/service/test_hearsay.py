@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from timeleap.service.hearsay import Hearsay
+from timeleap.service.notified_state import NotifiedState
 
 STATE: dict[str, Any] = {
     "title": None,
@@ -27,26 +27,26 @@ CHANGES = [
 
 @pytest.mark.parametrize(("kind", "members"), CHANGES)
 def test_a_change_nobody_heard_of_is_told_once_and_one_that_was_heard_of_is_not(kind: str, members: Any) -> None:
-    hearsay = Hearsay()
+    hearsay = NotifiedState()
     assert list(hearsay.missed(STATE)) == []
     after = {**STATE, **members}
     assert list(hearsay.missed(after)) == [(kind, members)]
     assert list(hearsay.missed(after)) == []
-    heard = Hearsay()
+    heard = NotifiedState()
     assert list(heard.missed(STATE)) == []
     heard.note(kind, json.dumps(members).encode())
     assert list(heard.missed(after)) == []
 
 
 def test_pins_that_were_taken_away_are_no_news_to_who_heard_of_it() -> None:
-    hearsay = Hearsay()
+    hearsay = NotifiedState()
     assert list(hearsay.missed({**STATE, "pins": ["never"]})) == []
     hearsay.note("pinsChanged", b'{"pins": []}')
     assert list(hearsay.missed(STATE)) == []
 
 
 def test_the_archive_is_told_in_both_directions() -> None:
-    hearsay = Hearsay()
+    hearsay = NotifiedState()
     assert list(hearsay.missed(STATE)) == []
     assert list(hearsay.missed({**STATE, "archived": True})) == [("archived", {})]
     assert list(hearsay.missed(STATE)) == [("unarchived", {})]

@@ -8,11 +8,11 @@ import pytest
 from tests.support.holding import PATIENCE
 from tests.support.turns import idle
 
-from timeleap.service.order import Order, to_its_end
+from timeleap.service.request_order import RequestOrder, to_its_end
 
 
 async def test_what_comes_behind_waits_and_keeps_its_order():
-    order, told = Order(), []
+    order, told = RequestOrder(), []
     release = asyncio.Event()
 
     async def opening() -> None:
@@ -41,7 +41,7 @@ async def test_what_comes_behind_waits_and_keeps_its_order():
 
 
 async def test_who_comes_while_the_waiting_are_being_woken_does_not_overtake_them():
-    order, told = Order(), []
+    order, told = RequestOrder(), []
     release = asyncio.Event()
 
     async def opening() -> None:
@@ -64,7 +64,7 @@ async def test_who_comes_while_the_waiting_are_being_woken_does_not_overtake_the
 
 
 async def test_who_is_cancelled_while_waiting_does_not_let_those_behind_it_in():
-    order, told = Order(), []
+    order, told = RequestOrder(), []
     release = asyncio.Event()
 
     async def opening() -> None:
@@ -88,14 +88,14 @@ async def test_who_is_cancelled_while_waiting_does_not_let_those_behind_it_in():
 
 
 async def test_other_sessions_do_not_wait():
-    order = Order()
+    order = RequestOrder()
     async with order.holding_up(["a"]):
         assert not order.held_up("b")
         await asyncio.wait_for(order.turn("b"), PATIENCE)
 
 
 async def test_a_failure_lets_the_next_one_in():
-    order = Order()
+    order = RequestOrder()
     try:
         async with order.holding_up(["a", "b"]):
             raise OSError("no")
@@ -131,7 +131,7 @@ async def test_what_fails_at_its_end_fails():
 
 
 async def test_what_begins_now_goes_before_what_has_come_and_not_begun():
-    order, told = Order(), []
+    order, told = RequestOrder(), []
 
     async def request(name: str) -> None:
         if order.held_up("a"):
@@ -152,7 +152,7 @@ async def test_what_begins_now_goes_before_what_has_come_and_not_begun():
 
 
 async def test_where_something_is_held_up_already_it_stays_so():
-    order = Order()
+    order = RequestOrder()
     async with order.holding_up(["a"]):
         order.hold_up_for_now("a")
         await idle()

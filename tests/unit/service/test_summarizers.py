@@ -15,11 +15,18 @@ from tests.support.turns import until
 from timeleap.context.compaction import prompt_message
 from timeleap.errors import ClientRequestError, CompactionFailedError
 from timeleap.rpc.errors import to_wire
-from timeleap.service import endpoint as endpoints
+from timeleap.service import openai_client as endpoints
 from timeleap.service.call import Call
 from timeleap.service.config import KEY_VARIABLE
-from timeleap.service.endpoint import Endpoint
-from timeleap.service.summarizers import Answer, Builtin, Client, TooLongAnswerError, TooLongPromptError, summarised
+from timeleap.service.openai_client import OpenAiClient
+from timeleap.service.summarizers import (
+    Answer,
+    Builtin,
+    ClientSummarizer,
+    TooLongAnswerError,
+    TooLongPromptError,
+    summarised,
+)
 
 KEY = "sk-canary-4f1e0c"
 MESSAGES: list[dict[str, Any]] = [
@@ -73,7 +80,7 @@ def server(shared: ChatEndpoint, monkeypatch: pytest.MonkeyPatch) -> ChatEndpoin
 
 
 async def ask(server: ChatEndpoint, environ: dict[str, str] | None = None, **settings: Any) -> Answer:
-    return await Endpoint(server.settings(**settings), environ or {}).summarize(PROMPT, lambda _: None)
+    return await OpenAiClient(server.settings(**settings), environ or {}).summarize(PROMPT, lambda _: None)
 
 
 async def test_the_endpoint_is_asked_in_the_api_s_words(server: ChatEndpoint):
@@ -201,7 +208,7 @@ async def test_a_refusal_is_retryable_where_time_may_help(
 
 
 async def test_an_endpoint_that_is_not_there():
-    nobody = Endpoint({"baseUrl": "http://127.0.0.1:9/v1", "model": "m", "timeout": 30}, {})
+    nobody = OpenAiClient({"baseUrl": "http://127.0.0.1:9/v1", "model": "m", "timeout": 30}, {})
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(endpoints, "BACK_OFF", (0.0,))
         with pytest.raises(CompactionFailedError, match="cannot be reached"):
@@ -289,7 +296,7 @@ async def test_an_endpoint_may_say_that_a_prompt_is_too_long(server: ChatEndpoin
 async def test_a_long_summary_is_told_of_while_it_comes(server: ChatEndpoint):
     server.replies = [Reply("word " * 200)]
     told: list[tuple[str | None, int | None]] = []
-    await summarised(Endpoint(server.settings(), {}), MESSAGES * 3, "", call(told=told))
+    await summarised(OpenAiClient(server.settings(), {}), MESSAGES * 3, "", call(told=told))
     assert any("characters of the summary have come" in (message or "") for message, _ in told)
 
 
@@ -299,7 +306,9 @@ LONG = [{"role": "user", "content": f"message {number}: " + "words " * 200} for 
 async def test_what_is_too_long_is_folded_in_parts(server: ChatEndpoint):
     server.replies = [Reply(f"Notes {number}.") for number in range(50)]
     told: list[tuple[str | None, int | None]] = []
-    answer = await summarised(Endpoint(server.settings(contextSize=8_000), {}), LONG, "mind the gap", call(told=told))
+    answer = await summarised(
+        OpenAiClient(server.settings(contextSize=8_000), {}), LONG, "mind the gap", call(told=told)
+    )
     parts = [request["messages"][1]["content"] for request in server.requests]
     assert len(parts) > 2 and answer.text == f"Notes {len(parts) - 1}."
     for number, part in enumerate(parts):
@@ -314,20 +323,22 @@ async def test_what_is_too_long_is_folded_in_parts(server: ChatEndpoint):
 
 async def test_an_endpoint_that_finds_a_prompt_too_long_gets_it_in_parts(server: ChatEndpoint):
     server.replies = [Reply(status=413), *(Reply(f"Notes {number}.") for number in range(50))]
-    answer = await summarised(Endpoint(server.settings(), {}), LONG, "", call())
+    answer = await summarised(OpenAiClient(server.settings(), {}), LONG, "", call())
     assert len(server.requests) > 2 and answer.text == f"Notes {len(server.requests) - 2}."
 
 
 async def test_an_endpoint_that_finds_everything_too_long(server: ChatEndpoint):
     server.replies = [Reply(status=413)]
     with pytest.raises(CompactionFailedError, match=r"too long for the summariser|does not fit"):
-        await summarised(Endpoint(server.settings(), {}), LONG, "", call())
+        await summarised(OpenAiClient(server.settings(), {}), LONG, "", call())
 
 
 async def test_one_message_longer_than_the_window_is_cut_in_pieces(server: ChatEndpoint):
     server.replies = [Reply(f"Notes {number}.") for number in range(50)]
     text = " ".join(f"w{number}" for number in range(10_000))
-    await summarised(Endpoint(server.settings(contextSize=8_000), {}), [{"role": "tool", "content": text}], "", call())
+    await summarised(
+        OpenAiClient(server.settings(contextSize=8_000), {}), [{"role": "tool", "content": text}], "", call()
+    )
     said = "".join(request["messages"][1]["content"] for request in server.requests)
     assert len(server.requests) > 2
     assert all(f"w{number}" in said for number in (0, 5_000, 9_999))
@@ -336,9 +347,9 @@ async def test_one_message_longer_than_the_window_is_cut_in_pieces(server: ChatE
 # The client
 
 
-def client(answer: Any, window: int | None = None) -> tuple[FakeClient, Client]:
+def client(answer: Any, window: int | None = None) -> tuple[FakeClient, ClientSummarizer]:
     fake = FakeClient(answer)
-    return fake, Client(call(fake), "s", "mind the gap", {"timeout": 7}, window)
+    return fake, ClientSummarizer(call(fake), "s", "mind the gap", {"timeout": 7}, window)
 
 
 async def test_the_client_is_asked_in_the_contract_s_words():

@@ -12,7 +12,7 @@ import pytest
 from tests.support.holding import PATIENCE
 from tests.support.turns import idle, until
 
-from timeleap.service.slices import Slices
+from timeleap.service.time_slicing import Slices
 from timeleap.service.transfer import _heed_cancellation, _run
 
 

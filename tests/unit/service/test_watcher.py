@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from timeleap.service.network import PeerLostError
+from timeleap.service.peer_api import PeerLostError
 from timeleap.service.watcher import PERIOD, SOON, Watcher
 
 

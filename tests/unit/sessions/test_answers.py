@@ -11,19 +11,19 @@ import pytest
 from tests.unit.sessions.worlds import USER, World, asked
 
 from timeleap.errors import TooLargeError
-from timeleap.sessions.answers import (
+from timeleap.sessions.requests import FILE_BYTES, RequestFile, encode
+from timeleap.sessions.session import Session
+from timeleap.sessions.stored_response import (
     LARGE,
     MADE_BY_ONE,
     MADE_REMEMBERED,
     MAX_CHARACTERS,
     REMEMBERED,
-    Known,
     Remembered,
+    StoredResponse,
     by_age,
     stored,
 )
-from timeleap.sessions.requests import FILE_BYTES, RequestFile, encode
-from timeleap.sessions.session import Session
 
 MEGABYTE = 1 << 20
 SUBAGENT = "session/putSubagent"
@@ -38,7 +38,7 @@ def same(one: dict[str, Any], other: dict[str, Any]) -> bool:
     return {**left, "duplicate": True, "head": 0} == {**right, "head": 0}
 
 
-def known(number: int, size: int = 0) -> Known:
+def known(number: int, size: int = 0) -> StoredResponse:
     return replace(stored("f", "setTitle", {"head": "h" * size}), number=number)
 
 
@@ -76,7 +76,9 @@ def test_more_than_may_be_kept_is_forgotten_at_a_bearable_price() -> None:
 
 def test_the_newest_count_by_age_wherever_they_are_kept() -> None:
     kept = [(f"k{number}", known(number)) for number in range(1, 3 * REMEMBERED, 3)]
-    written = [(f"w{number}", Known("f", "appendMessage", line=number, number=number)) for number in range(2, 3000)]
+    written = [
+        (f"w{number}", StoredResponse("f", "appendMessage", line=number, number=number)) for number in range(2, 3000)
+    ]
     names = [name for name, _ in by_age(kept, written).items()]
     assert len(names) == REMEMBERED
     assert {name for name in names if name.startswith("k")} == {f"k{n}" for n in range(1, 3000, 3) if n >= 2250}
@@ -84,7 +86,10 @@ def test_the_newest_count_by_age_wherever_they_are_kept() -> None:
 
 
 def test_what_was_stored_counts_before_what_stands_in_the_log_and_the_newest_before_both() -> None:
-    written = [("same", Known("f", "m", line=1, number=5)), ("reused", Known("f", "m", line=2, number=9))]
+    written = [
+        ("same", StoredResponse("f", "m", line=1, number=5)),
+        ("reused", StoredResponse("f", "m", line=2, number=9)),
+    ]
     kept = [("same", known(5)), ("reused", known(3))]
     table = by_age(kept, written)
     same, reused = table.get("same"), table.get("reused")
@@ -94,7 +99,7 @@ def test_what_was_stored_counts_before_what_stands_in_the_log_and_the_newest_bef
 
 def test_without_numbers_the_newest_of_either_place_count() -> None:
     kept = [(f"k{number}", known(0)) for number in range(700)]
-    written = [(f"w{number}", Known("f", "m", line=number)) for number in range(700)]
+    written = [(f"w{number}", StoredResponse("f", "m", line=number)) for number in range(700)]
     names = {name for name, _ in by_age(kept, written).items()}
     assert names == {f"{place}{number}" for place in "kw" for number in range(200, 700)}
 

@@ -15,7 +15,7 @@ from timeleap import failpoints
 from timeleap.errors import StorageFailureError
 from timeleap.sessions import seal
 from timeleap.sessions.approvals import judge
-from timeleap.sessions.outcomes import Cause, Guard
+from timeleap.sessions.outcomes import Cause, Mutation
 from timeleap.sessions.seal import KeyRing, Seal, Sealed
 from timeleap.sessions.session import Session
 from timeleap.sessions.statefile import StateValues
@@ -42,7 +42,7 @@ async def test_a_new_session_asks_before_everything(world: World) -> None:
 async def test_yolo_and_actions_last_over_a_restart(world: World) -> None:
     session = await world.session()
     told = heard(session)
-    done = await session.set_yolo(True, Guard(cause=Cause(None, "editor")))
+    done = await session.set_yolo(True, Mutation(cause=Cause(None, "editor")))
     assert done["approval"]["yolo"] is True
     assert done["approval"]["sealed"] is True
     assert done["approval"]["changed_by"] == "editor"

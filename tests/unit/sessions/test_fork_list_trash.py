@@ -19,9 +19,9 @@ from timeleap.errors import (
     SessionNotFoundError,
     TimelineNotFoundError,
 )
-from timeleap.sessions.outcomes import Cause, Guard, SessionInfo
+from timeleap.sessions.outcomes import Cause, Mutation, SessionInfo
 from timeleap.sessions.session import Session
-from timeleap.sessions.store import Opened
+from timeleap.sessions.store import OpenedSession
 from timeleap.storage.durable import list_directory
 
 
@@ -133,8 +133,8 @@ async def test_a_fork_while_others_write_is_of_one_moment(world: World) -> None:
         world.store.fork("s1", new_session_id="f2"),
     )
     first, second = results[0], results[-1]
-    assert isinstance(first, Opened)
-    assert isinstance(second, Opened)
+    assert isinstance(first, OpenedSession)
+    assert isinstance(second, OpenedSession)
     assert texts(first.session) == ["Where is the file?"]
     assert texts(second.session) == []
 
@@ -292,7 +292,7 @@ async def test_deleting_closes_an_open_session_and_tells_its_listeners(world: Wo
     told = heard(session)
     pending = asyncio.create_task(session.append([USER]))
     await asyncio.sleep(0)
-    await world.store.delete("s1", Guard(cause=Cause("r", "ed")))
+    await world.store.delete("s1", Mutation(cause=Cause("r", "ed")))
     assert (await pending)["message_count"] == 1
     assert kinds(told) == ["messagesAppended", "deleted"]
     assert told[-1].cause.client == "ed"
@@ -359,9 +359,9 @@ async def test_deleting_only_what_is_as_expected(world: World) -> None:
     old = session.head
     await session.append([USER])
     with pytest.raises(HeadConflictError) as caught:
-        await world.store.delete("s1", Guard(expected_head=old))
+        await world.store.delete("s1", Mutation(expected_head=old))
     assert caught.value.data["head"] == session.head
-    assert await world.store.delete("s1", Guard(expected_head=session.head))
+    assert await world.store.delete("s1", Mutation(expected_head=session.head))
 
 
 async def test_a_repeated_move_is_done_once(world: World) -> None:
@@ -383,12 +383,12 @@ async def test_a_repeated_move_is_done_once(world: World) -> None:
 MOVER = """
 import asyncio, sys
 from pathlib import Path
-from timeleap.sessions.outcomes import Guard
+from timeleap.sessions.outcomes import Mutation
 from timeleap.sessions.store import SessionStore
 
 async def main(home, how):
     store = SessionStore(Path(home))
-    await getattr(store, how)("s1", Guard(request_id="r", method="session/" + how, fingerprint="f"))
+    await getattr(store, how)("s1", Mutation(request_id="r", method="session/" + how, fingerprint="f"))
 
 asyncio.run(main(*sys.argv[1:]))
 """

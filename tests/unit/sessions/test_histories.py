@@ -14,11 +14,11 @@ from timeleap.errors import StorageFailureError
 from timeleap.sessions.approvals import Approvals
 from timeleap.sessions.meta import Meta
 from timeleap.sessions.outcomes import CompactionPlan, Retention
-from timeleap.sessions.pruning import Wish
+from timeleap.sessions.pruning import PruneRequest
 from timeleap.sessions.seal import KeyRing
 from timeleap.sessions.session import Session
 from timeleap.sessions.statefile import StateFile
-from timeleap.sessions.turns import Files, Surroundings, Turns
+from timeleap.sessions.transaction import Files, SessionServices, SessionTransactions
 from timeleap.storage.memory import MemoryEngine
 
 
@@ -27,10 +27,10 @@ async def test_a_rewrite_answers_with_its_own_log_though_the_next_one_waits_alre
     meta = Meta(tmp_path / "s", "owner")
     approvals = Approvals("s", meta, StateFile(tmp_path / "s"), KeyRing(tmp_path / "key"), trusted=True)
 
-    async def release(_: Turns) -> None:
+    async def release(_: SessionTransactions) -> None:
         return
 
-    around = Surroundings({}, Retention(), lambda _: set(), release)
+    around = SessionServices({}, Retention(), lambda _: set(), release)
     session = Session("s", tmp_path / "s", Files(MemoryEngine(), meta, approvals), around)
     told = heard(session)
     await session.set_system_prompt("be brief")
@@ -92,13 +92,13 @@ async def test_a_log_without_its_last_line_feed_can_be_changed_on_its_head(world
     assert getattr(two, "kind", "done") == "contentModified"
 
 
-@pytest.mark.parametrize("crashed", [True, False], ids=["opened anew", "asked again"])
+@pytest.mark.parametrize("crashed", [True, False], ids=["opened again", "asked again"])
 async def test_pruning_that_was_cut_short_is_finished(world: World, crashed: bool) -> None:
     session = await world.session()
     for number in range(3):
         await session.append([{"role": "user", "content": str(number)}])
         await session.clear()
-    wish, guard = Wish(timeline_ids=("context_1", "context_2")), asked("r", "session/prune")
+    wish, guard = PruneRequest(timeline_ids=("context_1", "context_2")), asked("r", "session/prune")
     failpoints.arm("prune.noted=raise:EIO")
     try:
         with pytest.raises((StorageFailureError, OSError)):

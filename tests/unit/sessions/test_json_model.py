@@ -14,7 +14,6 @@ from timeleap.errors import InvalidInputError, StorageFailureError
 from timeleap.service.config import load
 from timeleap.sessions import lines, requests
 from timeleap.sessions.audit import Audit
-from timeleap.sessions.health import file_problems
 from timeleap.sessions.json_model import (
     BAD,
     MAX_DEPTH,
@@ -36,11 +35,12 @@ from timeleap.sessions.json_model import (
 from timeleap.sessions.meta import MODEL, Meta
 from timeleap.sessions.requests import is_request_line
 from timeleap.sessions.statefile import StateFile
-from timeleap.sessions.turns import MAX_NOTICES
+from timeleap.sessions.transaction import MAX_NOTICES
+from timeleap.sessions.warnings import file_problems
 from timeleap.storage import intent, timelines
 from timeleap.storage.engine import LogState, TimelineFacts
+from timeleap.storage.engine_metadata import MAX_ROTATION, MemoryNotes, highest_noted
 from timeleap.storage.lock import SessionLock, decode_record
-from timeleap.storage.notes import MAX_ROTATION, MemoryNotes, highest_noted
 from timeleap.storage.viewed import head_text
 
 DEEP: Any = json.loads("[" * (MAX_DEPTH + 2) + "]" * (MAX_DEPTH + 2))

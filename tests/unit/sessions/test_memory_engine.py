@@ -12,7 +12,7 @@ from timeleap.sessions.outcomes import Retention
 from timeleap.sessions.seal import KeyRing
 from timeleap.sessions.session import Session
 from timeleap.sessions.statefile import StateFile
-from timeleap.sessions.turns import Files, Surroundings, Turns
+from timeleap.sessions.transaction import Files, SessionServices, SessionTransactions
 from timeleap.storage.memory import MemoryEngine
 
 
@@ -20,12 +20,12 @@ async def test_append_checkpoint_revert_restore_and_a_repeat(tmp_path: Path) -> 
     (tmp_path / "s").mkdir()
     meta = Meta(tmp_path / "s", "owner")
     approvals = Approvals("s", meta, StateFile(tmp_path / "s"), KeyRing(tmp_path / "key"), trusted=True)
-    closed: list[Turns] = []
+    closed: list[SessionTransactions] = []
 
-    async def release(session: Turns) -> None:
+    async def release(session: SessionTransactions) -> None:
         closed.append(session)
 
-    around = Surroundings({}, Retention(), lambda _: set(), release)
+    around = SessionServices({}, Retention(), lambda _: set(), release)
     session = Session("s", tmp_path / "s", Files(MemoryEngine(), meta, approvals), around)
     told = heard(session)
     await session.append([USER, ANSWER], asked("r"))

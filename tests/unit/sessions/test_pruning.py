@@ -8,7 +8,7 @@ import pytest
 
 from timeleap.errors import TimelineNotFoundError
 from timeleap.sessions.outcomes import Retention
-from timeleap.sessions.pruning import Plan, Wish, plan_prune
+from timeleap.sessions.pruning import Plan, PruneRequest, plan_prune
 from timeleap.storage.engine import Timeline, TimelineFacts
 
 NEWEST_FIRST = [
@@ -23,7 +23,7 @@ NEWEST_FIRST = [
 ]
 
 
-def planned(wish: Wish, referred_to: tuple[str, ...] = ()) -> tuple[list[int], list[int]]:
+def planned(wish: PruneRequest, referred_to: tuple[str, ...] = ()) -> tuple[list[int], list[int]]:
     plan: Plan = plan_prune(NEWEST_FIRST, wish, referred_to)
     return [int(one.timeline_id[8:]) for one in plan.going], [int(name[8:]) for name, _ in plan.kept]
 
@@ -31,33 +31,33 @@ def planned(wish: Wish, referred_to: tuple[str, ...] = ()) -> tuple[list[int], l
 @pytest.mark.parametrize(
     ("wish", "going"),
     [
-        (Wish(), []),
-        (Wish(quarantine=True), []),
-        (Wish(limits=Retention(2, 10**9)), [3, 2, 1]),
-        (Wish(limits=Retention(10**9, 250)), [3, 2, 1]),
-        (Wish(limits=Retention(10**9, 0)), [4, 3, 2, 1]),
-        (Wish(older_than=datetime(2026, 1, 4, tzinfo=UTC)), [3, 1]),
-        (Wish(older_than=datetime(2026, 1, 3, tzinfo=UTC)), [1]),
-        (Wish(older_than=datetime(2099, 1, 1, tzinfo=UTC)), [3, 1]),
-        (Wish(timeline_ids=("context_5", "context_2")), [5, 2]),
-        (Wish(limits=Retention(3, 10**9), timeline_ids=("context_5",)), [5, 2, 1]),
+        (PruneRequest(), []),
+        (PruneRequest(quarantine=True), []),
+        (PruneRequest(limits=Retention(2, 10**9)), [3, 2, 1]),
+        (PruneRequest(limits=Retention(10**9, 250)), [3, 2, 1]),
+        (PruneRequest(limits=Retention(10**9, 0)), [4, 3, 2, 1]),
+        (PruneRequest(older_than=datetime(2026, 1, 4, tzinfo=UTC)), [3, 1]),
+        (PruneRequest(older_than=datetime(2026, 1, 3, tzinfo=UTC)), [1]),
+        (PruneRequest(older_than=datetime(2099, 1, 1, tzinfo=UTC)), [3, 1]),
+        (PruneRequest(timeline_ids=("context_5", "context_2")), [5, 2]),
+        (PruneRequest(limits=Retention(3, 10**9), timeline_ids=("context_5",)), [5, 2, 1]),
     ],
 )
-def test_what_goes(wish: Wish, going: list[int]) -> None:
+def test_what_goes(wish: PruneRequest, going: list[int]) -> None:
     assert planned(wish) == (going, [])
 
 
 def test_what_a_fork_refers_to_stays_however_it_was_asked_for() -> None:
     for wish in (
-        Wish(limits=Retention(1, 10**9)),
-        Wish(older_than=datetime(2099, 1, 1, tzinfo=UTC)),
-        Wish(timeline_ids=("context_3",)),
+        PruneRequest(limits=Retention(1, 10**9)),
+        PruneRequest(older_than=datetime(2099, 1, 1, tzinfo=UTC)),
+        PruneRequest(timeline_ids=("context_3",)),
     ):
         going, kept = planned(wish, ("context_3", "context_9"))
         assert 3 not in going and kept == [3]
-    assert planned(Wish(timeline_ids=("context_1",)), ("context_3",)) == ([1], [])
+    assert planned(PruneRequest(timeline_ids=("context_1",)), ("context_3",)) == ([1], [])
 
 
 def test_an_unknown_name_is_refused() -> None:
     with pytest.raises(TimelineNotFoundError):
-        planned(Wish(timeline_ids=("context_1", "context_9")))
+        planned(PruneRequest(timeline_ids=("context_1", "context_9")))

@@ -9,9 +9,9 @@ from tests.unit.sessions.worlds import Json, World, asked, texts
 
 from timeleap.errors import StorageFailureError
 from timeleap.sessions import purge
-from timeleap.sessions.ledger import Ledger
-from timeleap.sessions.outcomes import Guard
+from timeleap.sessions.outcomes import Mutation
 from timeleap.sessions.purge import PurgeOutcome, PurgeRequest, Trashed
+from timeleap.sessions.store_requests import Ledger
 
 
 async def deleted(world: World, session_id: str) -> None:
@@ -65,7 +65,7 @@ class Killed(BaseException):
     """The process ends here."""
 
 
-async def killed(world: World, request: PurgeRequest, guard: Guard, failpoint: str) -> None:
+async def killed(world: World, request: PurgeRequest, guard: Mutation, failpoint: str) -> None:
     """Begin a purge in a process that is killed there."""
 
     def kill(name: str) -> None:

@@ -15,26 +15,26 @@ from hypothesis import strategies as st
 from tests.support.leftovers import holders
 from tests.unit.sessions.worlds import Json, World, asked, heard, kinds, records, texts
 
-from timeleap.context.needles import Expression, Needle, Words
+from timeleap.context.matchers import ExpressionMatcher, Matcher, TextMatcher
 from timeleap.errors import HeadConflictError, InvalidInputError, SessionLockedError, StorageFailureError
 from timeleap.rpc.errors import to_wire
-from timeleap.sessions import redacted
-from timeleap.sessions.ledger import Ledger
-from timeleap.sessions.outcomes import Guard, PendingDMail
-from timeleap.sessions.redacting import Order
+from timeleap.sessions import redact_sidecar_files
+from timeleap.sessions.outcomes import Mutation, PendingDMail
+from timeleap.sessions.redacting import RedactionRequest
 from timeleap.sessions.redaction import is_in
 from timeleap.sessions.session import Session
+from timeleap.sessions.store_requests import Ledger
 from timeleap.storage.lock import SessionLock
 
 SECRET = 'se"cret/7'
 
 
-def order(needle: str | Needle = SECRET, replacement: str = "*", *trash: Path) -> Order:
-    return Order(Words([needle]) if isinstance(needle, str) else needle, replacement, lambda: trash)
+def order(needle: str | Matcher = SECRET, replacement: str = "*", *trash: Path) -> RedactionRequest:
+    return RedactionRequest(TextMatcher([needle]) if isinstance(needle, str) else needle, replacement, lambda: trash)
 
 
-async def taken_out(session: Session, what: Order, guard: Guard | None = None) -> Json:
-    return await session.redact(what, guard or Guard(render=lambda one: {"head": one.head, "finds": one.finds}))
+async def taken_out(session: Session, what: RedactionRequest, guard: Mutation | None = None) -> Json:
+    return await session.redact(what, guard or Mutation(render=lambda one: {"head": one.head, "finds": one.finds}))
 
 
 def said(text: str, role: str = "user", **more: Any) -> Json:
@@ -69,7 +69,7 @@ async def test_a_stale_head_and_a_repeat_change_nothing(world: World) -> None:
     session = await world.session()
     await session.append([said(SECRET)])
     with pytest.raises(HeadConflictError):
-        await taken_out(session, order(), Guard(expected_head="another"))
+        await taken_out(session, order(), Mutation(expected_head="another"))
     render = lambda one: {"head": one.head, "occurrences": one.total(lambda find: find.occurrences)}  # noqa: E731
     guard = asked("r", "session/redact", render=render)
     first = await session.redact(order(), guard)
@@ -238,9 +238,9 @@ async def test_other_sessions_are_only_looked_at(world: World) -> None:
     before = world.tree()
     from timeleap.context.redaction import Redactor
 
-    assert is_in(world.path(), Redactor(Words([SECRET]), "*"))
-    assert not is_in(world.path(), Redactor(Words(["nothing"]), "*"))
-    assert is_in(world.path(), Redactor(Expression('cret.[0-9]"'), "*"))
+    assert is_in(world.path(), Redactor(TextMatcher([SECRET]), "*"))
+    assert not is_in(world.path(), Redactor(TextMatcher(["nothing"]), "*"))
+    assert is_in(world.path(), Redactor(ExpressionMatcher('cret.[0-9]"'), "*"))
     assert world.tree() == before
 
 
@@ -342,10 +342,10 @@ async def test_the_trash_keeps_what_can_be_undone_but_no_fingerprint_of_it(world
 
 
 def test_a_file_too_large_to_redact_stays_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(redacted, "MAX_FILE", 10)
+    monkeypatch.setattr(redact_sidecar_files, "MAX_FILE", 10)
     (tmp_path / "audit.jsonl").write_bytes(b"x" * 10)
-    assert redacted.read_whole(tmp_path / "audit.jsonl") == b"x" * 10
+    assert redact_sidecar_files.read_whole(tmp_path / "audit.jsonl") == b"x" * 10
     (tmp_path / "audit.jsonl").write_bytes(b"x" * 11)
     with pytest.raises(StorageFailureError) as caught:
-        redacted.read_whole(tmp_path / "audit.jsonl")
+        redact_sidecar_files.read_whole(tmp_path / "audit.jsonl")
     assert to_wire(caught.value)["data"]["retryable"] is False

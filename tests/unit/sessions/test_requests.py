@@ -14,13 +14,13 @@ from tests.unit.sessions.worlds import ANSWER, USER, World, asked, heard, run_ch
 
 from timeleap.context.compaction import summary_message
 from timeleap.errors import HeadConflictError, InvalidInputError
-from timeleap.sessions.answers import REMEMBERED
 from timeleap.sessions.events import Rewritten
-from timeleap.sessions.outcomes import CompactionPlan, Guard
+from timeleap.sessions.outcomes import CompactionPlan, Mutation
 from timeleap.sessions.requests import RequestFile
 from timeleap.sessions.session import Session
+from timeleap.sessions.stored_response import REMEMBERED
 
-Call = Callable[[Session, Guard], Awaitable[dict[str, Any]]]
+Call = Callable[[Session, Mutation], Awaitable[dict[str, Any]]]
 
 MUTATORS: dict[str, Call] = {
     "context/appendMessage": lambda s, g: s.append([USER, ANSWER, USER], g),
@@ -294,7 +294,7 @@ CHILD = """
 import asyncio, json, sys
 from dataclasses import asdict
 from pathlib import Path
-from timeleap.sessions.outcomes import CompactionPlan, Guard
+from timeleap.sessions.outcomes import CompactionPlan, Mutation
 from timeleap.sessions.store import SessionStore
 from tests.unit.sessions.test_requests import MUTATORS
 from tests.unit.sessions.worlds import METHODS
@@ -302,7 +302,7 @@ from tests.unit.sessions.worlds import METHODS
 async def main(home, method):
     store = SessionStore(Path(home), renderers={m: asdict for m in METHODS})
     session = (await store.open("s1")).session
-    guard = Guard(request_id="r1", method=method, fingerprint="f")
+    guard = Mutation(request_id="r1", method=method, fingerprint="f")
     result = await MUTATORS[method](session, guard)
     print(json.dumps(result))
 

@@ -22,7 +22,7 @@ from timeleap.errors import (
     TimelineNotFoundError,
 )
 from timeleap.sessions import events
-from timeleap.sessions.outcomes import Cause, CompactionPlan, Guard
+from timeleap.sessions.outcomes import Cause, CompactionPlan, Mutation
 from timeleap.sessions.session import Session
 
 
@@ -34,7 +34,7 @@ async def test_append_says_where_the_messages_are_and_what_they_weigh(world: Wor
     session = await world.session()
     told = heard(session)
     await session.append([user("a" * 40)])
-    done = await session.append([user("b" * 41), ANSWER], Guard(cause=Cause(None, "ed")))
+    done = await session.append([user("b" * 41), ANSWER], Mutation(cause=Cause(None, "ed")))
     assert done == {
         "head": session.head,
         "first_index": 1,
@@ -316,14 +316,14 @@ async def test_a_stale_expected_head_changes_nothing(world: World) -> None:
     old = session.head
     await session.append([USER])
     with pytest.raises(HeadConflictError) as caught:
-        await session.append([USER], Guard(expected_head=old))
+        await session.append([USER], Mutation(expected_head=old))
     assert caught.value.data["head"] == session.head
     with pytest.raises(HeadConflictError):
-        await session.set_title("t", Guard(expected_head=old))
+        await session.set_title("t", Mutation(expected_head=old))
     with pytest.raises(HeadConflictError):
-        await session.clear(guard=Guard(expected_head=old))
+        await session.clear(guard=Mutation(expected_head=old))
     with pytest.raises(HeadConflictError):
-        await session.set_yolo(True, Guard(expected_head=old))
+        await session.set_yolo(True, Mutation(expected_head=old))
     assert session.engine.state.messages == 1
     assert session.title is None
     assert not session.approval.yolo
@@ -331,7 +331,7 @@ async def test_a_stale_expected_head_changes_nothing(world: World) -> None:
 
 async def test_of_two_appends_under_way_with_one_expected_head_the_second_fails(world: World) -> None:
     session = await world.session()
-    guard = Guard(expected_head=session.head)
+    guard = Mutation(expected_head=session.head)
     results = await asyncio.gather(session.append([USER], guard), session.append([USER], guard), return_exceptions=True)
     assert isinstance(results[0], dict)
     assert isinstance(results[1], HeadConflictError)
@@ -341,10 +341,10 @@ async def test_of_two_appends_under_way_with_one_expected_head_the_second_fails(
 async def test_state_changes_leave_the_head_alone(world: World) -> None:
     session = await world.session()
     head = session.head
-    await session.set_title("t", Guard(expected_head=head))
-    await session.set_yolo(True, Guard(expected_head=head))
-    await session.put_subagent("a", "b", Guard(expected_head=head))
-    await session.append([USER], Guard(expected_head=head))
+    await session.set_title("t", Mutation(expected_head=head))
+    await session.set_yolo(True, Mutation(expected_head=head))
+    await session.put_subagent("a", "b", Mutation(expected_head=head))
+    await session.append([USER], Mutation(expected_head=head))
 
 
 async def test_what_is_asked_for_together_takes_effect_and_is_told_in_order(world: World) -> None:

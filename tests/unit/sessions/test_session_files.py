@@ -11,14 +11,14 @@ import pytest
 from tests.support.leftovers import holders
 from tests.unit.sessions.worlds import World, run_child
 
-from timeleap.context.needles import Words
+from timeleap.context.matchers import TextMatcher
 from timeleap.context.redaction import Redactor
 from timeleap.sessions import redaction, session_files
 from timeleap.sessions.home import Home
-from timeleap.sessions.outcomes import Guard
-from timeleap.sessions.pruning import Wish
+from timeleap.sessions.outcomes import Mutation
+from timeleap.sessions.pruning import PruneRequest
 from timeleap.sessions.purge import PurgeRequest
-from timeleap.sessions.redacting import Order
+from timeleap.sessions.redacting import RedactionRequest
 from timeleap.storage.lock import SessionLock
 
 SECRET = "hunter2-Tq9"
@@ -63,11 +63,11 @@ def test_every_file_of_a_session_has_its_kind(tmp_path: Path) -> None:
 async def test_what_a_session_makes_is_in_the_list(world: World) -> None:
     """A file that the server makes and the list does not know would be missed by redaction and export."""
     session = await world.session(title="t")
-    await session.append([{"role": "user", "content": "x"}], Guard(request_id="r", method="context/appendMessage"))
+    await session.append([{"role": "user", "content": "x"}], Mutation(request_id="r", method="context/appendMessage"))
     await session.clear()
     await session.set_yolo(True)
-    await session.set_title("u", Guard(request_id="s", method="session/setTitle"))
-    await session.set_title("v", Guard(request_id="q", method="session/setTitle"))
+    await session.set_title("u", Mutation(request_id="s", method="session/setTitle"))
+    await session.set_title("v", Mutation(request_id="q", method="session/setTitle"))
     await world.close()
     with (world.path() / "context.jsonl").open("ab") as log:
         log.write(b'{"role":"us')
@@ -103,7 +103,7 @@ def test_only_what_a_killed_process_left_is_removed(tmp_path: Path, present: boo
 PRUNE = """
 import asyncio, os, sys
 from pathlib import Path
-from timeleap.sessions.pruning import Wish
+from timeleap.sessions.pruning import PruneRequest
 from timeleap.sessions.outcomes import Retention
 from timeleap.sessions.store import SessionStore
 from timeleap.storage import durable
@@ -119,7 +119,7 @@ async def main():
         left -= 1
         unlink(path, **options)
     os.unlink = killing
-    await session.prune(Wish(limits=Retention(1, 1)))
+    await session.prune(PruneRequest(limits=Retention(1, 1)))
 
 asyncio.run(main())
 """
@@ -136,7 +136,7 @@ async def test_a_prune_killed_at_any_unlink_leaves_no_index(world: World, unlink
     names = {path.name for path in world.path().iterdir()}
     assert not [name for name in names if name.endswith("jsonl.idx") and name[1:-4] not in names]
     session = await world.reopened()
-    await session.prune(Wish())
+    await session.prune(PruneRequest())
     assert session_files.leftovers(world.path()) == []
 
 
@@ -168,8 +168,8 @@ async def test_a_redaction_removes_leftovers_and_redacts_what_was_kept(world: Wo
             f'{{"title": "{SECRET}", "journal": {{"requests": [{{"h": "0123456789abcdef", "head": "s.1"}}]}}}}'
         )
         (directory / "state.damaged-1780000000-ab12.json").write_text('{"h": "0123456789abcdef"}')
-    order = Order(Words([SECRET]), "*", lambda: (trash,))
-    await session.redact(order, Guard(render=lambda one: {"head": one.head}))
+    order = RedactionRequest(TextMatcher([SECRET]), "*", lambda: (trash,))
+    await session.redact(order, Mutation(render=lambda one: {"head": one.head}))
     assert holders(world.home, value=SECRET) == []
     assert holders(world.home, value="0123456789abcdef") == []
     for directory in (world.path("s1"), trash):
@@ -186,7 +186,7 @@ async def test_a_redaction_of_a_session_with_damaged_files_leaves_nothing_in_wha
     world.put_json("state.json", {"custom_title": [SECRET], "approval": SECRET})
     (world.path() / "requests.jsonl").write_text(f'{{"r": ["{SECRET}"]}}\n[')
     session = await world.reopened()
-    await session.redact(Order(Words([SECRET]), "*"), Guard(render=lambda one: {"head": one.head}))
+    await session.redact(RedactionRequest(TextMatcher([SECRET]), "*"), Mutation(render=lambda one: {"head": one.head}))
     await session.set_title("u")
     assert holders(world.home, value=SECRET) == []
     assert session.pins == ("*",)
@@ -203,8 +203,8 @@ async def test_a_damaged_session_in_the_trash_is_redacted_too(world: World, jour
     document = json.loads((trash / "timeleap.json").read_text())
     (trash / "timeleap.json").write_text(json.dumps({**document, "journal": journal, "pins": [SECRET], "a": deep}))
     session = await world.session("s1")
-    order = Order(Words([SECRET]), "*", lambda: (trash,))
-    await session.redact(order, Guard(render=lambda one: {"head": one.head}))
+    order = RedactionRequest(TextMatcher([SECRET]), "*", lambda: (trash,))
+    await session.redact(order, Mutation(render=lambda one: {"head": one.head}))
     assert holders(world.home, value=SECRET) == []
 
 
@@ -248,9 +248,9 @@ async def test_the_name_of_the_client_in_a_seal_is_redacted_and_the_seal_stays(w
 
     client = Cause(None, f"agent --password {SECRET}")
     session = await world.session()
-    await session.set_yolo(True, Guard(cause=client))
-    order = Order(Words([SECRET]), "*")
-    await session.redact(order, Guard(render=lambda one: {"head": one.head}))
+    await session.set_yolo(True, Mutation(cause=client))
+    order = RedactionRequest(TextMatcher([SECRET]), "*")
+    await session.redact(order, Mutation(render=lambda one: {"head": one.head}))
     assert holders(world.home, value=SECRET) == []
     assert (session.approval.yolo, session.approval.changed_by) == (True, "agent --password *")
     session = await world.reopened()
@@ -262,8 +262,8 @@ async def test_a_seal_is_no_text_that_a_redaction_changes(world: World) -> None:
     session = await world.session()
     await session.set_yolo(True)
     mac = world.json("timeleap.json")["seals"][-1]["mac"]
-    order = Order(Words([mac[5:9]]), "*")
-    await session.redact(order, Guard(render=lambda one: {"head": one.head}))
+    order = RedactionRequest(TextMatcher([mac[5:9]]), "*")
+    await session.redact(order, Mutation(render=lambda one: {"head": one.head}))
     assert world.json("timeleap.json")["seals"][-1]["mac"] == mac
     assert (await world.reopened()).approval.yolo
 
@@ -277,7 +277,7 @@ async def test_a_trashed_session_is_looked_at_by_the_same_list(world: World) -> 
     trash = next((world.home / "trash").iterdir())
     lock = SessionLock(trash / "context.jsonl")
     await lock.acquire("hold")
-    redactor = Redactor(Words([SECRET]), "*")
+    redactor = Redactor(TextMatcher([SECRET]), "*")
     redaction.carry_out(redaction.look_at(trash, redactor, trash.name), redactor)
     lock.release()
     assert holders(trash, value=SECRET) == []

@@ -392,12 +392,12 @@ async def test_a_repeated_fork_is_answered_with_the_session_it_made(world: World
 CREATOR = """
 import asyncio, sys
 from pathlib import Path
-from timeleap.sessions.outcomes import Guard
+from timeleap.sessions.outcomes import Mutation
 from timeleap.sessions.store import SessionStore
 
 async def main(home, how):
     store = SessionStore(Path(home))
-    guard = Guard(request_id="r1", method="session/" + how, fingerprint="f")
+    guard = Mutation(request_id="r1", method="session/" + how, fingerprint="f")
     if how == "fork":
         await store.fork("s1", guard=guard)
     else:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from timeleap.errors import NothingToRedoError, NothingToUndoError
+from timeleap.errors import RedoUnavailableError, UndoUnavailableError
 from timeleap.sessions import undo
 from timeleap.sessions.json_model import Problems
 from timeleap.sessions.outcomes import HistoryStep
@@ -103,12 +103,12 @@ def test_a_missing_timeline_ends_a_stack() -> None:
 
 def test_more_steps_than_there_are() -> None:
     stacks = Stacks(of("a"), of("b", "c"), (7, 8))
-    with pytest.raises(NothingToUndoError, match="1 can be undone") as undone:
+    with pytest.raises(UndoUnavailableError, match="1 can be undone") as undone:
         stacks.taken("undo", 2)
     assert undone.value.data == {"canUndo": 1, "canRedo": 2}
-    with pytest.raises(NothingToRedoError, match="2 can be redone"):
+    with pytest.raises(RedoUnavailableError, match="2 can be redone"):
         stacks.taken("redo", 3)
-    with pytest.raises(NothingToRedoError, match="nothing to redo"):
+    with pytest.raises(RedoUnavailableError, match="nothing to redo"):
         Stacks().taken("redo", 1)
     assert stacks.taken("redo", 2) == of("c", "b")
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from timeleap.sessions.events import Event
-from timeleap.sessions.outcomes import Cause, Guard, Retention
+from timeleap.sessions.outcomes import Cause, Mutation, Retention
 from timeleap.sessions.session import Session
 from timeleap.sessions.store import SessionStore
 
@@ -85,10 +85,10 @@ class World:
         }
 
 
-def asked(request_id: str, method: str = "context/appendMessage", fingerprint: str = "f", **options: Any) -> Guard:
+def asked(request_id: str, method: str = "context/appendMessage", fingerprint: str = "f", **options: Any) -> Mutation:
     """The guard of a request with an id."""
     cause = Cause(request_id, "tester")
-    return Guard(request_id=request_id, method=method, fingerprint=fingerprint, cause=cause, **options)
+    return Mutation(request_id=request_id, method=method, fingerprint=fingerprint, cause=cause, **options)
 
 
 def heard(session: Session) -> list[Event]:

@@ -18,12 +18,12 @@ from tests.unit.storage.logs import keep, names, restore, say, texts
 from timeleap.errors import StorageFailureError
 from timeleap.storage import appending, durable, index, load, opening, recovery
 from timeleap.storage.durable import FileStatus, Identity, OpenFile
+from timeleap.storage.engine_pool import share
 from timeleap.storage.index import index_path
 from timeleap.storage.jsonl import JsonlEngine
 from timeleap.storage.lock import SessionLock
-from timeleap.storage.opening import Found
+from timeleap.storage.opening import LoadedLog
 from timeleap.storage.record import message_record
-from timeleap.storage.sharing import share
 from timeleap.storage.thread import LogThread
 
 
@@ -194,7 +194,7 @@ async def test_what_a_look_found_does_not_hide_what_was_written_meanwhile(
     real, looking, go_on = opening.caught_up, threading.Event(), threading.Event()
     asked: list[object] = []
 
-    def slow(shown: object, seen: int) -> Found | None:
+    def slow(shown: object, seen: int) -> LoadedLog | None:
         asked.append(shown)
         found = real(shown, seen)  # type: ignore[arg-type]
         looking.set()
@@ -226,7 +226,7 @@ async def test_what_a_check_found_does_not_hide_what_others_wrote_meanwhile(
         file.write(line("theirs"))
     real, looking, go_on = opening.caught_up, threading.Event(), threading.Event()
 
-    def slow(shown: object, seen: int) -> Found | None:
+    def slow(shown: object, seen: int) -> LoadedLog | None:
         found = real(shown, seen)  # type: ignore[arg-type]
         looking.set()
         assert go_on.wait(PATIENCE)

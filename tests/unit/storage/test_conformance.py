@@ -57,7 +57,7 @@ async def test_the_state_counts_what_was_appended(engine: LogEngine) -> None:
     assert (state.token_count, state.pending_chars, state.token_count_with_pending) == (70, 8, 72)
     assert (state.next_checkpoint_id, state.system_prompt_line, state.last_role) == (1, 0, Role.USER)
     assert state.regular
-    assert not state.troubled
+    assert not state.has_damage
     assert records(engine) == [
         {"role": "_system_prompt", "content": "be brief"},
         {"role": "user", "content": "hello"},

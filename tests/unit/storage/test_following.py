@@ -19,11 +19,11 @@ from tests.unit.storage.logs import always, keep, restore, said, say, texts
 from timeleap.errors import SessionLockedError, StorageFailureError
 from timeleap.storage import durable, filelock, intent, watch
 from timeleap.storage import lock as locks
+from timeleap.storage.engine_metadata import MemoryNotes
+from timeleap.storage.engine_pool import share
 from timeleap.storage.jsonl import JsonlEngine
 from timeleap.storage.lock import SessionLock
-from timeleap.storage.notes import MemoryNotes
 from timeleap.storage.record import message_record
-from timeleap.storage.sharing import share
 from timeleap.storage.watch import Watch
 
 

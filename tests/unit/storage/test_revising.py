@@ -1,4 +1,4 @@
-"""A log that is written anew keeps its lines, its damage and its meaning, and nothing of what went."""
+"""A log that is rewritten keeps its lines, its damage and its meaning, and nothing of what went."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from timeleap.storage import durable
 from timeleap.storage.engine import Edit, LogEngine, RecordKind
 from timeleap.storage.jsonl import JsonlEngine
 from timeleap.storage.marks import read_tl
-from timeleap.storage.revising import revise_closed
+from timeleap.storage.scrub import revise_closed
 
 
 @pytest.fixture(params=ENGINES)

@@ -18,10 +18,10 @@ from timeleap.errors import (
 )
 from timeleap.storage import durable, intent, load, timelines
 from timeleap.storage.engine import LogState, Prepared, Replacement, TimelineFacts
+from timeleap.storage.engine_metadata import MemoryNotes
 from timeleap.storage.forking import fork_log
 from timeleap.storage.index import HEADER_SIZE, index_path
 from timeleap.storage.jsonl import JsonlEngine
-from timeleap.storage.notes import MemoryNotes
 from timeleap.storage.reader import StoredLog
 from timeleap.storage.record import message_record, usage_record
 from timeleap.storage.repair import repair

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import pytest
 from tests.support.holding import PATIENCE, wait_until
 
-from timeleap.storage.outcome import Outcome
+from timeleap.storage.shielded_future import Outcome
 from timeleap.storage.thread import LogThread
 
 NAME = "timeleap test"
@@ -36,7 +36,7 @@ async def test_work_is_done_in_order_in_one_thread_that_is_started_when_needed(t
     seen: list[tuple[int, int]] = []
     work = [thread.begin(lambda n: seen.append((n, threading.get_ident())), number) for number in range(20)]
     for one in work:
-        await one.kept()
+        await one.result_uncancelled()
     assert [number for number, _ in seen] == list(range(20))
     assert len({ident for _, ident in seen}) == 1
     assert threads() == 1
@@ -103,7 +103,7 @@ async def test_a_cancellation_does_not_tear_work_that_was_begun(thread: LogThrea
 
 async def test_a_cancellation_stops_what_was_not_taken_up() -> None:
     outcome: Outcome[int] = Outcome()
-    waiter = asyncio.create_task(outcome.kept())
+    waiter = asyncio.create_task(outcome.result_uncancelled())
     await asyncio.sleep(0)
     waiter.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -118,7 +118,7 @@ async def test_who_asks_to_stop_is_heard_by_the_work() -> None:
 
     async def wait() -> int:
         asyncio.current_task().cancel()  # type: ignore[union-attr]
-        return await outcome.kept()
+        return await outcome.result_uncancelled()
 
     waiter = asyncio.create_task(wait())
     await asyncio.sleep(0)
@@ -131,7 +131,7 @@ async def test_the_end_of_the_loop_is_no_error_of_the_work() -> None:
     outcome: Outcome[int] = Outcome(taken=True)
     outcome.fail(KeyboardInterrupt())
     with pytest.raises(asyncio.CancelledError):
-        await outcome.kept()
+        await outcome.result_uncancelled()
 
 
 def test_a_loop_that_was_closed_meanwhile_is_told_nothing(thread: LogThread) -> None:

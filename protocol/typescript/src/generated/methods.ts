@@ -185,7 +185,7 @@ export interface Methods {
   "session/reload": { params: SessionReloadParams; result: SessionState };
   /** Checks every record of the log; changes nothing. */
   "session/verify": { params: SessionVerifyParams; result: VerifyResult };
-  /** Writes the log anew without its damaged lines; the old one becomes a timeline. */
+  /** Rewrites the log without its damaged lines; the old one becomes a timeline. */
   "session/repair": { params: SessionRepairParams; result: RepairResult };
   /** Finds messages in all sessions of the store. */
   "session/search": { params: SessionSearchParams; result: SessionSearchResult };

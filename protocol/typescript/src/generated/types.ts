@@ -418,7 +418,7 @@ export interface CompactParams {
   expectedHead?: string;
   /** Makes the request safe to retry: a repeat changes nothing and gets the stored result. */
   requestId?: string;
-  /** Say what would happen, and change nothing; whoever summarises is asked all the same. Default: false. */
+  /** Say what would happen, and change nothing; the summariser is asked all the same. Default: false. */
   dryRun?: boolean;
   /** User and assistant messages at the end that stay as they are. Default: the session's setting. */
   maxPreservedMessages?: number;
@@ -1870,7 +1870,7 @@ export interface SessionOpenParams {
   requestId?: string;
 }
 
-/** `session/prune`. Without any wish: what is beyond the limits of the configuration. */
+/** `session/prune`. Without a selection: what is beyond the limits of the configuration. */
 export interface SessionPruneParams {
   /** Room for extensions; carries no meaning in this protocol. */
   _meta?: { [member: string]: unknown };

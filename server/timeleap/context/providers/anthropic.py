@@ -12,7 +12,7 @@ from typing import Any, Final
 from timeleap.context.providers.arguments import as_text, json_object, no_object
 from timeleap.context.providers.losses import Losses
 from timeleap.context.providers.names import Ids, tool_name
-from timeleap.context.providers.transcript import Call, Piece, Taste, Text, Thought, Transcript, Turn
+from timeleap.context.providers.transcript import Piece, Taste, Text, Thought, Transcript, TranscriptCall, Turn
 
 Json = dict[str, Any]
 
@@ -87,7 +87,7 @@ class _Body:
         self._say("assistant", said)
         self._say("user", results)
 
-    def _use(self, turn: Turn, call: Call, call_id: str) -> Json:
+    def _use(self, turn: Turn, call: TranscriptCall, call_id: str) -> Json:
         name = tool_name(call.name)
         if name != call.name:
             self._losses.add(turn.index, "toolName", f"the tool {call.name[:80]} is called {name} here")

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from timeleap.context.message_text import without_halves
 from timeleap.context.providers.losses import Losses
 from timeleap.context.providers.picture import Picture, picture_at
-from timeleap.context.wording import without_halves
 from timeleap.errors import TimeleapError, TooLargeError
 from timeleap.storage.jsontext import encode_json
 
@@ -50,7 +50,7 @@ Piece = Text | Picture | Thought
 
 
 @dataclass(slots=True)
-class Call:
+class TranscriptCall:
     """A call of a tool; `result` is None while it waits."""
 
     id: str
@@ -75,7 +75,7 @@ class Turn:
     role: Role
     pieces: list[Piece]
     name: str | None = None
-    calls: list[Call] = field(default_factory=list)
+    calls: list[TranscriptCall] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ class Transcript:
         self.turns: list[Turn] = []
         self.losses = Losses()
         self._taste = taste
-        self._waiting: dict[str, list[tuple[Turn, Call]]] = {}
+        self._waiting: dict[str, list[tuple[Turn, TranscriptCall]]] = {}
         self._max_bytes = max_bytes
         self._bytes = 0
 
@@ -148,7 +148,7 @@ class Transcript:
 
     def _say(self, turn: Turn) -> None:
         self.turns.append(turn)
-        by_id: dict[str, list[tuple[Turn, Call]]] = {}
+        by_id: dict[str, list[tuple[Turn, TranscriptCall]]] = {}
         for call in turn.calls:
             by_id.setdefault(call.id, []).append((turn, call))
         self._waiting.update(by_id)  # models use ids again: a result belongs to the nearest call before it
@@ -205,7 +205,7 @@ class Transcript:
             pieces.pop()
             self.losses.add(index, "think", "a thought that leads to nothing is left out")
 
-    def _calls(self, index: int, calls: Any) -> Iterator[Call]:
+    def _calls(self, index: int, calls: Any) -> Iterator[TranscriptCall]:
         for call in calls if isinstance(calls, list) else ():
             function = call.get("function") if isinstance(call, Mapping) else None
             name = function.get("name") if isinstance(function, Mapping) else None
@@ -214,7 +214,7 @@ class Transcript:
                 continue
             call_id = call.get("id")
             arguments = self._arguments(index, function.get("arguments"))
-            yield Call(call_id if isinstance(call_id, str) else "", name, arguments)
+            yield TranscriptCall(call_id if isinstance(call_id, str) else "", name, arguments)
 
     def _arguments(self, index: int, found: Any) -> str:
         """The arguments of a call as JSON text, whether they were kept as text or as a value."""

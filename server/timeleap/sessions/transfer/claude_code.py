@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from timeleap.sessions.creation import Traits
-from timeleap.sessions.transfer.adoption import Arrival, Origin
 from timeleap.sessions.transfer.claude_tree import Branch, Branches, Node, branches, node_of
-from timeleap.sessions.transfer.draft import (
+from timeleap.sessions.transfer.importing import nothing_of, opened
+from timeleap.sessions.transfer.jsonlines import Json, JsonLines, time_of, workspace_of
+from timeleap.sessions.transfer.log_writer import (
     MAX_TIMELINES,
-    Draft,
     Drafts,
+    LogWriter,
     content_of,
     image_part,
     sound,
@@ -21,16 +22,15 @@ from timeleap.sessions.transfer.draft import (
     think_part,
     tool_call,
 )
-from timeleap.sessions.transfer.importing import nothing_of, opened
-from timeleap.sessions.transfer.jsonlines import Json, JsonLines, time_of, workspace_of
-from timeleap.sessions.transfer.losses import Tally
+from timeleap.sessions.transfer.losses import LossTally
+from timeleap.sessions.transfer.sanitize import Arrival, Origin
 
 _INPUT: Final = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
 
 
 def read_session(path: Path, directory: Path) -> Generator[tuple[int, int], None, Arrival]:
     """See `importing.Work`. Raises InvalidInputError, TooLargeError, StorageFailureError."""
-    left_out = Tally()
+    left_out = LossTally()
     file = opened(path)
     try:
         lines = JsonLines(file, left_out)
@@ -50,7 +50,7 @@ def read_session(path: Path, directory: Path) -> Generator[tuple[int, int], None
         for branch in tree.others:
             aside = drafts.timeline("compact" if branch.compacted else "import", branch.time)
             if aside is not None:
-                yield from _write(Draft(aside, Tally()), branch, lines, Tally())
+                yield from _write(LogWriter(aside, LossTally()), branch, lines, LossTally())
         live = drafts.live()
         yield from _write(live, tree.main, lines, left_out)
     finally:
@@ -76,7 +76,7 @@ def _paused(work: Generator[None, None, Branches], far: tuple[int, int]) -> Gene
 class _Survey:
     """What the records say beside the conversation."""
 
-    def __init__(self, left_out: Tally) -> None:
+    def __init__(self, left_out: LossTally) -> None:
         self._left_out = left_out
         self._titles: dict[str, str] = {}
         self.number = 0
@@ -114,7 +114,7 @@ class _Survey:
         return main
 
 
-def _write(draft: Draft, branch: Branch, lines: JsonLines, left_out: Tally) -> Iterator[tuple[int, int]]:
+def _write(draft: LogWriter, branch: Branch, lines: JsonLines, left_out: LossTally) -> Iterator[tuple[int, int]]:
     """Write the log of a conversation."""
     writer = _Writer(draft, left_out)
     for number, node in enumerate(branch.nodes):
@@ -126,7 +126,7 @@ def _write(draft: Draft, branch: Branch, lines: JsonLines, left_out: Tally) -> I
 class _Writer:
     """From records to messages; the records of one answer become one message."""
 
-    def __init__(self, draft: Draft, left_out: Tally) -> None:
+    def __init__(self, draft: LogWriter, left_out: LossTally) -> None:
         self._draft = draft
         self._left_out = left_out
         self._answer: Any = None  # id of the answer that is being put together

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import islice, pairwise
 from typing import Any
 
-from timeleap.sessions.transfer.jsonlines import Json, Line, time_of
+from timeleap.sessions.transfer.jsonlines import Json, JsonLine, time_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Branch:
         return self.nodes[-1].time if self.nodes else None
 
 
-def node_of(line: Line, order: int) -> Node | None:
+def node_of(line: JsonLine, order: int) -> Node | None:
     """The node a line is; None where it stands in no tree."""
     record = line.record or {}
     uuid, parent, follows = record.get("uuid"), record.get("parentUuid"), record.get("logicalParentUuid")

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from timeleap.sessions.creation import Traits
-from timeleap.sessions.transfer.adoption import Arrival, Origin
-from timeleap.sessions.transfer.draft import (
-    Draft,
+from timeleap.sessions.transfer.importing import nothing_of, opened
+from timeleap.sessions.transfer.jsonlines import JsonLines, document, time_of, workspace_of
+from timeleap.sessions.transfer.log_writer import (
     Drafts,
+    LogWriter,
     Mark,
     content_of,
     image_part,
@@ -24,9 +25,8 @@ from timeleap.sessions.transfer.draft import (
     think_part,
     tool_call,
 )
-from timeleap.sessions.transfer.importing import nothing_of, opened
-from timeleap.sessions.transfer.jsonlines import JsonLines, document, time_of, workspace_of
-from timeleap.sessions.transfer.losses import Tally
+from timeleap.sessions.transfer.losses import LossTally
+from timeleap.sessions.transfer.sanitize import Arrival, Origin
 from timeleap.storage.durable import OpenFile
 from timeleap.storage.engine import TimelineReason
 
@@ -46,7 +46,7 @@ _TEXTS: Final = frozenset({"input_text", "output_text", "text"})
 
 def read_session(path: Path, directory: Path) -> Generator[tuple[int, int], None, Arrival]:
     """See `importing.Work`. Raises InvalidInputError, TooLargeError, StorageFailureError."""
-    left_out = Tally()
+    left_out = LossTally()
     file = opened(path)
     try:
         lines = JsonLines(file, left_out)
@@ -73,7 +73,7 @@ def read_session(path: Path, directory: Path) -> Generator[tuple[int, int], None
     )
 
 
-def _records(file: OpenFile, lines: JsonLines, left_out: Tally) -> Iterator[tuple[int, Json | None]]:
+def _records(file: OpenFile, lines: JsonLines, left_out: LossTally) -> Iterator[tuple[int, Json | None]]:
     """What stands on each line, and where; of a document, what would stand on the lines of a newer file."""
     whole = document(file)
     if whole is None:
@@ -91,7 +91,7 @@ def _records(file: OpenFile, lines: JsonLines, left_out: Tally) -> Iterator[tupl
 class _Rollout:
     """What the lines so far amount to."""
 
-    def __init__(self, drafts: Drafts, left_out: Tally) -> None:
+    def __init__(self, drafts: Drafts, left_out: LossTally) -> None:
         self._drafts = drafts
         self._left_out = left_out
         self._live = drafts.live()
@@ -130,7 +130,7 @@ class _Rollout:
         elif kind != "turn_context":
             self._left_out.add("records", f"records of the type {str(kind)[:40]} are not known")
 
-    def finished(self) -> Draft:
+    def finished(self) -> LogWriter:
         """The live log, written to its end."""
         self._flush()
         self._live.finish()

@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 from timeleap.sessions import files, session_files, undo
 from timeleap.sessions.session import Session
 from timeleap.sessions.statefile import FILE_NAME as STATE_NAME
-from timeleap.sessions.transfer.losses import Loss, listed
+from timeleap.sessions.transfer.losses import ExportLoss, listed
 from timeleap.sessions.transfer.source import Exhibit, Strand
 from timeleap.storage.durable import status
 from timeleap.storage.engine import LogReader, Timeline
@@ -66,7 +66,7 @@ def _look(session: Session) -> _Moment:
 
 
 def set_aside_before(live: StoredLog, timelines: list[Timeline]) -> list[Timeline]:
-    """The timelines there were while `live` was the live log: whoever only reads may be overtaken by the owner, which
+    """The timelines there were while `live` was the live log: a reader may be overtaken by the owner, which
     sets that log aside before the timelines are listed."""
     if live.file is None:
         return timelines
@@ -114,10 +114,10 @@ class _Opened:
         return getattr(self._opened(), name)
 
 
-def _left_behind(directory: Path) -> list[Loss]:
+def _left_behind(directory: Path) -> list[ExportLoss]:
     kept = ("foreign", "quarantine", "damaged")
     found = {file.name.partition("/")[0] for file in session_files.list_files(directory) if file.kind in kept}
     others = sorted(name for name in found if not name.startswith("."))
     if not others:
         return []
-    return [Loss("files", f"other files of the session's directory are not part of it: {listed(others)}")]
+    return [ExportLoss("files", f"other files of the session's directory are not part of it: {listed(others)}")]

@@ -18,7 +18,7 @@ _PACKAGE: Final = "timeleap.sessions.transfer"
 
 
 @dataclass(frozen=True, slots=True)
-class Format:
+class ExportFormat:
     """A form of a session.
 
     Attributes:
@@ -39,19 +39,19 @@ class Format:
 
 
 FORMATS: Final = (
-    Format("native", ".zip", "packing:write_archive"),
-    Format("markdown", ".md", "markdown:write_markdown"),
-    Format("html", ".html", "page:write_page"),
-    Format("kimi", ".jsonl"),
-    Format("claude-code", ".jsonl"),
-    Format("codex", ".jsonl"),
+    ExportFormat("native", ".zip", "packing:write_archive"),
+    ExportFormat("markdown", ".md", "markdown:write_markdown"),
+    ExportFormat("html", ".html", "page:write_page"),
+    ExportFormat("kimi", ".jsonl"),
+    ExportFormat("claude-code", ".jsonl"),
+    ExportFormat("codex", ".jsonl"),
 )
 
 EXPORTED: Final = {one.name: one for one in FORMATS if one.writer}
 IMPORTED: Final = tuple(one.name for one in FORMATS if one.name not in ("markdown", "html"))
 
 
-def exported(name: str) -> Format:
+def exported(name: str) -> ExportFormat:
     """The form of that name.
 
     Raises:

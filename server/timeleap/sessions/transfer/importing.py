@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from timeleap.errors import InvalidInputError, StorageFailureError
-from timeleap.sessions.outcomes import Guard
-from timeleap.sessions.transfer.adoption import Arrival, Origin, settle_in
+from timeleap.sessions.outcomes import Mutation
+from timeleap.sessions.transfer.export_file import refused
 from timeleap.sessions.transfer.formats import IMPORTED, unsupported
 from timeleap.sessions.transfer.jsonlines import MAX_LINE, begins_document
-from timeleap.sessions.transfer.outside import refused
+from timeleap.sessions.transfer.sanitize import Arrival, Origin, settle_in
 from timeleap.sessions.transfer.unpacking import unpack
 from timeleap.storage.durable import OpenFile
 from timeleap.storage.timelines import names as timeline_names
@@ -32,7 +32,7 @@ _OF_CODEX: Final = frozenset({"session_meta", "response_item", "event_msg", "tur
 _OF_OLD_CODEX: Final = frozenset({"message", "function_call", "function_call_output", "reasoning", "local_shell_call"})
 
 
-def take_in(path: Path, name: str | None, directory: Path, guard: Guard) -> Generator[tuple[int, int], None, None]:
+def take_in(path: Path, name: str | None, directory: Path, guard: Mutation) -> Generator[tuple[int, int], None, None]:
     """Write the session in `path` into an empty directory, all that belongs to it. Pauses as `Work` does.
 
     Args:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from timeleap import clock
 from timeleap.errors import CorruptedError, TooLargeError
-from timeleap.sessions.transfer.losses import Tally
+from timeleap.sessions.transfer.losses import LossTally
 from timeleap.storage.durable import OpenFile
 
 BLOCK: Final = 1 << 18
@@ -28,7 +28,7 @@ _DOCUMENT: Final = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"session"\s*:\s*\{')
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class JsonLine:
     """One line.
 
     Attributes:
@@ -51,7 +51,7 @@ class JsonLines:
         TooLargeError: It is larger than what is imported; on the way through it: it has more lines.
     """
 
-    def __init__(self, file: OpenFile, left_out: Tally) -> None:
+    def __init__(self, file: OpenFile, left_out: LossTally) -> None:
         self._file = file
         self._left_out = left_out
         self._lines = 0
@@ -60,7 +60,7 @@ class JsonLines:
             message = f"the file has {self.size} bytes; at most {MAX_FILE} are imported"
             raise TooLargeError(message, limit="bytes", maximum=MAX_FILE)
 
-    def __iter__(self) -> Iterator[Line]:
+    def __iter__(self) -> Iterator[JsonLine]:
         start = at = 0
         pending = bytearray()
         while at < self.size and (block := self._file.pread(at, min(BLOCK, self.size - at))):
@@ -82,7 +82,7 @@ class JsonLines:
         """The record on a line that was met before; empty if it is another one by now."""
         return _object(self._file.pread(offset, length)) or {}
 
-    def _line(self, start: int, text: bytearray) -> Line:
+    def _line(self, start: int, text: bytearray) -> JsonLine:
         self._lines += 1
         if self._lines > MAX_LINES:
             message = f"the file has more than {MAX_LINES} lines; no more are imported"
@@ -90,7 +90,7 @@ class JsonLines:
         found = _object(bytes(text))
         if found is None and text.strip():
             self._left_out.add("lines", "lines are no JSON objects")
-        return Line(start, len(text), found)
+        return JsonLine(start, len(text), found)
 
     def _passed_over(self, at: int) -> int:
         """Where the next line begins."""

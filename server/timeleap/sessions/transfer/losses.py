@@ -12,7 +12,7 @@ MOST: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Loss:
+class ExportLoss:
     """Something that is not carried over.
 
     Attributes:
@@ -24,7 +24,7 @@ class Loss:
     message: str
 
 
-class Tally:
+class LossTally:
     """Losses that come one by one, and are told by the number."""
 
     def __init__(self) -> None:
@@ -35,9 +35,9 @@ class Tally:
         known = (kind, message) in self._counts or len(self._counts) < MOST
         self._counts[(kind, message) if known else ("more", "things of other kinds")] += number
 
-    def losses(self) -> list[Loss]:
+    def losses(self) -> list[ExportLoss]:
         """What was noted, in the order it was first met."""
-        return [Loss(kind, f"{number} {message}") for (kind, message), number in self._counts.items()]
+        return [ExportLoss(kind, f"{number} {message}") for (kind, message), number in self._counts.items()]
 
 
 def listed(names: Iterable[str], most: int = 5) -> str:

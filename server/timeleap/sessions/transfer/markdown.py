@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from timeleap.sessions.outcomes import Checkpoint
 from timeleap.sessions.transfer.inert import fenced, inert_markdown
-from timeleap.sessions.transfer.losses import Loss, Tally
+from timeleap.sessions.transfer.losses import ExportLoss, LossTally
 from timeleap.sessions.transfer.source import Exhibit, Said, Strand
 
 SUMMARY_LENGTH: Final = 80
@@ -30,7 +30,7 @@ def write_markdown(exhibit: Exhibit) -> Iterator[str]:
 
     What cannot be shown is noted in `exhibit.losses`: pictures and other media, unknown parts, the contents of timelines.
     """
-    left_out = Tally()
+    left_out = LossTally()
     yield f"# {_plain(exhibit.title or exhibit.session_id)}\n\n"
     yield from _facts(exhibit)
     yield from _prompt(exhibit.live.system_prompt)
@@ -39,7 +39,7 @@ def write_markdown(exhibit: Exhibit) -> Iterator[str]:
     exhibit.losses.extend(left_out.losses())
     if exhibit.timelines:
         message = f"{len(exhibit.timelines)} timelines are listed, but what was said in them is not part of this form"
-        exhibit.losses.append(Loss("timelines", message))
+        exhibit.losses.append(ExportLoss("timelines", message))
 
 
 def _facts(exhibit: Exhibit) -> Iterator[str]:
@@ -67,7 +67,7 @@ def _prompt(text: str | None) -> Iterator[str]:
         yield _folded("System prompt", fenced(text))
 
 
-def _conversation(strand: Strand, left_out: Tally) -> Iterator[str]:
+def _conversation(strand: Strand, left_out: LossTally) -> Iterator[str]:
     checkpoints = strand.checkpoints()
     following = next(checkpoints, None)
     role = None
@@ -90,7 +90,7 @@ def _marked(one: Checkpoint) -> str:
     return "---\n\n*" + " · ".join(_plain(fact) for fact in facts if fact) + "*\n\n"
 
 
-def _message(said: Said, left_out: Tally) -> Iterator[str]:
+def _message(said: Said, left_out: LossTally) -> Iterator[str]:
     record = said.record
     content = record.get("content")
     if not record.keys() <= _USUAL:
@@ -107,7 +107,7 @@ def _message(said: Said, left_out: Tally) -> Iterator[str]:
         yield _call(call)
 
 
-def _part(part: Any, role: str, left_out: Tally) -> Iterator[str]:
+def _part(part: Any, role: str, left_out: LossTally) -> Iterator[str]:
     kind = part.get("type") if isinstance(part, Mapping) else None
     if kind == "text":
         text = part.get("text")
@@ -145,7 +145,7 @@ def _timelines(exhibit: Exhibit) -> Iterator[str]:
         yield f"| {_plain(one.timeline_id or '')} | {one.reason} | {one.created_at or ''} | {counts} |\n"
 
 
-def _joined(content: Any, left_out: Tally) -> str:
+def _joined(content: Any, left_out: LossTally) -> str:
     """The text of a tool's result."""
     if not isinstance(content, list):
         return "" if content is None else str(content)

@@ -12,11 +12,11 @@ from timeleap.sessions.home import is_session
 from timeleap.sessions.info import LOG_NAME
 from timeleap.sessions.meta import FILE_NAME as META_NAME
 from timeleap.sessions.statefile import FILE_NAME as STATE_NAME
-from timeleap.sessions.transfer.adoption import Arrival, Origin
+from timeleap.sessions.transfer.export_file import refused
 from timeleap.sessions.transfer.exporting import CARRIED
 from timeleap.sessions.transfer.importing import may_be_a_log, nothing_of
-from timeleap.sessions.transfer.losses import Loss, listed
-from timeleap.sessions.transfer.outside import refused
+from timeleap.sessions.transfer.losses import ExportLoss, listed
+from timeleap.sessions.transfer.sanitize import Arrival, Origin
 from timeleap.storage.durable import OpenFile, create_exclusive, list_directory, sync_directory
 from timeleap.storage.timelines import names as timeline_names
 
@@ -42,11 +42,11 @@ def read_session(path: Path, directory: Path) -> Generator[tuple[int, int], None
     lines = yield from _copy(logs, directory)
     notes = files.read_document(path / META_NAME).members
     state = files.read_document(path / STATE_NAME)
-    left = [] if state.problem is None else [Loss("state", state.problem)]
+    left = [] if state.problem is None else [ExportLoss("state", state.problem)]
     known = {META_NAME, STATE_NAME, *(name for _, name in logs)}
     others = [name for name in list_directory(path) if name not in known and not name.startswith(".")]
     if others:
-        left.append(Loss("files", f"other files of the directory are not part of a session: {listed(others)}"))
+        left.append(ExportLoss("files", f"other files of the directory are not part of a session: {listed(others)}"))
     return Arrival(
         notes={name: value for name, value in notes.items() if name in CARRIED},
         state=state.members,

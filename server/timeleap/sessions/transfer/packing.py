@@ -48,7 +48,7 @@ class _Member:
 
 
 @dataclass(frozen=True, slots=True)
-class _Text:
+class _Document:
     """A document, to be read like a file."""
 
     text: bytes
@@ -176,7 +176,7 @@ def _timeline(exhibit: Exhibit, strand: Strand) -> _Member:
 
 def _document(name: str, members: Any) -> _Member:
     text = files.encode_document(dict(members))
-    return _Member(name, len(text), lambda: _Text(text))
+    return _Member(name, len(text), lambda: _Document(text))
 
 
 def _manifest(exhibit: Exhibit, listed: list[Listed]) -> _Member:
@@ -197,4 +197,4 @@ def _manifest(exhibit: Exhibit, listed: list[Listed]) -> _Member:
         "members": [one.document() for one in listed],
     }
     text = json.dumps(said, indent=2, ensure_ascii=False).encode("utf-8", "replace")
-    return _Member(archive.MANIFEST, len(text), lambda: _Text(text))
+    return _Member(archive.MANIFEST, len(text), lambda: _Document(text))

@@ -28,9 +28,9 @@ from typing import Any, Final
 
 from timeleap.errors import TooLargeError
 from timeleap.sessions.checkpoints import list_checkpoints
-from timeleap.sessions.transfer.losses import Loss
+from timeleap.sessions.log_iteration import shared_lines, state_after_lines
+from timeleap.sessions.transfer.losses import ExportLoss
 from timeleap.sessions.transfer.source import Exhibit, Strand
-from timeleap.sessions.walking import shared_lines, state_after_lines
 from timeleap.storage.engine import LogState
 from timeleap.storage.jsontext import encode_quickly
 
@@ -63,7 +63,7 @@ def write_page(exhibit: Exhibit) -> Iterator[str]:
         yield piece
     if size > MANY_CHARACTERS:
         message = f"the page has {size >> 20} MiB: browsers need long to open it, or cannot"
-        exhibit.losses.append(Loss("size", message))
+        exhibit.losses.append(ExportLoss("size", message))
 
 
 def _pieces(exhibit: Exhibit) -> Iterator[str]:

@@ -20,10 +20,10 @@ from typing import Any
 from timeleap.errors import CorruptedError
 from timeleap.sessions.checkpoints import list_checkpoints
 from timeleap.sessions.info import LOG_NAME
+from timeleap.sessions.log_iteration import left_out, line_of_message, shared_lines, sound_pages, state_after_lines
 from timeleap.sessions.outcomes import Checkpoint, Parent, Subagent
 from timeleap.sessions.summary import prompt_at
-from timeleap.sessions.transfer.losses import Loss
-from timeleap.sessions.walking import left_out, line_of_message, shared_lines, sound_pages, state_after_lines
+from timeleap.sessions.transfer.losses import ExportLoss
 from timeleap.storage.engine import LogReader, TimelineReason
 from timeleap.storage.jsontext import decode_json
 from timeleap.storage.marks import without_marks
@@ -175,17 +175,17 @@ class Exhibit:
     state: Mapping[str, Any] = field(default_factory=dict)
     notes: Mapping[str, Any] = field(default_factory=dict)
     lost: tuple[str, ...] = ()
-    losses: list[Loss] = field(default_factory=list)
+    losses: list[ExportLoss] = field(default_factory=list)
 
     @property
     def strands(self) -> tuple[Strand, ...]:
         """The live log, then the timelines."""
         return (self.live, *self.timelines)
 
-    def all_losses(self) -> list[Loss]:
+    def all_losses(self) -> list[ExportLoss]:
         """What an export has left out, when it is done."""
         unread = [*self.lost, *(text for strand in self.strands for text in strand.lost)]
-        return [*(Loss("damaged", text) for text in dict.fromkeys(unread)), *self.losses]
+        return [*(ExportLoss("damaged", text) for text in dict.fromkeys(unread)), *self.losses]
 
 
 def _record(body: bytes) -> Mapping[str, Any]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from timeleap.sessions.transaction import NOBODY
 from timeleap.sessions.transfer.importing import take_in
-from timeleap.sessions.turns import NOBODY
 
 Json = dict[str, Any]
 

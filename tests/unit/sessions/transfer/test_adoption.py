@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from timeleap.sessions.creation import Traits
-from timeleap.sessions.transfer.adoption import Arrival, Origin, settle_in
-from timeleap.sessions.transfer.losses import Loss
-from timeleap.sessions.turns import NOBODY
+from timeleap.sessions.transaction import NOBODY
+from timeleap.sessions.transfer.losses import ExportLoss
+from timeleap.sessions.transfer.sanitize import Arrival, Origin, settle_in
 from timeleap.storage.engine import TimelineFacts
 
 Json = dict[str, Any]
@@ -73,7 +73,7 @@ def test_what_the_import_made_itself_counts_before_what_was_brought(tmp_path: Pa
         notes={"workspace": "file:///old"},
         state={"custom_title": "Old"},
         timelines={"context_1": TimelineFacts("compact", "2025-01-01T00:00:00.000Z")},
-        origin=Origin("codex", losses=tuple(Loss("x", str(number)) for number in range(300))),
+        origin=Origin("codex", losses=tuple(ExportLoss("x", str(number)) for number in range(300))),
     )
     notes, state = settled(tmp_path, made, "context_1")
     assert (state["custom_title"], notes["workspace"]) == ("New title", "file:///new")

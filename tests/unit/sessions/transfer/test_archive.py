@@ -17,8 +17,8 @@ from timeleap.errors import InvalidInputError, StorageFailureError, TooLargeErro
 from timeleap.sessions.outcomes import Retention
 from timeleap.sessions.session import Session
 from timeleap.sessions.transfer import archive, unpacking
+from timeleap.sessions.transfer.export_file import NewFile, check_target
 from timeleap.sessions.transfer.exporting import exhibit, set_aside_before
-from timeleap.sessions.transfer.outside import NewFile, check_target
 from timeleap.sessions.transfer.packing import write_archive
 from timeleap.sessions.transfer.source import Exhibit
 from timeleap.sessions.transfer.unpacking import Unpacked, unpack

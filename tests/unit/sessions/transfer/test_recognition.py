@@ -13,7 +13,7 @@ from timeleap.errors import InvalidInputError, TooLargeError
 from timeleap.sessions.transfer import jsonlines
 from timeleap.sessions.transfer.importing import FIRST_LOOK, may_be_a_log, recognised
 from timeleap.sessions.transfer.jsonlines import JsonLines, time_of, workspace_of
-from timeleap.sessions.transfer.losses import MOST, Tally
+from timeleap.sessions.transfer.losses import MOST, LossTally
 from timeleap.storage.durable import OpenFile
 
 
@@ -69,7 +69,7 @@ def test_lines_across_blocks_and_too_long_ones(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(jsonlines, "MAX_LINE", 64)
     objects: list[dict[str, object]] = [{"a": 1}, {"b": "x" * 40}, {"c": "y" * 200}, {"d": 1}, {"e": "ü" * 10}]
     path = written(tmp_path / "any", *objects, "", "[1]")
-    left_out = Tally()
+    left_out = LossTally()
     lines = JsonLines(OpenFile(path), left_out)
     found = [line for line in lines if line.record is not None]
     assert [line.record for line in found] == [one for one in objects if "c" not in one]
@@ -79,21 +79,21 @@ def test_lines_across_blocks_and_too_long_ones(tmp_path: Path, monkeypatch: pyte
 
 def test_a_last_line_without_a_line_feed_counts(tmp_path: Path) -> None:
     (tmp_path / "any").write_text('{"a": 1}\n{"b": 2}')
-    assert [line.record for line in JsonLines(OpenFile(tmp_path / "any"), Tally())] == [{"a": 1}, {"b": 2}]
+    assert [line.record for line in JsonLines(OpenFile(tmp_path / "any"), LossTally())] == [{"a": 1}, {"b": 2}]
 
 
 def test_a_file_beyond_the_limit_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jsonlines, "MAX_FILE", 10)
     with pytest.raises(TooLargeError, match="at most 10"):
-        JsonLines(OpenFile(written(tmp_path / "any", {"a": "more than ten"})), Tally())
+        JsonLines(OpenFile(written(tmp_path / "any", {"a": "more than ten"})), LossTally())
 
 
 def test_a_file_of_too_many_lines_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jsonlines, "MAX_LINES", 2)
     path = written(tmp_path / "any", {"a": 1}, {"a": 2})
-    assert len(list(JsonLines(OpenFile(path), Tally()))) == 2
+    assert len(list(JsonLines(OpenFile(path), LossTally()))) == 2
     with pytest.raises(TooLargeError, match="more than 2 lines"):
-        list(JsonLines(OpenFile(written(path, {"a": 1}, {"a": 2}, {"a": 3})), Tally()))
+        list(JsonLines(OpenFile(written(path, {"a": 1}, {"a": 2}, {"a": 3})), LossTally()))
 
 
 def test_folders_and_times_of_other_machines() -> None:
@@ -106,7 +106,7 @@ def test_folders_and_times_of_other_machines() -> None:
 
 
 def test_a_million_kinds_of_losses_are_told_as_a_hundred() -> None:
-    left_out = Tally()
+    left_out = LossTally()
     for number in range(3 * MOST):
         left_out.add("records", f"records of the type {number}")
     assert len(left_out.losses()) == MOST + 1

@@ -1,0 +1,63 @@
+"""session/verify and session/repair: looking at every byte, and mending what opening leaves alone."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from timeleap.service import views
+from timeleap.service.mutation import cause
+from timeleap.service.registry import handles
+from timeleap.sessions.warnings import FileProblem, file_problems, leftover_warnings
+
+if TYPE_CHECKING:
+    from timeleap.service.call import Call
+    from timeleap.service.service import Service
+    from timeleap.service.views import Json
+    from timeleap.storage.engine import Damage
+
+
+@handles("session/verify")
+async def verify(service: Service, params: Any, call: Call) -> Json:
+    """Check every record of the live log without changing anything."""
+    async with service.borrowed(call, params.session_id, "read") as session:
+        engine = session.engine
+        await session.catch_its_turn()
+        problems = await asyncio.to_thread(engine.verify, call.byte_progress("checking the log"))
+        files = await asyncio.to_thread(file_problems, session.path)
+        leftovers = await asyncio.to_thread(leftover_warnings, session.path)
+        state = engine.state
+        return {
+            "ok": not problems and not files,
+            "lines": state.lines,
+            "bytes": state.length,
+            "problems": [*map(_problem, problems), *map(_file_problem, files)],
+            "warnings": [*session.warnings, *leftovers],
+        }
+
+
+@handles("session/repair")
+async def repair(service: Service, params: Any, call: Call) -> Json:
+    """Rewrite the log without its damaged lines; the damaged log is kept as a timeline."""
+    async with service.borrowed(call, params.session_id, "read" if params.dry_run else "write") as session:
+        await session.catch_its_turn()
+        engine = session.engine
+        problems = await asyncio.to_thread(engine.verify, call.byte_progress("checking the log"))
+        if params.dry_run or not problems:
+            removed = await asyncio.to_thread(lambda: engine.as_reloaded().damaged_lines()) if problems else 0
+            return {"head": session.head, "removedLines": removed, "problems": [_problem(one) for one in problems]}
+        outcome = await session.repair(cause=cause(call))
+        return {
+            "head": outcome.head,
+            **views.set_members(timelineId=outcome.timeline_id),
+            "removedLines": outcome.removed_lines,
+            "problems": [_problem(one) for one in problems],
+        }
+
+
+def _file_problem(one: FileProblem) -> Json:
+    return {"kind": one.kind, "message": one.message, "file": one.file, "line": 0, "offset": 0, "bytes": one.bytes}
+
+
+def _problem(one: Damage) -> Json:
+    return {"kind": one.kind, "message": one.message, "line": one.line, "offset": one.offset, "bytes": one.bytes}

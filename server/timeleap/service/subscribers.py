@@ -1,0 +1,179 @@
+"""Who hears of a session's changes, and what they are told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from timeleap.service import views
+from timeleap.service.notified_approvals import REQUESTED, RESOLVED, NotifiedApprovals
+from timeleap.sessions import events
+
+if TYPE_CHECKING:
+    from timeleap.service.call import Client
+    from timeleap.service.config import Budget
+    from timeleap.service.views import Json, Views
+    from timeleap.sessions.session import Session
+
+CONTEXT = "context/didChange"
+SESSION = "session/didChange"
+
+
+class Subscribers:
+    """The connections that have one session open.
+
+    It listens to the session and passes each event on, in order, before the reply to the request that caused it.
+    """
+
+    def __init__(self, session: Session, budget: Budget, shapes: Views) -> None:
+        self._session = session
+        self._budget = budget
+        self._notices = Notices(shapes)
+        self._clients: list[Client] = []
+        self._notified: dict[int, NotifiedApprovals] = {}
+        self._over = budget.should_compact(session.engine.state.token_count_with_pending)
+        self._stop: Callable[[], None] = session.listen(self._hear)
+
+    def join(self, client: Client, notified: NotifiedApprovals | None = None) -> None:
+        """Let `client` hear from now on; `notified` are the requests for approvals that it knows."""
+        self._clients.append(client)
+        self._notified[id(client)] = notified or NotifiedApprovals()
+
+    def leave(self, client: Client) -> None:
+        """`client` hears no more."""
+        self._notified.pop(id(client), None)
+        self._clients = [each for each in self._clients if each is not client]
+
+    @property
+    def empty(self) -> bool:
+        """Whether nobody listens."""
+        return not self._clients
+
+    def close(self) -> None:
+        """Stop listening to the session."""
+        self._stop()
+
+    def tell(self, method: str, params: Json) -> None:
+        """Send one notification to all."""
+        for client in self._clients:
+            client.notify(method, params)
+
+    def _tell_of_approval(self, event: events.ApprovalRequested | events.ApprovalResolved) -> None:
+        """Send it to all who want to hear of approvals, a request only to those who do not know it yet."""
+        session_id = self._session.session_id
+        for client in self._clients:
+            notified = self._notified[id(client)]
+            if not client.wants_approvals:
+                continue
+            if isinstance(event, events.ApprovalResolved):
+                notified.forget(event.approval_id)
+                cause = views.set_members(requestId=event.cause.request_id, client=event.cause.client)
+                resolved = {"approvalId": event.approval_id, "decision": event.decision}
+                reason = views.set_members(reason=event.reason)
+                client.notify(RESOLVED, {"sessionId": session_id, **resolved, **reason, "cause": cause})
+            elif notified.is_new(event.request.approval_id):
+                client.notify(REQUESTED, {"sessionId": session_id, "approval": views.approval_request(event.request)})
+
+    def _hear(self, event: events.Event) -> None:
+        if isinstance(event, events.ApprovalRequested | events.ApprovalResolved):
+            self._tell_of_approval(event)
+            return
+        method, params = self._notification(event)
+        self.tell(method, params)
+        if method == CONTEXT:
+            self._watch_budget()
+
+    def _notification(self, event: events.Event) -> tuple[str, Json]:
+        session_id = self._session.session_id
+        if isinstance(event, events.Recovered):
+            return "session/didRecover", recovered(session_id, event)
+        if isinstance(event, events.Warned):
+            return "session/warning", {"sessionId": session_id, "kind": event.kind, "message": event.message}
+        method, _, members = self._notices.of(event)
+        cause = views.set_members(requestId=event.cause.request_id, client=event.cause.client)
+        return method, {"sessionId": session_id, "head": event.head, "kind": event.kind, "cause": cause, **members}
+
+    def _watch_budget(self) -> None:
+        """Suggest compaction once per crossing of the trigger."""
+        tokens = self._session.engine.state.token_count_with_pending
+        over = self._budget.should_compact(tokens)
+        if over and not self._over:
+            suggestion = {"sessionId": self._session.session_id, "tokenCountWithPending": tokens, **self._budget.wire()}
+            self.tell("context/compactionSuggested", suggestion)
+        self._over = over
+
+
+class Notices:
+    """What clients are told of an event: the method of the notification, and the members that the kind of event has."""
+
+    def __init__(self, shapes: Views) -> None:
+        self._views = shapes
+
+    def of(self, event: events.Event) -> tuple[str, str, dict[str, Any]]:
+        """Method, kind and members of the notification."""
+        method, members = self._members(event)
+        return method, event.kind, members
+
+    def _members(self, event: events.Event) -> tuple[str, dict[str, Any]]:
+        match event:
+            case events.MessagesAppended():
+                return CONTEXT, {"firstIndex": event.first_index, "count": event.count}
+            case events.CheckpointCreated():
+                return CONTEXT, {"checkpoint": views.checkpoint(event.checkpoint)}
+            case events.Rewritten() | events.Redacted():
+                return CONTEXT, self._rewritten(event)
+            case events.TokenCountUpdated():
+                return CONTEXT, {"tokenCount": event.token_count}
+            case events.SystemPromptSet() | events.External():
+                return CONTEXT, {}
+            case _:
+                return SESSION, _state_members(event)
+
+    def _rewritten(self, event: events.Rewritten | events.Redacted) -> Json:
+        context = self._views.summary(event.summary)
+        if isinstance(event, events.Redacted):
+            return {"records": event.records, "occurrences": event.occurrences, "context": context}
+        return {
+            **views.set_members(checkpointId=event.checkpoint_id, checkpointUid=event.checkpoint_uid),
+            **views.set_members(messageIndex=event.message_index, timelineId=event.timeline_id),
+            "removed": views.removed(event.removed),
+            "context": context,
+        }
+
+
+def _state_members(event: events.Event) -> Json:
+    """What a change of the state beside the log says beyond its kind."""
+    match event:
+        case events.ApprovalChanged():
+            return {"approval": views.approval(event.approval)}
+        case events.SubagentsChanged():
+            return {"dynamicSubagents": views.subagents(event.subagents)}
+        case events.TitleChanged():
+            return {"title": event.title}
+        case events.WorkspaceChanged():
+            return {"workspace": event.workspace}
+        case events.DMailChanged():
+            return {"pendingDMail": views.pending_dmail(event.pending_dmail)}
+        case events.PinsChanged():
+            return {"pins": list(event.pins)}
+        case events.AccessChanged():
+            return {"access": event.access}
+        case _:
+            return {}
+
+
+def tell_recovery(client: Client, session: Session) -> None:
+    """Report what opening mended, to the client for whom the session was opened."""
+    recovery = session.engine.recovery
+    if recovery.quarantined or recovery.cut_bytes:
+        event = events.Recovered(head=session.head, quarantined=recovery.quarantined, cut_bytes=recovery.cut_bytes)
+        client.notify("session/didRecover", recovered(session.session_id, event))
+
+
+def recovered(session_id: str, event: events.Recovered) -> Json:
+    """`session/didRecover` of the contract."""
+    return {
+        "sessionId": session_id,
+        "quarantined": [views.quarantined(one) for one in event.quarantined],
+        "cutBytes": event.cut_bytes,
+    }

@@ -1,0 +1,252 @@
+"""The sessions of a store that are open: one object a directory, opened once and counted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+from weakref import WeakValueDictionary
+
+from timeleap.errors import SessionLockedError, SessionNotFoundError, SessionNotOpenError
+from timeleap.sessions import events, listing, session_files
+from timeleap.sessions.approvals import Approvals
+from timeleap.sessions.home import Home
+from timeleap.sessions.info import LOG_NAME
+from timeleap.sessions.meta import Meta
+from timeleap.sessions.names import new_session_id
+from timeleap.sessions.outcomes import Retention
+from timeleap.sessions.request_replay import Announce, Renderers
+from timeleap.sessions.seal import KeyRing
+from timeleap.sessions.session import Session
+from timeleap.sessions.statefile import StateFile
+from timeleap.sessions.transaction import Files, SessionServices, SessionTransactions
+from timeleap.storage.durable import Identity
+from timeleap.storage.engine import Durability, Progress
+from timeleap.storage.engine_pool import Lease, share
+from timeleap.storage.lock import Endpoint
+from timeleap.storage.reader import StoredLog
+
+Asked = Literal["write", "read", "readOnly"]
+"""How a session is to be opened; `readOnly` is the contract's word for `read`."""
+
+_CHECK_AFTER_SECONDS = 0.5
+"""What a client asks for first, the view of the session, goes before the check of bytes it has not asked for."""
+
+
+@dataclass(slots=True)
+class _Entry:
+    """An open session, how often it was opened, and the task that checks its bytes."""
+
+    session: Session
+    lease: Lease
+    key: Identity
+    times: int = 1
+    check_later: asyncio.TimerHandle | None = None
+    check: asyncio.Task[None] | None = None
+
+
+@dataclass(slots=True)
+class _OpenDirectories:
+    """The directories that are open in this process: two stores would not know of each other's changes of state."""
+
+    taken: set[Identity] = field(default_factory=set)
+
+
+_registry = _OpenDirectories()
+
+
+class Openings:
+    """What is open of one store."""
+
+    def __init__(
+        self,
+        home: Home,
+        *,
+        durability: Durability,
+        renderers: Renderers,
+        announce: Announce,
+        retention: Retention,
+        keys: KeyRing,
+        endpoint: Callable[[], Endpoint | None],
+    ) -> None:
+        self._home = home
+        self._endpoint = endpoint
+        self._durability: Durability = durability
+        self._keys = keys
+        self._around = SessionServices(
+            renderers=renderers,
+            retention=retention,
+            fork_points=lambda session_id: listing.fork_points(home, session_id),
+            release=self._release,
+            announce=announce,
+        )
+        self._entries: dict[str, _Entry] = {}
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    def turn(self, session_id: str) -> asyncio.Lock:
+        """Opening, closing and moving one session come one after the other; sessions do not wait for each other."""
+        return self._turns.setdefault(session_id, asyncio.Lock())
+
+    def __contains__(self, session_id: str) -> bool:
+        return session_id in self._entries
+
+    def get(self, session_id: str) -> Session | None:
+        """The open session of that id."""
+        entry = self._entries.get(session_id)
+        return entry.session if entry is not None else None
+
+    def sessions(self) -> Iterator[Session]:
+        """All that are open."""
+        return (entry.session for entry in list(self._entries.values()))
+
+    def name_at(self, path: Path) -> str | None:
+        """The id under which the directory `path` is open."""
+        key = _identity(path)
+        return next((name for name, entry in self._entries.items() if entry.key == key), None)
+
+    def view(self, session_id: str) -> StoredLog:
+        """The log of an open session as it is at the moment; later changes do not show in it."""
+        return self._entries[session_id].lease.engine.view
+
+    def again(self, session_id: str) -> Session | None:
+        """Count one more opening of a session, if it is open."""
+        entry = self._entries.get(session_id)
+        if entry is None:
+            return None
+        entry.times += 1
+        return entry.session
+
+    async def open(self, session_id: str, path: Path | None, access: Asked, progress: Progress | None) -> Session:
+        """Open a session that exists, or count one more opening. Call at its turn.
+
+        Args:
+            session_id: Its id.
+            path: Its directory, if that is not one of the store's own.
+            access: How; a session that is only read becomes writable when somebody asks for that.
+            progress: Told about a long scan.
+        """
+        entry = self._entries.get(session_id)
+        if entry is not None and path is not None and entry.key != _identity(path):
+            return await self.open(new_session_id(), path, access, progress)  # another one took the name meanwhile
+        if entry is None:
+            entry = self._entries[session_id] = await self._first(session_id, path, access, progress)
+            return entry.session
+        if access == "write" and entry.session.access == "readOnly":
+            lease, opened = await self._files(session_id, entry.session.path, "write", progress)
+            before, entry.lease = entry.lease, lease
+            entry.session.adopt(opened)
+            await before.aclose()
+            entry.session.unreachable = self._problem()
+            entry.session.emit(events.AccessChanged(head=entry.session.head, access="owner"))
+        entry.times += 1
+        return entry.session
+
+    async def join(self, session_id: str, path: Path) -> Session:
+        """Count one more opening of the session in `path`, which has to be open to be written to.
+
+        Raises:
+            SessionNotOpenError: It is not.
+        """
+        async with self.turn(session_id):  # it may be on its way
+            entry = self._entries.get(session_id)
+            if entry is None or entry.key != _identity(path) or entry.session.access != "owner":
+                raise SessionNotOpenError(f"this process does not own the session in {path}")
+            entry.times += 1
+            return entry.session
+
+    async def shut(self, session_id: str) -> None:
+        """Close a session, however often it was opened. Call at its turn."""
+        entry = self._entries.pop(session_id)
+        try:
+            await entry.session.shut()
+            if entry.check_later is not None:
+                entry.check_later.cancel()
+            if entry.check is not None:
+                await asyncio.wait([entry.check])
+            await entry.lease.aclose()
+        finally:
+            _registry.taken.discard(entry.key)
+
+    async def shut_all(self) -> None:
+        """Close all sessions."""
+        for session_id in list(self._entries):
+            async with self.turn(session_id):
+                if session_id in self._entries:
+                    await self.shut(session_id)
+
+    async def _first(self, session_id: str, path: Path | None, access: Asked, progress: Progress | None) -> _Entry:
+        directory = path or self._home.locate(session_id)
+        key = _identity(directory)
+        if key in _registry.taken:
+            raise SessionLockedError(f"session {session_id} is open in another store of this process")
+        lease, opened = await self._files(session_id, directory, access, progress)
+        try:
+            session = Session(session_id, directory, opened, self._around)
+        except BaseException:
+            await lease.aclose()
+            raise
+        _registry.taken.add(key)
+        if session.access == "owner":
+            session.unreachable = self._problem()
+        entry = _Entry(session, lease, key)
+        entry.check_later = asyncio.get_running_loop().call_later(_CHECK_AFTER_SECONDS, _check, entry)
+        return entry
+
+    async def _files(
+        self, session_id: str, path: Path, access: Asked, progress: Progress | None
+    ) -> tuple[Lease, Files]:
+        """Open what a session works on."""
+        own = access == "write"
+        meta = Meta(path, "owner" if own else "readOnly")
+        lease = await share(
+            path / LOG_NAME,
+            access="write" if own else "read",
+            durability=self._durability,
+            lock="hold",
+            notes=meta,
+            progress=progress,
+            endpoint=self._endpoint() if own else None,
+        )
+        if own:
+            await asyncio.to_thread(session_files.remove_leftovers, path)
+        trusted = self._home.contains(path) is not None
+        approvals = Approvals(
+            session_id,
+            meta,
+            StateFile(path),
+            self._keys,
+            trusted,
+            store=self._home.real_path,
+            in_trash=lambda uid: any(Meta(trash, "readOnly").uid == uid for _, _, trash in self._home.trashed()),
+        )
+        return lease, Files(lease.engine, meta, approvals)
+
+    def _problem(self) -> str | None:
+        """Why other processes cannot reach this one, if it was meant to be reached."""
+        problem = (self._endpoint() or {}).get("problem")
+        return str(problem) if problem is not None else None
+
+    async def _release(self, session: SessionTransactions) -> None:
+        """Undo one opening of a session."""
+        async with self.turn(session.session_id):
+            entry = self._entries.get(session.session_id)
+            if entry is None or entry.session is not session:
+                return
+            entry.times -= 1
+            if entry.times == 0:
+                await self.shut(session.session_id)
+
+
+def _check(entry: _Entry) -> None:
+    entry.check = asyncio.get_running_loop().create_task(entry.session.check_in_background(entry.lease.engine))
+
+
+def _identity(path: Path) -> Identity:
+    """What tells a directory from others, whatever it is called."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        raise SessionNotFoundError(f"there is no session in {path}", path=str(path)) from None
+    return Identity(found.st_dev, found.st_ino)

@@ -1,0 +1,318 @@
+"""Answers from the log: which requests its records carry, and what they were answered with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from timeleap.errors import CorruptedError
+from timeleap.sessions import events
+from timeleap.sessions.checkpoints import read_checkpoint
+from timeleap.sessions.outcomes import (
+    AppendOutcome,
+    ApprovalOutcome,
+    CheckpointOutcome,
+    CompactOutcome,
+    HeadOutcome,
+    PinsOutcome,
+    Removed,
+    RewriteOutcome,
+    SubagentsOutcome,
+    UsageOutcome,
+)
+from timeleap.sessions.requests import encode, number_of, short, told
+from timeleap.sessions.stored_response import MADE_REMEMBERED, REMEMBERED, StoredResponse, by_age
+from timeleap.sessions.summary import past_of, summarize
+from timeleap.storage.engine import LogEngine, LogState, RecordFlag, RecordKind
+from timeleap.storage.marks import MADE_HERE, read_tl
+
+if TYPE_CHECKING:
+    from timeleap.sessions.meta import Meta
+    from timeleap.sessions.session_state import StateSnapshot
+
+NO_HEAD = "0.0.0-00000000"
+"""In the place of a head that a redaction took out: no log ever has it."""
+AT_ONCE = 64
+MOST_LINES = 64 * REMEMBERED
+"""That are looked through for ids that count."""
+MAX_BYTES_AT_ONCE = 4 << 20
+
+Renderers = Mapping[str, Callable[[Any], dict[str, Any]]]
+"""By the method's wire name: what makes its result of the outcome."""
+Announce = Callable[[events.Event], tuple[str, str, Mapping[str, Any]]]
+"""What makes a notification of an event: its method, its kind, and the members that are its own."""
+
+
+def barely(event: events.Event) -> tuple[str, str, Mapping[str, Any]]:
+    """A notification where nobody is told more than what happened."""
+    return "", event.kind, {}
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A change that was made by a request which is asked again.
+
+    Attributes:
+        head: The head right after it.
+        before: The head before it; empty where it is not known.
+        told: The notifications of it: method, kind and members of each; None where they are not known.
+    """
+
+    head: str
+    before: str
+    told: Sequence[tuple[str, str, Mapping[str, Any]]] | None
+
+
+class RequestReplayer:
+    """The requests that appended records to a log.
+
+    Args:
+        engine: The log.
+        renderers: What makes their results.
+        announce: What makes notifications of what listeners are told.
+        meta: Says whose records are this session's own.
+        facts: The state beside the log, as it counts now.
+    """
+
+    def __init__(
+        self,
+        engine: LogEngine,
+        renderers: Renderers,
+        announce: Announce,
+        meta: Meta,
+        facts: Callable[[], StateSnapshot],
+    ) -> None:
+        self._engine = engine
+        self._announce = announce
+        self._meta = meta
+        self._facts = facts
+        self._renderers: dict[str, Callable[[Any], dict[str, Any]]] = {
+            short(method): render for method, render in renderers.items()
+        }
+
+    def requests(self) -> list[tuple[str, StoredResponse]]:
+        """The newest, oldest first; their results are left for `result` to make when somebody asks again."""
+        return self._since(0)
+
+    def last_origin(self) -> str | None:
+        """What the newest record of a request says of whose it is; None where none does."""
+        for _, body in self._bodies(self._engine.request_lines(1)):
+            origin = read_tl(body).get("o")
+            return origin if isinstance(origin, str) else None
+        return None
+
+    def leaving(self, keep_lines: int, stored: Callable[[], Mapping[str, int]]) -> list[dict[str, Any]]:
+        """Journal lines for the requests that cannot be answered from the first `keep_lines` lines alone.
+
+        Of a batch that is cut through the first record may stay, with the id but without the rest of its effect. And
+        behind a damaged line, which is left out, no record stays where it was: the head of then could not be told. So
+        what is stored already is not to be made of the log again.
+
+        Args:
+            keep_lines: How many lines stay.
+            stored: The request ids whose answers are kept beside the log, and their numbers; asked for only if there is
+                need.
+        """
+        damaged = (one.line for one in self._engine.damage() if one.kind in ("damagedRecord", "checksumMismatch"))
+        going = self._since(min((keep_lines, *damaged)))
+        if not going:
+            return []
+        kept, newest = stored(), by_age((), going)
+        return [
+            encode(name, self._remembered(known)) for name, known in newest.items() if known.number > kept.get(name, -1)
+        ]
+
+    def result(self, known: StoredResponse) -> Mapping[str, Any]:
+        """What a request was answered with, its head that of right after the change; what was too large to be kept of it
+        is said of the session as it is now."""
+        render: Callable[[Any], dict[str, Any]] = self._renderers.get(known.method, asdict)
+        if known.result is None:
+            return render(self._outcome(known, self._end_of_batch(known.line)))
+        now = render(self._now(known.method)) if known.left_out else {}
+        result = {**{name: now[name] for name in known.left_out if name in now}, **known.result}
+        if result.get("head") == "":
+            result["head"] = NO_HEAD
+        return result
+
+    def change(self, known: StoredResponse) -> Made:
+        """What listeners were told of a request that is known, to be told again."""
+        result = self.result(known)
+        head, told = str(result.get("head", "")), known.told
+        if told is None and known.line >= 0:
+            return Made(head, known.before or self._head_before(known), self._told_of(known, head))
+        if told is None:
+            return Made(head, known.before, None)
+        said = [(one.method, one.kind, {**_of(result, one.same), **one.members}) for one in told]
+        return Made(head, known.before, said)
+
+    def _remembered(self, known: StoredResponse) -> StoredResponse:
+        """A request of a record with all that is to be stored of it."""
+        result = self.result(known)
+        parts = [told(*one, result) for one in self._told_of(known, str(result.get("head", "")))]
+        kept = tuple(one for one in parts if one is not None)
+        before = self._head_before(known)
+        return replace(known, result=result, before=before, told=kept if len(kept) == len(parts) else None)
+
+    def _told_of(self, known: StoredResponse, head: str) -> list[tuple[str, str, Mapping[str, Any]]]:
+        """The notifications of what a request appended."""
+        first, last = known.line, self._end_of_batch(known.line)
+        engine = self._engine
+        messages = engine.state_before(last + 1).messages
+        told: list[events.Event] = []
+        for entry in engine.entries(first, last + 1):
+            if entry.kind is RecordKind.CHECKPOINT:
+                made = read_checkpoint(engine, entry.line, messages)
+                told.append(events.CheckpointCreated(head=head, checkpoint=made))
+            elif entry.kind is RecordKind.USAGE:
+                told.append(events.TokenCountUpdated(head=head, token_count=entry.value))
+            elif entry.kind is RecordKind.SYSTEM_PROMPT:
+                told.append(events.SystemPromptSet(head=head))
+        before = self._before(first).messages
+        if messages > before:
+            told.append(events.MessagesAppended(head=head, first_index=before, count=messages - before))
+        return [self._announce(one) for one in told]
+
+    def _head_before(self, known: StoredResponse) -> str:
+        return self._head_of(known, self._before(known.line)) if known.era else ""
+
+    def _before(self, line: int) -> LogState:
+        """The state before a line; its pending characters may not be counted."""
+        return self._engine.entries(line - 1, line)[0].state if line else LogState()
+
+    def _head_of(self, known: StoredResponse, state: LogState) -> str:
+        """The head that the log had at a state when a record was written."""
+        head = self._engine.head_at(state)
+        return f"{known.era}.{head.rpartition('.')[2]}" if known.era else head
+
+    def _since(self, keep_lines: int) -> list[tuple[str, StoredResponse]]:
+        """The newest requests whose records end at `keep_lines` or behind it, oldest first."""
+        limit = REMEMBERED
+        made_here = self._lines(MADE_REMEMBERED, True, keep_lines)
+        while True:
+            clients = self._lines(limit, False, keep_lines)
+            found, whole = self._read(sorted({*made_here, *clients}))
+            if whole or len(clients) < limit or limit >= MOST_LINES or _given(found) >= REMEMBERED:
+                return found
+            limit *= 4  # an index of an earlier release does not tell whose ids they are
+
+    def _lines(self, limit: int, made_here: bool, keep_lines: int) -> list[int]:
+        """The last lines with ids whose batches end at `keep_lines` or behind it."""
+        lines: list[int] = []
+        for line in self._engine.request_lines(limit, made_here):
+            if line < keep_lines and self._end_of_batch(line) < keep_lines:
+                break  # all that come now end before it
+            lines.append(line)
+        return lines
+
+    def _read(self, lines: Sequence[int]) -> tuple[list[tuple[str, StoredResponse]], bool]:
+        """The session's own requests among the records of some lines; and whether there are records of another's before
+        them, of which a fork is made: then there are no more of its own."""
+        own, unmarked, redacted = self._meta.origins, self._meta.unmarked_lines, self._meta.requests_redacted
+        last, inherited = 0, False
+        found: list[tuple[str, StoredResponse]] = []
+        for line, body in self._bodies(lines):
+            marks = read_tl(body)
+            origin = marks.get("o")
+            if origin not in own if "o" in marks else line < unmarked:
+                inherited = True
+                continue
+            match marks:
+                case {"r": str(name), "h": str(fingerprint), "m": str(method)}:
+                    # An earlier release that wrote to the log again gave no numbers.
+                    last = max(last, number_of(marks))
+                    era = marks.get("g")
+                    known = StoredResponse(
+                        fingerprint if last > redacted else "",
+                        method,
+                        line=line,
+                        number=last,
+                        era=era if isinstance(era, str) else "",
+                    )
+                    found.append((name, known))
+                case _:
+                    continue
+        return found, inherited
+
+    def _now(self, method: str) -> CompactOutcome | RewriteOutcome | SubagentsOutcome | PinsOutcome | ApprovalOutcome:
+        """The outcome of a method that would change nothing now."""
+        engine, facts = self._engine, self._facts()
+        match method:
+            case "putSubagent" | "removeSubagent":
+                return SubagentsOutcome(engine.head, facts.subagents)
+            case "setPins":
+                return PinsOutcome(engine.head, facts.pins)
+            case "setYolo" | "setAutoApprove" | "setAfk":
+                return ApprovalOutcome(engine.head, facts.approval)
+            case _:
+                pass
+        summary = summarize(engine, past_of(engine.timeline_ids(), facts.stacks, engine.state))
+        if method == "compact":
+            return CompactOutcome(engine.head, True, None, None, None, 0, 0, 0, 0, summary)
+        return RewriteOutcome(engine.head, None, Removed(0, 0, 0), summary)
+
+    def _outcome(
+        self, known: StoredResponse, last: int
+    ) -> AppendOutcome | CheckpointOutcome | UsageOutcome | HeadOutcome:
+        engine, line = self._engine, known.line
+        entry = engine.entries(line, line + 1)[0]
+        after = engine.state_before(last + 1)
+        head = self._head_of(known, after)
+        if entry.kind is RecordKind.CHECKPOINT and known.method == "checkpoint":
+            # Its preview is what was written with it; what follows by now was not there when it was answered.
+            return CheckpointOutcome(head, read_checkpoint(engine, line, after.messages))
+        if entry.kind is RecordKind.USAGE:
+            return UsageOutcome(head, entry.value)
+        if entry.kind is RecordKind.SYSTEM_PROMPT:
+            return HeadOutcome(head)
+        before = self._before(line)
+        return AppendOutcome(
+            head=head,
+            first_index=before.messages,
+            count=after.messages - before.messages,
+            message_count=after.messages,
+            token_count_with_pending=after.token_count_with_pending,
+        )
+
+    def _bodies(self, lines: Sequence[int]) -> Iterator[tuple[int, bytes]]:
+        """The bodies of lines in rising order; those that are damaged are left out, their ids are lost with them."""
+        for start in range(0, len(lines), AT_ONCE):
+            few = lines[start : start + AT_ONCE]
+            if few[-1] - few[0] < 2 * AT_ONCE and self._bytes(few[0], few[-1]) < MAX_BYTES_AT_ONCE:
+                try:
+                    bodies = self._engine.read(few[0], few[-1] + 1)
+                except CorruptedError:
+                    pass  # one of them: look at each alone
+                else:
+                    yield from ((line, bodies[line - few[0]]) for line in few)
+                    continue
+            for line in few:
+                try:
+                    yield line, self._engine.read(line, line + 1)[0]
+                except CorruptedError:
+                    continue
+
+    def _bytes(self, first: int, last: int) -> int:
+        """The size of the lines from `first` to `last`."""
+        start, end = self._engine.entries(first, first + 1)[0], self._engine.entries(last, last + 1)[0]
+        return end.offset + end.length - start.offset
+
+    def _end_of_batch(self, line: int) -> int:
+        """The last line of the batch that begins at `line`."""
+        step = 64
+        while True:
+            for entry in self._engine.entries(line, line + step):
+                if not entry.flags & RecordFlag.BATCH_OPEN:
+                    return entry.line
+                line = entry.line + 1
+            if line >= self._engine.state.lines:
+                return self._engine.state.lines - 1
+
+
+def _given(found: Sequence[tuple[str, StoredResponse]]) -> int:
+    """How many of some ids clients gave."""
+    return sum(not name.startswith(MADE_HERE) for name, _ in found)
+
+
+def _of(result: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    return {name: result[name] for name in names if name in result}

@@ -1,0 +1,408 @@
+"""What a rewrite would do, worked out without doing it: the dry runs, and the plans the engine is given.
+
+Each function looks at a log through its reader, writes nothing, and costs the same for a long log as for a short one
+(only a compaction reads the messages it keeps).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from timeleap import clock
+from timeleap.context.dmail import dmail_text
+from timeleap.context.tool_pairs import orphan_results
+from timeleap.errors import HeadConflictError, InvalidInputError, NoPendingDMailError
+from timeleap.sessions.append_plan import DMAIL_LABEL
+from timeleap.sessions.checkpoints import find_line, new_checkpoint, preview_of, read_checkpoint
+from timeleap.sessions.events import RewriteKind, Rewritten
+from timeleap.sessions.exchange import healed, open_exchange
+from timeleap.sessions.outcomes import (
+    Cause,
+    Checkpoint,
+    CompactionPlan,
+    CompactOutcome,
+    Exchange,
+    HistoryStep,
+    PendingDMail,
+    Removed,
+    Review,
+    RewriteOutcome,
+    Summary,
+)
+from timeleap.sessions.summary import Past, state_after, summarize, summarize_prefix
+from timeleap.sessions.undo import Direction, Stacks, is_step
+from timeleap.storage.engine import (
+    LogEngine,
+    LogReader,
+    LogState,
+    NewRecord,
+    Prepared,
+    RecordKind,
+    Replacement,
+    Timeline,
+    TimelineFacts,
+    TimelineReason,
+)
+from timeleap.storage.jsontext import decode_json
+from timeleap.storage.marks import SENDER
+from timeleap.storage.reader import DAMAGE_LIMIT
+from timeleap.storage.record import copied, message_record, usage_record
+from timeleap.storage.timelines import DAMAGED_LINES
+
+COMPACTED_LABEL = "compacted"
+CHARACTERS_PER_TOKEN = 4
+_TO_COME = "to come"
+
+
+@dataclass(frozen=True, slots=True)
+class RewritePlan:
+    """A planned rewrite and what it amounts to.
+
+    Attributes:
+        kind: What listeners are told.
+        replacement: What the engine is given.
+        removed: The difference it makes.
+        context: The log it makes (its size is off by a few bytes where batch marks or damaged lines are left out); the
+            past beside it is for others to say.
+        target: The checkpoint a revert goes back to.
+        made: The checkpoint it writes.
+        refused: Why it is not to be carried out.
+        exchange: The tool exchange it would stop in the middle of.
+        after: The state of the log it makes (see `context`).
+        message_index: The message a revert goes back to.
+        steps: What it undoes or redoes, in that order.
+    """
+
+    kind: RewriteKind
+    replacement: Replacement
+    removed: Removed
+    context: Summary
+    after: LogState
+    target: Checkpoint | None = None
+    made: Checkpoint | None = None
+    refused: str | None = None
+    exchange: Exchange | None = None
+    message_index: int | None = None
+    steps: tuple[HistoryStep, ...] | None = None
+
+    def outcome(self, head: str, timeline_id: str | None, context: Summary) -> RewriteOutcome | CompactOutcome:
+        """The outcome, with what is known of it by now."""
+        made = self.made if self.kind == "dmailDelivered" else None
+        return RewriteOutcome(head, timeline_id, self.removed, context, made, self.exchange, self.steps)
+
+    def stacks_after(self, before: Stacks, prepared: Prepared, same: Callable[[str, str], bool]) -> Stacks:
+        """What can be undone and redone after it.
+
+        Args:
+            before: What can be now.
+            prepared: The rewrite as it is about to be done.
+            same: Whether two timelines have the same bytes.
+        """
+        if self.steps is None:
+            reason = self.replacement.facts.reason
+            return before.pushed(reason, prepared) if is_step(reason) else before
+
+        def equal(one: str | None, other: str | None) -> bool:
+            return one == other or (one is not None and other is not None and same(one, other))
+
+        return before.moved("undo" if self.kind == "undone" else "redo", len(self.steps), prepared, equal)
+
+    def event(self, head: str, timeline_id: str | None, context: Summary, cause: Cause) -> Rewritten:
+        """What listeners are told when it is done."""
+        target = self.target
+        return Rewritten(
+            head=head,
+            cause=cause,
+            kind=self.kind,
+            timeline_id=timeline_id,
+            removed=self.removed,
+            summary=context,
+            checkpoint_id=target.id if target else None,
+            checkpoint_uid=target.uid if target else None,
+            message_index=self.message_index,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Compaction(RewritePlan):
+    """A planned compaction."""
+
+    summary: str = ""
+    removed_messages: int = 0
+    preserved_messages: int = 0
+    token_count_before: int = 0
+    token_count_after: int = 0
+    review: Review | None = None
+
+    def outcome(self, head: str, timeline_id: str | None, context: Summary) -> CompactOutcome:
+        """The outcome, with what is known of it by now."""
+        return CompactOutcome(
+            head=head,
+            compacted=self.refused is None,
+            reason=self.refused,
+            timeline_id=timeline_id,
+            summary=self.summary,
+            removed_messages=self.removed_messages,
+            preserved_messages=self.preserved_messages,
+            token_count_before=self.token_count_before,
+            token_count_after=self.token_count_after,
+            context=context,
+            review=self.review,
+        )
+
+
+def plan_revert(
+    engine: LogEngine, checkpoint_id: int | None, checkpoint_uid: str | None, heal: bool = False
+) -> RewritePlan:
+    """Remove a checkpoint and all after it.
+
+    Args:
+        engine: The log.
+        checkpoint_id: The checkpoint, by its number.
+        checkpoint_uid: The same, by uid.
+        heal: Go back further where the log would end in the middle of a tool exchange: to before its calls.
+
+    Raises:
+        CheckpointNotFoundError: There is no such checkpoint.
+    """
+    line = find_line(engine, checkpoint_id, checkpoint_uid)
+    target = read_checkpoint(engine, line)
+    line, exchange = _sound(engine, line, heal)
+    kept = engine.state_before(line)
+    planned = _rewrite(engine, "reverted", "revert", kept, keep_lines=line, target=target)
+    return replace(planned, exchange=exchange)
+
+
+def plan_revert_to_message(engine: LogEngine, index: int, heal: bool = False) -> RewritePlan:
+    """Remove a message and all after it.
+
+    Args:
+        engine: The log.
+        index: The message.
+        heal: As in `plan_revert`.
+
+    Raises:
+        InvalidInputError: There is no such message.
+    """
+    count = engine.state.messages
+    if not 0 <= index < count:
+        text = f"there is no message {index}: the history has {count}"
+        raise InvalidInputError(text, errors=[{"loc": ["messageIndex"], "msg": text, "type": "out_of_range"}])
+    line, exchange = _sound(engine, engine.line_of_message(index), heal)
+    planned = _rewrite(engine, "reverted", "revert", engine.state_before(line), keep_lines=line)
+    return replace(planned, exchange=exchange, message_index=index)
+
+
+def plan_undo(engine: LogEngine, stacks: Stacks, direction: Direction, steps: int) -> RewritePlan:
+    """Put the log in the place of the present one that was there before (undo) or after (redo) the last steps.
+
+    Raises:
+        NothingToUndoError, NothingToRedoError: There are fewer steps.
+    """
+    taken = stacks.taken(direction, steps)
+    kind: RewriteKind = "undone" if direction == "undo" else "redone"
+    name = taken[-1].timeline_id
+    if name is None:
+        planned = _rewrite(engine, kind, "restore", LogState())
+    else:
+        timeline = engine.timeline(name)
+        end = timeline.state_before(timeline.state.lines)
+        planned = _rewrite(engine, kind, "restore", end, reader=timeline, from_timeline=name)
+    return replace(planned, steps=taken)
+
+
+def foreseen(planned: RewritePlan, timelines: Sequence[Timeline], state: LogState) -> Prepared:
+    """A rewrite as it would be done, as far as sizes and fingerprints tell which logs are equal.
+
+    Args:
+        planned: The rewrite.
+        timelines: Those that there are.
+        state: Of the present log.
+    """
+    equals = next((one.timeline_id for one in timelines if one.may_equal(state)), None) if state.length else ""
+    replaces = (planned.after.length, planned.after.chain) != (state.length, state.chain)
+    return Prepared(_TO_COME, replaces, equals, planned.after)
+
+
+def timelines_after(timeline_ids: Iterable[str], prepared: Prepared) -> set[str]:
+    """The timelines that there are after a rewrite."""
+    return {*timeline_ids, *([prepared.kept_as] if prepared.kept_as is not None else [])}
+
+
+def plan_clear(engine: LogEngine, keep_system_prompt: bool) -> RewritePlan:
+    """Begin again, with the system prompt or without."""
+    prompt = _prompt_record(engine) if keep_system_prompt else []
+    return _rewrite(engine, "cleared", "clear", LogState(), records=prompt)
+
+
+def plan_restore(engine: LogEngine, timeline_id: str) -> RewritePlan:
+    """Put an earlier log in the place of the present one, byte for byte.
+
+    Raises:
+        TimelineNotFoundError: There is no such timeline.
+    """
+    timeline = engine.timeline(timeline_id)
+    end = timeline.state_before(timeline.state.lines)
+    return _rewrite(engine, "timelineRestored", "restore", end, reader=timeline, from_timeline=timeline_id)
+
+
+def plan_deliver(engine: LogEngine, pending: PendingDMail | None, heal: bool = False) -> RewritePlan:
+    """Go back to a D-Mail's checkpoint and leave its note there: a new checkpoint and one user message.
+
+    Args:
+        engine: The log.
+        pending: The D-Mail.
+        heal: As in `plan_revert`.
+
+    Raises:
+        NoPendingDMailError: There is nothing to deliver.
+        CheckpointNotFoundError: Its checkpoint does not exist any more.
+    """
+    if pending is None:
+        raise NoPendingDMailError("there is no D-Mail to deliver")
+    line = find_line(engine, None, pending.checkpoint_uid)
+    target = read_checkpoint(engine, line)
+    line, exchange = _sound(engine, line, heal)
+    kept = engine.state_before(line)
+    note = {"role": "user", "content": dmail_text(pending.message, pending.sender)}
+    label = DMAIL_LABEL if pending.sender is None else f"{DMAIL_LABEL} from {pending.sender}"
+    record, made = new_checkpoint(kept, kept.next_checkpoint_id, label, preview_of(note), {})
+    planned = _rewrite(
+        engine,
+        "dmailDelivered",
+        "dmail",
+        kept,
+        keep_lines=line,
+        records=[record, message_record(note, {SENDER: pending.sender} if pending.sender is not None else None)],
+        target=target,
+        made=made,
+    )
+    return replace(planned, exchange=exchange)
+
+
+def _sound(engine: LogEngine, line: int, heal: bool) -> tuple[int, Exchange | None]:
+    """Where to cut instead of at `line` if wanted, and the tool exchange that a cut there goes through."""
+    exchange = open_exchange(engine, engine.state_before(line).messages)
+    if exchange is not None and heal:
+        exchange = healed(engine, exchange)
+        line = engine.line_of_message(exchange.index)
+    return line, exchange
+
+
+def plan_compact(engine: LogEngine, state: LogState, plan: CompactionPlan) -> Compaction:
+    """Replace all messages before `plan.preserved_from` by a summary.
+
+    Args:
+        engine: The log.
+        state: Its state; what was appended since the plan was made is preserved.
+        plan: The summary, and the log it was made of.
+
+    Raises:
+        HeadConflictError: The log was rewritten since, so the summary is one of another past.
+    """
+    head = engine.head_at(state)
+    if plan.head.rpartition(".")[0] != head.rpartition(".")[0]:  # what follows the last dot changes with an append
+        raise HeadConflictError(
+            "the log was rewritten while the summary was made: look at it and compact again", head=head
+        )
+    prompt = _prompt_record(engine)
+    summary = message_record(plan.message)
+    preserved = _messages_from(engine, plan.preserved_from)
+    kept_tokens = sum(one.value for one in preserved)
+    if plan.summary_tokens is None:
+        after = (summary.value + kept_tokens) // CHARACTERS_PER_TOKEN
+        summary_tokens = summary.value // CHARACTERS_PER_TOKEN
+    else:
+        after = plan.summary_tokens + kept_tokens // CHARACTERS_PER_TOKEN
+        summary_tokens = plan.summary_tokens
+    checkpoint, made = new_checkpoint(LogState(), 0, COMPACTED_LABEL, preview_of(plan.message), {})
+    records = [*prompt, checkpoint, summary, *preserved, usage_record(after)]
+    before = engine.state_before(state.lines).token_count_with_pending
+    refused = None
+    if plan.preserved_from <= 0:
+        refused = "there is nothing to compact"
+    elif after > before and summary_tokens > plan.replaced_tokens:
+        # Both: without a reported usage `before` counts text only, and the estimate falls short of what a model counted.
+        refused = f"it would make the context longer: {before} tokens before, {after} after"
+    elif plan.calls & orphan_results([decode_json(one.body) for one in preserved] if plan.calls else []):
+        refused = "a tool call that would go was answered while the summary was made: compact again"
+    rewrite = _rewrite(engine, "compacted", "compact", LogState(), records=records, made=made)
+    return Compaction(
+        kind=rewrite.kind,
+        replacement=rewrite.replacement,
+        removed=rewrite.removed,
+        context=rewrite.context if refused is None else summarize(engine, Past(0)),
+        after=rewrite.after,
+        made=made,
+        refused=refused,
+        summary=plan.summary,
+        removed_messages=plan.preserved_from,
+        preserved_messages=len(preserved),
+        token_count_before=before,
+        token_count_after=after,
+        review=plan.review,
+    )
+
+
+def facts_now(engine: LogEngine, reason: TimelineReason, extra: Mapping[str, Any]) -> TimelineFacts:
+    """What is remembered of the present log when it is set aside: which of its lines were damaged even then, too."""
+    damage = engine.damage()
+    known = {DAMAGED_LINES: [one.line for one in damage]} if 0 < len(damage) < DAMAGE_LIMIT else {}
+    return TimelineFacts(reason, clock.now_iso(), {**extra, **known})
+
+
+def _rewrite(
+    engine: LogEngine,
+    kind: RewriteKind,
+    reason: TimelineReason,
+    kept: LogState,
+    *,
+    keep_lines: int = 0,
+    records: Sequence[NewRecord] = (),
+    reader: LogReader | None = None,
+    from_timeline: str | None = None,
+    target: Checkpoint | None = None,
+    made: Checkpoint | None = None,
+) -> RewritePlan:
+    """A rewrite to the first lines of `reader` (of the present log where None), up to `kept`, and then `records`."""
+    now = engine.state
+    end = state_after(kept, records)
+    extra: dict[str, Any] = {}
+    if target is not None:
+        extra["checkpointUid"] = target.uid
+    if from_timeline is not None:
+        extra["restored"] = from_timeline
+    return RewritePlan(
+        kind=kind,
+        replacement=Replacement(
+            facts=facts_now(engine, reason, extra),
+            keep_lines=keep_lines,
+            from_timeline=from_timeline,
+            records=records,
+            reuse=True,
+        ),
+        removed=Removed(
+            now.messages - end.messages, now.checkpoints - end.checkpoints, now.token_count - end.token_count
+        ),
+        context=summarize_prefix(reader or engine, kept, records, [made] if made else [], Past(0)),
+        after=end,
+        target=target,
+        made=made,
+    )
+
+
+def _prompt_record(engine: LogEngine) -> list[NewRecord]:
+    """The record of the system prompt in force, without our marks; empty where there is none."""
+    line = engine.state.system_prompt_line
+    return [copied(engine.read(line, line + 1)[0])] if line >= 0 else []
+
+
+def _messages_from(engine: LogEngine, index: int) -> list[NewRecord]:
+    """The records of the messages from `index` on, without our marks."""
+    if index >= engine.state.messages:
+        return []
+    start = engine.line_of_message(max(0, index))
+    rows = engine.rows(start, engine.state.lines)
+    return [copied(row.body) for row in rows if row.kind is RecordKind.MESSAGE]

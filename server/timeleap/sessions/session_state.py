@@ -1,0 +1,458 @@
+"""What belongs to a session beside its log: title, archive flag, sub-agents, pending D-Mail, approvals, request ids.
+
+A change is worked out first, as a value; then carried out: `state.json`, then, in one write, `timeleap.json` with the
+request that asked for it; then it counts here. A crash in between leaves a change that was not acknowledged and can be
+made again; what could not be made again (a D-Mail) stands in `timeleap.json` alone.
+Blocking; called in a thread at the session's turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from timeleap import clock
+from timeleap.errors import (
+    DMailPendingError,
+    NoPendingDMailError,
+    StorageFailureError,
+)
+from timeleap.failpoints import failpoint
+from timeleap.sessions import events, pending_deletes, undo
+from timeleap.sessions import meta as metafile
+from timeleap.sessions.approvals import Approvals, WantedApprovals
+from timeleap.sessions.checkpoints import has_uid
+from timeleap.sessions.meta import Meta
+from timeleap.sessions.outcomes import (
+    Approval,
+    AutoCheckpoint,
+    Cause,
+    DMailOutcome,
+    HeadOutcome,
+    PendingDMail,
+    PinsOutcome,
+    Subagent,
+    SubagentsOutcome,
+)
+from timeleap.sessions.requests import RequestFile, decode
+from timeleap.sessions.statefile import StateFile, StateValues, subagent_members
+from timeleap.sessions.stored_response import StoredResponse
+from timeleap.sessions.undo import Stacks
+from timeleap.storage.durable import FileStatus, status
+from timeleap.storage.engine import LogEngine, Prepared, Replacement, Timeline
+from timeleap.storage.engine_metadata import highest_noted
+
+Json = dict[str, Any]
+
+Outcome = HeadOutcome | SubagentsOutcome | DMailOutcome | PinsOutcome
+
+POLL_SECONDS = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class StateSnapshot:
+    """The state beside the log, as it counts now."""
+
+    title: str | None = None
+    archived: bool = False
+    subagents: tuple[Subagent, ...] = ()
+    pending_dmail: PendingDMail | None = None
+    pins: tuple[str, ...] = ()
+    auto_checkpoint: AutoCheckpoint = "off"
+    workspace: str | None = None
+    approval: Approval = field(default_factory=Approval)
+    stacks: Stacks = Stacks()
+
+
+@dataclass(frozen=True, slots=True)
+class StateChange:
+    """A change of state that is to be carried out.
+
+    Attributes:
+        facts: The state after it.
+        state: Members of `state.json` it changes.
+        meta: Members of `timeleap.json` it changes.
+    """
+
+    facts: StateSnapshot
+    state: Json = field(default_factory=dict)
+    meta: Json = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class StateStep:
+    """A change of state beside the log, and what to say of it."""
+
+    change: StateChange
+    outcome: Outcome
+    events: Sequence[events.Event]
+
+
+class StateManager:
+    """The state beside one session's log.
+
+    Attributes:
+        facts: The state as it counts now.
+        warnings: What is wrong with the files.
+    """
+
+    def __init__(self, path: Path, log: LogEngine, meta: Meta, approvals: Approvals) -> None:
+        self.facts = StateSnapshot()
+        self._log = log
+        self._meta = meta
+        self._state = StateFile(path)
+        self._approvals = approvals
+        self._file = RequestFile(path)
+        self._problems: list[Json] = []
+
+    @property
+    def warnings(self) -> list[Json]:
+        """What a user should know about the files."""
+        return [*self._meta.warnings, *self._problems, *self._approvals.warnings]
+
+    def load(self) -> None:
+        """Take over what the files say now. A D-Mail whose checkpoint is gone from the log is gone too."""
+        values = self._state.read()
+        self._approvals.load(values)
+        pending = self._meta.pending_dmail
+        if pending is not None and not has_uid(self._log, pending.checkpoint_uid):
+            pending = None
+        self.facts = StateSnapshot(
+            title=values.title,
+            archived=values.archived,
+            subagents=self._subagents(values),
+            pending_dmail=pending,
+            pins=self._meta.pins,
+            auto_checkpoint=self._meta.auto_checkpoint,
+            workspace=self._meta.workspace,
+            approval=self._approvals.current,
+            stacks=undo.in_force(self._meta.get(undo.MEMBER), self._log),
+        )
+        self._problems = values.warnings
+
+    def stamp(self) -> tuple[FileStatus | None, FileStatus | None]:
+        """What changes whenever one of the files does."""
+        return status(self._state.path), status(self._meta.path)
+
+    def carry_out(self, change: StateChange, request: Json | None) -> None:
+        """Make a change durable, then let it count.
+
+        Args:
+            change: The change.
+            request: The journal line of the request that asked for it.
+
+        Raises:
+            StorageFailureError: It did not succeed; what counts is what is on disk.
+        """
+        try:
+            if change.state:
+                self._report_moved(self._state.write(change.state, self._approvals.in_force))
+                failpoint("state.after_state")
+            self.note(change.meta, [request] if request else [])
+            failpoint("state.after_meta")
+        except BaseException:
+            self.load()
+            raise
+        self.facts = change.facts
+
+    def change_approvals(self, wanted: WantedApprovals, cause: Cause) -> None:
+        """Put other approvals in force (see `Approvals.change`)."""
+        try:
+            self._approvals.change(wanted, cause)
+        except BaseException:
+            self.load()
+            raise
+        self.facts = replace(self.facts, approval=self._approvals.current)
+
+    def drop_stale_dmail(self) -> None:
+        """Forget the pending D-Mail if its checkpoint is not in the log any more.
+
+        Raises:
+            StorageFailureError: It is forgotten, but still on disk; the next opening forgets it there.
+        """
+        pending = self.facts.pending_dmail
+        if pending is not None and not has_uid(self._log, pending.checkpoint_uid):
+            self.facts = replace(self.facts, pending_dmail=None)
+            self._meta.write({"pendingDMail": None})
+
+    def remove_timelines(self, going: Sequence[Timeline]) -> str:
+        """Delete timelines for good and forget what is remembered about them; says in words what was done."""
+        if not going:
+            return ""
+        self.note({}, [])  # what the existence of a timeline says must be said otherwise before it goes
+        for one in going:
+            self._log.remove_timeline(one.timeline_id)
+        self._meta.write({"timelines": self._meta.without_facts([one.timeline_id for one in going])})
+        self.forget_steps()
+        names = ", ".join(one.timeline_id for one in going[:10])
+        size = sum(one.bytes for one in going)
+        return f"{len(going)} old timelines ({size} bytes) were removed to stay within the limits: {names}"
+
+    def note(self, members: Json, requests: list[Json]) -> None:
+        """Write members of `timeleap.json` together with the requests that asked for it.
+
+        Args:
+            members: What to change.
+            requests: Journal lines.
+        """
+        members = {**self._unconditional(), **members}
+        if requests:
+            self.empty_journal()
+            members = {**members, "journal": {"requests": requests}}
+        if members:
+            self._meta.write(members)
+
+    def note_rewrite(self, prepared: Prepared, replacement: Replacement, requests: list[Json], stacks: Stacks) -> None:
+        """Write what a rewrite makes true, before it does.
+
+        Args:
+            prepared: What is about to be done.
+            replacement: The rewrite.
+            requests: Journal lines.
+            stacks: What can be undone and redone after it.
+        """
+        self.empty_journal()
+        old = self._log.state
+        members: Json = {
+            "timelines": self._meta.with_facts(prepared.timeline_id, replacement.facts),
+            "journal": None,
+            undo.MEMBER: undo.noted(self.facts.stacks, stacks, prepared, old),
+        }
+        if requests:
+            # A program that does not know of the journal may give the name to another log before we are asked again.
+            members["journal"] = {
+                "requests": requests,
+                "timelineId": prepared.timeline_id,
+                "length": old.length,
+                "chain": f"{old.chain:016x}",
+            }
+        if self._meta.inherited_lines > replacement.keep_lines:
+            members["inheritedLines"] = replacement.keep_lines
+        self._meta.write(members)
+
+    def note_stacks(self, stacks: Stacks, requests: list[Json]) -> None:
+        """Write what can be undone and redone after a step that leaves the log as it is."""
+        changes = {} if stacks == self.facts.stacks else {undo.MEMBER: stacks.members()}
+        self.note(changes, requests)
+        self.facts = replace(self.facts, stacks=stacks)
+
+    def settle_rewrite(self, prepared: Prepared, stacks: Stacks) -> None:
+        """A rewrite was done; where its timeline is to go again, write what was noted so that it holds without."""
+        self.facts = replace(self.facts, stacks=stacks)
+        if prepared.equals is not None:
+            self._meta.write(self._unconditional())
+
+    def forget_steps(self) -> None:
+        """Forget what cannot be gone back to any more, since its timeline is gone."""
+        left = self.facts.stacks.within(self._log.timeline_ids())
+        if left != self.facts.stacks:
+            self._meta.write({undo.MEMBER: left.members()})
+            self.facts = replace(self.facts, stacks=left)
+
+    def forget_fingerprints(self, *, live_changes: bool) -> None:
+        """Leave nothing in the file that tells of the bytes of logs as they were before a redaction.
+
+        Args:
+            live_changes: The live log is one of those that change; as any change of it, that ends redo.
+        """
+        stacks = self.facts.stacks.without_redo() if live_changes else self.facts.stacks.at(self._log.state)
+        if self._meta.get(undo.MEMBER) is not None:
+            self._meta.write({undo.MEMBER: stacks.members()})
+        self.facts = replace(self.facts, stacks=stacks)
+
+    def requests(self) -> Iterator[tuple[str, StoredResponse]]:
+        """The requests that are known from files, oldest first."""
+        made_by = self._meta.get("createdBy")
+        if isinstance(made_by, dict):
+            yield from decode([{"v": {}, **made_by}])
+        yield from self._file.read()
+        yield from decode(self._true_journal())
+
+    def stored(self) -> dict[str, int]:
+        """The request ids whose answers are kept in files, and their numbers."""
+        return {**self._file.numbers(), **{name: known.number for name, known in decode(self._true_journal())}}
+
+    def settle(self) -> None:
+        """At open by the owner: finish what a crash cut short.
+
+        What the journal says and is not true is forgotten, before another timeline gets that name; so is a D-Mail whose
+        checkpoint is gone, before a restore brings that back.
+        """
+        changes: Json = {}
+        if self._meta.get("journal") is not None and not self._true_journal():
+            changes["journal"] = None
+        if self._meta.get("pendingDMail") is not None and self.facts.pending_dmail is None:
+            changes["pendingDMail"] = None
+        following = undo.next_of(self._meta.get(undo.MEMBER))
+        must = bool(changes) or (following is not None and not undo.happened(following, self._log))
+        changes = {**self._unconditional(), **changes}
+        if changes:
+            try:
+                self._meta.write(changes)
+            except StorageFailureError:
+                # On a full disk the session opens all the same: what is noted stays true, and the next step writes it.
+                if must:
+                    raise
+        with contextlib.suppress(StorageFailureError):  # it stays noted, and the next opening tries again
+            pending_deletes.remove_duplicate(self._meta, self._log)
+            pending_deletes.finish(self._meta, self._log)
+        self._approvals.settle()
+        self.facts = replace(self.facts, approval=self._approvals.current)
+
+    def _unconditional(self) -> Json:
+        """What the last rewrite noted, said so that it holds whatever becomes of the timeline that says it was done."""
+        found: Json = {}
+        journal = self._meta.get("journal")
+        if isinstance(journal, dict) and "timelineId" in journal:
+            lines = self._true_journal()
+            found["journal"] = {"requests": lines} if lines else None
+        following = undo.next_of(self._meta.get(undo.MEMBER))
+        if following is not None:
+            found[undo.MEMBER] = self.facts.stacks.members()
+            name, equals = following["timelineId"], following.get("equals")
+            if isinstance(equals, str) and undo.happened(following, self._log):
+                found[undo.MEMBER]["duplicate"] = {"timelineId": name, "equals": equals}
+                found["timelines"] = self._meta.without_facts([name])
+                found["rotation"] = max(self._meta.rotation, highest_noted([name]))
+        return found
+
+    def _true_journal(self) -> list[Any]:
+        """The journal's lines, if the step they belong to was done."""
+        journal = self._meta.get("journal")
+        if not isinstance(journal, dict) or not isinstance(journal.get("requests"), list):
+            return []
+        if "timelineId" in journal and not undo.happened(journal, self._log):
+            return []
+        return [one for one in journal["requests"] if isinstance(one, dict)]
+
+    def empty_journal(self) -> None:
+        """Move what the journal says to `requests.jsonl`: before its next step, and before a timeline goes, since it may
+        be the one whose existence says that the step was done."""
+        lines = self._true_journal()
+        if lines:
+            self._file.append(lines)
+            failpoint("requests.after_append")
+
+    def rewrite_requests(self, change: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> None:
+        """Rewrite what is stored of requests, each as `change` gives it."""
+        self.empty_journal()
+        if self._meta.get("journal") is not None:
+            self._meta.write({"journal": None})
+        self._file.rewrite(change)
+
+    def _subagents(self, values: StateValues) -> tuple[Subagent, ...]:
+        """Those in `state.json`, which older releases of the original change; newer ones drop them from it."""
+        if values.subagents is not None:
+            return values.subagents
+        return self._meta.subagents or ()
+
+    def _report_moved(self, aside: Path | None) -> None:
+        if aside is not None:
+            message = f"{self._state.path.name} was damaged; it is kept as {aside.name}"
+            self._problems = [{"kind": "stateDamaged", "message": message, "file": aside.name}]
+
+
+def titled(facts: StateSnapshot, title: str) -> StateChange:
+    """Another title. The original would otherwise replace it by one of its own making."""
+    return StateChange(replace(facts, title=title), state={"custom_title": title, "title_generated": True})
+
+
+def archived(facts: StateSnapshot, flag: bool) -> StateChange:
+    """Into the archive, or out of it. A session taken out is not to be archived again by itself."""
+    state: Json = {"archived": flag, "archived_at": clock.now() if flag else None, "auto_archive_exempt": not flag}
+    return StateChange(replace(facts, archived=flag), state=state)
+
+
+def with_subagents(facts: StateSnapshot, subagents: Iterable[Subagent]) -> StateChange:
+    """Other sub-agents."""
+    many = tuple(subagents)
+    return StateChange(
+        replace(facts, subagents=many),
+        state={"dynamic_subagents": subagent_members(many)},
+        meta={"subagents": metafile.subagent_members(many)},
+    )
+
+
+def with_pins(facts: StateSnapshot, pins: tuple[str, ...]) -> StateChange:
+    """Other pins."""
+    return StateChange(replace(facts, pins=pins), meta={"pins": list(pins) or None})
+
+
+def with_auto_checkpoint(facts: StateSnapshot, setting: AutoCheckpoint) -> StateChange:
+    """Checkpoints before turns, or not."""
+    return StateChange(replace(facts, auto_checkpoint=setting), meta={"autoCheckpoint": setting})
+
+
+def with_workspace(facts: StateSnapshot, workspace: str | None) -> StateChange:
+    """Another workspace, or none."""
+    return StateChange(replace(facts, workspace=workspace), meta={"workspace": workspace})
+
+
+def with_dmail(facts: StateSnapshot, dmail: PendingDMail) -> StateChange:
+    """A D-Mail waits.
+
+    Raises:
+        DMailPendingError: One waits already.
+    """
+    if facts.pending_dmail is not None:
+        raise DMailPendingError("a D-Mail is pending already; deliver or cancel it first")
+    return StateChange(replace(facts, pending_dmail=dmail), meta={"pendingDMail": metafile.dmail_members(dmail)})
+
+
+def without_dmail(facts: StateSnapshot) -> StateChange:
+    """The D-Mail that waits is taken back.
+
+    Raises:
+        NoPendingDMailError: None waits.
+    """
+    if facts.pending_dmail is None:
+        raise NoPendingDMailError("there is no D-Mail to cancel")
+    return StateChange(replace(facts, pending_dmail=None), meta={"pendingDMail": None})
+
+
+def changes(before: StateSnapshot, after: StateSnapshot, head: str) -> list[events.Event]:
+    """What listeners are told of a difference in the state beside the log."""
+    found: list[events.Event] = []
+    if before.approval != after.approval:
+        found.append(events.ApprovalChanged(head=head, approval=after.approval))
+    if before.subagents != after.subagents:
+        found.append(events.SubagentsChanged(head=head, subagents=after.subagents))
+    if before.title != after.title:
+        found.append(events.TitleChanged(head=head, title=after.title))
+    if before.workspace != after.workspace:
+        found.append(events.WorkspaceChanged(head=head, workspace=after.workspace))
+    if before.archived != after.archived:
+        found.append(events.Archived(head=head) if after.archived else events.Unarchived(head=head))
+    if before.pending_dmail != after.pending_dmail:
+        found.append(events.DMailChanged(head=head, pending_dmail=after.pending_dmail))
+    if before.pins != after.pins:
+        found.append(events.PinsChanged(head=head, pins=after.pins))
+    return found
+
+
+def follow(stamp: Callable[[], object], changed: Callable[[], None]) -> Callable[[], None]:
+    """Call `changed` whenever `stamp` gives another value than before; returns what ends that.
+
+    Polling, as for the log: a follower hears of its owner's clicks within half a second, on every platform.
+    """
+
+    async def poll(seen: object) -> None:
+        while True:
+            await asyncio.sleep(POLL_SECONDS)
+            with contextlib.suppress(OSError):  # what cannot be looked at now may be at the next look
+                now = stamp()
+                if now != seen:
+                    seen = now
+                    changed()
+
+    task = asyncio.get_running_loop().create_task(poll(stamp()))
+
+    def stop() -> None:
+        if not task.get_loop().is_closed():
+            task.cancel()
+
+    return stop

@@ -1,0 +1,239 @@
+"""What was asked of the store as a whole, by request id: making sessions, deleting them, bringing them back (G8).
+
+Each request is noted in the home's `requests.jsonl` before it is carried out, with what will show that it was:
+
+- making: the id the session is to get. The session names its request (`createdBy` in its `timeleap.json`); while there
+  is no such session the note says nothing, and a repeat makes it under that id;
+- purging: what is to go for good, and when it is gone what was answered. Of the sessions themselves nothing is kept;
+- moving: the name of the directory in the trash. That it is there, or is not there any more, shows that a delete, or an
+  undelete, was carried out; a second note says so for good, since a later move would hide it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from timeleap.errors import StorageFailureError
+from timeleap.sessions import files
+from timeleap.sessions.home import Home
+from timeleap.sessions.meta import Meta
+from timeleap.sessions.names import is_session_id, parse_trash_name
+from timeleap.sessions.outcomes import Mutation
+from timeleap.sessions.requests import RequestFile, check_same, decode, encode, short
+from timeleap.sessions.stored_response import StoredResponse
+from timeleap.storage.durable import is_regular, list_directory, remove_file, status
+
+DELETE = "delete"
+UNDELETE = "undelete"
+
+
+PURGE = "purge"
+MAX_ANSWERED = 1000
+"""Purged sessions that the answer to a repeated request names."""
+_TEMPORARY = re.compile(r"\.requests\.jsonl\.[0-9a-f]{16}\.tmp")
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """A session that is removed for good.
+
+    Attributes:
+        name: Of its directory in the trash.
+        made_by: The request id that made it.
+        last: The store has no other session of its id, in the trash either.
+    """
+
+    session_id: str
+    name: str
+    made_by: str | None
+    last: bool
+
+
+class Ledger:
+    """The request ids of one home."""
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+        self._file = RequestFile(home.path)
+
+    def making(self, guard: Mutation) -> tuple[str | None, bool]:
+        """The id that a request gave, or is to give, to its session; and whether that session exists.
+
+        Raises:
+            InvalidInputError: The request id was used for another session.
+        """
+        for known in self._noted(guard):
+            session_id = (known.result or {}).get("sessionId")
+            if isinstance(session_id, str) and is_session_id(session_id):
+                exists = self.made_by(self._home.sessions / session_id, guard)
+                if exists or known.fingerprint in (guard.fingerprint, ""):
+                    return session_id, exists
+        return None, False
+
+    def made_by(self, path: Path, guard: Mutation) -> bool:
+        """Whether the session in `path` was made by this request.
+
+        Raises:
+            InvalidInputError: By this request id, but another request.
+        """
+        if guard.request_id is None:
+            return False
+        made_by = Meta(path, "readOnly").get("createdBy")
+        for name, known in decode([{"v": {}, **made_by}] if isinstance(made_by, dict) else []):
+            if name == guard.request_id:
+                check_same(guard, known.fingerprint)
+                return True
+        return False
+
+    def moved(self, guard: Mutation) -> str | None:
+        """The name in the trash, if this request to delete or undelete was carried out.
+
+        Raises:
+            InvalidInputError: The request id was used for another request.
+        """
+        for known in self._noted(guard):
+            note = known.result or {}
+            if "trash" in note and (note.get("done") is True or self._shows(known.method, str(note["trash"]))):
+                check_same(guard, known.fingerprint)
+                return str(note["trash"])
+        return None
+
+    def note(self, guard: Mutation, facts: Mapping[str, Any]) -> None:
+        """Note, durably, what a request is about to do, or has done.
+
+        Raises:
+            StorageFailureError: It could not be noted.
+        """
+        if guard.request_id is None:
+            return
+        line = encode(guard.request_id, StoredResponse(guard.fingerprint, short(guard.method), facts))
+        try:
+            with files.locked(self._home.path / ".requests.lock"):
+                self._file.append([line])
+        except OSError as error:
+            raise StorageFailureError.of(error, "note a request", self._home.path) from error
+
+    def purge(self, guard: Mutation) -> dict[str, Any] | None:
+        """What was noted of this request to purge.
+
+        Raises:
+            InvalidInputError: The request id was used for another request.
+        """
+        for known in self._noted(guard):
+            check_same(guard, known.fingerprint)
+            if known.method == PURGE:
+                return dict(known.result or {})
+        return None
+
+    def note_purged(self, guard: Mutation, answer: Mapping[str, Any]) -> None:
+        """Note, durably, what a request to purge is answered with, in the place of what it was about to do.
+
+        Raises:
+            StorageFailureError: It could not be noted.
+        """
+        if guard.request_id is None:
+            return
+        line = encode(guard.request_id, StoredResponse(guard.fingerprint, PURGE, answer))
+        self._rewrite(lambda one: None if one.get("r") == guard.request_id and one.get("m") == PURGE else one, line)
+
+    def forget_purged(self, gone: Sequence[Gone]) -> None:
+        """Forget the requests that made, deleted and brought back sessions that are removed for good.
+
+        That a deletion was carried out stays known under a hash of its id: a repeat must not delete a namesake. And in
+        what a purge noted that it was about to do, what is gone is marked: what was undeleted meanwhile is not.
+
+        Raises:
+            StorageFailureError: The file is as it was.
+        """
+        names = {one.name for one in gone}
+        last = {one.session_id for one in gone if one.last}
+        made = {(one.session_id, one.made_by) for one in gone if one.made_by is not None}
+
+        def change(one: Mapping[str, Any]) -> Mapping[str, Any] | None:
+            note = one.get("v")
+            if not isinstance(note, dict):
+                return one
+            if isinstance(purging := note.get("purging"), list):
+                return {**one, "v": {**note, "purging": [_marked(each, names) for each in purging]}}
+            if isinstance(session_id := note.get("sessionId"), str):
+                return None if session_id in last or (session_id, one.get("r")) in made else one
+            name = note.get("trash")
+            if not isinstance(name, str) or not (name in names or name.partition("~")[0] in last):
+                return one
+            if note.get("done") is not True and (one.get("m") != DELETE or name not in names):
+                return None  # it was not carried out
+            used = str(one.get("r", ""))
+            return {
+                **{key: value for key, value in one.items() if key in ("m", "s")},
+                "r": used if used.startswith(_HASHED) else _hashed(used),
+                "h": "",
+                "v": {"trash": "", "done": True},
+            }
+
+        self._rewrite(change)
+
+    def _rewrite(
+        self, change: Callable[[Mapping[str, Any]], Mapping[str, Any] | None], *more: Mapping[str, Any]
+    ) -> None:
+        """Rewrite the file in one step, without what a killed process left of it."""
+        try:
+            with files.locked(self._home.path / ".requests.lock"):
+                self._file.rewrite(change, more)
+                for name in list_directory(self._home.path):
+                    if _TEMPORARY.fullmatch(name) and is_regular(self._home.path / name):
+                        remove_file(self._home.path / name)
+        except OSError as error:
+            raise StorageFailureError.of(error, "rewrite the requests", self._home.path) from error
+
+    def forget_fingerprints(self, session_id: str, redact: Callable[[str], str] = str) -> None:
+        """Take something out of the ids of the requests that made or moved a session. Of these no fingerprint is kept
+        either: it would tell who guesses their params.
+
+        Args:
+            session_id: The session.
+            redact: What becomes of an id.
+
+        Raises:
+            StorageFailureError: The file is as it was.
+        """
+
+        def change(one: Mapping[str, Any]) -> Mapping[str, Any]:
+            note = one.get("v")
+            about = (
+                str(note.get("sessionId", note.get("trash", ""))).partition("~")[0] if isinstance(note, dict) else ""
+            )
+            return {**one, "h": "", "r": redact(str(one.get("r", "")))} if about == session_id else one
+
+        self._rewrite(change)
+
+    def _noted(self, guard: Mutation) -> list[StoredResponse]:
+        """What was noted of a request id, last first."""
+        if guard.request_id is None:
+            return []
+        names = (guard.request_id, _hashed(guard.request_id))
+        return [known for name, known in reversed(self._file.read()) if name in names]
+
+    def _shows(self, method: str, name: str) -> bool:
+        there = parse_trash_name(name) is not None and status(self._home.trash / name) is not None
+        return there if method == DELETE else not there
+
+
+def _marked(purging: Any, names: Collection[str]) -> Any:
+    """One of the sessions that a purge was about to remove, once it is gone. Where the request named the session, its
+    name is not kept."""
+    if not isinstance(purging, dict) or purging.get("name") not in names:
+        return purging
+    return {**purging, "gone": True, "name": purging["name"] if purging.get("session_id") else ""}
+
+
+_HASHED = "~"
+
+
+def _hashed(request_id: str) -> str:
+    """What stands for a request id that is not to be kept."""
+    return _HASHED + blake2b(request_id.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()

@@ -1,0 +1,547 @@
+"""Taking turns: how a request becomes a change of a session, exactly once, in order.
+
+A turn is taken in the engine's queue: there the request is admitted, the change is worked out and written. What comes
+after (the table of requests, the listeners, the reply) happens before the turn's caller gets its result. A cancelled
+turn that has begun is finished; the engine sees to that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from timeleap.errors import ReadOnlyError, SessionNotOpenError, StorageFailureError, TimeleapError
+from timeleap.failpoints import failpoint
+from timeleap.sessions import events, retention
+from timeleap.sessions.append_plan import AppendPlan, Marks
+from timeleap.sessions.approvals import Approvals, WantedApprovals
+from timeleap.sessions.meta import REQUESTS_REDACTED, Meta
+from timeleap.sessions.outcomes import (
+    Access,
+    Approval,
+    ApprovalOutcome,
+    Cause,
+    Mutation,
+    Retention,
+)
+from timeleap.sessions.request_replay import Announce, Made, Renderers, RequestReplayer, barely
+from timeleap.sessions.requests import RepeatedError, RequestTable, told
+from timeleap.sessions.rewrite_plan import RewritePlan, timelines_after
+from timeleap.sessions.session_state import StateManager, StateSnapshot, StateStep, changes, follow
+from timeleap.sessions.stored_response import Remembered, Told, by_age
+from timeleap.sessions.summary import Past, fewer_steps, past_of, summarize, with_past
+from timeleap.sessions.undo import Stacks
+from timeleap.sessions.warnings import LARGE, SMALL, line_problems, recovered
+from timeleap.storage.engine import (
+    LogEngine,
+    LogState,
+    NewRecord,
+    Prepared,
+    Replacement,
+    Timeline,
+    TimelineFacts,
+)
+from timeleap.storage.jsonl import JsonlEngine
+
+_log = logging.getLogger(__name__)
+
+MAX_NOTICES = 100
+Json = dict[str, Any]
+NOBODY = Mutation()
+
+
+@dataclass(frozen=True, slots=True)
+class SessionServices:
+    """What a session gets from its store.
+
+    Attributes:
+        renderers: By method: what makes a result of an outcome.
+        retention: How many timelines are kept.
+        fork_points: By session id: the checkpoint uids that its forks came from.
+        release: Called when the session is closed once.
+        announce: What makes a notification of an event.
+    """
+
+    renderers: Renderers
+    retention: Retention
+    fork_points: Callable[[str], set[str]]
+    release: Callable[[SessionTransactions], Awaitable[None]]
+    announce: Announce = barely
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """What a session works on, opened with one access."""
+
+    engine: LogEngine
+    meta: Meta
+    approvals: Approvals
+
+
+class SessionTransactions:
+    """The part of a session that changes it.
+
+    Attributes:
+        session_id: Its id.
+        path: Its directory.
+        engine: Its log and timelines.
+        meta: Its `timeleap.json`.
+        recovered: What opening it found and cut, if anything.
+    """
+
+    def __init__(self, session_id: str, path: Path, files: Files, around: SessionServices) -> None:
+        self.session_id = session_id
+        self.path = path
+        self._around = around
+        self._listeners: list[Callable[[events.Event], None]] = []
+        self._notices: list[Json] = []
+        self._closed = False
+        self._stop_watching: Callable[[], object] = lambda: None
+        self.adopt(files)
+
+    def adopt(self, files: Files) -> None:
+        """Begin with the opened files; or go on with others, when a follower becomes the owner."""
+        self._stop_watching()
+        self.engine = engine = files.engine
+        self.meta = meta = files.meta
+        self._approvals = approvals = files.approvals
+        around = self._around
+        self._recall = RequestReplayer(
+            engine, around.renderers, around.announce, meta, lambda: self._session_state.facts
+        )
+        self._session_state = StateManager(self.path, engine, meta, approvals)
+        self._requests = RequestTable(self._known_requests, self._recall.result, lambda: meta.origin)
+        self._session_state.load()
+        if engine.access == "write":
+            self._session_state.settle()
+            self._settle_requests()
+        self.recovered = recovered(engine)
+        self._notices += [problem.warning() for problem in line_problems(self.path, SMALL)]
+        stop_log = engine.watch(self._changed_outside)
+        stop_state = follow(self._session_state.stamp, self._reread) if engine.access == "read" else lambda: None
+        self._stop_watching = lambda: (stop_log(), stop_state())
+
+    @property
+    def access(self) -> Access:
+        """Whether this process may write to it."""
+        return "owner" if self.engine.access == "write" else "readOnly"
+
+    @property
+    def head(self) -> str:
+        """Changes with every change of the log, and never repeats."""
+        return self.engine.head
+
+    def listen(self, callback: Callable[[events.Event], None]) -> Callable[[], None]:
+        """Tell `callback` of every change from now on; returns what ends that."""
+        self._listeners.append(callback)
+
+        def stop() -> None:
+            if callback in self._listeners:
+                self._listeners.remove(callback)
+
+        return stop
+
+    def emit(self, event: events.Event) -> None:
+        """Tell all listeners."""
+        for listener in tuple(self._listeners):
+            try:
+                listener(event)
+            except Exception:
+                # What is done is done: a listener that fails must not make it look undone to the one who asked.
+                _log.exception("a listener failed at %s", event.kind)
+
+    async def _append(self, guard: Mutation, work_out: Callable[[LogState, Marks], AppendPlan]) -> Json:
+        """Append at its turn what `work_out` makes of the state and the request's marks."""
+
+        async def attempt(mine: Mutation) -> Json:
+            addition: AppendPlan | None = None
+
+            def on_turn(state: LogState) -> Sequence[NewRecord]:
+                # Called again, on another state, if a write together with others has failed.
+                nonlocal addition
+                self._requests.admit(mine, self.engine.head_at(state) if mine.expected_head is not None else "")
+                addition = work_out(state, self._marks(mine))
+                self._requests.begin(mine)
+                return addition.records
+
+            done = await self.engine.append(on_turn)
+            assert addition is not None
+            result = mine.render(addition.outcome(done))
+            self._requests.appended(mine, done.head, done.before.lines)
+            for event in addition.events(done, mine.cause):
+                self.emit(event)
+            return result
+
+        return await self._once(guard, attempt)
+
+    async def _rewrite(self, guard: Mutation, work_out: Callable[[LogState], RewritePlan]) -> Json:
+        """Put at its turn the log in the place of the present one that `work_out` plans."""
+
+        async def attempt(mine: Mutation) -> Json:
+            step: _Step | None = None
+
+            def on_turn(state: LogState) -> Replacement:
+                nonlocal step
+                before = self.engine.head_at(state)
+                self._requests.admit(mine, before)
+                planned = work_out(state)
+                if planned.refused:
+                    raise _NothingDoneError(planned)
+                self._requests.begin(mine)
+                step = _Step(planned, before)
+                prepare, settle = self._prepare(mine, step, self._stacks(state))
+                return replace(planned.replacement, prepare=prepare, settle=settle)
+
+            try:
+                await self.engine.replace(on_turn)
+            except _NothingDoneError as nothing:
+                context = with_past(nothing.planned.context, self._past())
+                return mine.render(nothing.planned.outcome(self.head, None, context))
+            assert step is not None
+            assert step.event is not None
+            timelines = self.engine.timelines()
+            self._requests.finish(mine, step.result, step.before, step.told)
+            self.emit(step.event)
+            self._drop_dmail(mine.cause)
+            await self._prune(timelines)
+            return step.result
+
+        return await self._once(guard, attempt)
+
+    async def _change(self, guard: Mutation, work_out: Callable[[], StateStep]) -> Json:
+        """Change state beside the log at its turn, as `work_out` says."""
+        self._refuse_reader()
+
+        async def attempt(mine: Mutation) -> Json:
+            async def on_turn(_: LogState) -> tuple[Json, StateStep]:
+                self._requests.admit(mine, self.head)
+                step = work_out()
+                self._requests.begin(mine)
+                result, head = mine.render(step.outcome), self.head
+                said = self._told(mine, result, *step.events)
+                with self._telling_half(mine.cause):
+                    line = self._requests.line(mine, result, head, said)
+                    await asyncio.to_thread(self._session_state.carry_out, step.change, line)
+                self._requests.finish(mine, result, head, said)
+                return result, step
+
+            result, step = await self.engine.run(on_turn)
+            for event in step.events:
+                self.emit(replace(event, cause=mine.cause))
+            return result
+
+        return await self._once(guard, attempt)
+
+    async def _change_approvals(self, guard: Mutation, work_out: Callable[[Approval], WantedApprovals]) -> Json:
+        """Change what runs without asking at its turn."""
+        self._refuse_reader()
+
+        async def attempt(mine: Mutation) -> Json:
+            async def on_turn(_: LogState) -> tuple[Json, events.Event | None]:
+                self._requests.admit(mine, self.head)
+                before = self._session_state.facts.approval
+                wanted = work_out(before)
+                self._requests.begin(mine)
+                # What the file switches on without a seal is to be off in the file too, once somebody says so.
+                values = (before.yolo, before.afk, before.actions)
+                same = (wanted.yolo, wanted.afk, wanted.actions) == values and not self._approvals.warnings
+                with self._telling_half(mine.cause):
+                    if not same:
+                        await asyncio.to_thread(self._session_state.change_approvals, wanted, mine.cause)
+                    outcome = ApprovalOutcome(self.head, self._session_state.facts.approval)
+                    result = mine.render(outcome)
+                    event = events.ApprovalChanged(head=outcome.head, cause=mine.cause, approval=outcome.approval)
+                    said = self._told(mine, result, *([] if same else [event]))
+                    if (line := self._requests.line(mine, result, outcome.head, said)) is not None:
+                        await asyncio.to_thread(self._session_state.note, {}, [line])
+                self._requests.finish(mine, result, outcome.head, said)
+                return result, None if same else event
+
+            result, event = await self.engine.run(on_turn)
+            if event is not None:
+                self.emit(event)
+                await self._approvals_changed(mine.cause)
+            return result
+
+        return await self._once(guard, attempt)
+
+    async def _approvals_changed(self, cause: Cause) -> None:
+        """Approvals were changed and told: what else follows from that."""
+
+    async def _once(self, guard: Mutation, attempt: Callable[[Mutation], Awaitable[Json]]) -> Json:
+        """The result of `attempt`, or of the request that made it before."""
+        while True:
+            if self._closed:
+                raise SessionNotOpenError(f"session {self.session_id} was closed: open it again")
+            mine = replace(guard)  # its identity tells this turn from another one with the same id
+            try:
+                return await attempt(mine)
+            except RepeatedError as repeated:
+                if repeated.result is not None and guard.again:
+                    return dict(repeated.result)
+                if repeated.result is not None:
+                    return {**repeated.result, "duplicate": True, "head": self.head}
+                if repeated.first is not None:
+                    await asyncio.wait([repeated.first])
+            finally:
+                self._requests.abandon(mine)
+
+    def _prepare(
+        self, guard: Mutation, step: _Step, stacks: Stacks
+    ) -> tuple[Callable[[Prepared], None], Callable[[Prepared], None]]:
+        """What is noted before a rewrite becomes true, and after; the ids that the new log will not have go along."""
+        planned = step.planned
+        carried = self._recall.leaving(planned.replacement.keep_lines, self._session_state.stored)
+        after = stacks
+
+        def prepare(prepared: Prepared) -> None:
+            nonlocal after
+            assert prepared.log is not None
+            # Lines that carry ids are about to move; and if the rewrite fails, looking again costs nothing.
+            self._requests.forget()
+            after = planned.stacks_after(stacks, prepared, self.engine.same_timelines)
+            going = self._to_be_pruned(prepared)
+            past = past_of(timelines_after(self.engine.timeline_ids(), prepared), after, prepared.after, going)
+            head, name = prepared.head if prepared.replaces else step.before, prepared.kept_as
+            # Of the log that was made: a plan does not know what the lines left out of it change, in size and in uids.
+            context = summarize(prepared.log, past)
+            step.result = guard.render(planned.outcome(head, name, context))
+            step.event = planned.event(head, name, context, guard.cause)
+            step.told = self._told(guard, step.result, step.event)
+            line = self._requests.line(guard, step.result, step.before, step.told)
+            own = [line] if line is not None else []
+            if prepared.replaces:
+                self._session_state.note_rewrite(prepared, planned.replacement, [*carried, *own], after)
+            else:
+                self._session_state.note_stacks(after, own)
+            failpoint("session.prepared")
+
+        return prepare, lambda prepared: self._session_state.settle_rewrite(prepared, after)
+
+    def _stacks(self, state: LogState) -> Stacks:
+        """What can be undone and redone where the log is at `state`."""
+        return self._session_state.facts.stacks.at(state).within(self.engine.timeline_ids())
+
+    @property
+    def stacks(self) -> Stacks:
+        """What can be undone and redone."""
+        return self._stacks(self.engine.state)
+
+    def _past(self) -> Past:
+        """What there is to go back to."""
+        return past_of(self.engine.timeline_ids(), self._session_state.facts.stacks, self.engine.state)
+
+    def _to_be_pruned(self, prepared: Prepared) -> set[str]:
+        """The timelines that will go by themselves after a rewrite: what can be undone must not be promised before."""
+        present = self.engine.timelines()
+        if prepared.replaces and prepared.equals is None:
+            live, facts = self.engine.state, TimelineFacts()
+            added = Timeline(prepared.timeline_id, "", facts, live.length, live.messages, live.checkpoints, live.chain)
+            present = [added, *present]
+        limits = self._around.retention
+        if not retention.excess(present, limits, ()):
+            return set()
+        kept = retention.referred_to(self.engine, present, self._around.fork_points(self.session_id))
+        return {one.timeline_id for one in retention.excess(present, limits, kept)}
+
+    def _keeping_facts(self, work_out: Callable[[LogState], Replacement]) -> Callable[[LogState], Replacement]:
+        """The plan of a rewrite nobody asked for by a request: what is remembered of the past goes along all the same."""
+
+        def on_turn(state: LogState) -> Replacement:
+            replacement = work_out(state)
+            stacks = self._stacks(state).without_redo()
+            carried = self._recall.leaving(replacement.keep_lines, self._session_state.stored)
+            return replace(
+                replacement,
+                prepare=lambda prepared: self._session_state.note_rewrite(prepared, replacement, carried, stacks),
+                settle=lambda prepared: self._session_state.settle_rewrite(prepared, stacks),
+            )
+
+        return on_turn
+
+    # Requests that are known
+
+    async def made(self, request_ids: Sequence[str]) -> list[tuple[str, Made]]:
+        """The changes that some requests have made already, oldest first, with what listeners were told of them."""
+
+        async def on_turn(_: LogState) -> list[tuple[str, Made]]:
+            return [(name, self._recall.change(one)) for name, one in self._requests.known(request_ids)]
+
+        return await self.engine.run(on_turn)
+
+    def _marks(self, guard: Mutation) -> Marks:
+        """Members of `_tl` for a request; none where it carries no id."""
+        return self._requests.marks(guard, self.head.rpartition(".")[0]) if guard.request_id is not None else {}
+
+    def _told(self, guard: Mutation, result: Json, *many: events.Event) -> list[Told] | None:
+        """What is kept of what listeners are told of a request that carries an id; None where that is too much."""
+        if guard.request_id is None:
+            return None
+        parts = [told(*self._around.announce(one), result) for one in many]
+        kept = [one for one in parts if one is not None]
+        return kept if len(kept) == len(parts) else None
+
+    def _known_requests(self) -> Remembered:
+        """The requests that are known, wherever they are kept."""
+        known = by_age(self._session_state.requests(), self._recall.requests())
+        newest = max((one.number for _, one in known.items()), default=0)
+        if self.meta.requests_redacted > newest and self.access == "owner":
+            # Before another one gets a number: whatever the file says, a request of the future was not redacted.
+            with suppress(StorageFailureError):  # it is tried again when they are next looked at
+                self.meta.write({REQUESTS_REDACTED: newest})
+        return known
+
+    def _settle_requests(self) -> None:
+        """At open by the owner: see to it that every record of a request says whose it is, or that it does not count."""
+        meta = self.meta
+        changes: Json = {}
+        carried: list[Json] = []
+        if meta.uid_is_new and (origin := self._recall.last_origin()) is not None:
+            changes["requestsOf"] = origin
+        elif meta.inherited_lines and meta.get("requestsMarked") is not True:
+            # An earlier release made this fork: it went by the number of lines, which other steps move.
+            carried = self._recall.leaving(0, self._session_state.stored)
+            changes["requestsMarked"] = True
+        if changes:
+            with suppress(StorageFailureError):  # it counts as it did, and the next opening tries again
+                self._session_state.note(changes, carried)
+
+    def _drop_dmail(self, cause: Cause) -> None:
+        """Forget the pending D-Mail if its checkpoint is gone (a crash before this is mended at the next open)."""
+        before = self._session_state.facts
+        try:
+            self._session_state.drop_stale_dmail()
+        except StorageFailureError as error:
+            self._warn("dmailNotDropped", f"the D-Mail that was dropped is still on disk: {error}")
+        self._tell(before, cause)
+
+    async def _prune(self, timelines: Sequence[Timeline]) -> None:
+        """Remove the oldest timelines beyond the limits, and say so."""
+        limits = self._around.retention
+        if not retention.excess(timelines, limits, ()):
+            return
+
+        async def on_turn(_: LogState) -> str:
+            present = self.engine.timelines()
+            points = await asyncio.to_thread(self._around.fork_points, self.session_id)
+            going = retention.excess(present, limits, retention.referred_to(self.engine, present, points))
+            before = self._past()
+            text = await asyncio.to_thread(self._session_state.remove_timelines, going)
+            return text and text + fewer_steps(before, self._past())
+
+        try:
+            text = await self.engine.run(on_turn)
+        except (TimeleapError, OSError) as error:
+            # The rewrite is done, whatever becomes of what is too much.
+            self._warn("timelinesNotPruned", f"old timelines could not be removed: {error}")
+            return
+        if text:
+            self._warn("timelinesPruned", text)
+
+    def _warn(self, kind: str, message: str) -> None:
+        self._notices = [*self._notices[1 - MAX_NOTICES :], {"kind": kind, "message": message}]
+        self.emit(events.Warned(head=self.head, kind=kind, message=message))
+
+    async def shut(self) -> None:
+        """Finish what was accepted; whatever is asked for from now on is refused."""
+        self._closed = True
+        self._stop_watching()
+        if self.access == "owner":
+            await self.engine.run(_nothing)
+
+    async def check_in_background(self, engine: JsonlEngine) -> None:
+        """Look at what opening left unchecked, and warn of what is found damaged."""
+        try:
+            found = await engine.validate_in_background(self._go_on)
+        except _ClosingError:
+            return
+        except (TimeleapError, OSError) as error:
+            self._warn("notChecked", f"the log could not be checked: {error}")
+            return
+        for one in found:
+            text = f"{one.message} (line {one.line} at byte {one.offset})"
+            self.emit(events.Warned(head=self.head, kind=one.kind, message=text))
+        for problem in await asyncio.to_thread(lambda: list(line_problems(self.path, LARGE, least=SMALL))):
+            self._warn(problem.kind, problem.message)
+
+    def _go_on(self, _done: int, _total: int) -> None:
+        """Called now and then by the thread that checks the log: closing does not wait for it."""
+        if self._closed:
+            raise _ClosingError
+
+    def _refuse_reader(self) -> None:
+        if self.access == "readOnly":
+            raise ReadOnlyError("the session is open to be read only: close it and open it for writing")
+
+    def _changed_outside(self) -> None:
+        """The owner of a followed log, or a program that takes no lock, has written."""
+        self._requests.forget()
+        self.emit(events.External(head=self.head))
+        self._reread()
+
+    async def catch_up(self) -> None:
+        """Of a follower: show what the owner has changed up to now."""
+        await self.engine.catch_up()
+        self._reread()
+
+    def _reread(self) -> None:
+        """Take over the state beside the log."""
+        before = self._session_state.facts
+        self.meta.refresh()
+        self._session_state.load()
+        self._tell(before, NOBODY.cause)
+
+    @contextmanager
+    def _telling_half(self, cause: Cause) -> Iterator[None]:
+        """A change of state that fails may have been half written: what is on disk then counts, and is told."""
+        before = self._session_state.facts
+        try:
+            yield
+        except OSError:
+            self._tell(before, cause)
+            raise
+
+    def _tell(self, before: StateSnapshot, cause: Cause) -> None:
+        """Tell listeners how the state beside the log differs from what it was."""
+        for event in changes(before, self._session_state.facts, self.head):
+            self.emit(replace(event, cause=cause))
+
+
+@dataclass(slots=True)
+class _Step:
+    """A rewrite on its way.
+
+    Attributes:
+        planned: The plan.
+        before: The head before it.
+        result: What it is answered with; worked out once, just before the log is replaced: so a repeat gets the same.
+        event: What listeners are told of it.
+        told: What is kept of that.
+    """
+
+    planned: RewritePlan
+    before: str
+    result: Json = field(default_factory=dict)
+    event: events.Event | None = None
+    told: list[Told] | None = None
+
+
+class _ClosingError(Exception):
+    """The session is being closed."""
+
+
+class _NothingDoneError(Exception):
+    """The plan is not worth carrying out."""
+
+    def __init__(self, planned: RewritePlan) -> None:
+        super().__init__("nothing done")
+        self.planned = planned
+
+
+async def _nothing(_: LogState) -> None:
+    """What is waited for at the end of a queue."""

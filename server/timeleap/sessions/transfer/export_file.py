@@ -1,0 +1,129 @@
+"""Files outside of the store: written beside their place and put there in one step, for the user only."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import secrets
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import aiofiles
+
+from timeleap.errors import InvalidInputError, StorageFailureError
+from timeleap.sessions.home import Home, is_session
+from timeleap.storage import durable
+
+
+def absolute(path: str) -> Path:
+    """A path a client gave.
+
+    Raises:
+        InvalidInputError: It is not absolute, or no path at all.
+    """
+    if "\0" in path or not Path(path).is_absolute():
+        raise refused("must be an absolute path")
+    return Path(path)
+
+
+def check_target(home: Home, path: Path, overwrite: bool) -> None:
+    """See that a file may be written at `path`.
+
+    Raises:
+        InvalidInputError: Something is there and is not to be, or cannot be, replaced; or a store is there.
+    """
+    if home.is_inside(path.parent):
+        raise refused("lies in the store; choose a place outside of it")
+    if is_session(path.parent):
+        raise refused("lies in a session's directory; choose a place outside of it")
+    if path.is_dir():
+        raise refused("is a directory; name the file to be written")
+    if not name_is_free(path):
+        if not overwrite:
+            raise refused("there is such a file already; choose another name, or say overwrite")
+        if not durable.is_regular(path):
+            raise refused("is no ordinary file, and is not replaced")
+
+
+def name_is_free(path: Path) -> bool:
+    """Whether nothing has that name, not even a link to nowhere."""
+    return not os.path.lexists(path)
+
+
+class NewFile:
+    """A file on its way to `path`: there whole when `finish` has returned, and not at all when the block ends before.
+
+    Args:
+        path: Where it is to be.
+        overwrite: Replace the file that is there.
+    """
+
+    def __init__(self, path: Path, *, overwrite: bool) -> None:
+        self._path = path
+        self._overwrite = overwrite
+        self._temporary = path.with_name(f".timeleap-{secrets.token_hex(8)}.tmp")
+        self._file: Any = None
+        self.bytes = 0
+
+    async def __aenter__(self) -> Self:
+        try:
+            self._file = await aiofiles.open(self._temporary, "xb", opener=_private)
+        except OSError as error:
+            raise StorageFailureError.of(error, f"write {self._path.name}", self._path) from error
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with contextlib.suppress(OSError):
+            await self._file.close()  # behind a write that is still under way
+        with contextlib.suppress(OSError):
+            durable.remove_file(self._temporary)
+
+    async def write(self, data: bytes) -> None:
+        """More of it. Raises StorageFailureError."""
+        try:
+            await self._file.write(data)
+        except OSError as error:
+            raise StorageFailureError.of(error, f"write {self._path.name}", self._path) from error
+        self.bytes += len(data)
+
+    async def finish(self) -> None:
+        """Give it its place, durably. Not to be cancelled.
+
+        Raises:
+            InvalidInputError: Somebody has put a file there meanwhile.
+            StorageFailureError: It could not be written.
+        """
+        try:
+            await self._file.flush()
+            await asyncio.to_thread(durable.sync_data, self._file.fileno())
+            await self._file.close()
+            await asyncio.to_thread(self._put_in_place)
+        except FileExistsError:
+            raise refused("there is such a file by now; choose another name, or say overwrite") from None
+        except OSError as error:
+            raise StorageFailureError.of(error, f"write {self._path.name}", self._path) from error
+
+    def _put_in_place(self) -> None:
+        if self._overwrite:
+            durable.replace_file(self._temporary, self._path)
+        elif not durable.link_exclusive(self._temporary, self._path):
+            if not name_is_free(self._path):  # no links here: as near as one gets
+                raise FileExistsError(self._path)
+            durable.replace_file(self._temporary, self._path)
+        durable.sync_directory(self._path.parent)
+
+
+def refused(text: str) -> InvalidInputError:
+    """A path that cannot be used."""
+    return InvalidInputError(f"path: {text}", errors=[{"loc": ["path"], "msg": text, "type": "path"}])
+
+
+def _private(path: str, flags: int) -> int:
+    descriptor = os.open(path, flags, 0o600)
+    if hasattr(os, "fchmod"):
+        os.fchmod(descriptor, 0o600)  # whatever the umask
+    return descriptor

@@ -1,0 +1,146 @@
+"""One engine for all objects of a process that use one log."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from timeleap.storage.durable import Identity, status
+from timeleap.storage.engine import Access, Durability, Progress
+from timeleap.storage.engine_metadata import Notes
+from timeleap.storage.jsonl import JsonlEngine
+from timeleap.storage.lock import Endpoint, LockMode
+
+_Key = tuple[Identity | str, str, Access]
+
+
+@dataclass(slots=True)
+class _Shared:
+    """An engine, who uses it, and who of them needs the lock held."""
+
+    engine: JsonlEngine
+    users: int = 0
+    holders: int = 0
+
+
+@dataclass(slots=True)
+class _SharedEngines:
+    shared: dict[_Key, _Shared] = field(default_factory=dict)
+    turns: dict[_Key, asyncio.Future[None]] = field(default_factory=dict)
+
+
+_registry = _SharedEngines()
+
+
+class Lease:
+    """The right to use a shared engine, until `aclose`."""
+
+    def __init__(self, key: _Key, shared: _Shared, lock: LockMode) -> None:
+        self._key = key
+        self._shared = shared
+        self._lock = lock
+        self._closed = False
+        self._closing: asyncio.Task[None] | None = None
+
+    @property
+    def engine(self) -> JsonlEngine:
+        """The engine."""
+        return self._shared.engine
+
+    async def aclose(self) -> None:
+        """Give the engine back; the last one to do so closes it. Idempotent; who cancels it only stops waiting."""
+        if self._closing is None:
+            if self._closed:
+                return
+            self._closed = True
+            self._closing = asyncio.get_running_loop().create_task(self._give_back())
+        await asyncio.shield(self._closing)
+
+    async def _give_back(self) -> None:
+        shared = self._shared
+        async with _turn(self._key):
+            shared.users -= 1
+            shared.holders -= self._lock == "hold"
+            if shared.users == 0:
+                del _registry.shared[self._key]
+                await shared.engine.aclose()
+            elif shared.holders == 0 and self._lock == "hold":
+                await shared.engine.let_go()
+
+    def abandon(self) -> None:
+        """Give the engine back without waiting, for an object nobody refers to any more (its finalizer).
+
+        Nothing can be under way on it then. If it was the last one, the engine goes with its last reference: that
+        closes the descriptors, and a lock with them.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        self._shared.users -= 1
+        self._shared.holders -= self._lock == "hold"
+        # While another object is being given this engine, the registry keeps it.
+        if self._shared.users == 0 and self._key not in _registry.turns:
+            _registry.shared.pop(self._key, None)
+
+
+async def share(
+    path: Path,
+    *,
+    access: Access = "write",
+    durability: Durability = "disk",
+    lock: LockMode = "hold",
+    notes: Notes | None = None,
+    progress: Progress | None = None,
+    endpoint: Endpoint | None = None,
+) -> Lease:
+    """Use the engine of a log, opening it if nobody in this process has it open.
+
+    A caller that needs the lock held gets it held; others then write under it. The durability is the strictest that was
+    asked for; the notes are those of the first who brought any.
+
+    Raises:
+        As `JsonlEngine.open`.
+    """
+    key = _key(path, access)
+    async with _turn(key):
+        shared = _registry.shared.get(key)
+        if shared is None:
+            engine = await JsonlEngine.open(
+                path,
+                access=access,
+                durability=durability,
+                lock=lock,
+                notes=notes,
+                progress=progress,
+                endpoint=endpoint,
+            )
+            shared = _registry.shared[key] = _Shared(engine)
+        else:
+            await shared.engine.adapt(
+                durability=durability, lock=lock, notes=notes, progress=progress, endpoint=endpoint
+            )
+        shared.users += 1
+        shared.holders += lock == "hold"
+    return Lease(key, shared, lock)
+
+
+@asynccontextmanager
+async def _turn(key: _Key) -> AsyncGenerator[None]:
+    """Opening and closing of one log come one after the other: a new engine must not meet the lock of the old one."""
+    while (other := _registry.turns.get(key)) is not None:
+        await asyncio.wait([other])
+    mine = _registry.turns[key] = asyncio.get_running_loop().create_future()
+    try:
+        yield
+    finally:
+        del _registry.turns[key]
+        mine.set_result(None)
+
+
+def _key(path: Path, access: Access) -> _Key:
+    """Directories are known by what they are, not by how they are called."""
+    directory = status(path.parent.resolve())
+    return (directory.identity if directory else str(path.parent.absolute())), path.name, access
