@@ -14,6 +14,7 @@ import shutil
 import tempfile
 from collections.abc import Coroutine
 from dataclasses import asdict
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -178,18 +179,36 @@ class EngineMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.model.undo_stack)
     @rule(steps=st.integers(1, 4), times=st.integers(1, 3), at_once=st.booleans())
     def undo_and_redo(self, steps: int, times: int, at_once: bool) -> None:
-        """To and fro: every byte comes back, and no log is set aside a second time."""
+        """To and fro: every byte comes back, and no log is set aside a second time. Where a log that is set aside on the way
+        has an old timeline removed, that ends a stack, and the way leads as far as there are states."""
         steps = min(steps, len(self.model.undo_stack))
         for _ in range(times):
-            before, can = self.live, len(self.model.undo_stack)
             many = [steps] if at_once else [1] * steps
-            for direction in ("undo", "redo"):
-                for number in many:
-                    self.one((direction, {"steps": number}), expect="present")
+            back: list[list[bytes]] = []  # the logs that redo brings back, the next one last
+            for number in many:
+                back = self.reached([*back, *self.undone(number)])
+            for number in many:
+                # No further: what could be redone before leads elsewhere.
+                if taken := back[-number:]:
+                    self.one(("redo", {"steps": len(taken)}), expect="present")
                     self.agrees()
-            if len(self.model.undo_stack) != can:
-                return  # a step that changed nothing, or the end of what is kept
-            assert self.live == before
+                    assert self.live == taken[0]
+                    back = self.reached(back[: -len(taken)])
+            assert back == []
+
+    def undone(self, steps: int) -> list[list[bytes]]:
+        """Undo so many steps; the logs that can be redone for it. Nothing can be where there are fewer steps."""
+        stack = self.model.undo_stack
+        names = [one["timeline"] for one in stack[-steps:][::-1]] if steps <= len(stack) else []
+        logs = [self.live, *([] if name is None else self.kept[name] for name in names)]
+        self.one(("undo", {"steps": steps}), expect="present")
+        self.agrees()
+        assert self.live == logs[-1]
+        return [log for log, following in pairwise(logs) if log != following]
+
+    def reached(self, back: list[list[bytes]]) -> list[list[bytes]]:
+        """Of logs that were to be redone those above a timeline that is gone by now."""
+        return back[max(0, len(back) - len(self.model.redo_stack)) :]
 
     @rule(pick=PICK, then=st.one_of(CHANGES, op("deliver_dmail"), op("deliver_dmail"), op("cancel_dmail")))
     def mail(self, pick: int, then: Op) -> None:
@@ -726,69 +745,6 @@ MACHINES: dict[str, type[EngineMachine]] = {
 @pytest.mark.parametrize("name", MACHINES)
 def test_a_session_is_what_its_model_says(name: str) -> None:
     run_state_machine_as_test(MACHINES[name], settings=QUICK)
-
-
-def test_a_crash_before_old_timelines_go_leaves_what_can_be_undone_with_them() -> None:
-    machine = OsMachine()
-    try:
-        for number in range(4):
-            machine.do(("append", {"messages": [{"role": "user", "content": str(number)}]}), False, "none")
-            machine.agrees()
-            machine.do(("clear", {"keep_system_prompt": False}), False, "none")
-            machine.agrees()
-        for at in range(1, 31):
-            machine.do(("append", {"messages": [{"role": "user", "content": f"at {at}"}]}), False, "none")
-            machine.agrees()
-            machine.crash(("clear", {"keep_system_prompt": False}), at, False, True, True)
-            machine.agrees()
-    finally:
-        machine.teardown()
-
-
-def test_a_timeline_that_cannot_be_read_any_more_need_not_be_named_where_nothing_changes() -> None:
-    machine = OsMachine()
-    try:
-        machine.do(("append", {"messages": [{"role": "user", "content": "hi"}]}), False, "none")
-        machine.agrees()
-        machine.do(("clear", {"keep_system_prompt": False}), False, "none")
-        machine.agrees()
-        machine.undo_and_redo(1, 1, False)
-        machine.do(("undo", {"steps": 1}), False, "none")
-        machine.agrees()
-        for at in range(1, 31):
-            machine.crash(("restore_timeline", {"pick": 0}), at, False, False, False)
-            machine.agrees()
-    finally:
-        machine.teardown()
-
-
-@pytest.mark.parametrize("nothing", [("prune", {"keep": 1}), ("clear", {"keep_system_prompt": False})])
-def test_a_step_that_changes_nothing_may_have_been_noted_before_a_crash(nothing: Op) -> None:
-    machine = OsMachine()
-    try:
-        for at in range(1, 31):
-            machine.crash(nothing, at, False, True, True)
-            machine.agrees()
-    finally:
-        machine.teardown()
-
-
-def test_what_forks_may_need_is_kept_where_they_cannot_be_read_any_more() -> None:
-    for at in range(1, 8):
-        machine = OsMachine()
-        try:
-            machine.mail(0, ("revert", {"pick": 0, "by_uid": False, "heal": False}))
-            machine.agrees()
-            machine.fork(0, 0, 0)
-            machine.agrees()
-            machine.compact_an_exchange([TAIL[0], TAIL[0]], 1)
-            machine.agrees()
-            machine.follow()
-            machine.agrees()
-            machine.crash(("prune", {"pick": 0}), at, False, False, False)
-            machine.agrees()
-        finally:
-            machine.teardown()
 
 
 @pytest.mark.torture

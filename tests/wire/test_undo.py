@@ -274,6 +274,25 @@ def test_a_pruned_timeline_ends_the_stack_and_that_is_told(start: StartServer) -
     assert session.texts() == ["4"]
 
 
+def test_a_log_that_undo_sets_aside_beyond_the_limit_ends_undo_earlier(start: StartServer) -> None:
+    server = start(options={"retention": {"maxTimelines": 3}})
+    session = Session.open(server, "s")
+    for number in range(3):
+        session.say(str(number))
+        session.call("context/clear")
+    session.say("3")
+    assert can(session) == (3, 0)
+    for left in ((1, 1), (0, 2)):  # the oldest of them gave way to the log that the first one set aside
+        done = session.call("context/undo")
+        assert (done["canUndo"], done["canRedo"]) == left == can(session)
+    assert session.refuse("context/undo")["data"] == at_least({"canUndo": 0, "canRedo": 2})
+    warnings = [m["params"] for m in server.received if m.get("method") == "session/warning"]
+    assert [one["kind"] for one in warnings] == ["timelinesPruned"]
+    assert "1 steps can be undone and 1 redone" in warnings[0]["message"]
+    assert session.call("context/redo", steps=2)["canUndo"] == 2
+    assert session.texts() == ["3"]
+
+
 # what they survive
 
 
