@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from timeleap.errors import OverloadedError, ReadOnlyError, SessionLockedError, SessionNotOpenError
+from timeleap.errors import OverloadedError, ReadOnlyError, SessionLockedError, SessionNotOpenError, TimeleapError
 from timeleap.service import config as settings
 from timeleap.service.registry import HANDLERS
 from timeleap.service.request_order import CHANGES_TRASH, HOLDS_UP, WHOLE_TRASH, RequestOrder
@@ -240,7 +240,10 @@ class Service:
         with contextlib.ExitStack() as until_answered:
 
             async def let_reads_ahead() -> None:
-                await attachment.answers_reads(call)
+                try:
+                    await attachment.answers_reads(call)
+                except (TimeleapError, OSError):  # of an earlier release, or gone: the compaction itself tells
+                    return
                 if self.attached(call).get(params.session_id) is attachment:
                     until_answered.enter_context(self.waiting_elsewhere(params.session_id, call))
 
