@@ -99,7 +99,7 @@ class Context:
         # A compaction's result is a tuple, so it has to be told from a sequence of messages first.
         given = message.messages if isinstance(message, CompactionResult) else message
         messages = list(given) if isinstance(given, Sequence) else [given]
-        records = message_records([one.model_dump_json(exclude_none=True) for one in messages])
+        records = message_records([entry.model_dump_json(exclude_none=True) for entry in messages])
 
         def seen(own: Own) -> None:
             own.messages += messages

@@ -42,15 +42,15 @@ class TextMatcher(Matcher):
     """Exact texts, in whatever way JSON spells them."""
 
     def __init__(self, words: Iterable[str]) -> None:
-        self._words = sorted(set(words), key=lambda one: (-len(one), one))
-        self._raw = [(one.encode("utf-8", "surrogatepass"), _escapes_of(one)) for one in self._words]
+        self._words = sorted(set(words), key=lambda text: (-len(text), text))
+        self._raw = [(text.encode("utf-8", "surrogatepass"), _escapes_of(text)) for text in self._words]
         self._spellings: re.Pattern[str] | None = None
 
     def spans(self, text: str) -> list[Span]:
         """Every place, the longest first where they overlap."""
         found: list[Span] = []
-        for one in self._words:
-            more = without_overlaps(found, _places(text, one))
+        for words in self._words:
+            more = without_overlaps(found, _places(text, words))
             found = sorted([*found, *more]) if found and more else found or more
         return found
 
@@ -59,12 +59,12 @@ class TextMatcher(Matcher):
         if "\\" not in text or not self._words:
             return []
         if self._spellings is None:
-            self._spellings = re.compile("|".join(_spelling(one) for one in self._words))
+            self._spellings = re.compile("|".join(_spelling(words) for words in self._words))
         return [match.span() for match in self._spellings.finditer(text)]
 
     def may_be_in(self, raw: bytes) -> bool:
         """Whether one stands in it as it is, or could stand in it with escapes."""
-        return any(one in raw or any(sign in raw for sign in signs) for one, signs in self._raw)
+        return any(encoded in raw or any(sign in raw for sign in signs) for encoded, signs in self._raw)
 
 
 class ExpressionMatcher(Matcher):
@@ -129,7 +129,7 @@ def _spellings_of(char: str) -> str:
 
 
 def _any_case(digits: str) -> str:
-    return "".join(f"[{one}{one.upper()}]" if one.isalpha() else one for one in digits)
+    return "".join(f"[{digit}{digit.upper()}]" if digit.isalpha() else digit for digit in digits)
 
 
 def _in_characters(text: str, spans: list[Span]) -> list[Span]:

@@ -124,7 +124,7 @@ class Redactor:
     def _split(self, text: str) -> tuple[int, list[TextReplacement]]:
         """How often it stands in text parts none of which holds it whole, and what is to change in each of them."""
         parts = _text_parts(text)
-        inner = [decoded(text[one.start : one.end]) for one in parts]
+        inner = [decoded(text[part.start : part.end]) for part in parts]
         ends = list(accumulate(map(len, inner)))
         across = [
             span
@@ -179,7 +179,7 @@ class Redactor:
         """A number in digits; in letters or strokes where it would hold what is taken out."""
         digits = str(number)
         spelled = digits, digits.translate(_LETTERS), f"{number:b}".translate(_STROKES)
-        return next((one for one in spelled if not self.needle.spans(f" {one}")), digits)
+        return next((spelling for spelling in spelled if not self.needle.spans(f" {spelling}")), digits)
 
     def _changes_of(self, text: str, token: Token, depth: int) -> list[TextReplacement]:
         written = text[token.start : token.end]
@@ -209,7 +209,7 @@ class Redactor:
         return self._together(inside, plain)
 
     def _together(self, inside: list[TextReplacement], plain: list[tuple[int, int]]) -> list[TextReplacement]:
-        free = without_overlaps([(one.start, one.end) for one in inside], plain)
+        free = without_overlaps([(change.start, change.end) for change in inside], plain)
         return sorted([*inside, *(TextReplacement(start, end, self.replacement) for start, end in free)])
 
     def _in_lines(self, text: str, depth: int) -> list[TextReplacement]:
@@ -234,11 +234,13 @@ def _name_after(text: str, token: Token, changes: list[TextReplacement]) -> str:
 
 def _text_parts(text: str) -> list[Token]:
     """The texts of a message's text parts, if it has more than one."""
-    found = [one for one in tokens(text) if one.path == ("content", "*", "text") and one.string and not one.key]
+    found = [
+        token for token in tokens(text) if token.path == ("content", "*", "text") and token.string and not token.key
+    ]
     if len(found) < 2:
         return []
     content = json.loads(text, strict=False)["content"]
-    parts = [one for one in content if isinstance(one, dict) and isinstance(one.get("text"), str)]
+    parts = [part for part in content if isinstance(part, dict) and isinstance(part.get("text"), str)]
     if len(parts) != len(found):
         return []  # a part has the member twice: who can tell which counts
     return [token for token, part in zip(found, parts, strict=True) if part.get("type") == "text"]

@@ -142,10 +142,10 @@ class _Facts:
 
 
 def _note(known: dict[str, None], new: Iterable[str]) -> None:
-    for one in new:
+    for fact in new:
         if len(known) >= MAX_FACTS:
             return
-        known.setdefault(one)
+        known.setdefault(fact)
 
 
 def _identifiers(line: str) -> list[str]:

@@ -72,7 +72,7 @@ def _words(text: str) -> frozenset[str]:
 def _opening(messages: Sequence[Record]) -> int:
     """How many messages there are before anybody answers; none where that was compacted away."""
     answers = ("assistant", "tool")
-    before = next((index for index, one in enumerate(messages) if one.get("role") in answers), len(messages))
+    before = next((index for index, message in enumerate(messages) if message.get("role") in answers), len(messages))
     return 0 if any(map(is_summary, messages[:before])) else before
 
 

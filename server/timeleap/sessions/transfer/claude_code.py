@@ -88,7 +88,9 @@ class _Survey:
     @property
     def title(self) -> str | None:
         """What the user called it, else what the program did."""
-        return next((self._titles[one] for one in ("custom-title", "ai-title", "summary") if one in self._titles), None)
+        return next(
+            (self._titles[kind] for kind in ("custom-title", "ai-title", "summary") if kind in self._titles), None
+        )
 
     def take(self, record: Json) -> None:
         """One more record."""
@@ -220,7 +222,7 @@ class _Writer:
 def _blocks(content: Any) -> list[Json]:
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
-    return [one for one in content if isinstance(one, dict)] if isinstance(content, list) else []
+    return [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
 
 
 def _url(source: Mapping[str, Any]) -> str | None:

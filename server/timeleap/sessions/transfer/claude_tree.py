@@ -67,7 +67,7 @@ def node_of(line: JsonLine, order: int) -> Node | None:
         return None
     message = record.get("message")
     blocks = message.get("content") if isinstance(message, dict) else None
-    many = [one for one in blocks if isinstance(one, dict)] if isinstance(blocks, list) else []
+    many = [block for block in blocks if isinstance(block, dict)] if isinstance(blocks, list) else []
     results = frozenset(_ids(many, "tool_result", "tool_use_id"))
     return Node(
         order=order,
@@ -80,7 +80,7 @@ def node_of(line: JsonLine, order: int) -> Node | None:
         speaks=record.get("type") in ("user", "assistant") and isinstance(message, dict),
         time=time_of(record.get("timestamp")),
         calls=frozenset(_ids(many, "tool_use", "id")),
-        results=results if many and all(one.get("type") == "tool_result" for one in many) else frozenset(),
+        results=results if many and all(block.get("type") == "tool_result" for block in many) else frozenset(),
     )
 
 
@@ -110,7 +110,7 @@ def branches(nodes: Iterable[Node], most: int) -> Generator[None, None, Branches
     for branch in islice(tree.others(last), most):
         others.append(branch)
         yield
-    others.sort(key=lambda one: one.nodes[-1].order)
+    others.sort(key=lambda branch: branch.nodes[-1].order)
     return Branches(main, tuple(others), tree.unused())
 
 
@@ -126,12 +126,12 @@ class _Tree:
         self._nodes: dict[str, Node] = {}
         for node in nodes:
             self._nodes.setdefault(node.uuid, node)  # a session that was resumed repeats records
-        self._spoken = sorted((one for one in self._nodes.values() if one.speaks), key=lambda one: one.order)
-        self._parents = {one.parent for one in self._spoken}
+        self._spoken = sorted((node for node in self._nodes.values() if node.speaks), key=lambda node: node.order)
+        self._parents = {node.parent for node in self._spoken}
         self._answers: dict[str | None, list[Node]] = {}
-        for one in self._spoken:
-            if one.results:
-                self._answers.setdefault(one.parent, []).append(one)
+        for node in self._spoken:
+            if node.results:
+                self._answers.setdefault(node.parent, []).append(node)
         self._used: set[str] = set()
 
     def last(self) -> Node | None:
@@ -146,7 +146,7 @@ class _Tree:
         for number in range(1, len(placed)):  # whatever the file's order, a message comes behind its parent
             placed[number] = (max(placed[number][0], placed[number - 1][0]), placed[number][1])
         placed += [(node.order, node) for node in self._results_aside(path)]
-        placed.sort(key=lambda one: one[0])
+        placed.sort(key=lambda pair: pair[0])
         return Branch(tuple(node for _, node in placed if node.speaks), compacted)
 
     def others(self, leaf: Node) -> Iterator[Branch]:
@@ -212,7 +212,7 @@ class _Tree:
 
 
 def _ids(blocks: list[Json], kind: str, member: str) -> Iterator[str]:
-    for one in blocks:
-        value: Any = one.get(member)
-        if one.get("type") == kind and isinstance(value, str):
+    for block in blocks:
+        value: Any = block.get(member)
+        if block.get("type") == kind and isinstance(value, str):
             yield value

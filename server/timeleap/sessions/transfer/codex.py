@@ -81,11 +81,11 @@ def _records(file: OpenFile, lines: JsonLines, left_out: LossTally) -> Iterator[
         return
     items = whole.get("items")
     every = [whole["session"], *(items if isinstance(items, list) else [])]
-    for number, one in enumerate(every):
-        if not isinstance(one, dict):
+    for number, item in enumerate(every):
+        if not isinstance(item, dict):
             left_out.add("items", "items are no JSON objects")
         else:
-            yield lines.size * number // len(every), one
+            yield lines.size * number // len(every), item
 
 
 class _Rollout:

@@ -70,8 +70,8 @@ def set_aside_before(live: StoredLog, timelines: list[Timeline]) -> list[Timelin
     sets that log aside before the timelines are listed."""
     if live.file is None:
         return timelines
-    for number, one in enumerate(timelines):
-        there = status(live.path.with_name(one.file))
+    for number, timeline in enumerate(timelines):
+        there = status(live.path.with_name(timeline.file))
         if there is not None and there.identity == live.file.identity and there.identity.inode:
             return timelines[number + 1 :]
     return timelines
@@ -90,7 +90,7 @@ def _exhibit(session: Session, moment: _Moment) -> Exhibit:
         subagents=session.subagents,
         pins=session.pins,
         live=Strand(moment.live),
-        timelines=tuple(_strand(one, reader) for one in moment.timelines),
+        timelines=tuple(_strand(timeline, reader) for timeline in moment.timelines),
         directory=session.path,
         state=moment.state,
         notes=moment.notes,
@@ -99,9 +99,9 @@ def _exhibit(session: Session, moment: _Moment) -> Exhibit:
     )
 
 
-def _strand(one: Timeline, reader: Callable[[str], LogReader]) -> Strand:
-    log = cast("LogReader", _Opened(lambda: reader(one.timeline_id)))
-    return Strand(log, one.timeline_id, one.facts.reason, one.facts.created_at or None, one.file)
+def _strand(timeline: Timeline, reader: Callable[[str], LogReader]) -> Strand:
+    log = cast("LogReader", _Opened(lambda: reader(timeline.timeline_id)))
+    return Strand(log, timeline.timeline_id, timeline.facts.reason, timeline.facts.created_at or None, timeline.file)
 
 
 class _Opened:

@@ -47,8 +47,8 @@ FORMATS: Final = (
     ExportFormat("codex", ".jsonl"),
 )
 
-EXPORTED: Final = {one.name: one for one in FORMATS if one.writer}
-IMPORTED: Final = tuple(one.name for one in FORMATS if one.name not in ("markdown", "html"))
+EXPORTED: Final = {form.name: form for form in FORMATS if form.writer}
+IMPORTED: Final = tuple(form.name for form in FORMATS if form.name not in ("markdown", "html"))
 
 
 def exported(name: str) -> ExportFormat:

@@ -49,7 +49,7 @@ def take_in(path: Path, name: str | None, directory: Path, guard: Mutation) -> G
     """
     name = recognised(path) if name is None else name
     arrival = yield from _reader(name)(path, directory)
-    present = [one.timeline_id for one in timeline_names(directory / "context.jsonl")]
+    present = [timeline.timeline_id for timeline in timeline_names(directory / "context.jsonl")]
     settle_in(directory, arrival, guard, present)
 
 
@@ -80,7 +80,7 @@ def may_be_a_log(path: Path) -> bool:
         StorageFailureError: It cannot be read.
     """
     start = _beginning(path)
-    return not start.strip() or any(isinstance(one.get("role"), str) for one in _objects(start))
+    return not start.strip() or any(isinstance(record.get("role"), str) for record in _objects(start))
 
 
 def nothing_of(form: str) -> InvalidInputError:

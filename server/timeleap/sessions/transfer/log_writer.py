@@ -141,7 +141,7 @@ class Drafts:
         if len(self.timelines) >= MAX_TIMELINES:
             self._left_out.add("timelines", f"earlier states or branches beyond the first {MAX_TIMELINES}")
             return None
-        if sum(self._path(one).stat().st_size for one in self.timelines) >= MAX_TIMELINE_BYTES:
+        if sum(self._path(timeline_id).stat().st_size for timeline_id in self.timelines) >= MAX_TIMELINE_BYTES:
             self._left_out.add("timelines", f"earlier states or branches beyond {MAX_TIMELINE_BYTES >> 20} MiB")
             return None
         name = f"{Path(LOG_NAME).stem}_{len(self.timelines) + 1}"

@@ -53,7 +53,7 @@ def _facts(exhibit: Exhibit) -> Iterator[str]:
         ("Messages", f"{live.message_count:,}"),
         ("Checkpoints", f"{live.checkpoint_count:,}"),
         ("Tokens", f"{live.token_count:,}"),
-        ("Sub-agents", ", ".join(one.name for one in exhibit.subagents)),
+        ("Sub-agents", ", ".join(subagent.name for subagent in exhibit.subagents)),
     ]
     yield "| | |\n|---|---|\n"
     for name, value in rows:
@@ -85,8 +85,13 @@ def _conversation(strand: Strand, left_out: LossTally) -> Iterator[str]:
         following = next(checkpoints, None)
 
 
-def _marked(one: Checkpoint) -> str:
-    facts = [f"checkpoint {one.id}", one.label, one.created_at, f"{one.token_count:,} tokens"]
+def _marked(checkpoint: Checkpoint) -> str:
+    facts = [
+        f"checkpoint {checkpoint.id}",
+        checkpoint.label,
+        checkpoint.created_at,
+        f"{checkpoint.token_count:,} tokens",
+    ]
     return "---\n\n*" + " · ".join(_plain(fact) for fact in facts if fact) + "*\n\n"
 
 
@@ -140,9 +145,9 @@ def _timelines(exhibit: Exhibit) -> Iterator[str]:
         return
     yield "## Timelines\n\nEarlier states of this session, oldest first.\n\n"
     yield "| Timeline | Set aside by | When | Messages | Checkpoints |\n|---|---|---|---:|---:|\n"
-    for one in exhibit.timelines:
-        counts = f"{one.message_count:,} | {one.checkpoint_count:,}"
-        yield f"| {_plain(one.timeline_id or '')} | {one.reason} | {one.created_at or ''} | {counts} |\n"
+    for timeline in exhibit.timelines:
+        counts = f"{timeline.message_count:,} | {timeline.checkpoint_count:,}"
+        yield f"| {_plain(timeline.timeline_id or '')} | {timeline.reason} | {timeline.created_at or ''} | {counts} |\n"
 
 
 def _joined(content: Any, left_out: LossTally) -> str:

@@ -38,7 +38,7 @@ def read_session(path: Path, directory: Path) -> Generator[tuple[int, int], None
     if not is_session(path):
         raise refused(f"is a directory without a session: there is no {LOG_NAME}")
     logs = [(path / LOG_NAME, LOG_NAME)] if LOG_NAME in list_directory(path) else []
-    logs += [(path / one.file, one.file) for one in timeline_names(path / LOG_NAME)]
+    logs += [(path / timeline.file, timeline.file) for timeline in timeline_names(path / LOG_NAME)]
     lines = yield from _copy(logs, directory)
     notes = files.read_document(path / META_NAME).members
     state = files.read_document(path / STATE_NAME)

@@ -194,7 +194,7 @@ def _manifest(exhibit: Exhibit, listed: list[Listed]) -> _Member:
             "messageCount": exhibit.live.message_count,
             "timelineCount": len(exhibit.timelines),
         },
-        "members": [one.document() for one in listed],
+        "members": [member.document() for member in listed],
     }
     text = json.dumps(said, indent=2, ensure_ascii=False).encode("utf-8", "replace")
     return _Member(archive.MANIFEST, len(text), lambda: _Document(text))

@@ -153,14 +153,16 @@ def _placed(strand: Strand, before: Sequence[_Branch]) -> _Branch:
     """Where a log branches off. Of the logs that branch off another one, only those that leave it where this log does can
     share more with this log than that one: so it is compared with few of them."""
     parent, lines = 0, _shared_lines(strand, before[0].strand)
-    for place, one in enumerate(before):
-        if one.parent == parent and one.shared.lines == lines and (more := _shared_lines(strand, one.strand)) > lines:
+    for place, branch in enumerate(before):
+        if branch.parent != parent or branch.shared.lines != lines:
+            continue
+        if (more := _shared_lines(strand, branch.strand)) > lines:
             parent, lines = place, more
     return _Branch(strand, parent, state_after_lines(strand.log, lines))
 
 
-def _shared_lines(one: Strand, other: Strand) -> int:
-    return shared_lines(one.log, other.log, min(one.log.state.lines, other.log.state.lines))
+def _shared_lines(strand: Strand, other: Strand) -> int:
+    return shared_lines(strand.log, other.log, min(strand.log.state.lines, other.log.state.lines))
 
 
 class _Pool:
@@ -247,11 +249,11 @@ def _checkpoints(strand: Strand, start: int) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for first in range(start, strand.checkpoint_count, _CHECKPOINTS_AT_ONCE):
         # `messages=0`: the page shows what comes next itself, so it needs no previews.
-        for one in list_checkpoints(strand.log, first, _CHECKPOINTS_AT_ONCE, newest_first=False, messages=0):
-            more = {"label": one.label, "createdAt": one.created_at}
+        for checkpoint in list_checkpoints(strand.log, first, _CHECKPOINTS_AT_ONCE, newest_first=False, messages=0):
+            more = {"label": checkpoint.label, "createdAt": checkpoint.created_at}
             told = {name: value for name, value in more.items() if value is not None}
-            counts = {"messages": one.message_count, "tokens": one.token_count}
-            found.append({"id": one.id, **told, **counts})
+            counts = {"messages": checkpoint.message_count, "tokens": checkpoint.token_count}
+            found.append({"id": checkpoint.id, **told, **counts})
     return found
 
 

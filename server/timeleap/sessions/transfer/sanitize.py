@@ -37,7 +37,7 @@ class Origin:
     def members(self) -> dict[str, Any]:
         """As the file keeps it."""
         said = {"format": self.format, "sessionId": self.session_id, "uid": self.uid, "at": clock.now_iso()}
-        losses = [asdict(one) for one in self.losses[:MOST_LOSSES]]
+        losses = [asdict(loss) for loss in self.losses[:MOST_LOSSES]]
         return {**{name: value for name, value in said.items() if value is not None}, "losses": losses}
 
 
@@ -79,13 +79,15 @@ def settle_in(directory: Path, arrival: Arrival, guard: Mutation, present: Itera
     notes, fields = decode(arrival.notes), decode_fields(arrival.state)
     files.write_document(directory / META_NAME, notes.members)
     brought, state = Meta(directory, "readOnly"), fields.values()
-    damaged = [f"{name}: {one}" for name, one in ((META_NAME, notes.problem), (STATE_NAME, fields.problem)) if one]
+    damaged = [
+        f"{name}: {problem}" for name, problem in ((META_NAME, notes.problem), (STATE_NAME, fields.problem)) if problem
+    ]
     losses = (*arrival.origin.losses, *(ExportLoss("damaged", f"left out of {text}") for text in damaged))
     origin = replace(arrival.origin, losses=losses)
     # As where a session is opened: what the original, or a crash between the two files, has left in `state.json` counts.
     subagents = state.subagents if state.subagents is not None else brought.subagents or ()
     facts = {name: _facts(brought.facts(name)) for name in present}
-    facts |= {name: _facts(one) for name, one in arrival.timelines.items()}
+    facts |= {name: _facts(known) for name, known in arrival.timelines.items()}
     parent = brought.parent
     title = _title(arrival.traits.title or state.title)
     members = _set(
@@ -125,9 +127,9 @@ def origin_losses(meta: Meta) -> list[dict[str, str]]:
     origin = meta.get("importedFrom")
     many = origin.get("losses") if isinstance(origin, dict) else None
     return [
-        {"kind": one["kind"], "message": one["message"]}
-        for one in (many if isinstance(many, list) else [])
-        if isinstance(one, dict) and isinstance(one.get("kind"), str) and isinstance(one.get("message"), str)
+        {"kind": loss["kind"], "message": loss["message"]}
+        for loss in (many if isinstance(many, list) else [])
+        if isinstance(loss, dict) and isinstance(loss.get("kind"), str) and isinstance(loss.get("message"), str)
     ]
 
 
@@ -139,12 +141,12 @@ def _traits(given: Traits, brought: Meta) -> Traits:
     )
 
 
-def _facts(one: TimelineFacts | None) -> dict[str, Any]:
-    facts = one or TimelineFacts("import", clock.now_iso())
+def _facts(known: TimelineFacts | None) -> dict[str, Any]:
+    facts = known or TimelineFacts("import", clock.now_iso())
     reason = facts.reason if facts.reason in REASONS else "unknown"
     return {
         "reason": reason,
-        **{name: one for name, one in (("createdAt", facts.created_at), ("extra", facts.extra)) if one},
+        **{name: value for name, value in (("createdAt", facts.created_at), ("extra", facts.extra)) if value},
     }
 
 

@@ -112,7 +112,7 @@ class Strand:
         self.lost += [f"{self.file}: {text}" for text in left_out(self.log, first if start > 0 else 0, last)]
         damaged: list[CorruptedError] = []
         for page in sound_pages(self.log, first, last, damaged):
-            self.lost += [one.message for one in damaged]
+            self.lost += [error.message for error in damaged]
             damaged.clear()
             for row in page:
                 yield Said(row.messages_before, _record(row.body))

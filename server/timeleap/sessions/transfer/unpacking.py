@@ -70,17 +70,17 @@ def unpack(source: OpenFile, directory: Path) -> Generator[tuple[int, int], None
             _check_room(infos, source.status().size, directory)
             manifest = _manifest(zipped, infos[0])
             listed = _listed(manifest, infos[1:])
-            total = sum(one.bytes for one in listed)
+            total = sum(member.bytes for member in listed)
             documents: dict[str, dict[str, Any]] = {}
             done = lines = 0
-            for info, one in zip(infos[1:], listed, strict=True):
-                unpacking = _unpack(zipped, info, one, directory)
+            for info, member in zip(infos[1:], listed, strict=True):
+                unpacking = _unpack(zipped, info, member, directory)
                 written = yield from _counted(unpacking, done, total)
-                done += one.bytes
-                if one.name == LIVE:
+                done += member.bytes
+                if member.name == LIVE:
                     lines = written.lines
-                elif not archive.is_log(one.name):
-                    documents[one.name] = _object(written.text, one.name)
+                elif not archive.is_log(member.name):
+                    documents[member.name] = _object(written.text, member.name)
         sync_directory(directory)
     except TimeleapError:
         raise
@@ -199,8 +199,8 @@ def _listed(manifest: dict[str, Any], infos: list[ZipInfo]) -> list[Listed]:
     """What the manifest says of each of the other members, in their order."""
     many = manifest.get("members")
     said: dict[str, Listed] = {}
-    for one in many if isinstance(many, list) else []:
-        match one:
+    for entry in many if isinstance(many, list) else []:
+        match entry:
             case {"name": str(name), "bytes": int(size), "sha256": str(sha256)} if name not in said:
                 said[name] = Listed(name, size, sha256)
             case _:
