@@ -32,7 +32,7 @@ def cost(prompt: Record) -> int:
 
 
 def fits(prompt: Record, window: int | None) -> bool:
-    """Whether a prompt leaves enough of a window of so many tokens (None: of unknown size) for its answer."""
+    """True if a prompt leaves enough of a window of so many tokens (None: of unknown size) for its answer."""
     return window is None or cost(prompt) <= window * SHARE_OF_WINDOW
 
 

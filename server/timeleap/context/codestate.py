@@ -29,7 +29,7 @@ _TEST = re.compile(r"(?:^|[\\/])tests?[\\/]|(?:^|[\\/])test_|_test\.|\.(?:test|s
 
 @dataclass
 class _File:
-    """What is known of one file; the newest version of its code wins."""
+    """Facts about a file; the newest version of its code wins."""
 
     age: int
     mentions: int = 0
@@ -41,7 +41,7 @@ class _File:
 
     @property
     def telling(self) -> bool:
-        """Whether there is more to say than that it was named."""
+        """True if more is known of the file than that it was named."""
         return bool(self.code or self.names or self.uses)
 
     def absorb(self, older: _File) -> None:

@@ -20,7 +20,7 @@ _SYSTEM_TEXT = re.compile(r"^\s*<system(?:-reminder)?>")
 def should_auto_compact(
     token_count: int, max_context_size: int, *, trigger_ratio: float, reserved_context_size: int
 ) -> bool:
-    """Whether a context is so full that it should be compacted, by the original's rule.
+    """True if a context is so full that it should be compacted, by the original's rule.
 
     Args:
         token_count: Tokens in the context.
@@ -57,12 +57,12 @@ def should_compact(
 
 
 def reserve_fits(max_context_size: int, reserved_context_size: int) -> bool:
-    """Whether the reserve is less than half of the window; a larger one would have a small window compacted for ever."""
+    """True if the reserve is less than half of the window; a larger one would have a small window compacted for ever."""
     return reserved_context_size < max_context_size / 2
 
 
 def preserved_from(messages: Sequence[Record], max_preserved_messages: int) -> int:
-    """Where the messages begin that a compaction keeps.
+    """Index of the first message that a compaction keeps.
 
     Args:
         messages: The history; it is read from its end, and only as far as needed.
@@ -109,13 +109,13 @@ def summary_message(summary: str) -> dict[str, Any]:
 
 
 def is_summary(message: Record) -> bool:
-    """Whether a message is the result of an earlier compaction."""
+    """True if a message is the result of an earlier compaction."""
     texts = tokens.texts(message)
     return message.get("role") == "user" and bool(texts) and texts[0].startswith(f"<system>{prompts.SUMMARY_PREFACE}")
 
 
 def is_system_text(text: str) -> bool:
-    """Whether a text part is said by the program, not by the user whose message it stands in."""
+    """True if a text part was written by the program, not by the user whose message holds it."""
     return _SYSTEM_TEXT.match(text) is not None
 
 

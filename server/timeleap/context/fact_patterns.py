@@ -1,4 +1,4 @@
-"""What stands out in the text of a conversation: files, declarations, errors, results, demands, things left to do.
+"""Facts found in the text of a conversation: files, declarations, errors, results, demands, things left to do.
 
 Plain pattern matching over single lines, in English and Chinese. It finds what is written down in so many words and
 understands nothing; it is made to rather quote a line too many than to lose the one that mattered.
@@ -115,37 +115,37 @@ def declaration(line: str) -> tuple[str, str] | None:
 
 
 def is_error(line: str) -> bool:
-    """Whether a line reports that something went wrong."""
+    """True if a line reports a failure."""
     return bool(_ERROR.search(line)) and not _NO_ERROR.search(line) and not _SOURCE.match(line)
 
 
 def is_success(line: str) -> bool:
-    """Whether a line reports that something went well."""
+    """True if a line reports a success."""
     return bool(_SUCCESS.search(line))
 
 
 def is_done(sentence: str) -> bool:
-    """Whether a sentence says that a piece of work is finished."""
+    """True if a sentence says that a piece of work is finished."""
     return bool(_DONE.search(sentence))
 
 
 def is_to_do(sentence: str) -> bool:
-    """Whether a sentence says that something is still to be done."""
+    """True if a sentence says that something is still to be done."""
     return bool(_TO_DO.search(sentence))
 
 
 def is_demand(sentence: str) -> bool:
-    """Whether a user's sentence says how things are to be done."""
+    """True if a user's sentence says how things are to be done."""
     return bool(_DEMAND.search(sentence)) and not sentence.endswith((":", "："))  # headings demand nothing
 
 
 def is_decision(sentence: str) -> bool:
-    """Whether a sentence gives a decision, a reason or a finding."""
+    """True if a sentence gives a decision, a reason or a finding."""
     return bool(_DECISION.search(sentence))
 
 
 def is_setup(line: str) -> bool:
-    """Whether a (short) line tells about the environment."""
+    """True if a (short) line describes the environment."""
     if len(line) > _MAX_SETUP or line.startswith("```") or line.endswith(":") or _INSTALLING.match(line):
         return False
     return bool(_SETUP.search(line)) and not _SOURCE.match(line)
@@ -157,7 +157,7 @@ def bare_demand(sentence: str) -> str:
 
 
 def is_strong(sentence: str) -> bool:
-    """Whether a demand leaves no choice."""
+    """True if a demand leaves no choice."""
     return bool(_STRONG.search(sentence))
 
 
@@ -167,17 +167,17 @@ def bare_error(line: str) -> str:
 
 
 def is_prompt(line: str) -> bool:
-    """Whether a line is a shell's prompt, waiting."""
+    """True if a line is a shell's prompt, waiting for input."""
     return bool(_PROMPT.match(line))
 
 
 def is_numbered(line: str) -> bool:
-    """Whether a line is one of a listing with numbers."""
+    """True if a line belongs to a listing with numbers."""
     return bool(_NUMBERED.match(line))
 
 
 def is_code(block: str) -> bool:
-    """Whether a block is code and not a command line: it has several lines, or declares something."""
+    """True if a block is code and not a command line: it has several lines, or declares something."""
     return "\n" in block or declaration(block) is not None
 
 

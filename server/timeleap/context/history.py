@@ -135,7 +135,7 @@ class History(Sequence[Message]):
 
 
 def _step(log: LogReader, line: int, wanted: int) -> int:
-    """How many lines to read at once: some more than messages are wanted, but not much memory."""
+    """Number of lines to read at once: some more than messages are wanted, but not much memory."""
     if wanted == 1:
         return 1
     size = 0

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 Path = tuple[str, ...]
-"""Where a value stands: the keys that lead to it, `*` for any item of an array."""
+"""Path of a value: the keys that lead to it, `*` for any item of an array."""
 
 
 class TextReplacement(NamedTuple):
-    """What stands in the place of the characters `[start, end)` of a text."""
+    """The text that replaces the characters `[start, end)` of another text."""
 
     start: int
     end: int
@@ -92,7 +92,7 @@ def decoded(string: str) -> str:
 
 
 def is_json(text: str) -> bool:
-    """Whether a text is a JSON object, array or string."""
+    """True if a text is a JSON object, array or string."""
     if text.lstrip()[:1] not in ("{", "[", '"'):
         return False
     try:

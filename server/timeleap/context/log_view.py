@@ -1,4 +1,4 @@
-"""What one object of the Python API sees of a log, and how it writes to it.
+"""The log as an object of the Python API sees it and writes to it.
 
 All objects of a process on one file share one engine, so they share the order of things. An object that has seen the
 log from its first record (it restored it, replaced it, or began it) shows the log itself. One that writes to an
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Own:
-    """What an object wrote to a log it has not read."""
+    """Records that an object wrote to a log it has not read."""
 
     messages: list[Message] = field(default_factory=list[Message])
     token_count: int = 0
@@ -136,7 +136,7 @@ class LogView:
         return lease.engine
 
     def begins_with(self, earlier: LogState) -> bool:
-        """Whether the log that this object sees has only grown since it was in the state `earlier`."""
+        """True if the log that this object sees has only grown since it was in the state `earlier`."""
         if self._engine is None or earlier.lines == 0:
             return earlier.lines == 0
         last = self._engine.entries(earlier.lines - 1, earlier.lines)
@@ -150,7 +150,7 @@ class LogView:
         Args:
             plan: Says which, from the state of the log (see `LogEngine.append`).
             seen: Notes what this object wrote, in case it does not see the log itself.
-            mark: Whether several records are marked as one batch.
+            mark: Mark several records as one batch.
         """
         engine = await self.engine()
         appended = await engine.append(plan, mark=mark)

@@ -1,4 +1,4 @@
-"""What is taken out of texts: words, however JSON spells them, or what a regular expression matches."""
+"""Matchers for redaction: exact words, in any JSON spelling, or a regular expression."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ _BACKSLASHES: Final = r"\\{1,15}"
 
 
 class Matcher(ABC):
-    """Something to be taken out. Places are counted in characters."""
+    """Finds the text to be removed. Positions are counted in characters."""
 
     @abstractmethod
     def spans(self, text: str) -> list[Span]:
-        """Where it stands in a text as it is: ascending, not overlapping, none of them empty.
+        """Spans of the matches in a text as it is: ascending, not overlapping, none of them empty.
 
         Raises:
             InvalidInputError: Looking for it in so long a text could take minutes.
         """
 
     def spelled(self, text: str) -> list[Span]:
-        """Where it stands in a text that has JSON in it but is none, with escapes."""
+        """Spans of the matches written with escapes, in a text that contains JSON but is not JSON."""
         del text
         return []
 
     def may_be_in(self, raw: bytes) -> bool:
-        """Whether a piece of a file could hold it: saves looking at most of those that do not."""
+        """True if a piece of a file could hold a match: saves searching most of those that do not."""
         del raw
         return True
 
@@ -63,12 +63,12 @@ class TextMatcher(Matcher):
         return [match.span() for match in self._spellings.finditer(text)]
 
     def may_be_in(self, raw: bytes) -> bool:
-        """Whether one stands in it as it is, or could stand in it with escapes."""
+        """True if a text is in the piece as it is, or could be in it with escapes."""
         return any(encoded in raw or any(sign in raw for sign in signs) for encoded, signs in self._raw)
 
 
 class ExpressionMatcher(Matcher):
-    """What a regular expression matches, in linear time (see `timeleap.context.pattern`)."""
+    """Matches of a regular expression, found in linear time (see `timeleap.context.pattern`)."""
 
     def __init__(self, expression: str) -> None:
         """Raises InvalidInputError; it says where the expression is wrong, and nothing of what it is."""

@@ -63,7 +63,7 @@ class ToolCall(BaseModel, MergeableMixin):
     """
 
     class FunctionBody(BaseModel):
-        """Which function, with what."""
+        """The function to call, and its arguments."""
 
         name: str
         arguments: str | None
@@ -71,10 +71,10 @@ class ToolCall(BaseModel, MergeableMixin):
 
     type: Literal["function"] = "function"
     id: str
-    """What the tool's answer refers to (`Message.tool_call_id`)."""
+    """The id that the tool's answer refers to (`Message.tool_call_id`)."""
     function: FunctionBody
     extras: dict[str, JsonValue] | None = None
-    """Whatever else the model's provider wants to see again."""
+    """Further data that the model's provider wants to see again."""
 
     def merge_in_place(self, other: Any) -> bool:
         """Append a streamed piece of the arguments."""

@@ -1,4 +1,4 @@
-"""The text of a message: what is searched, and what places in it are counted in.
+"""The text of a message as it is searched, and the unit in which positions in it are counted.
 
 It is what the preview of a checkpoint shows, with what else was said after it: the text parts, one right after the
 other; then, each on a line of its own, the thoughts; then each tool call's name and, on the next line, its arguments.
@@ -52,12 +52,12 @@ def without_halves(text: str) -> str:
 
 
 def utf16_length(text: str) -> int:
-    """How many UTF-16 units a text has."""
+    """Number of UTF-16 units of a text."""
     return len(text) if text.isascii() else len(text.encode("utf-16-le")) // 2
 
 
 def utf16_length_of_bytes(encoded: bytes) -> int:
-    """How many UTF-16 units begin in a piece of a text's UTF-8 bytes, wherever it was cut out."""
+    """Number of UTF-16 units that begin in a piece of a text's UTF-8 bytes, wherever it was cut out."""
     if encoded.isascii():
         return len(encoded)
     return len(encoded.translate(None, _CONTINUED)) + len(encoded.translate(None, _NOT_LONG))

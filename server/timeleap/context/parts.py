@@ -1,4 +1,4 @@
-"""What a message is made of: text, thoughts, media, and parts that programs of our users define.
+"""The parts of a message: text, thoughts, media, and parts that programs of our users define.
 
 Every class registers itself under its `type`. A part of a type nobody registered is kept whole as an `UnknownPart`, so
 a log of a newer program can be read, copied and written without loss.
@@ -95,7 +95,7 @@ class TextPart(ContentPart):
 
 
 class ThinkPart(ContentPart):
-    """What the model thought before it answered.
+    """The thought of a model before its answer.
 
     >>> ThinkPart(think="Which file was it?").model_dump()
     {'type': 'think', 'think': 'Which file was it?', 'encrypted': None}
@@ -123,7 +123,7 @@ class ImageURLPart(ContentPart):
     """
 
     class ImageURL(BaseModel):
-        """Where the picture is."""
+        """The address of a picture."""
 
         url: str
         """An address, or the data itself as a `data:` URI."""
@@ -142,7 +142,7 @@ class AudioURLPart(ContentPart):
     """
 
     class AudioURL(BaseModel):
-        """Where the sound is."""
+        """The address of a sound."""
 
         url: str
         """An address, or the data itself as a `data:` URI."""
@@ -161,7 +161,7 @@ class VideoURLPart(ContentPart):
     """
 
     class VideoURL(BaseModel):
-        """Where the film is."""
+        """The address of a film."""
 
         url: str
         """An address, or the data itself as a `data:` URI."""

@@ -1,4 +1,4 @@
-"""What is looked for in texts: words as they are, or a regular expression.
+"""Search patterns: words as they are, or a regular expression.
 
 Regular expressions are RE2's: the time a search takes grows with the length of the text and with nothing else, so none
 of them can explode. What cannot be had in linear time (look-around, back-references) is refused as a bad pattern.
@@ -19,26 +19,26 @@ SMALL_PROGRAM: Final = 100  # instructions of an expression that is matched with
 MAX_STEPS: Final = 500_000_000  # instructions times characters: seconds, where RE2 has to try all of them
 _PATIENCE: Final = 512  # empty matches in a row
 _HIDING: Final = (b"\\u", b"\\/", b'"tool_calls"')
-"""What a record has in which words may stand that its bytes do not show: escapes we do not write, several texts."""
+"""Signs of a record in which words may stand that its bytes do not show: escapes we do not write, several texts."""
 
 
 class Pattern(ABC):
-    """Something to be looked for."""
+    """A pattern to search for."""
 
     @abstractmethod
     def spans(self, text: str) -> Iterator[Span | None]:
-        """Where it stands in a text, in UTF-16 units: ascending, not overlapping, none of them empty.
+        """Spans of the matches in a text, in UTF-16 units: ascending, not overlapping, none of them empty.
 
         None comes now and then where finding the next one takes long: a moment to do something else.
         """
 
     def too_dear(self, text: str) -> bool:
-        """Whether looking for it in so long a text could take minutes."""
+        """True if searching so long a text could take minutes."""
         del text
         return False
 
     def may_be_in(self, line: bytes) -> bool:
-        """Whether a record could contain it: saves parsing most of those that do not."""
+        """True if a record could contain a match: saves parsing most of those that do not."""
         del line
         return True
 
@@ -81,7 +81,7 @@ class Words(Pattern):
             at = text.find(self._words, done)
 
     def may_be_in(self, line: bytes) -> bool:
-        """Whether the words stand in the record's JSON, or it is written in a way that may hide them."""
+        """True if the words are in the record's JSON, or it is written in a way that may hide them."""
         return self._written in line or any(sign in line for sign in _HIDING) or line.count(b'"type"') > 1
 
 
@@ -103,7 +103,7 @@ class Expression(Pattern):
             raise _refused(_explained(error, expression), "regex") from None
 
     def too_dear(self, text: str) -> bool:
-        """Whether so large an expression could take minutes for so long a text: linear time is steps times characters."""
+        """True if so large an expression could take minutes for so long a text: linear time is steps times characters."""
         steps: int = self._compiled.programsize
         return steps > SMALL_PROGRAM and steps * len(text) > MAX_STEPS
 
@@ -123,7 +123,7 @@ class Expression(Pattern):
 
 
 def _explained(error: Exception, expression: str) -> str:
-    """What is wrong with an expression, and where. RE2 says `missing ]: [abc`: the problem, and the piece that has it."""
+    """The error in an expression, and its position. RE2 says `missing ]: [abc`: the problem, and the piece that has it."""
     said = error.args[0] if error.args else ""
     text = said.decode(errors="replace") if isinstance(said, bytes) else str(said)
     problem, _, piece = text.partition(": ")

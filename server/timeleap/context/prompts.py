@@ -1,4 +1,4 @@
-"""What a model is told when it is to summarise a conversation."""
+"""Prompts for a model that summarises a conversation."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ above, the user's instruction goes first:
 
 
 def request_text(custom_instruction: str = "") -> str:
-    """What is asked for after the messages.
+    """The instruction that follows the messages.
 
     Args:
         custom_instruction: An instruction of the user's; empty for none.

@@ -24,7 +24,7 @@ _LETTERS: Final = str.maketrans("0123456789", "abcdefghij")
 _STROKES: Final = str.maketrans("01", "-_")
 
 Form = Callable[[Token], bool]
-"""Whether a token gives a text its form and is to stay as it is."""
+"""True for a token that gives a text its form and is to stay as it is."""
 
 _MARKS: Final = ("u", "l", "t", "b", "i", "n", "r", "h", "m", "f", "s", "o", "g", "a")
 _PART: Final = ("type", "text", "think", "encrypted", "image_url", "audio_url", "video_url")
@@ -54,26 +54,26 @@ _FIXED: Final[frozenset[Path]] = frozenset(
 
 
 def record_form(token: Token) -> bool:
-    """What gives a record of the log its form."""
+    """True for a token that gives a record of the log its form."""
     if token.key:
         return token.path in _NAMES
     return token.path in _FIXED or (not token.string and token.path == ("id",))
 
 
 def no_form(token: Token) -> bool:
-    """A text in which everything may change."""
+    """False for every token: anything in the text may change."""
     del token
     return False
 
 
 @dataclass(slots=True)
 class RedactedText:
-    """A text after it.
+    """A text after its redaction.
 
     Attributes:
-        occurrences: How many places changed.
-        kept: How many stay, since they give it its form.
-        split: How many of those that changed were split over parts of a message.
+        occurrences: Number of places that changed.
+        kept: Number of places that stay, since they give the text its form.
+        split: Number of changed places that were split over parts of a message.
     """
 
     text: str
@@ -122,7 +122,7 @@ class Redactor:
         return RedactedText(changed(text, changes), len(changes))
 
     def _split(self, text: str) -> tuple[int, list[TextReplacement]]:
-        """How often it stands in text parts none of which holds it whole, and what is to change in each of them."""
+        """Number of matches split over several text parts, and the changes of these parts."""
         parts = _text_parts(text)
         inner = [decoded(text[part.start : part.end]) for part in parts]
         ends = list(accumulate(map(len, inner)))
@@ -227,7 +227,7 @@ class Redactor:
 
 
 def _name_after(text: str, token: Token, changes: list[TextReplacement]) -> str:
-    """What a key says when it has changed."""
+    """The name in a key after its changes."""
     inner = [TextReplacement(start - token.start, end - token.start, new) for start, end, new in changes]
     return decoded(changed(text[token.start : token.end], inner))
 
@@ -247,7 +247,7 @@ def _text_parts(text: str) -> list[Token]:
 
 
 def _amid_an_escape(text: str, at: int) -> bool:
-    """Whether the character there belongs to an escape: an `n` after a backslash is no n."""
+    """True if the character at `at` belongs to an escape: an `n` after a backslash is no n."""
     begin = at
     while begin and text[begin - 1] == "\\":
         begin -= 1

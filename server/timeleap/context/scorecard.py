@@ -1,6 +1,6 @@
-"""What a compaction kept and what it lost: facts found in the messages it replaces, looked for in what replaces them.
+"""Facts that a compaction kept and lost: found in the messages it replaces, looked for in what replaces them.
 
-Finding and looking for are pattern matching (see `findings`): a fact that was rephrased beyond recognition counts as
+Finding and looking for are pattern matching (see `fact_patterns`): a fact that was rephrased beyond recognition counts as
 lost. The scorecard is there to be looked at before and after, not to judge.
 """
 
@@ -37,7 +37,7 @@ _URL = re.compile(r"\b[a-z][a-z0-9+.-]*://\S+")
 
 @dataclass(frozen=True, slots=True)
 class FactTally:
-    """How many facts of one kind there were, how many are still there, and (up to `MAX_LOST`) those that are not."""
+    """Numbers of facts of one kind that were found and kept, and (up to `MAX_LOST`) the lost facts themselves."""
 
     found: int
     kept: int
@@ -46,7 +46,7 @@ class FactTally:
 
 @dataclass(frozen=True, slots=True)
 class Scorecard:
-    """What became of the facts of each kind.
+    """The facts of each kind, kept and lost.
 
     Attributes:
         paths: Files.
@@ -164,15 +164,15 @@ class _SearchedText:
         self._words = frozenset(_words(self._flat))
 
     def has_path(self, path: str) -> bool:
-        """Whether a path is there, whole or by its last two parts."""
+        """True if a path is in the text, whole or by its last two parts."""
         return path in self._text or "/".join(re.split(r"[\\/]", path)[-2:]) in self._text
 
     def has_name(self, name: str) -> bool:
-        """Whether a name is there as a word."""
+        """True if a name is in the text as a word."""
         return name in self._text and re.search(rf"(?<!\w){re.escape(name)}(?!\w)", self._text) is not None
 
     def has_sentence(self, sentence: str) -> bool:
-        """Whether a sentence is there, word for word or by most of its words."""
+        """True if a sentence is in the text, word for word or by most of its words."""
         flat = _flat(sentence)
         if flat in self._flat:
             return True

@@ -1,4 +1,4 @@
-"""What looks like a secret, by the rules of a library that is kept up by people who know them.
+"""Detection of secrets, by the rules of a library that experts maintain.
 
 Kingfisher knows some hundred kinds of keys and tokens, looks for all of them at once in linear time, and reads no file
 and asks no network for it. It is an extra, and takes seconds to load: its compiled rules are kept in a directory.
@@ -22,7 +22,7 @@ _scanners: list[Scanner] = []
 
 
 def secrets_in(text: str) -> Iterator[tuple[str, str]]:
-    """What looks like a secret in a text, each with the name of the rule that says so. `load_rules` comes first."""
+    """Probable secrets in a text, each with the name of the rule that matched. Call `load_rules` first."""
     encoded = text.encode("utf-8", "replace")
     if len(encoded) < SHORTEST:
         return

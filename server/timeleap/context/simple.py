@@ -14,7 +14,7 @@ from timeleap.errors import CompactionFailedError
 
 
 class TokenUsage(BaseModel):
-    """What a model's answer cost, in tokens."""
+    """The cost of a model's answer, in tokens."""
 
     input_other: int
     """Input that was neither read from nor written to a cache."""
@@ -54,18 +54,18 @@ class ChatProvider(Protocol):
 
 
 class LLM(Protocol):
-    """What `SimpleCompaction.compact` needs of a model: its provider."""
+    """The part of a model that `SimpleCompaction.compact` uses: its provider."""
 
     @property
     def chat_provider(self) -> ChatProvider: ...
 
 
 class CompactionResult(NamedTuple):
-    """What a compaction made of a history."""
+    """The result of a compaction."""
 
     messages: Sequence[Message]
     usage: TokenUsage | None
-    """What the summary cost; None if no model was asked."""
+    """The cost of the summary; None if no model was called."""
     trace_id: str | None = None
 
     @property
@@ -84,7 +84,7 @@ class SimpleCompaction:
     """
 
     class PrepareResult(NamedTuple):
-        """What goes to the summariser (None: there is nothing to compact), and what stays."""
+        """The message for the summariser (None: there is nothing to compact), and the messages that stay."""
 
         compact_message: Message | None
         to_preserve: Sequence[Message]

@@ -32,7 +32,7 @@ class _Open(BaseModel):
 
 
 class ApprovalStateData(_Open):
-    """What the agent may do without asking."""
+    """Actions that the agent may take without asking."""
 
     yolo: bool = False
     afk: bool = False

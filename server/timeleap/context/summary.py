@@ -70,14 +70,14 @@ def _words(text: str) -> frozenset[str]:
 
 
 def _opening(messages: Sequence[Record]) -> int:
-    """How many messages there are before anybody answers; none where that was compacted away."""
+    """Number of messages before the first answer; 0 if that part was compacted away."""
     answers = ("assistant", "tool")
     before = next((index for index, message in enumerate(messages) if message.get("role") in answers), len(messages))
     return 0 if any(map(is_summary, messages[:before])) else before
 
 
 def _labels(messages: Sequence[Record]) -> frozenset[str]:
-    """How lines begin that stand in many outputs (`Current directory: ...`): they say nothing of the one at hand."""
+    """Beginnings of lines that occur in many outputs (`Current directory: ...`): they say nothing of a single output."""
     found: Counter[str] = Counter()
     for message in messages[-200:]:
         if message.get("role") != "assistant":
@@ -89,7 +89,7 @@ def _labels(messages: Sequence[Record]) -> frozenset[str]:
 
 
 class _Items:
-    """What was found for one section, newest first, each thing once."""
+    """The items found for a section, newest first, without duplicates."""
 
     def __init__(self, wanted: frozenset[str]) -> None:
         self._wanted = wanted
@@ -183,12 +183,12 @@ class _Collector:
             yield f"Said before that: {clip(' '.join(reversed(self._preamble)), min(600, self._limit // 16))}"
 
     def _is_output(self, text: str) -> bool:
-        """Whether a user message is the output of a command: agents without tools get it so."""
+        """True if a user message is the output of a command: agents without tools get it so."""
         ends = list(fact_patterns.lines(text[-1000:]))[-4:]
         return any(map(self._is_framing, ends))
 
     def _is_framing(self, line: str) -> bool:
-        """Whether a line is what a terminal puts around what is said."""
+        """True if a line was added by a terminal around the output."""
         return fact_patterns.is_prompt(line) or self._is_label(line)
 
     def _is_label(self, line: str) -> bool:
@@ -299,7 +299,7 @@ class _Collector:
 
 
 def _prose(text: str) -> str:
-    """What an agent says, without its code blocks and thinking marks."""
+    """The text of an agent without its code blocks and thinking marks."""
     plain = re.sub(r"<command>.*?</command>", " ", text, flags=re.DOTALL).replace("<think>", " ")
     return "\n".join(plain.split("```")[::2])
 

@@ -1,4 +1,4 @@
-"""Where a history may be cut: never between a tool call and its result.
+"""Safe cuts of a history: never between a tool call and its result.
 
 Models refuse a history with a result whose call is gone, or a call whose result is gone. Messages are in their JSON
 form; ids are matched to the nearest call before the result, because some models use the same id again and again.
@@ -68,7 +68,7 @@ def _results_without_calls(messages: Sequence[Record], start: int) -> set[str]:
 
 
 def _first_of_running_calls(messages: Sequence[Record], start: int) -> int:
-    """Where the last assistant message stands if it is before `start` and still waits for results."""
+    """Index of the last assistant message if it is before `start` and still waits for results, else `start`."""
     results: set[str] = set()
     for index in range(len(messages) - 1, -1, -1):
         message = messages[index]

@@ -28,7 +28,7 @@ def as_text(arguments: str) -> dict[str, Any]:
 
 
 def no_object(name: str) -> str:
-    """What is said of that."""
+    """The loss message for arguments that are no JSON object."""
     return f"the arguments of {name} are no JSON object; they are sent as text"
 
 

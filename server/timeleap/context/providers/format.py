@@ -1,4 +1,4 @@
-"""Which formats there are."""
+"""The formats of request bodies."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from timeleap.context.providers.transcript import Taste, Transcript
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """One of them.
+    """The format of a provider's request body.
 
     Attributes:
         taste: What the provider takes.

@@ -1,4 +1,4 @@
-"""What a body for a provider does not say as the history does."""
+"""Differences between a provider's request body and the history."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MOST: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """One of them.
+    """A difference between a body and the history.
 
     Attributes:
         index: Of the message; None where it is about the body as a whole.
@@ -25,10 +25,10 @@ class Loss:
 
 
 class Losses:
-    """All of them.
+    """All differences of a body.
 
     Attributes:
-        count: How many there are.
+        count: Their number, unlisted ones included.
     """
 
     def __init__(self) -> None:

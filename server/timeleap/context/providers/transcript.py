@@ -33,14 +33,14 @@ _LEAST: Final = 30  # bytes that a turn or a call takes in any body, whatever it
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """What was said."""
+    """A text of a turn."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Thought:
-    """What an assistant thought, signed by the provider that has thought it."""
+    """A thought of an assistant, signed by its provider."""
 
     text: str
     signature: str
@@ -61,13 +61,13 @@ class TranscriptCall:
 
 @dataclass(slots=True)
 class Turn:
-    """What one message says: a user in text and pictures, the system in text, an assistant in text and thoughts.
+    """The content of a message: a user's text and pictures, the system's text, an assistant's text and thoughts.
 
     Attributes:
         index: Of the message.
-        role: Who says it.
+        role: Of its author.
         pieces: Not empty, unless there are calls.
-        name: Who, by name.
+        name: Of its author.
         calls: The tools it calls, an assistant's only.
     """
 
@@ -80,11 +80,11 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Taste:
-    """What a provider takes.
+    """The content that a provider accepts.
 
     Attributes:
-        thought: Whether it takes a thought with that signature.
-        picture: Whether it takes a picture.
+        thought: True for the signature of a thought that it accepts.
+        picture: True for a picture that it accepts.
     """
 
     thought: Callable[[str], bool]

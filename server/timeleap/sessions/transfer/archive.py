@@ -35,7 +35,7 @@ LIVE: Final = "context.jsonl"
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """What a manifest says of a member."""
+    """The manifest's entry for a member."""
 
     name: str
     bytes: int
@@ -47,15 +47,15 @@ class Listed:
 
 
 def is_log(name: str) -> bool:
-    """Whether a member of that name is a log."""
+    """True if a member of that name is a log."""
     return name == LIVE or is_timeline(name)
 
 
 def is_timeline(name: str) -> bool:
-    """Whether a member of that name is a timeline."""
+    """True if a member of that name is a timeline."""
     return classify(name)[0].kind == "timeline"
 
 
 def is_member(name: str) -> bool:
-    """Whether an archive may have a member of that name."""
+    """True if an archive may have a member of that name."""
     return name == MANIFEST or classify(name)[0].exported

@@ -74,7 +74,7 @@ def _paused(work: Generator[None, None, Branches], far: tuple[int, int]) -> Gene
 
 
 class _Survey:
-    """What the records say beside the conversation."""
+    """Facts in the records apart from the conversation."""
 
     def __init__(self, left_out: LossTally) -> None:
         self._left_out = left_out
@@ -87,7 +87,7 @@ class _Survey:
 
     @property
     def title(self) -> str | None:
-        """What the user called it, else what the program did."""
+        """The title that the user gave, else the program's."""
         return next(
             (self._titles[kind] for kind in ("custom-title", "ai-title", "summary") if kind in self._titles), None
         )

@@ -86,12 +86,12 @@ def node_of(line: JsonLine, order: int) -> Node | None:
 
 @dataclass(frozen=True, slots=True)
 class Branches:
-    """What a tree holds.
+    """The conversation of a tree, and its other branches.
 
     Attributes:
         main: The conversation.
         others: The newest of the others, in the order in which they ended.
-        left: How many others there are besides.
+        left: Number of further branches, which are not in `others`.
     """
 
     main: Branch
@@ -158,7 +158,7 @@ class _Tree:
                 yield branch
 
     def unused(self) -> int:
-        """How many branches nobody has asked for."""
+        """Number of branches that were not read."""
         return sum(1 for _ in self._abandoned())
 
     def _summed_up(self, leaf: Node) -> Iterator[Branch]:

@@ -74,7 +74,7 @@ def read_session(path: Path, directory: Path) -> Generator[tuple[int, int], None
 
 
 def _records(file: OpenFile, lines: JsonLines, left_out: LossTally) -> Iterator[tuple[int, Json | None]]:
-    """What stands on each line, and where; of a document, what would stand on the lines of a newer file."""
+    """The record of each line with its offset; of a document, the records that a newer file would have on its lines."""
     whole = document(file)
     if whole is None:
         yield from ((line.offset, line.record) for line in lines)
@@ -89,7 +89,7 @@ def _records(file: OpenFile, lines: JsonLines, left_out: LossTally) -> Iterator[
 
 
 class _Rollout:
-    """What the lines so far amount to."""
+    """The session as the lines read so far define it."""
 
     def __init__(self, drafts: Drafts, left_out: LossTally) -> None:
         self._drafts = drafts
@@ -271,7 +271,7 @@ class _Rollout:
 
 
 def _call_id(item: Json) -> Any:
-    """What results call it by."""
+    """The id by which results refer to a call."""
     return item.get("call_id") or item.get("id")
 
 

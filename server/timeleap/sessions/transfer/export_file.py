@@ -1,4 +1,4 @@
-"""Files outside of the store: written beside their place and put there in one step, for the user only."""
+"""Files outside of the store: written to a temporary file and put in place in one step, readable by the user only."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def check_target(home: Home, path: Path, overwrite: bool) -> None:
 
 
 def name_is_free(path: Path) -> bool:
-    """Whether nothing has that name, not even a link to nowhere."""
+    """True if nothing has that name, not even a dangling link."""
     return not os.path.lexists(path)
 
 

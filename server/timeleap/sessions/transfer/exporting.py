@@ -1,4 +1,4 @@
-"""Showing a session to those who write export formats (see `source`), as it is at one moment."""
+"""A consistent view of a session for the writers of export formats (see `source`)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CARRIED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class _Moment:
-    """What has to be looked at in one go."""
+    """The parts of a session that must be read in one step to be consistent."""
 
     live: StoredLog
     timelines: tuple[Timeline, ...]  # oldest first

@@ -74,7 +74,7 @@ def recognised(path: Path) -> str:
 
 
 def may_be_a_log(path: Path) -> bool:
-    """Whether there are records at the beginning of a file, or nothing.
+    """True if a file begins with records, or is empty.
 
     Raises:
         StorageFailureError: It cannot be read.
@@ -84,7 +84,7 @@ def may_be_a_log(path: Path) -> bool:
 
 
 def nothing_of(form: str) -> InvalidInputError:
-    """What is refused is not damaged, but of another form."""
+    """The error for a file that is not damaged, but of another form."""
     return refused(f"holds no record of the form {form}")
 
 

@@ -76,7 +76,7 @@ def _escaped(text: str) -> str | None:
 
 
 def _closes(line: str, indent: int, marks: str) -> bool | None:
-    """Whether a line closes a fence; None: that depends on what is around it."""
+    """True if a line closes a fence; None if that depends on the lines around it."""
     found = _CLOSING.fullmatch(line)
     if not found or not found[2].startswith(marks):
         return False
@@ -94,7 +94,7 @@ class _Inline:
     """The lines of a paragraph, one after the other."""
 
     def __init__(self) -> None:
-        self._certain = True  # whether a pair of backticks is code for certain
+        self._certain = True  # a pair of backticks is code for certain
 
     def escaped(self, line: str) -> str:
         shown: list[str] = []
@@ -127,7 +127,7 @@ class _Inline:
         return "".join((*shown, line[kept:]))
 
     def _code_end(self, line: str, marks: str, start: int) -> int:
-        """Where the code ends that begins with these backticks; where they end themselves if they may be no code."""
+        """End of the code that begins with these backticks; the end of the backticks if they may be no code."""
         closing = next((found for found in _BACKTICKS.finditer(line, start) if len(found[0]) == len(marks)), None)
         content = line[start : closing.start()] if closing else None
         # Cells of a table and link definitions come before code.

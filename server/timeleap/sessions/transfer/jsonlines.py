@@ -20,7 +20,7 @@ BLOCK: Final = 1 << 18
 MAX_LINE: Final = 64 << 20
 MAX_FILE: Final = 4 << 30
 MAX_LINES: Final = 1_000_000
-"""What is noted of each line stays in memory."""
+"""Notes about each line stay in memory."""
 
 Json = dict[str, Any]
 
@@ -93,7 +93,7 @@ class JsonLines:
         return JsonLine(start, len(text), found)
 
     def _passed_over(self, at: int) -> int:
-        """Where the next line begins."""
+        """Offset of the next line."""
         self._left_out.add("lines", f"lines have more than {MAX_LINE >> 20} MiB")
         while at < self.size and (block := self._file.pread(at, BLOCK)):
             if (end := block.find(b"\n")) >= 0:
@@ -103,7 +103,7 @@ class JsonLines:
 
 
 def begins_document(start: bytes) -> bool:
-    """Whether a file that begins like this is one document, `{"session": {...}, ...}`, and has no lines."""
+    """True if a file that begins like this is a single document, `{"session": {...}, ...}`, and has no lines."""
     return _DOCUMENT.match(start) is not None
 
 

@@ -168,7 +168,7 @@ def image_part(url: str) -> Json:
 
 
 def think_part(thought: str, encrypted: object = None) -> Json:
-    """What a model thought."""
+    """A thought of a model."""
     return {
         "type": "think",
         "think": sound(thought),

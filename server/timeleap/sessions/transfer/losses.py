@@ -1,4 +1,4 @@
-"""What a session loses on its way into another form, or out of one."""
+"""Losses of a session in a conversion into another form, or out of one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ExportLoss:
 
 
 class LossTally:
-    """Losses that come one by one, and are told by the number."""
+    """Counts losses by kind and message."""
 
     def __init__(self) -> None:
         self._counts: Counter[tuple[str, str]] = Counter()
@@ -36,7 +36,7 @@ class LossTally:
         self._counts[(kind, message) if known else ("more", "things of other kinds")] += number
 
     def losses(self) -> list[ExportLoss]:
-        """What was noted, in the order it was first met."""
+        """The losses noted, in the order they were first met."""
         return [ExportLoss(kind, f"{number} {message}") for (kind, message), number in self._counts.items()]
 
 

@@ -108,7 +108,7 @@ def _check(member: _Member, said: Listed, sha256: str) -> None:
 
 
 class _Look:
-    """What there is to know of a member before it is packed."""
+    """Size, hash and compressed size of a member, computed before it is packed."""
 
     def __init__(self) -> None:
         self.bytes = 0
@@ -129,20 +129,20 @@ class _Look:
 
     @property
     def worth_deflating(self) -> bool:
-        """Whether it stays within the ratio that every archive keeps."""
+        """True if the member, deflated, stays within the compression ratio that archives may have."""
         deflated = self._deflated + len(self._deflate.copy().flush())
         return self.bytes <= ALWAYS_DEFLATED or self.bytes <= archive.MAX_RATIO * deflated
 
 
 class _Sink:
-    """Where a ZIP archive is written to, from front to end, until somebody takes it away."""
+    """Buffer that a ZIP archive is written to, from front to end, until its bytes are taken."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
         self.hashes: dict[str, str] = {}
 
     def write(self, data: bytes) -> int:
-        """More of it."""
+        """Append to the buffer."""
         self._buffer += data
         return len(data)
 
@@ -150,7 +150,7 @@ class _Sink:
         """Nothing to do."""
 
     def taken(self) -> bytes:
-        """What was written since the last time."""
+        """The bytes written since the last call."""
         data, self._buffer = bytes(self._buffer), bytearray()
         return data
 

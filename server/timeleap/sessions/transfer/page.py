@@ -150,8 +150,8 @@ def _branches(exhibit: Exhibit) -> list[_Branch]:
 
 
 def _placed(strand: Strand, before: Sequence[_Branch]) -> _Branch:
-    """Where a log branches off. Of the logs that branch off another one, only those that leave it where this log does can
-    share more with this log than that one: so it is compared with few of them."""
+    """The branch of a log. Of the logs that branch off a second log, only those that leave it where this log does can
+    share more with this log than the second log does: so it is compared with few of them."""
     parent, lines = 0, _shared_lines(strand, before[0].strand)
     for place, branch in enumerate(before):
         if branch.parent != parent or branch.shared.lines != lines:
@@ -169,7 +169,7 @@ class _Pool:
     """The messages of all logs, each once.
 
     Args:
-        single: Whether there is but one log: then no message is looked up among those before it.
+        single: There is only one log: no message is looked up among the earlier ones.
     """
 
     def __init__(self, *, single: bool) -> None:
@@ -189,7 +189,7 @@ class _Pool:
             yield self._put("null", runs)
 
     def end(self) -> str:
-        """What the last block still lacks."""
+        """The closing of the last block, if it is still open."""
         return f"]{_CLOSING}" if self._count % BLOCK else ""
 
     def _put(self, text: str, runs: list[list[int]]) -> str:

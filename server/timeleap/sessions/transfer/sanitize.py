@@ -1,4 +1,4 @@
-"""A session from elsewhere becomes one of ours: new uid, approvals off, nothing of what only its old store understood."""
+"""Make an imported session one of ours: new uid, approvals off, no data that only its old store understood."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MOST_LOSSES: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a session came from: what its `timeleap.json` remembers of it, and a repeated request is answered with."""
+    """The source of an import: stored in `timeleap.json`, and in the answer to a repeated request."""
 
     format: str
     session_id: str | None = None
@@ -43,16 +43,16 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """What a session brings along beside its logs.
+    """The data of an imported session apart from its logs.
 
     Attributes:
         traits: Title, workspace, checkpoints before turns, pins.
         created_at: ISO-8601 UTC; None where it is not known.
-        notes: The members of its `timeleap.json`, if it had one; nothing in it is believed before it is looked at.
+        notes: The members of its `timeleap.json`, if it had one; all of it is validated before use.
         state: The fields of its `state.json`, if it had one.
-        timelines: What is known of timelines that are made by the import, by id.
+        timelines: Facts of timelines that are made by the import, by id.
         lines: Of its live log.
-        origin: Where it came from.
+        origin: Its source.
     """
 
     traits: Traits = Traits()
@@ -65,11 +65,11 @@ class Arrival:
 
 
 def settle_in(directory: Path, arrival: Arrival, guard: Mutation, present: Iterable[str]) -> None:
-    """Write what belongs beside the logs in `directory`. Blocking.
+    """Write the files that belong with the logs in `directory`. Blocking.
 
     Args:
         directory: Of the new session, in the staging area; the logs are there.
-        arrival: What it brings along.
+        arrival: Its data apart from the logs.
         guard: The request that asked for it.
         present: The ids of the timelines that are there.
 
@@ -123,7 +123,7 @@ def settle_in(directory: Path, arrival: Arrival, guard: Mutation, present: Itera
 
 
 def origin_losses(meta: Meta) -> list[dict[str, str]]:
-    """What an imported session has lost, as its file remembers it."""
+    """The losses of an imported session, as its file records them."""
     origin = meta.get("importedFrom")
     many = origin.get("losses") if isinstance(origin, dict) else None
     return [
@@ -156,7 +156,7 @@ def _rotation(brought: Meta) -> int | None:
 
 
 def _stacks(brought: Meta, timeline_ids: Collection[str]) -> dict[str, Any] | None:
-    """What can be undone and redone in it; None where it does not say, as older releases: its timelines tell then."""
+    """Its undo and redo stacks; None where an older release stored none: its timelines tell then."""
     member = brought.get(undo.MEMBER)
     return None if member is None else undo.read(member).within(timeline_ids).members()
 

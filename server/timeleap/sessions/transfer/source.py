@@ -48,10 +48,10 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class TokenCount:
-    """What a model reported.
+    """A token count that a model reported.
 
     Attributes:
-        index: How many messages stood before the report.
+        index: Number of messages before the report.
         tokens: Its input usage.
     """
 
@@ -81,12 +81,12 @@ class Strand:
 
     @property
     def message_count(self) -> int:
-        """How many messages there are."""
+        """Number of messages."""
         return self.log.state.messages
 
     @property
     def checkpoint_count(self) -> int:
-        """How many checkpoints there are."""
+        """Number of checkpoints."""
         return self.log.state.checkpoints
 
     @property
@@ -131,8 +131,8 @@ class Strand:
             yield TokenCount(entry.state.messages, entry.value)
 
     def common_messages(self, other: Strand) -> int:
-        """How many messages at the beginning of this strand are, record for record, those of the other one: where one
-        branches off the other. Cheap: nothing is read but the indexes."""
+        """Number of messages at the beginning of this strand that are, record for record, those of the other strand: the
+        point where they branch. Cheap: nothing is read but the indexes."""
         lines = shared_lines(self.log, other.log, min(self.log.state.lines, other.log.state.lines))
         return state_after_lines(self.log, lines).messages
 
@@ -183,7 +183,7 @@ class Exhibit:
         return (self.live, *self.timelines)
 
     def all_losses(self) -> list[ExportLoss]:
-        """What an export has left out, when it is done."""
+        """All losses of an export, when it is done."""
         unread = [*self.lost, *(text for strand in self.strands for text in strand.lost)]
         return [*(ExportLoss("damaged", text) for text in dict.fromkeys(unread)), *self.losses]
 

@@ -42,7 +42,7 @@ _UNREADABLE = (
 
 @dataclass(frozen=True, slots=True)
 class Unpacked:
-    """What was in an archive beside the logs.
+    """The data of an archive apart from the logs.
 
     Attributes:
         lines: Of the live log.
@@ -196,7 +196,7 @@ def _manifest(zipped: ZipFile, info: ZipInfo) -> dict[str, Any]:
 
 
 def _listed(manifest: dict[str, Any], infos: list[ZipInfo]) -> list[Listed]:
-    """What the manifest says of each of the other members, in their order."""
+    """The manifest's entries for the other members, in their order."""
     many = manifest.get("members")
     said: dict[str, Listed] = {}
     for entry in many if isinstance(many, list) else []:
@@ -213,7 +213,7 @@ def _listed(manifest: dict[str, Any], infos: list[ZipInfo]) -> list[Listed]:
 
 @dataclass(slots=True)
 class _Written:
-    """What came out of a member: a log goes to a file, and its lines are counted; a document stays in memory."""
+    """The result of unpacking a member: a log is written to a file and its lines are counted; a document stays in memory."""
 
     lines: int = 0
     text: bytes = b""
