@@ -197,7 +197,7 @@ def _pairs(values: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _absolute(files: Mapping[str, _File], directory: str) -> dict[str, _File]:
-    """`files` with what goes by a relative and by an absolute path under the absolute one."""
+    """`files` with entries that have a relative and an absolute path merged under the absolute path."""
     found: dict[str, _File] = {}
     for path in files:
         whole = f"{directory}/{path.removeprefix('./')}"
@@ -210,7 +210,7 @@ def _absolute(files: Mapping[str, _File], directory: str) -> dict[str, _File]:
 
 
 def _merged(files: Mapping[str, _File]) -> dict[str, _File]:
-    """`files` with what goes by a part of its path (`fields.py`, `src/fields.py`) under its longer path."""
+    """`files` with entries named by a part of a path (`fields.py`, `src/fields.py`) merged under the longer path."""
     merged: dict[str, _File] = {}
     for path in sorted(files, key=len, reverse=True):
         tail = "/" + path.removeprefix("./").lstrip("/")

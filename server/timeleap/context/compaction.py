@@ -57,7 +57,7 @@ def should_compact(
 
 
 def reserve_fits(max_context_size: int, reserved_context_size: int) -> bool:
-    """True if the reserve is less than half of the window; a larger one would have a small window compacted for ever."""
+    """True if the reserve is less than half of the window; a larger one would compact a small window for ever."""
     return reserved_context_size < max_context_size / 2
 
 

@@ -163,7 +163,7 @@ class Context:
         await self._view.replace(plan)
 
     async def clear(self) -> None:
-        """Remove everything, in one step; the log as it was stays beside the empty one, as a timeline.
+        """Remove everything, in one step; the log as it was is kept as a timeline.
 
         Raises:
             RotationUnavailableError: The directory does not exist (a RuntimeError).

@@ -103,7 +103,7 @@ class Expression(Pattern):
             raise _refused(_explained(error, expression), "regex") from None
 
     def too_dear(self, text: str) -> bool:
-        """True if so large an expression could take minutes for so long a text: linear time is steps times characters."""
+        """True if so large an expression could take minutes for the text: linear time is steps times characters."""
         steps: int = self._compiled.programsize
         return steps > SMALL_PROGRAM and steps * len(text) > MAX_STEPS
 
@@ -123,7 +123,7 @@ class Expression(Pattern):
 
 
 def _explained(error: Exception, expression: str) -> str:
-    """The error in an expression, and its position. RE2 says `missing ]: [abc`: the problem, and the piece that has it."""
+    """The error in an expression, and its position. RE2 says `missing ]: [abc`: the problem, and the piece with it."""
     said = error.args[0] if error.args else ""
     text = said.decode(errors="replace") if isinstance(said, bytes) else str(said)
     problem, _, piece = text.partition(": ")

@@ -1,7 +1,7 @@
 """Facts that a compaction kept and lost: found in the messages it replaces, looked for in what replaces them.
 
-Finding and looking for are pattern matching (see `fact_patterns`): a fact that was rephrased beyond recognition counts as
-lost. The scorecard is there to be looked at before and after, not to judge.
+Finding and looking for are pattern matching (see `fact_patterns`): a fact that was rephrased beyond recognition counts
+as lost. The scorecard is there to be looked at before and after, not to judge.
 """
 
 from __future__ import annotations

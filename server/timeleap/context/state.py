@@ -1,4 +1,4 @@
-"""`state.json`: what a session remembers beside its log, in the original program's form.
+"""`state.json`: the state of a session that is not in its log, in the original program's form.
 
 Fields that neither we nor that program know are kept at every level, so that two versions can work on one session.
 A file that cannot be read counts as absent, because a session must always open; it is moved aside, not overwritten,

@@ -77,7 +77,7 @@ def _opening(messages: Sequence[Record]) -> int:
 
 
 def _labels(messages: Sequence[Record]) -> frozenset[str]:
-    """Beginnings of lines that occur in many outputs (`Current directory: ...`): they say nothing of a single output."""
+    """Line beginnings that occur in many outputs (`Current directory: ...`): they say nothing of a single output."""
     found: Counter[str] = Counter()
     for message in messages[-200:]:
         if message.get("role") != "assistant":

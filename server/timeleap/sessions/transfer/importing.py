@@ -19,7 +19,7 @@ from timeleap.storage.durable import OpenFile
 from timeleap.storage.timelines import names as timeline_names
 
 Work = Generator[tuple[int, int], None, Arrival]
-"""Writes the logs of a session into a directory, and returns what belongs beside them. Pauses often, with the bytes done
+"""Writes the logs of a session into a directory, and returns its other data. Pauses often, with the bytes done
 and in all."""
 
 FIRST_LOOK: Final = 1 << 18  # bytes

@@ -1,5 +1,5 @@
-"""Files of JSON lines that other programs wrote: read line by line, however long they are, none of it believed. Some of
-them began with files that are one JSON document each."""
+"""Files of JSON lines that other programs wrote: read line by line, however long they are, and validated. The
+earliest files of some programs are a single JSON document each."""
 
 from __future__ import annotations
 

@@ -151,7 +151,7 @@ def _facts(known: TimelineFacts | None) -> dict[str, Any]:
 
 
 def _rotation(brought: Meta) -> int | None:
-    """The highest timeline number ever used; a number that no file name can follow is not believed."""
+    """The highest timeline number ever used; a number that no file name can follow is ignored."""
     return brought.rotation if 0 < brought.rotation < 1 << 53 else None
 
 

@@ -131,7 +131,7 @@ class Strand:
             yield TokenCount(entry.state.messages, entry.value)
 
     def common_messages(self, other: Strand) -> int:
-        """Number of messages at the beginning of this strand that are, record for record, those of the other strand: the
+        """Number of messages at the beginning of this strand that are, record for record, those of the other one: the
         point where they branch. Cheap: nothing is read but the indexes."""
         lines = shared_lines(self.log, other.log, min(self.log.state.lines, other.log.state.lines))
         return state_after_lines(self.log, lines).messages

@@ -1,4 +1,4 @@
-"""Reading the native form (see `archive`): nothing of an archive is believed, and it is refused whole or taken whole.
+"""Reading the native form (see `archive`): an archive is validated, and refused or accepted as a whole.
 
 What is refused before anything is unpacked: names that are not from the closed set (so no directory, no absolute path
 and no `..`), two members of one name, links and other things that are no files, encryption and methods but deflate,
@@ -213,7 +213,7 @@ def _listed(manifest: dict[str, Any], infos: list[ZipInfo]) -> list[Listed]:
 
 @dataclass(slots=True)
 class _Written:
-    """The result of unpacking a member: a log is written to a file and its lines are counted; a document stays in memory."""
+    """An unpacked member: a log is written to a file and its lines are counted; a document stays in memory."""
 
     lines: int = 0
     text: bytes = b""
