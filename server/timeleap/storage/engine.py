@@ -340,9 +340,9 @@ class LogReader(ABC):
         while stop > 0 and len(found) < limit:
             start = max(0, stop - 1024)
             found += [
-                one.line
-                for one in reversed(self.entries(start, stop))
-                if one.flags & RecordFlag.REQUEST and made_here in (None, bool(one.flags & RecordFlag.MADE_HERE))
+                entry.line
+                for entry in reversed(self.entries(start, stop))
+                if entry.flags & RecordFlag.REQUEST and made_here in (None, bool(entry.flags & RecordFlag.MADE_HERE))
             ]
             stop = start
         return found[:limit]
@@ -423,7 +423,7 @@ class LogEngine(LogReader):
 
     def timeline_ids(self) -> set[str]:
         """The ids of all timelines."""
-        return {one.timeline_id for one in self.timelines()}
+        return {timeline.timeline_id for timeline in self.timelines()}
 
     @abstractmethod
     def same_timelines(self, timeline_id: str, other_id: str) -> bool:

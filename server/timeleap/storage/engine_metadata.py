@@ -17,8 +17,9 @@ MAX_ROTATION: Final = 10**15 - 1
 
 def highest_noted(timeline_ids: Iterable[str]) -> int:
     """The highest number among timeline ids such as `context_3`; 0 where there is none."""
-    numbers = (one.rpartition("_")[2] for one in timeline_ids)
-    return max((int(one) for one in numbers if one.isdecimal() and one.isascii() and len(one) <= 15), default=0)
+    suffixes = (timeline_id.rpartition("_")[2] for timeline_id in timeline_ids)
+    numbers = (int(text) for text in suffixes if text.isdecimal() and text.isascii() and len(text) <= 15)
+    return max(numbers, default=0)
 
 
 class Notes(Protocol):

@@ -51,7 +51,7 @@ async def repair(path: Path, *, notes: Notes | None = None, progress: Progress |
 async def repair_open(engine: JsonlEngine, progress: Progress | None = None) -> Repaired:
     """The same for a log that is open."""
     await engine.validate(progress)
-    damaged = tuple(one for one in engine.damage() if one.kind in ("damagedRecord", "checksumMismatch"))
+    damaged = tuple(damage for damage in engine.damage() if damage.kind in ("damagedRecord", "checksumMismatch"))
     if not damaged:
         return Repaired(engine.recovery, (), None, engine.head)
 

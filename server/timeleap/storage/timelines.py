@@ -99,13 +99,13 @@ def peek(log: Path) -> LogState | None:
         return None
 
 
-def same_bytes(one: durable.OpenFile, other: durable.OpenFile) -> bool:
+def same_bytes(file: durable.OpenFile, other: durable.OpenFile) -> bool:
     """Whether two files have the same bytes."""
-    size, offset = one.status().size, 0
+    size, offset = file.status().size, 0
     if size != other.status().size:
         return False
     while offset < size:
-        data = one.pread(offset, _AT_ONCE)
+        data = file.pread(offset, _AT_ONCE)
         if not data or data != other.pread(offset, _AT_ONCE):
             return False
         offset += len(data)
@@ -114,13 +114,13 @@ def same_bytes(one: durable.OpenFile, other: durable.OpenFile) -> bool:
 
 def new_damage(log: LogReader, before: Collection[int]) -> list[Damage]:
     """What is damaged in a timeline and was not `before`, when it was the live log."""
-    return [one for one in log.damage() if one.kind != "notReadableByOriginal" and one.line not in before]
+    return [damage for damage in log.damage() if damage.kind != "notReadableByOriginal" and damage.line not in before]
 
 
 def damaged_before(facts: TimelineFacts | None) -> frozenset[int]:
     """The lines of a timeline that were damaged already when it was the live log: no reason not to bring it back."""
     lines = facts.extra.get(DAMAGED_LINES) if facts is not None else None
-    return frozenset(one for one in lines if isinstance(one, int)) if isinstance(lines, list) else frozenset()
+    return frozenset(line for line in lines if isinstance(line, int)) if isinstance(lines, list) else frozenset()
 
 
 def not_restored(path: Path, offset: int) -> CorruptedError:
@@ -170,7 +170,7 @@ class Timelines:
             facts = self._notes.facts(name.timeline_id) or TimelineFacts()
             found.append(Timeline(name.timeline_id, name.file, facts, there.size, *self._counts(path, there)))
         if len(self._known) > len(found) + MAX_GONE:
-            present = {one.file for one in found}
+            present = {timeline.file for timeline in found}
             self._known = {key: counts for key, counts in self._known.items() if key[0] in present}
         return found
 
@@ -224,11 +224,11 @@ class Timelines:
         """The newest timeline with the very bytes of a log, or None."""
         if log.file is None:
             return None
-        for one in self.listed():
-            if one.may_equal(log.state):
+        for timeline in self.listed():
+            if timeline.may_equal(log.state):
                 try:
-                    if same_bytes(durable.OpenFile(self._log.parent / one.file), log.file):
-                        return one.timeline_id
+                    if same_bytes(durable.OpenFile(self._log.parent / timeline.file), log.file):
+                        return timeline.timeline_id
                 except OSError:
                     continue  # what cannot be read cannot stand for the log
         return None

@@ -122,15 +122,15 @@ def adopt(found: Validation, log: StoredLog) -> StoredLog:
     return found.log
 
 
-def same_history(one: LogState, other: LogState) -> bool:
+def same_history(state: LogState, other: LogState) -> bool:
     """Whether two readings of the same bytes come to the same, but for what only a thorough one can know."""
-    return replace(one, has_damage=other.has_damage) == other
+    return replace(state, has_damage=other.has_damage) == other
 
 
 def newly_found(before: list[Damage], after: list[Damage]) -> list[Damage]:
     """What is known now and was not before."""
-    known = {one.offset for one in before}
-    return [one for one in after if one.offset not in known]
+    known = {damage.offset for damage in before}
+    return [damage for damage in after if damage.offset not in known]
 
 
 def _unchanged(log: StoredLog, progress: Progress | None) -> bool:

@@ -110,13 +110,13 @@ class ViewedEngine(LogEngine):
 
     def same_timelines(self, timeline_id: str, other_id: str) -> bool:
         """Whether two timelines have the same bytes."""
-        known = {one.timeline_id: (one.bytes, one.chain) for one in self.timelines()}
+        known = {timeline.timeline_id: (timeline.bytes, timeline.chain) for timeline in self.timelines()}
         if known.get(timeline_id, 0) != known.get(other_id, 1):
             return False
-        one, other = self.timeline(timeline_id), self.timeline(other_id)
-        assert isinstance(one, StoredLog)
+        log, other = self.timeline(timeline_id), self.timeline(other_id)
+        assert isinstance(log, StoredLog)
         assert isinstance(other, StoredLog)
-        return one.file is not None and other.file is not None and same_bytes(one.file, other.file)
+        return log.file is not None and other.file is not None and same_bytes(log.file, other.file)
 
     @abstractmethod
     async def _replace(self, plan: Callable[[LogState], Replacement]) -> Replaced:
