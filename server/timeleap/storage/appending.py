@@ -34,7 +34,7 @@ class UnwritableError(StorageFailureError):
 
 
 def untouched(log: StoredLog) -> bool:
-    """Whether the log's name still stands for our file, of the size we left it at.
+    """True if the log's name still refers to our file, at the size we left it.
 
     Raises:
         StorageFailureError: That cannot be told.
@@ -56,7 +56,7 @@ def check_untouched(log: StoredLog) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What writing a group did.
+    """Result of writing a group.
 
     Attributes:
         log: The log after it.

@@ -43,7 +43,7 @@ class Reference:
 
     @property
     def done(self) -> bool:
-        """Whether there are no more lines."""
+        """True if there are no more lines."""
         return self._peek() is None
 
     def take(self) -> None:
@@ -110,7 +110,7 @@ class Reference:
 
 
 def not_as_written(line: int, offset: int, length: int) -> Damage:
-    """What there is to say about a log whose lines are not those that were written, from `line` at `offset` on."""
+    """The damage of a log whose lines from `line` at `offset` on are not those that were written."""
     reason = f"from line {line} on lines are missing or others are in their place; the log is taken as it is"
     return Damage("notAsWritten", reason, line, offset, length - offset)
 
@@ -129,12 +129,12 @@ def first_difference(file: Readable, store: EntryStore, lines: int, progress: Pr
 
 
 def same_lines(file: Readable, store: EntryStore, start: int, stop: int) -> bool:
-    """Whether the bytes of the lines `[start, stop)` are those of their entries."""
+    """True if the bytes of the lines `[start, stop)` are those of their entries."""
     return start >= stop or _first_unlike(file, store.raw(start, stop), store.state(start).length) is None
 
 
 def _first_unlike(file: Readable, raw: bytes, begin: int) -> int | None:
-    """Which of some entries is the first that does not follow the one before it, or is not of the log's bytes.
+    """Index of the first entry that does not follow the entry before it, or does not match the log's bytes, or None.
 
     Args:
         file: The log.

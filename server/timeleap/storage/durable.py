@@ -34,7 +34,7 @@ _REPLACE_ATTEMPTS: Final = 50 if sys.platform == "win32" else 1
 
 
 class Identity(NamedTuple):
-    """What tells one file from another, whatever its name."""
+    """Identifies a file under any of its names."""
 
     device: int
     inode: int
@@ -223,7 +223,7 @@ def status_of(fd: int) -> FileStatus:
 
 
 def is_regular(path: Path) -> bool:
-    """Whether a regular file, not a link, has this name."""
+    """True if a regular file, not a link, has this name."""
     try:
         return stat.S_ISREG(os.lstat(path).st_mode)
     except OSError:

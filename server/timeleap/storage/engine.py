@@ -28,7 +28,7 @@ TimelineReason = Literal["revert", "clear", "compact", "restore", "dmail", "impo
 
 
 class RecordKind(IntEnum):
-    """What a line of the log is, decided by its `role`."""
+    """Kind of a line of the log, decided by its `role`."""
 
     BLANK = 0
     MESSAGE = 1
@@ -69,7 +69,7 @@ class Role(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class LogState:
-    """What a log amounts to after one of its lines. Known for every line without reading those before it."""
+    """State of a log after one of its lines. Known for every line without reading those before it."""
 
     length: int = 0  # bytes
     lines: int = 0
@@ -131,7 +131,7 @@ class NewRecord:
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """What an append did: `before` and `after` are the states around exactly its own records."""
+    """Result of an append: `before` and `after` are the states around exactly its own records."""
 
     before: LogState
     after: LogState
@@ -140,7 +140,7 @@ class Appended:
 
 @dataclass(frozen=True, slots=True)
 class TimelineFacts:
-    """What is remembered about a timeline beside its bytes."""
+    """Facts about a timeline that its bytes do not hold."""
 
     reason: TimelineReason = "unknown"
     created_at: str = ""  # ISO-8601 UTC; "" = not known
@@ -160,7 +160,7 @@ class Timeline:
     chain: int = 0  # fingerprint of all its bytes, as `LogState.chain`; 0 = not known
 
     def may_equal(self, state: LogState) -> bool:
-        """Whether size and fingerprint are those of a log; only its bytes can tell for certain."""
+        """True if size and fingerprint are those of a log; only comparing the bytes is certain."""
         return (self.bytes, self.chain) == (state.length, state.chain)
 
 
@@ -220,7 +220,7 @@ class Replacement:
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """What a replacement did."""
+    """Result of a replacement."""
 
     before: LogState
     after: LogState
@@ -251,7 +251,7 @@ class Damage:
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """What opening the log found and mended."""
+    """Findings and repairs of opening the log."""
 
     quarantined: tuple[Quarantined, ...] = ()
     cut_bytes: int = 0
@@ -264,7 +264,7 @@ Progress = Callable[[int, int], None]
 
 
 Edit = Callable[[int, bytes], bytes | None]
-"""What becomes of a line: its number and its bytes without the line feed; the new bytes, or None where it stays."""
+"""Edits a line: takes its number and its bytes without the line feed, returns the new bytes or None for no change."""
 
 
 class LogReader(ABC):
@@ -385,12 +385,12 @@ class LogEngine(LogReader):
     @property
     @abstractmethod
     def recovery(self) -> Recovery:
-        """What opening found and mended."""
+        """Findings and repairs of opening the log."""
 
     @property
     @abstractmethod
     def externally_modified(self) -> bool:
-        """Whether a program that takes no lock has changed the log since we last looked (G5)."""
+        """True if a program that takes no lock has changed the log since the last check (G5)."""
 
     @abstractmethod
     async def append(self, plan: Callable[[LogState], Sequence[NewRecord]], *, mark: bool = True) -> Appended:
@@ -427,7 +427,7 @@ class LogEngine(LogReader):
 
     @abstractmethod
     def same_timelines(self, timeline_id: str, other_id: str) -> bool:
-        """Whether two timelines have the same bytes; they are read only where it may be. Blocking."""
+        """True if two timelines have the same bytes; they are read only if they may be equal. Blocking."""
 
     @abstractmethod
     def timeline(self, timeline_id: str) -> LogReader:

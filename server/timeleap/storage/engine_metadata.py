@@ -1,4 +1,4 @@
-"""What an engine needs remembered beside the log, and who remembers it.
+"""Engine metadata kept outside the log: the interface of its store, and a store in memory.
 
 The log is the truth; these facts only explain it (why a timeline was set aside, and when) or keep promises over time
 (a timeline number is never used twice, a head never means two things). Sessions keep them in `timeleap.json`.
@@ -41,7 +41,7 @@ class Notes(Protocol):
         ...
 
     def facts(self, timeline_id: str) -> TimelineFacts | None:
-        """What is known about a timeline, or None."""
+        """The facts known about a timeline, or None."""
         ...
 
     def refresh(self) -> None:
@@ -79,7 +79,7 @@ class MemoryNotes:
         return highest_noted(self._facts)
 
     def facts(self, timeline_id: str) -> TimelineFacts | None:
-        """What is known about a timeline, or None."""
+        """The facts known about a timeline, or None."""
         return self._facts.get(timeline_id)
 
     def note(self, timeline_id: str, facts: TimelineFacts) -> None:

@@ -23,7 +23,7 @@ class FileLock:
 
     @property
     def held(self) -> bool:
-        """Whether we hold it."""
+        """True if we hold the lock."""
         return self._fd >= 0
 
     def try_acquire(self) -> bool:

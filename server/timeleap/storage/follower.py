@@ -58,7 +58,7 @@ class Follower(ViewedEngine):
 
     @property
     def recovery(self) -> Recovery:
-        """What opening found and mended."""
+        """Findings and repairs of opening the log."""
         return self._recovery
 
     def timelines(self) -> list[Timeline]:
@@ -175,7 +175,7 @@ class Follower(ViewedEngine):
         self._owned = False
 
     async def _look(self) -> bool:
-        """Whether, at a watcher's look, something has changed."""
+        """Check for changes on behalf of a watcher; True if something has changed."""
         if self._writer.busy:
             return False
         there = durable.status(self.path)

@@ -377,7 +377,7 @@ def header(inode: int, *, parsed: bool) -> bytes:
 
 
 def read_header(file: durable.OpenFile, inode: int) -> bool | None:
-    """Whether every line was parsed for this index; None if it is no index of the log with that inode."""
+    """True if every line was parsed for this index; None if it is no index of the log with that inode."""
     raw = file.pread(0, HEADER_SIZE)
     for parsed in (True, False):
         if raw == header(inode, parsed=parsed):

@@ -57,7 +57,7 @@ def settle(log: Path) -> bool:
 
 
 def pending(log: Path) -> bool:
-    """Whether somebody is between the two renames."""
+    """True if a replacement is between its two renames."""
     return durable.status(log) is None and durable.is_regular(intent_path(log))
 
 

@@ -151,7 +151,7 @@ class JsonlEngine(Follower):
 
     @property
     def externally_modified(self) -> bool:
-        """Whether a program that takes no lock has changed the log."""
+        """True if a program that takes no lock has changed the log."""
         if self._owned and self._lock.held and not self._modified and not self._writer.busy:
             self._modified = not appending.untouched(self._log)
         return self._modified
@@ -296,7 +296,7 @@ class JsonlEngine(Follower):
 
 
 class _JsonlTarget:
-    """What the engine is to its writer."""
+    """The engine as the target of its writer."""
 
     def __init__(self, engine: JsonlEngine) -> None:
         self._engine = engine

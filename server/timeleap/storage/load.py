@@ -223,7 +223,7 @@ def _lines_within(store: EntryStore, size: int) -> int:
 
 
 def _agrees(file: OpenFile, store: EntryStore, first: int, lines: int) -> bool:
-    """Whether the lines `[first, lines)` are what their entries say."""
+    """True if the lines `[first, lines)` match their entries."""
     if lines == 0:
         return True
     if first == 0:

@@ -30,7 +30,7 @@ _LONGEST_WORD: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who holds a lock.
+    """The holder of a lock.
 
     Attributes:
         owner: `{pid, host, since}`, as far as known.
@@ -78,7 +78,7 @@ def decode_record(data: bytes) -> OwnerRecord:
 
 
 def _is_word(value: object) -> bool:
-    """Whether a value is a short printable text."""
+    """True if a value is a short printable text."""
     return isinstance(value, str) and len(value) <= _LONGEST_WORD and value.isprintable()
 
 
@@ -96,15 +96,15 @@ class SessionLock:
 
     @property
     def held(self) -> bool:
-        """Whether we hold it."""
+        """True if we hold the lock."""
         return self._lock.held
 
     def owner(self) -> dict[str, Any] | None:
-        """Who wrote the record last, `{pid, host, since}`; only true while somebody holds the lock."""
+        """The process that wrote the record last, `{pid, host, since}`; valid only while the lock is held."""
         return self._record().owner
 
     def holder(self) -> Holder:
-        """Who wrote the record last, and how that process is reached; only true while somebody holds the lock."""
+        """The process that wrote the record last, and how it is reached; valid only while the lock is held."""
         record = self._record()
         return Holder(record.owner, record.endpoint)
 
@@ -113,11 +113,11 @@ class SessionLock:
         self._endpoint = endpoint
 
     def untried(self) -> bool:
-        """Whether nobody has ever had it."""
+        """True if the lock has never been taken."""
         return not self._path.exists()
 
     def taken(self) -> bool:
-        """Whether somebody holds the lock now. It is taken for an instant to see; nothing is made where there is none."""
+        """True if a process holds the lock now. Takes it for an instant to see; never creates the lock file."""
         if not self._path.exists():
             return False
         if self._try():

@@ -20,7 +20,7 @@ TL_MARK: Final = b',"_tl":{'
 SENDER: Final = "f"
 """The member that names the session a note came from."""
 MADE_HERE: Final = "timeleap:"
-"""What request ids begin with that are no client's: a process made them that is attached to the session's owner."""
+"""Prefix of request ids made by a process attached to the session's owner, not by a client."""
 
 
 _MADE: Final = RecordFlag.REQUEST | RecordFlag.MADE_HERE

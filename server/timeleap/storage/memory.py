@@ -108,7 +108,7 @@ class MemoryEngine(ViewedEngine):
 
     @property
     def recovery(self) -> Recovery:
-        """What was found in the bytes to begin with."""
+        """Findings in the initial bytes."""
         return self._recovery
 
     @property
@@ -216,7 +216,7 @@ class MemoryEngine(ViewedEngine):
 
 
 class _MemoryTarget:
-    """What the engine is to its writer."""
+    """The engine as the target of its writer."""
 
     def __init__(self, engine: MemoryEngine) -> None:
         self._engine = engine

@@ -318,9 +318,9 @@ def _extent(raw: bytes) -> tuple[int, int]:
 
 
 class BatchCheck:
-    """Whether the batches of a log are whole; fed line by line.
+    """Checks that the batches of a log are whole; fed line by line.
 
-    What is missing where a damaged line stands is not missing for a second reason.
+    Members missing where a damaged line stands are not reported again: the damaged line is.
     """
 
     def __init__(self) -> None:

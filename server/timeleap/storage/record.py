@@ -190,7 +190,7 @@ def _check_int(value: object, name: str) -> None:
 
 
 def classify(line: bytes) -> NewRecord:
-    """What a line amounts to. Never raises: what cannot be read is DAMAGED.
+    """Classify a line. Never raises: a line that cannot be read is DAMAGED.
 
     Args:
         line: The bytes of the line without its line feed.
@@ -212,9 +212,9 @@ def classify(line: bytes) -> NewRecord:
 
 
 def may_go_on(tail: bytes) -> bool:
-    """Whether bytes that are no record may be the beginning of one: of what a crash cut short, or left zeros of.
+    """True if bytes that are no record may be the beginning of a record that a crash cut short or left zeros in.
 
-    What can not is damaged: say, a record whose line feed has become something else.
+    Other bytes are damaged: say, a record whose line feed has become something else.
     """
     if b"\0" in tail:
         return True
@@ -280,7 +280,7 @@ def _counted(body: bytes, kind: RecordKind, number: object, flags: RecordFlag) -
 
 
 def _measure(message: Mapping[str, Any]) -> tuple[bool, int]:
-    """Whether the original can read a message, and the characters of its text parts."""
+    """True if the original can read a message, and the number of characters of its text parts."""
     content = message.get("content")
     readable = (
         message["role"] in _ROLES
@@ -325,7 +325,7 @@ def _is_part(part: Mapping[str, Any]) -> bool:
 
 
 def _is_lenient_bool(value: object) -> bool:
-    """What pydantic takes for `bool | None`."""
+    """True for the values that pydantic accepts as `bool | None`."""
     if isinstance(value, str):
         return value.lower() in ("0", "off", "f", "false", "n", "no", "1", "on", "t", "true", "y", "yes")
     return value is None or (isinstance(value, (bool, int, float)) and value in (0, 1))

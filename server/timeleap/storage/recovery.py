@@ -1,4 +1,4 @@
-"""What opening a log for writing mends: leftovers of a step that was cut short, a torn tail, an incomplete batch.
+"""Repairs at opening a log for writing: leftovers of an interrupted step, a torn tail, an incomplete batch.
 
 Nothing is thrown away: what is cut from the log is first made durable in a quarantine file beside it.
 """
@@ -74,7 +74,7 @@ def cut(loaded: Loaded) -> Quarantined | None:
 
 
 def warnings(log: StoredLog) -> tuple[Damage, ...]:
-    """What a person should know about the log: damaged lines, or that it is missing though timelines exist."""
+    """Warnings about the log: damaged lines, or that it is missing though timelines exist."""
     if log.file is None and timelines.names(log.path):
         text = "the live log is missing though timelines of it exist; restore one of them"
         return (Damage("logMissing", text, 0, 0, 0),)

@@ -13,10 +13,10 @@ from timeleap.storage.jsonl import JsonlEngine
 
 @dataclass(frozen=True, slots=True)
 class Repaired:
-    """What a repair found and did.
+    """Result of a repair.
 
     Attributes:
-        recovery: What opening found and mended.
+        recovery: Findings and repairs of opening the log.
         removed: Lines that were left out of the new log.
         timeline_id: Where the old log is, if there is a new one.
         head: The head after it.

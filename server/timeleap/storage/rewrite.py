@@ -98,7 +98,7 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class ReplacedLog:
-    """What a replacement did."""
+    """Result of a replacement."""
 
     log: StoredLog
     timeline_id: str
@@ -307,7 +307,7 @@ def copy_timeline(draft: Draft, source: Loaded, damaged_before: Collection[int] 
 
 
 def _is_known(draft: Draft, source: Loaded) -> bool:
-    """Whether each line was parsed when its entry was made, none of them is damaged, and the copy has these very bytes."""
+    """True if each line was parsed when its entry was made, none is damaged, and the copy has the same bytes."""
     log = source.log
     if not source.parsed or log.state.has_damage or log.state.pending_chars < 0 or not log.state.lines:
         return False

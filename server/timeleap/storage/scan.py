@@ -133,7 +133,7 @@ def entry_of(record: NewRecord, state: LogState, crc: int, length: int) -> tuple
 
 
 def _is_torn(record: NewRecord, line: bytes) -> bool:
-    """Whether a crash may have ended the log within this line."""
+    """True if a crash may have ended the log within this line."""
     return record.kind == RecordKind.DAMAGED and line[-1] != _LF and may_go_on(line)
 
 
@@ -176,10 +176,10 @@ def _known_lines(
 
 
 def _were_these_lines(file: Readable, spans: list[Line], stop: int, *, framed: bool) -> bool:
-    """Whether lines that are not what was written are damaged, rather than replaced by others.
+    """True if lines that are not what was written are damaged, rather than replaced by others.
 
     Damage leaves lengths as they are, and what it makes of a line is no record; where there are records in the place
-    of the lines, somebody has put them there.
+    of the lines, another program has written them.
 
     Args:
         file: The log.

@@ -1,4 +1,4 @@
-"""What work comes to that must not be torn: who waits for it may be cancelled, the work may not."""
+"""Result of work that must not be interrupted: its waiter can be cancelled, the work cannot."""
 
 from __future__ import annotations
 

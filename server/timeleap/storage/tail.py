@@ -49,12 +49,12 @@ class _Batch:
 
     @property
     def whole(self) -> bool:
-        """Whether all members are there."""
+        """True if all members are there."""
         return self.positions == list(range(self.size))
 
     @property
     def ended(self) -> bool:
-        """Whether its end is there (a damaged mark may lie about a position or the size, not about both)."""
+        """True if its end is there (a damaged mark may lie about a position or the size, not about both)."""
         return self.positions[-1] >= self.size - 1 or len(self.positions) >= self.size
 
 
@@ -109,7 +109,7 @@ def _last_batch(log: StoredLog, lines: int) -> _Batch | None:
 
 
 def _cut_short(log: StoredLog, batch: _Batch, lines: int, *, torn: bool) -> bool:
-    """Whether a crash left the last batch of the first `lines` lines as it is."""
+    """True if a crash left the last batch of the first `lines` lines in its present state."""
     start = batch.first if batch.positions[0] == 0 else last_record(log, batch.first) + 1
     stop = batch.last if batch.ended else lines
     damaged = [entry for entry in log.entries(start, stop) if entry.kind == RecordKind.DAMAGED]
@@ -119,7 +119,7 @@ def _cut_short(log: StoredLog, batch: _Batch, lines: int, *, torn: bool) -> bool
 
 
 def _has_hole(log: StoredLog, entry: Entry) -> bool:
-    """Whether a line is damaged by zeros that end where a block of the disk ends."""
+    """True if a line is damaged by zeros that end where a block of the disk ends."""
     if entry.kind != RecordKind.DAMAGED or log.file is None:
         return False
     line = log.file.pread(entry.offset, entry.length)

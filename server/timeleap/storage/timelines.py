@@ -100,7 +100,7 @@ def peek(log: Path) -> LogState | None:
 
 
 def same_bytes(file: durable.OpenFile, other: durable.OpenFile) -> bool:
-    """Whether two files have the same bytes."""
+    """True if two files have the same bytes."""
     size, offset = file.status().size, 0
     if size != other.status().size:
         return False
@@ -113,7 +113,7 @@ def same_bytes(file: durable.OpenFile, other: durable.OpenFile) -> bool:
 
 
 def new_damage(log: LogReader, before: Collection[int]) -> list[Damage]:
-    """What is damaged in a timeline and was not `before`, when it was the live log."""
+    """Damage in lines of a timeline that were not damaged `before`, when it was the live log."""
     return [damage for damage in log.damage() if damage.kind != "notReadableByOriginal" and damage.line not in before]
 
 
@@ -263,6 +263,6 @@ def _cut_off(loaded: Loaded) -> Damage | None:
 
 
 def _is(path: Path, identity: Identity | None) -> bool:
-    """Whether that file has this name. Where a file system does not number its files, none is taken for another."""
+    """True if the path names that file. Never where the file system has no inode numbers: any two files would match."""
     there = durable.status(path)
     return there is not None and there.identity == identity and there.identity.inode != 0

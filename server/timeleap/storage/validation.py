@@ -123,12 +123,12 @@ def adopt(found: Validation, log: StoredLog) -> StoredLog:
 
 
 def same_history(state: LogState, other: LogState) -> bool:
-    """Whether two readings of the same bytes come to the same, but for what only a thorough one can know."""
+    """True if two readings of the same bytes agree, but for `has_damage`, which only a thorough reading can know."""
     return replace(state, has_damage=other.has_damage) == other
 
 
 def newly_found(before: list[Damage], after: list[Damage]) -> list[Damage]:
-    """What is known now and was not before."""
+    """Damage in `after` at offsets where `before` has none."""
     known = {damage.offset for damage in before}
     return [damage for damage in after if damage.offset not in known]
 

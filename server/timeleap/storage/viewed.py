@@ -1,4 +1,4 @@
-"""What engines have in common that show a stored log and change it through a queue."""
+"""Base of the engines that show a stored log and change it through a queue."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class ViewedEngine(LogEngine):
         return await self._writer.run(lambda: job(self._log.state))
 
     def same_timelines(self, timeline_id: str, other_id: str) -> bool:
-        """Whether two timelines have the same bytes."""
+        """True if two timelines have the same bytes."""
         known = {timeline.timeline_id: (timeline.bytes, timeline.chain) for timeline in self.timelines()}
         if known.get(timeline_id, 0) != known.get(other_id, 1):
             return False

@@ -53,7 +53,7 @@ class Group:
 
     @property
     def empty(self) -> bool:
-        """Whether there is nothing to write."""
+        """True if there is nothing to write."""
         return self.after is self.before
 
     def add(self, records: Sequence[NewRecord]) -> None:
@@ -80,10 +80,10 @@ def group_on(log: StoredLog) -> Group:
 
 
 class CommitTarget(Protocol):
-    """What a writer writes to."""
+    """Target of the writes of a writer."""
 
     def immediate(self) -> bool:
-        """Whether a group can be written at once, without waiting for anything."""
+        """True if a group can be written at once, without waiting for anything."""
         ...
 
     def commit_now(self, group: Group) -> list[Appended]:
@@ -133,7 +133,7 @@ class Writer:
 
     @property
     def busy(self) -> bool:
-        """Whether anything is waiting or being done."""
+        """True if anything is waiting or being done."""
         return self._task is not None
 
     async def append(self, plan: Plan, *, mark: bool) -> Appended:
