@@ -1,4 +1,4 @@
-"""What stands behind a method: its params, its function, and how it may be treated while it runs.
+"""Endpoints of methods: the params, the function, and how it may be treated while it runs.
 
 The protocol object knows endpoints only. Those of the contract's methods are made here from the method table and the
 service; those of a connection's life come from `timeleap.rpc.lifecycle`.

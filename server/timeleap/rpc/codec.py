@@ -59,7 +59,7 @@ class UnreadableError(Exception):
 
 
 def is_message_id(value: object) -> TypeGuard[MessageId]:
-    """Whether `value` can be the id of a request: a string or an integer (a boolean is neither)."""
+    """True if `value` can be the id of a request: a string or an integer (a boolean is neither)."""
     return type(value) is str or type(value) is int
 
 
@@ -81,7 +81,7 @@ def decode(body: bytes) -> Any:
 
 
 def _too_deep(value: Any) -> bool:
-    """Whether a message in `value` is nested deeper than allowed, counted from its own braces."""
+    """True if a message in `value` is nested deeper than allowed, counted from its own braces."""
     if not isinstance(value, dict) or _depth(value) <= MAX_DEPTH + _ENVELOPE_DEPTH:
         return False
     params = value.get("params")
@@ -246,7 +246,7 @@ _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[{]++|[\]}]++|:|,|-?[0-9][0
 
 
 def _outline(body: bytes) -> UnreadableError:
-    """What to answer to a frame that no recursive parser can take: find its id without descending into it."""
+    """The error for a frame nested too deeply for a recursive parser; its id is found without descending into it."""
     depth = 0
     name = last = b""  # at the envelope's own level: the member we are in, and the token before
     members: dict[bytes, bytes] = {}
@@ -280,7 +280,7 @@ def _outline(body: bytes) -> UnreadableError:
 
 
 def _encode_other(value: Any) -> Any:
-    """What msgspec does not know: the models of the protocol, by their wire names."""
+    """Encode a type that msgspec does not know: the models of the protocol, by their wire names."""
     to_wire = getattr(value, "to_wire", None)
     if to_wire is None:
         raise TypeError(f"{type(value).__qualname__} has no JSON form")

@@ -41,7 +41,7 @@ MAX_BACKLOG = 8 * 1024 * 1024
 
 
 class Transport(Protocol):
-    """What a connection needs of an asyncio transport."""
+    """An asyncio transport, as far as a connection needs it."""
 
     def write(self, data: bytes) -> None:
         """Queue bytes."""
@@ -151,7 +151,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def refused_any(self) -> bool:
-        """Whether anything was answered with an error other than `cancelled`."""
+        """True if any request was answered with an error other than `cancelled`."""
         return self._rpc.refused_any
 
     def notify(self, method: str, params: Any) -> None:

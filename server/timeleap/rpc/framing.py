@@ -75,7 +75,7 @@ class FrameReader:
         self._take: Callable[[], bytes | Fault | None] = self._recognise
 
     def feed(self, data: bytes) -> list[bytes | Fault]:
-        """What `data` completes, in order."""
+        """Frames and faults that `data` completes, in order."""
         if self._lost:
             return []
         self._buffer += data
@@ -89,7 +89,7 @@ class FrameReader:
         return found
 
     def finish(self) -> list[bytes | Fault]:
-        """What the end of the input completes: the last line of NDJSON, or a fault for a frame that was cut off."""
+        """Frames and faults at the end of input: the last line of NDJSON, or a fault for a frame that was cut off."""
         rest = bytes(self._buffer[self._start :])
         self._buffer.clear()
         self._start = self._searched = 0

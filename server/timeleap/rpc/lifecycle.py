@@ -53,7 +53,7 @@ class Stage(Enum):
 
 
 class Host(Protocol):
-    """What a lifecycle needs of its connection."""
+    """The connection, as far as a lifecycle needs it."""
 
     name: str | None
     can_summarize: bool
@@ -109,7 +109,7 @@ class Lifecycle:
         ]
 
     def admit(self, method: str) -> None:
-        """Whether a request can be taken now.
+        """Refuse a request that cannot be taken now.
 
         Raises:
             RefusedError: It comes too early, too late, or a second time.

@@ -61,7 +61,7 @@ class AttachedConnection(Connection):
 
 
 class LocalNetwork:
-    """What `timeleap.service.peer_api.Network` asks for, over local sockets.
+    """The `timeleap.service.peer_api.Network` over local sockets.
 
     Args:
         service: Serves those who come.

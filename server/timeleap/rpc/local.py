@@ -37,7 +37,7 @@ _PIPES: Final = "\\\\.\\pipe\\timeleap-"
 
 
 class Listening:
-    """What came of `listen`.
+    """An open listener, the result of `listen`.
 
     Args:
         address: Where to connect to: an absolute path, or the name of a pipe.
@@ -88,7 +88,7 @@ if sys.platform == "win32":
         return transport, protocol
 
     def has_left(transport: asyncio.Transport) -> bool:
-        """Whether nobody is at the other end any more; a pipe does not tell before it is read empty."""
+        """True if the peer has disconnected; a pipe does not tell before it is read empty."""
         del transport
         return False
 
@@ -136,7 +136,7 @@ else:
             raise
 
     def has_left(transport: asyncio.Transport) -> bool:
-        """Whether nobody is at the other end any more, though what was said before may still be to be read."""
+        """True if the peer has disconnected, though data it sent before may still be unread."""
         try:
             os.write(transport.get_extra_info("socket").fileno(), b"")
         except ConnectionError:

@@ -308,7 +308,7 @@ def _object(text: bytes | msgspec.Raw) -> dict[str, Any]:
 
 
 def _is_error(error: dict[str, Any]) -> bool:
-    """Whether it is what a client may be told as an error."""
+    """True if it has the form of an error that a client may get."""
     code, message, data = (error.get(name) for name in ("code", "message", "data"))
     return type(code) is int and isinstance(message, str) and isinstance(data, dict)
 

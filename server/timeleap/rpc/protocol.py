@@ -93,7 +93,7 @@ class Running:
 
 
 class ConnectionPort(Protocol):
-    """What the protocol needs of the connection it speaks on."""
+    """The connection, as far as the protocol needs it."""
 
     def send(self, body: bytes) -> None:
         """Queue one message."""
@@ -179,7 +179,7 @@ class EdgeProtocol(JsonRPCProtocol):
 
     @property
     def waits_for_client(self) -> bool:
-        """Whether a request of ours is waiting for its answer."""
+        """True if a request of ours is waiting for its answer."""
         return bool(self._asked)
 
     # What comes in

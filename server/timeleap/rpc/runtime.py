@@ -49,7 +49,7 @@ def runtime_directory(environ: Mapping[str, str]) -> Path:
 
 
 def first_usable(environ: Mapping[str, str], use: Callable[[Path], T]) -> T:
-    """What `use` returns for the first directory that is safe, and that it can use.
+    """The result of `use` for the first directory that is safe and that `use` can work with.
 
     Raises:
         UnsafeError: There is none; the message names each and what is wrong with it.
@@ -189,7 +189,7 @@ def _is_refused(path: Path) -> bool:
 
 
 def peer_is_us(sock: socket.socket) -> bool:
-    """Whether a process of our user is at the other end of a connected socket; there, who connected or who listens.
+    """True if the process that listens or connected at the other end of a connected socket is of our user.
 
     Where the system does not tell, the permissions of the directory have to do.
     """

@@ -72,7 +72,7 @@ def _binary(fd: int) -> None:
 
 
 class Receiver(Listener, Protocol):
-    """Who gets what is read, and is told how writing goes; the same names as those of `asyncio.Protocol`."""
+    """Receives the bytes read and the state of writing; the same names as those of `asyncio.Protocol`."""
 
     def data_received(self, data: bytes) -> None:
         """Bytes came."""
@@ -235,7 +235,7 @@ class StdioTransport(asyncio.Transport):
         self._writer.write(bytes(data))
 
     def is_closing(self) -> bool:
-        """Whether `close` was called."""
+        """True if `close` was called."""
         return self._closing
 
     async def drain(self) -> None:

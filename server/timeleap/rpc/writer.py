@@ -31,7 +31,7 @@ _PIECE = 64 * 1024  # written at a time, so that a slow reader can be told from 
 
 
 class Listener(Protocol):
-    """Who is told how writing goes; the same names as those of `asyncio.Protocol`."""
+    """Receives the state of writing; the same names as those of `asyncio.Protocol`."""
 
     def pause_writing(self) -> None:
         """Too much is waiting."""
@@ -253,7 +253,7 @@ class Writer:
                 self._tell(self._eased)
 
     def _account(self, written: int) -> bool:
-        """Whether the loop has to know."""
+        """Count written bytes; True if the loop has to know."""
         with self._changed:
             self._written += written
             self._waiting -= written
