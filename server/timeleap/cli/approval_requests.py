@@ -169,8 +169,14 @@ def _show(terminal: Terminal, opened: OpenSession, waiting: list[Json]) -> None:
         terminal.hint("no request waits")
         return
     rows = [
-        (one["approvalId"], one["action"], one.get("description", ""), one.get("client", ""), ago(one["requestedAt"]))
-        for one in waiting
+        (
+            request["approvalId"],
+            request["action"],
+            request.get("description", ""),
+            request.get("client", ""),
+            ago(request["requestedAt"]),
+        )
+        for request in waiting
     ]
     terminal.table(("id", "action", "description", "client", "asked"), rows)
     terminal.hint(f"timeleap approve {opened.id} ID, or timeleap reject {opened.id} ID --reason TEXT")
@@ -183,9 +189,9 @@ def _ask(terminal: Terminal, opened: OpenSession, changes: Changes, waiting: lis
     """Ask a person about each request; somebody else may decide it meanwhile."""
     news: queue.Queue[Json | None] = queue.Queue()
     ended: dict[str, Json] = {}
-    known = {str(one["approvalId"]) for one in waiting}
-    for one in waiting:
-        news.put(one)
+    known = {str(request["approvalId"]) for request in waiting}
+    for request in waiting:
+        news.put(request)
 
     def gather() -> None:
         for notification in changes:
@@ -193,11 +199,11 @@ def _ask(terminal: Terminal, opened: OpenSession, changes: Changes, waiting: lis
             if notification.method == RESOLVED:
                 known.discard(params["approvalId"])
                 ended[params["approvalId"]] = params
-            for one in _new(notification.method, params, opened):
-                if one["approvalId"] not in known:
-                    known.add(one["approvalId"])
-                    ended.pop(one["approvalId"], None)
-                    news.put(one)
+            for request in _new(notification.method, params, opened):
+                if request["approvalId"] not in known:
+                    known.add(request["approvalId"])
+                    ended.pop(request["approvalId"], None)
+                    news.put(request)
 
     def listen() -> None:
         # The command ends while this thread waits for the next one: nobody is to be told of that.
@@ -224,16 +230,16 @@ def _new(method: str, params: Json, opened: OpenSession) -> Iterator[Json]:
         yield from opened.call("approval/list")["approvals"]
 
 
-def _print(terminal: Terminal, one: Json) -> None:
+def _print(terminal: Terminal, request: Json) -> None:
     from rich.text import Text
 
-    who = f" by {one_line(one['client'])}" if "client" in one else ""
-    terminal.say(Text(f"\n{one_line(one['action'])}", style="bold"), f"  asked{who}, {ago(one['requestedAt'])}")
+    who = f" by {one_line(request['client'])}" if "client" in request else ""
+    terminal.say(Text(f"\n{one_line(request['action'])}", style="bold"), f"  asked{who}, {ago(request['requestedAt'])}")
     # All of it: what is cut off could be what matters.
-    for line in str(one.get("description", "")).splitlines():
+    for line in str(request.get("description", "")).splitlines():
         terminal.say(f"  {safe(line)}")
-    if "detail" in one:
-        for line in json.dumps(one["detail"], ensure_ascii=False, indent=2).splitlines():
+    if "detail" in request:
+        for line in json.dumps(request["detail"], ensure_ascii=False, indent=2).splitlines():
             terminal.say(f"  {safe(line)}")
 
 
@@ -258,10 +264,10 @@ def _typed(terminal: Terminal, question: str) -> str:
     return line.strip()
 
 
-def _decide(terminal: Terminal, opened: OpenSession, one: Json, verdict: tuple[str, str | None]) -> None:
+def _decide(terminal: Terminal, opened: OpenSession, request: Json, verdict: tuple[str, str | None]) -> None:
     decision, reason = verdict
     try:
-        opened.call("approval/respond", approvalId=one["approvalId"], decision=decision, reason=reason)
+        opened.call("approval/respond", approvalId=request["approvalId"], decision=decision, reason=reason)
     except TimeleapRpcError as error:
         if error.kind != "approvalNotPending":
             raise

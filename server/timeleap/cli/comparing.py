@@ -28,7 +28,7 @@ _MOST_LINES = 12
 def diff(
     terminal: Terminal,
     session: Session,
-    one: Annotated[str, typer.Argument(metavar="A", help=HELP, show_default=False)],
+    base: Annotated[str, typer.Argument(metavar="A", help=HELP, show_default=False)],
     other: Annotated[str, typer.Argument(metavar="[B]", help="The same; default: present.")] = "present",
     *,
     stat: Annotated[bool, typer.Option("--stat", help="Only counts, no messages.", show_default=False)] = False,
@@ -45,7 +45,7 @@ def diff(
     """
     with Backend(terminal) as backend:
         opened = backend.open_to_read(Target.of(session))
-        points = find_point(opened, one), find_point(opened, other)
+        points = find_point(opened, base), find_point(opened, other)
         found = _compare(opened, *points, all_pages=not stat)
     if terminal.machine:
         terminal.document(found)
@@ -53,8 +53,8 @@ def diff(
         terminal.say(*_drawn(points, found, stat=stat, most_lines=None if full else _MOST_LINES))
 
 
-def _compare(opened: OpenSession, one: Ref, other: Ref, *, all_pages: bool) -> Json:
-    params: Json = {"sessionId": opened.id, "from": one.params, "to": other.params, "limit": 1000 if all_pages else 1}
+def _compare(opened: OpenSession, base: Ref, other: Ref, *, all_pages: bool) -> Json:
+    params: Json = {"sessionId": opened.id, "from": base.params, "to": other.params, "limit": 1000 if all_pages else 1}
     whole: Json = {}
     for page in opened.backend.whole_pages("context/diff", params, saying="Comparing"):
         if not whole:

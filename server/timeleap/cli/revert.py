@@ -132,7 +132,10 @@ def redo(terminal: Terminal, session: Session, steps: Steps = 1, dry_run: OnlySa
 def _step(terminal: Terminal, session: str, direction: str, steps: int, dry_run: bool) -> None:
     with Backend(terminal) as backend:
         opened = backend.open_to_write(Target.of(session), dry_run=dry_run)
-        known = {one["timelineId"]: one for one in opened.pages("context/listTimelines", "timelines", limit=1000)}
+        known = {
+            timeline["timelineId"]: timeline
+            for timeline in opened.pages("context/listTimelines", "timelines", limit=1000)
+        }
         try:
             done = opened.call(
                 f"context/{direction}", steps=steps, dryRun=dry_run or None, saying="Going back and forth"

@@ -85,7 +85,7 @@ async def list_approvals(service: Service, params: ApprovalListParams, call: Cal
     if held.watcher is not None and (answer := await held.watcher.ask("approval/list")) is not None:
         return answer
     pending = await held.session.at_turn(lambda: held.session.pending_approvals)
-    return {"approvals": [views.approval_request(one) for one in pending]}
+    return {"approvals": [views.approval_request(request) for request in pending]}
 
 
 def _check_detail(detail: Json | None) -> None:

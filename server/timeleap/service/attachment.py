@@ -169,8 +169,8 @@ class Attachment:
 
     async def close(self) -> None:
         """Finish what was accepted, then leave."""
-        self._withdraw([one for one in self._unanswered.values() if one.until is not None])
-        while waiting := [one.answer for one in self._unanswered.values() if not one.answer.done()]:
+        self._withdraw([request for request in self._unanswered.values() if request.until is not None])
+        while waiting := [request.answer for request in self._unanswered.values() if not request.answer.done()]:
             await asyncio.wait(waiting)
         self.leave()
         if self._search is not None:  # it may just have got the session: then it has let go of it when this returns
@@ -202,28 +202,28 @@ class Attachment:
             SessionLockedError: There is no owner that answers; `requestId` in its data tells under which id a change may
                 be asked for again, if it carried one.
         """
-        one = forwarded(method, model, call, self._request_ids)
-        self._note_id(one)
+        request = forwarded(method, model, call, self._request_ids)
+        self._note_id(request)
         number = next(self._numbers)
-        self._unanswered[number] = one
-        ending = functools.partial(self._on_ending, one)
-        if one.until is not None:
+        self._unanswered[number] = request
+        ending = functools.partial(self._on_ending, request)
+        if request.until is not None:
             call.client.ending.add_done_callback(ending)
         try:
             if self._peer is not None:
-                self._send(one)
+                self._send(request)
             else:
                 self._look_for_owner()
-                asyncio.get_running_loop().call_later(PATIENCE, self._give_up, [one], None)
-            result = await self._answer(one)
+                asyncio.get_running_loop().call_later(PATIENCE, self._give_up, [request], None)
+            result = await self._answer(request)
         except TimeleapError:
-            if not one.repeat:
-                self._given.pop(one.request_id or "", None)
+            if not request.repeat:
+                self._given.pop(request.request_id or "", None)
             raise
         finally:
             call.client.ending.remove_done_callback(ending)
             del self._unanswered[number]
-        return self._result(one, result)
+        return self._result(request, result)
 
     async def answers_reads(self, call: Call) -> None:
         """Return when the owner answers what only reads and is asked for now."""
@@ -232,76 +232,84 @@ class Attachment:
         model = REQUESTS[method].params_model.model_validate(params)
         await self.request(method, model, replace(call, method=method, params=params, progress=None))
 
-    async def _answer(self, one: Forwarded) -> Any:
+    async def _answer(self, request: Forwarded) -> Any:
         """What becomes of a request, also if it is cancelled: a change may have begun, which only the owner knows."""
         while True:
             try:
-                return await asyncio.shield(one.answer)
+                return await asyncio.shield(request.answer)
             except OwnersRefusalError as refusal:
-                if one.until is None or not refusal.wire["data"].get("handedOver"):
+                if request.until is None or not refusal.wire["data"].get("handedOver"):
                     raise
-                one.answer = asyncio.get_running_loop().create_future()  # the next owner is asked
-                if one.withdrawn:
-                    self._withdraw([one])
+                request.answer = asyncio.get_running_loop().create_future()  # the next owner is asked
+                if request.withdrawn:
+                    self._withdraw([request])
             except asyncio.CancelledError:
-                if one.answer.cancelled():
+                if request.answer.cancelled():
                     raise
-                if one.until is not None:
-                    self._withdraw([one])
+                if request.until is not None:
+                    self._withdraw([request])
                     continue
-                if not REQUESTS[one.method].mutates:
+                if not REQUESTS[request.method].mutates:
                     if self._peer is not None:
-                        self._peer.forget(one.answer)
-                    one.answer.cancel()
+                        self._peer.forget(request.answer)
+                    request.answer.cancel()
                     raise
                 if self._peer is not None:
-                    self._peer.take_back(one.answer)
+                    self._peer.take_back(request.answer)
 
-    def _on_ending(self, one: Forwarded, _: asyncio.Future[None]) -> None:
-        asyncio.get_running_loop().call_later(_LAST_CALL, self._withdraw, [one])
+    def _on_ending(self, request: Forwarded, _: asyncio.Future[None]) -> None:
+        asyncio.get_running_loop().call_later(_LAST_CALL, self._withdraw, [request])
 
-    def _withdraw(self, ones: list[Forwarded]) -> None:
+    def _withdraw(self, requests: list[Forwarded]) -> None:
         """Wait for decisions no more; the answer says whether there was one all the same."""
-        for one in ones:
-            one.withdrawn = True
-            if one.task is not None:
-                one.task.cancel()
+        for request in requests:
+            request.withdrawn = True
+            if request.task is not None:
+                request.task.cancel()
             elif self._peer is not None:
-                self._peer.take_back(one.answer)
-            elif not one.answer.done():
-                one.answer.set_exception(CancelledError("the request for an approval was cancelled"))
+                self._peer.take_back(request.answer)
+            elif not request.answer.done():
+                request.answer.set_exception(CancelledError("the request for an approval was cancelled"))
 
     async def settle(self) -> None:
         """Return when everything asked for before has taken effect.
 
         What waits for a person has none on the log; who gets here while a compaction is not answered goes ahead of it.
         """
-        for one in [one for one in self._unanswered.values() if one.until is None and one.method != "context/compact"]:
-            await asyncio.wait([one.answer])
+        for request in [
+            request
+            for request in self._unanswered.values()
+            if request.until is None and request.method != "context/compact"
+        ]:
+            await asyncio.wait([request.answer])
 
-    def _note_id(self, one: Forwarded) -> None:
+    def _note_id(self, request: Forwarded) -> None:
         """Remember which request ids the client has given, so that a repeat of its own is told from one of ours."""
-        if one.own_id or one.request_id is None:
+        if request.own_id or request.request_id is None:
             return
-        one.repeat = one.request_id in self._given
-        self._given[one.request_id] = None
+        request.repeat = request.request_id in self._given
+        self._given[request.request_id] = None
         if len(self._given) > _REMEMBERED:
             del self._given[next(iter(self._given))]
 
     def _in_doubt(self) -> list[str]:
         """The request ids of changes that were asked for once and not answered: they may have taken effect."""
         waiting = () if self._quiet else self._unanswered.values()
-        return [one.request_id for one in waiting if one.request_id and not one.repeat and not one.answer.done()]
+        return [
+            request.request_id
+            for request in waiting
+            if request.request_id and not request.repeat and not request.answer.done()
+        ]
 
-    def _send(self, one: Forwarded) -> None:
+    def _send(self, request: Forwarded) -> None:
         assert self._peer is not None
-        params = handover.asking_again(one.params) if one.again and not one.repeat else one.params
-        self._peer.send(one.method, {"sessionId": self._owners_id, **params}, one.answer, one.call.progress)
+        params = handover.asking_again(request.params) if request.again and not request.repeat else request.params
+        self._peer.send(request.method, {"sessionId": self._owners_id, **params}, request.answer, request.call.progress)
 
-    def _result(self, one: Forwarded, result: Any) -> Any:
-        if one.method in _WITH_STATE and isinstance(result, msgspec.Raw):
+    def _result(self, request: Forwarded, result: Any) -> Any:
+        if request.method in _WITH_STATE and isinstance(result, msgspec.Raw):
             return self._as_here(plain(result))
-        if one.again and one.own_id:
+        if request.again and request.own_id:
             # The client has asked once, and does not know that we asked twice.
             members = plain(result)
             if isinstance(members, dict):
@@ -314,21 +322,21 @@ class Attachment:
 
     def _fail(self, error: Exception) -> None:
         """Answer all that is not answered with `error`."""
-        for one in self._unanswered.values():
-            if not one.answer.done():
-                one.answer.set_exception(error)
+        for request in self._unanswered.values():
+            if not request.answer.done():
+                request.answer.set_exception(error)
 
-    def _give_up(self, ones: list[Forwarded], lost: PeerLostError | None) -> None:
+    def _give_up(self, requests: list[Forwarded], lost: PeerLostError | None) -> None:
         """Refuse what waits for an owner for too long."""
         if self._peer is not None or self._closed:
             return
         owner = holder_of(self.place.directory).owner
-        for one in ones:
-            if not one.answer.done():
+        for request in requests:
+            if not request.answer.done():
                 refusal = unreachable(lost or PeerLostError("it does not answer"), owner)
-                if "requestId" in one.params:
-                    refusal.data["requestId"] = one.params["requestId"]
-                one.answer.set_exception(refusal)
+                if "requestId" in request.params:
+                    refusal.data["requestId"] = request.params["requestId"]
+                request.answer.set_exception(refusal)
 
     # What the owner says
 
@@ -380,12 +388,12 @@ class Attachment:
             return
         log.info("lost the owner of a session: %s", lost)
         self._peer = None
-        self._withdraw([one for one in self._unanswered.values() if one.withdrawn])
+        self._withdraw([request for request in self._unanswered.values() if request.withdrawn])
         if lost.hung:
             self._give_up(list(self._unanswered.values()), lost)
         else:
-            ones = list(self._unanswered.values())
-            asyncio.get_running_loop().call_later(PATIENCE, self._give_up, ones, lost)
+            requests = list(self._unanswered.values())
+            asyncio.get_running_loop().call_later(PATIENCE, self._give_up, requests, lost)
         self._look_for_owner()
 
     def _look_for_owner(self) -> None:
@@ -435,18 +443,20 @@ class Attachment:
 
     def _tell_effects(self, effects: list[handover.Effect]) -> None:
         """Tell the client of its own changes whose answers got lost, as it would have heard of them."""
-        for one in effects:
-            told = [each for each in one.told or () if (one.head, each[1]) not in self._heard]
-            if one.told and not told:
+        for effect in effects:
+            told = [each for each in effect.told or () if (effect.head, each[1]) not in self._heard]
+            if effect.told and not told:
                 continue  # only the answer got lost
-            self._missed |= one.told is None or one.before != self._head
-            self._head = one.head
+            self._missed |= effect.told is None or effect.before != self._head
+            self._head = effect.head
             for method, kind, members in told:
-                client_knows = not one.request_id.startswith(MADE_HERE)
-                cause = views.set_members(requestId=one.request_id if client_knows else None, client=self._client.name)
+                client_knows = not effect.request_id.startswith(MADE_HERE)
+                cause = views.set_members(
+                    requestId=effect.request_id if client_knows else None, client=self._client.name
+                )
                 self._tell(method, kind, cause=cause, **members)
                 if method == CONTEXT:
-                    self._heard.append((one.head, kind))
+                    self._heard.append((effect.head, kind))
                 else:
                     self._notified.note(kind, msgspec.json.encode(members))
 
@@ -465,11 +475,11 @@ class Attachment:
             self._peer = None
 
     def _ask_again(self) -> None:
-        for one in self._unanswered.values():
-            if not one.answer.done():
-                one.again = True
-                one.only_what_is_left()
-                self._send(one)
+        for request in self._unanswered.values():
+            if not request.answer.done():
+                request.again = True
+                request.only_what_is_left()
+                self._send(request)
 
     def _take_over(self, opened: OpenedSession, effects: list[handover.Effect]) -> None:
         """We own the session: do here what the last owner left unanswered."""
@@ -481,13 +491,15 @@ class Attachment:
         self._tell_effects(effects)
         self._catch_up_with(self._service.views.state(session, "owner"))
         self._tell(SESSION, "accessChanged", access="owner")
-        for one in self._unanswered.values():
-            if not one.answer.done():
-                one.again = True
-                one.only_what_is_left()
-                call = replace(one.call, again=not one.repeat)
-                one.task = task = asyncio.get_running_loop().create_task(self._service.act(one.method, one.model, call))
-                task.add_done_callback(one.settle_as)
+        for request in self._unanswered.values():
+            if not request.answer.done():
+                request.again = True
+                request.only_what_is_left()
+                call = replace(request.call, again=not request.repeat)
+                request.task = task = asyncio.get_running_loop().create_task(
+                    self._service.act(request.method, request.model, call)
+                )
+                task.add_done_callback(request.settle_as)
 
     def _tell(self, method: str, kind: str, **members: Any) -> None:
         if self._quiet:

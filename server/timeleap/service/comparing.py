@@ -54,20 +54,20 @@ async def diff(service: Service, params: DiffParams, call: Call) -> Json:
 
 
 def _compare(logs: Logs, left: DiffCursor | None, begin: DiffCursor, limit: int, max_bytes: int) -> Work[Json]:
-    one, other = (stretch(logs, point) for point in begin.sides)
+    base, other = (stretch(logs, point) for point in begin.sides)
     if left is None:
-        common = yield from common_messages(one, other)
-        left = replace(begin, lines=(one.lines, other.lines), common=common, removed=common, added=common)
+        common = yield from common_messages(base, other)
+        left = replace(begin, lines=(base.lines, other.lines), common=common, removed=common, added=common)
     else:
-        one, other = _as_long(one, left.lines[0]), _as_long(other, left.lines[1])
-    before, after = one.state, other.state
-    removed, left_of_one = _page(one, left.removed, left, limit, max_bytes)
+        base, other = _as_long(base, left.lines[0]), _as_long(other, left.lines[1])
+    before, after = base.state, other.state
+    removed, left_of_base = _page(base, left.removed, left, limit, max_bytes)
     room = max_bytes - sum(len(bytes(each["message"])) for each in removed)
-    more_room = left_of_one >= before.message_count and len(removed) < limit and room > 0
+    more_room = left_of_base >= before.message_count and len(removed) < limit and room > 0
     added, left_of_other = _page(other, left.added, left, limit - len(removed), room) if more_room else ([], left.added)
     cursor = None
-    if left_of_one < before.message_count or left_of_other < after.message_count:
-        cursor = cursors.encode(LISTING, **asdict(replace(left, removed=left_of_one, added=left_of_other)))
+    if left_of_base < before.message_count or left_of_other < after.message_count:
+        cursor = cursors.encode(LISTING, **asdict(replace(left, removed=left_of_base, added=left_of_other)))
     return {
         "common": left.common,
         "removed": removed,
@@ -85,7 +85,7 @@ def _page(side: Stretch, start: int, left: DiffCursor, limit: int, max_bytes: in
     stop = side.state.message_count
     span = paging.Span(left.session_id, start, stop, False, side.timeline_id, left.era)
     found, rest = paging.page(side.log, span, limit, max_bytes)
-    return [{"index": one["index"], "message": one["message"]} for one in found], rest.start
+    return [{"index": message["index"], "message": message["message"]} for message in found], rest.start
 
 
 def _as_long(side: Stretch, lines: int) -> Stretch:
@@ -115,14 +115,14 @@ async def at(service: Service, params: AtParams, call: Call) -> Json:
     }
 
 
-def _point(one: DiffPoint) -> LogPoint:
-    return LogPoint(one.checkpoint_uid, one.timeline_id)
+def _point(point: DiffPoint) -> LogPoint:
+    return LogPoint(point.checkpoint_uid, point.timeline_id)
 
 
-def _state(one: State) -> Json:
+def _state(state: State) -> Json:
     return {
-        "messageCount": one.message_count,
-        "checkpointCount": one.checkpoint_count,
-        "tokenCount": one.token_count,
-        "systemPrompt": one.system_prompt,
+        "messageCount": state.message_count,
+        "checkpointCount": state.checkpoint_count,
+        "tokenCount": state.token_count,
+        "systemPrompt": state.system_prompt,
     }

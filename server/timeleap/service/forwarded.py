@@ -76,15 +76,15 @@ class Forwarded:
 def forwarded(method: str, model: Any, call: Call, request_ids: Iterator[str]) -> Forwarded:
     """A request as it is passed on: a change without a request id gets the next of `request_ids`."""
     params = {name: value for name, value in given_params(model, call).items() if name not in _NOT_PASSED_ON}
-    one = Forwarded(method, params, model, call, asyncio.get_running_loop().create_future())
+    request = Forwarded(method, params, model, call, asyncio.get_running_loop().create_future())
     row = REQUESTS[method]
     if row.waits:
-        one.until = asyncio.get_running_loop().time() + (model.timeout or DEFAULT_APPROVAL_TIMEOUT)
+        request.until = asyncio.get_running_loop().time() + (model.timeout or DEFAULT_APPROVAL_TIMEOUT)
     if (row.mutates or row.waits) and getattr(model, "request_id", "") is None:
         params["requestId"] = next(request_ids)
-        one.own_id = True
-        one.model = model.model_copy(update={"request_id": params["requestId"]})
-    return one
+        request.own_id = True
+        request.model = model.model_copy(update={"request_id": params["requestId"]})
+    return request
 
 
 def given_params(model: Any, call: Call) -> dict[str, Any]:

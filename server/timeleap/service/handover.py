@@ -59,12 +59,12 @@ def answered(state: Mapping[str, Any], effects: Iterable[Effect]) -> dict[str, A
     """The reply to a `session/open` that tells which requests took effect."""
     many = [
         {
-            "requestId": one.request_id,
-            "before": one.before,
-            "head": one.head,
-            **({} if one.told is None else {"told": [list(each) for each in one.told]}),
+            "requestId": effect.request_id,
+            "before": effect.before,
+            "head": effect.head,
+            **({} if effect.told is None else {"told": [list(each) for each in effect.told]}),
         }
-        for one in effects
+        for effect in effects
     ]
     return _marked(state, {_MADE: many}) if many else dict(state)
 
@@ -74,10 +74,10 @@ def answer(state: dict[str, Any]) -> list[Effect]:
     many = _ours(state).get(_MADE)
     state.pop(META, None)
     found: list[Effect] = []
-    for one in many if isinstance(many, list) else []:
-        match one:
+    for entry in many if isinstance(many, list) else []:
+        match entry:
             case {"requestId": str(request_id), "before": str(before), "head": str(head)}:
-                found.append(Effect(request_id, before, head, _told(one.get("told"))))
+                found.append(Effect(request_id, before, head, _told(entry.get("told"))))
             case _:
                 continue
     return found
@@ -88,11 +88,11 @@ def effects(made: Iterable[tuple[str, Made]]) -> list[Effect]:
     return [
         Effect(
             name,
-            one.before,
-            one.head,
-            None if one.told is None else [(method, kind, dict(members)) for method, kind, members in one.told],
+            change.before,
+            change.head,
+            None if change.told is None else [(method, kind, dict(members)) for method, kind, members in change.told],
         )
-        for name, one in made
+        for name, change in made
     ]
 
 
@@ -121,8 +121,8 @@ def _told(many: Any) -> list[Told] | None:
     if not isinstance(many, list):
         return None
     found: list[Told] = []
-    for one in many:
-        match one:
+    for entry in many:
+        match entry:
             case [str(method), str(kind), dict(members)]:
                 found.append((method, kind, members))
             case _:

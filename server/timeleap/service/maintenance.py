@@ -45,19 +45,36 @@ async def repair(service: Service, params: Any, call: Call) -> Json:
         problems = await asyncio.to_thread(engine.verify, call.byte_progress("checking the log"))
         if params.dry_run or not problems:
             removed = await asyncio.to_thread(lambda: engine.as_reloaded().damaged_lines()) if problems else 0
-            return {"head": session.head, "removedLines": removed, "problems": [_problem(one) for one in problems]}
+            return {
+                "head": session.head,
+                "removedLines": removed,
+                "problems": [_problem(problem) for problem in problems],
+            }
         outcome = await session.repair(cause=cause(call))
         return {
             "head": outcome.head,
             **views.set_members(timelineId=outcome.timeline_id),
             "removedLines": outcome.removed_lines,
-            "problems": [_problem(one) for one in problems],
+            "problems": [_problem(problem) for problem in problems],
         }
 
 
-def _file_problem(one: FileProblem) -> Json:
-    return {"kind": one.kind, "message": one.message, "file": one.file, "line": 0, "offset": 0, "bytes": one.bytes}
+def _file_problem(problem: FileProblem) -> Json:
+    return {
+        "kind": problem.kind,
+        "message": problem.message,
+        "file": problem.file,
+        "line": 0,
+        "offset": 0,
+        "bytes": problem.bytes,
+    }
 
 
-def _problem(one: Damage) -> Json:
-    return {"kind": one.kind, "message": one.message, "line": one.line, "offset": one.offset, "bytes": one.bytes}
+def _problem(problem: Damage) -> Json:
+    return {
+        "kind": problem.kind,
+        "message": problem.message,
+        "line": problem.line,
+        "offset": problem.offset,
+        "bytes": problem.bytes,
+    }

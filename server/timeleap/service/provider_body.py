@@ -92,7 +92,8 @@ def _work(wanted: _Wanted) -> Work[Json]:
         "format": wanted.format,
         "body": msgspec.Raw(text),
         "losses": [
-            {**views.set_members(index=one.index), "kind": one.kind, "message": one.message} for one in losses.listed()
+            {**views.set_members(index=loss.index), "kind": loss.kind, "message": loss.message}
+            for loss in losses.listed()
         ],
         "lossCount": losses.count,
     }

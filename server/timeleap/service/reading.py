@@ -138,7 +138,10 @@ async def list_checkpoints(service: Service, params: ListCheckpointsParams, call
         left = _checkpoints_left(session, params)
         found, left = left.page(reader_of(session, left.timeline_id), params.limit or DEFAULT_PAGE)
         cursor = cursors.encode(CHECKPOINTS, **asdict(left)) if left.done < left.total else None
-        return {"checkpoints": [views.checkpoint(one) for one in found], **views.set_members(nextCursor=cursor)}
+        return {
+            "checkpoints": [views.checkpoint(checkpoint) for checkpoint in found],
+            **views.set_members(nextCursor=cursor),
+        }
 
     return await session.at_turn(page)
 
@@ -189,6 +192,9 @@ async def list_timelines(service: Service, params: ListTimelinesParams, call: Ca
         start = cursors.offset(params.cursor, listing)
         stop = min(start + (params.limit or DEFAULT_PAGE), len(every))
         cursor = cursors.after(stop, len(every), listing)
-        return {"timelines": [views.timeline(one) for one in every[start:stop]], **views.set_members(nextCursor=cursor)}
+        return {
+            "timelines": [views.timeline(timeline) for timeline in every[start:stop]],
+            **views.set_members(nextCursor=cursor),
+        }
 
     return await session.at_turn(page)

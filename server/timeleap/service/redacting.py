@@ -117,7 +117,7 @@ def _needle(params: SessionRedactParams) -> Matcher | None:
 def _replacement(needle: Matcher | None, wanted: str | None) -> str:
     """What is put in: it must not be what is to be taken out, nor end a line."""
     if wanted is None:
-        return next(one for one in REPLACEMENTS if needle is None or not needle.spans(one))
+        return next(candidate for candidate in REPLACEMENTS if needle is None or not needle.spans(candidate))
     if any(char < " " or 0xD800 <= ord(char) < 0xE000 for char in wanted):
         raise _refused("replacement", "control characters and half surrogate pairs have no place in it", "value")
     if needle is not None and needle.spans(wanted):
@@ -154,25 +154,28 @@ def _holders(service: Service, redactor: Redactor, skipped: Collection[Path]) ->
     return found
 
 
-def _shown(service: Service, one: RedactOutcome, *, places: bool = False) -> Json:
-    rules = None if one.rules is None else [{"rule": rule, "values": number} for rule, number in one.rules.items()]
-    occurrences = one.total(lambda find: find.occurrences)
+def _shown(service: Service, outcome: RedactOutcome, *, places: bool = False) -> Json:
+    rules = (
+        None if outcome.rules is None else [{"rule": rule, "values": number} for rule, number in outcome.rules.items()]
+    )
+    occurrences = outcome.total(lambda find: find.occurrences)
     return {
-        "head": one.head,
+        "head": outcome.head,
         "redacted": occurrences > 0,
-        "records": one.total(lambda find: find.records),
+        "records": outcome.total(lambda find: find.records),
         "occurrences": occurrences,
-        "kept": one.total(lambda find: find.kept),
-        "split": one.total(lambda find: find.split),
-        "files": [_file(find, places) for find in one.finds if find.occurrences][:MAX_PAGE],
+        "kept": outcome.total(lambda find: find.kept),
+        "split": outcome.total(lambda find: find.split),
+        "files": [_file(find, places) for find in outcome.finds if find.occurrences][:MAX_PAGE],
         **views.set_members(rules=rules),
-        "context": service.views.summary(one.context),
+        "context": service.views.summary(outcome.context),
     }
 
 
 def _file(find: FileMatches, places: bool) -> Json:
     shown = [
-        {"line": one.line, **views.set_members(index=one.index), "occurrences": one.occurrences} for one in find.places
+        {"line": place.line, **views.set_members(index=place.index), "occurrences": place.occurrences}
+        for place in find.places
     ]
     return {
         "file": find.name,

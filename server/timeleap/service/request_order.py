@@ -129,14 +129,14 @@ class RequestOrder:
             self._in_trash.add(mine)
         self._last.update(dict.fromkeys(names, mine))
         try:
-            for one in ahead:
+            for turn in ahead:
                 if unless is None:
-                    await asyncio.shield(one)
+                    await asyncio.shield(turn)
                 else:
-                    await asyncio.wait({one, unless}, return_when=asyncio.FIRST_COMPLETED)
+                    await asyncio.wait({turn, unless}, return_when=asyncio.FIRST_COMPLETED)
             yield
         finally:
-            left = [one for one in ahead if not one.done()]
+            left = [turn for turn in ahead if not turn.done()]
             if left:  # cancelled while it waited, or read: those behind it still wait for what was ahead
                 asyncio.gather(*left).add_done_callback(lambda _: self._finish(names, mine))
             else:

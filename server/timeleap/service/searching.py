@@ -71,8 +71,8 @@ async def search_context(service: Service, params: SearchParams, call: Call) -> 
         left = SearchCursor(session.session_id, asked, place.timeline_id, place.index, era)
         cursor = cursors.encode(LISTING, **asdict(left))
     return {
-        "matches": [_match(one) for one in found.hits],
-        **views.set_members(nextCursor=cursor, unread=[_unread(one) for one in found.unread] or None),
+        "matches": [_match(hit) for hit in found.hits],
+        **views.set_members(nextCursor=cursor, unread=[_unread(unread) for unread in found.unread] or None),
     }
 
 
@@ -86,43 +86,48 @@ async def search_store(service: Service, params: SessionSearchParams, call: Call
         begin = cursors.decode_as(params.cursor, STORE_LISTING, StoreLeft)
         if begin.query != asked or begin.index < 0:
             raise cursors.unknown()
-    places = [one.place for one in service.attached(call).values()]
+    places = [attachment.place for attachment in service.attached(call).values()]
     elsewhere = service.store.elsewhere({place.session_id: place.path for place in places if place.path is not None})
     sessions = await asyncio.to_thread(glances, service.store.home, elsewhere)
-    rest = [one for one in sessions if begin is None or one.session_id == begin.session_id or _behind(one, begin)]
+    rest = [
+        session
+        for session in sessions
+        if begin is None or session.session_id == begin.session_id or _behind(session, begin)
+    ]
     if begin is not None:
-        rest.sort(key=lambda one: one.session_id != begin.session_id)  # it may have changed, and moved up, since
+        # It may have changed, and moved up, since.
+        rest.sort(key=lambda session: session.session_id != begin.session_id)
     return await service.slices.run(_search_sessions(rest, query, begin, asked), _in_parts(call, len(rest)))
 
 
 def _search_sessions(sessions: Sequence[Glance], query: SearchQuery, begin: StoreLeft | None, asked: str) -> Work[Json]:
     page: Json = {"matches": []}
     unread: list[Json] = []
-    for number, one in enumerate(sessions):
+    for number, session in enumerate(sessions):
         place = None
-        if begin is not None and one.session_id == begin.session_id:
+        if begin is not None and session.session_id == begin.session_id:
             place = SearchPosition(begin.timeline_id, begin.index)
         try:
-            searching = search(StoredLogs(one.path / LOG_NAME), _with_room(query, len(page["matches"])), place)
+            searching = search(StoredLogs(session.path / LOG_NAME), _with_room(query, len(page["matches"])), place)
             found = yield from _passing_on(searching, number)
         except TimelineNotFoundError:
             continue  # where the search was to go on in it is gone
         except (StorageFailureError, CorruptedError, SessionNotFoundError) as error:
-            unread.append({"sessionId": one.session_id, "message": error.message})
+            unread.append({"sessionId": session.session_id, "message": error.message})
             continue
-        page["matches"] += [{"sessionId": one.session_id, **_match(hit)} for hit in found.hits]
-        unread += [{"sessionId": one.session_id, **_unread(each)} for each in found.unread]
+        page["matches"] += [{"sessionId": session.session_id, **_match(hit)} for hit in found.hits]
+        unread += [{"sessionId": session.session_id, **_unread(each)} for each in found.unread]
         following = found.following
         if following is not None or (len(page["matches"]) >= query.limit and number + 1 < len(sessions)):
-            page["nextCursor"] = _cursor(one, following, sessions[number + 1 :], asked)
+            page["nextCursor"] = _cursor(session, following, sessions[number + 1 :], asked)
             break
     return {**page, **views.set_members(unread=unread or None)}
 
 
-def _cursor(one: Glance, place: SearchPosition | None, rest: Sequence[Glance], asked: str) -> str:
+def _cursor(session: Glance, place: SearchPosition | None, rest: Sequence[Glance], asked: str) -> str:
     if place is None:
-        one, place = rest[0], SearchPosition(None, 0)
-    left = StoreLeft(asked, one.session_id, one.changed, place.timeline_id, place.index)
+        session, place = rest[0], SearchPosition(None, 0)
+    left = StoreLeft(asked, session.session_id, session.changed, place.timeline_id, place.index)
     return cursors.encode(STORE_LISTING, **asdict(left))
 
 
@@ -142,8 +147,8 @@ def _in_parts(call: Call, sessions: int) -> Callable[[int, int], None] | None:
     return None if report is None else lambda done, each: report(done, each * sessions)
 
 
-def _behind(one: Glance, begin: StoreLeft) -> bool:
-    return (one.changed, one.session_id) < (begin.changed, begin.session_id)
+def _behind(session: Glance, begin: StoreLeft) -> bool:
+    return (session.changed, session.session_id) < (begin.changed, begin.session_id)
 
 
 def _with_room(query: SearchQuery, taken: int) -> SearchQuery:
@@ -171,10 +176,10 @@ def _match(hit: Hit) -> Json:
     return {
         "index": hit.index,
         **views.set_members(timelineId=hit.timeline_id),
-        "ranges": [list(one) for one in hit.ranges],
+        "ranges": [list(span) for span in hit.ranges],
         **views.set_members(moreRanges=hit.more or None, excerpt=shown and {"start": shown.start, "text": shown.text}),
     }
 
 
-def _unread(one: Unread) -> Json:
-    return {**views.set_members(timelineId=one.timeline_id), "message": one.message}
+def _unread(unread: Unread) -> Json:
+    return {**views.set_members(timelineId=unread.timeline_id), "message": unread.message}

@@ -82,8 +82,8 @@ class OpenHandle:
 
     async def stop_waiting(self) -> None:
         """Cancel its requests for approvals."""
-        for one in list(self.waiting):
-            await self.session.stop_waiting(one, "cancelled")
+        for request in list(self.waiting):
+            await self.session.stop_waiting(request, "cancelled")
 
 
 @dataclass(slots=True)

@@ -62,7 +62,7 @@ async def list_trash(service: Service, params: SessionListTrashParams, _: Call) 
 
 def _listing(page: SessionPage) -> Json:
     return {
-        "sessions": [views.session_info(one) for one in page.sessions],
+        "sessions": [views.session_info(info) for info in page.sessions],
         **views.set_members(nextCursor=page.next_cursor),
     }
 

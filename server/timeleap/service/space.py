@@ -29,31 +29,31 @@ async def storage(service: Service, params: SessionStorageParams, call: Call) ->
     if params.session_id is not None:
         if held := service.if_held(call, params.session_id):
             await held.session.catch_its_turn()
-        one = await asyncio.to_thread(measure, params.session_id, service.store.locate(params.session_id))
-        return {"totalBytes": one.bytes, "trashBytes": 0, "sessions": [_space(one, files=True)]}
+        space = await asyncio.to_thread(measure, params.session_id, service.store.locate(params.session_id))
+        return {"totalBytes": space.bytes, "trashBytes": 0, "sessions": [_space(space, files=True)]}
     every = await asyncio.to_thread(measure_store, service.store.home)
     start = cursors.offset(params.cursor, LISTING)
     stop = min(start + (params.limit or DEFAULT_SESSION_PAGE), len(every))
     return {
-        "totalBytes": sum(one.bytes for one in every),
-        "trashBytes": sum(one.bytes for one in every if one.deleted_at is not None),
-        "sessions": [_space(one) for one in every[start:stop]],
+        "totalBytes": sum(space.bytes for space in every),
+        "trashBytes": sum(space.bytes for space in every if space.deleted_at is not None),
+        "sessions": [_space(space) for space in every[start:stop]],
         **views.set_members(nextCursor=cursors.after(stop, len(every), LISTING)),
     }
 
 
-def _space(one: Space, *, files: bool = False) -> Json:
-    listed = [{"file": each.name, "kind": each.kind, "bytes": each.bytes} for each in one.files[:MAX_PAGE]]
+def _space(space: Space, *, files: bool = False) -> Json:
+    listed = [{"file": each.name, "kind": each.kind, "bytes": each.bytes} for each in space.files[:MAX_PAGE]]
     return {
-        "sessionId": one.session_id,
-        **views.set_members(deletedAt=one.deleted_at),
-        "bytes": one.bytes,
-        "logBytes": one.bytes_of("log"),
-        "timelineBytes": one.bytes_of("timeline"),
-        "timelineCount": one.number_of("timeline"),
-        "indexBytes": one.bytes_of("index"),
-        "quarantineBytes": one.bytes_of("quarantine"),
-        "otherBytes": one.bytes_of("other"),
+        "sessionId": space.session_id,
+        **views.set_members(deletedAt=space.deleted_at),
+        "bytes": space.bytes,
+        "logBytes": space.bytes_of("log"),
+        "timelineBytes": space.bytes_of("timeline"),
+        "timelineCount": space.number_of("timeline"),
+        "indexBytes": space.bytes_of("index"),
+        "quarantineBytes": space.bytes_of("quarantine"),
+        "otherBytes": space.bytes_of("other"),
         **views.set_members(files=listed if files else None),
     }
 
@@ -87,12 +87,12 @@ def _selection(service: Service, params: SessionPruneParams) -> PruneRequest:
     )
 
 
-def _pruned(one: PruneOutcome) -> Json:
-    freed = sum(size for _, size in (*one.removed, *one.quarantine))
+def _pruned(outcome: PruneOutcome) -> Json:
+    freed = sum(size for _, size in (*outcome.removed, *outcome.quarantine))
     return {
-        "head": one.head,
-        "removed": [{"timelineId": name, "bytes": size} for name, size in one.removed],
-        "kept": [{"timelineId": name, "reason": reason} for name, reason in one.kept],
-        "quarantine": [{"file": name, "bytes": size} for name, size in one.quarantine],
+        "head": outcome.head,
+        "removed": [{"timelineId": name, "bytes": size} for name, size in outcome.removed],
+        "kept": [{"timelineId": name, "reason": reason} for name, reason in outcome.kept],
+        "quarantine": [{"file": name, "bytes": size} for name, size in outcome.quarantine],
         "freedBytes": freed,
     }

@@ -174,6 +174,6 @@ def recovered(session_id: str, event: events.Recovered) -> Json:
     """`session/didRecover` of the contract."""
     return {
         "sessionId": session_id,
-        "quarantined": [views.quarantined(one) for one in event.quarantined],
+        "quarantined": [views.quarantined(cut) for cut in event.quarantined],
         "cutBytes": event.cut_bytes,
     }

@@ -51,7 +51,7 @@ async def export_session(service: Service, params: SessionExportParams, call: Ca
             call.say("putting the file in place")
             await to_its_end(file.finish())
     losses = await asyncio.to_thread(exhibit.all_losses)
-    return {"path": str(path), "bytes": file.bytes, "losses": [asdict(one) for one in losses]}
+    return {"path": str(path), "bytes": file.bytes, "losses": [asdict(loss) for loss in losses]}
 
 
 def _heed_cancellation() -> None:
@@ -94,7 +94,7 @@ async def _told(call: Call, message: str, exhibit: Exhibit) -> Callable[[int], N
     report = call.byte_progress(message)
     if report is None:
         return lambda _: None
-    total = await asyncio.to_thread(lambda: sum(one.bytes for one in exhibit.strands))  # opens every timeline
+    total = await asyncio.to_thread(lambda: sum(strand.bytes for strand in exhibit.strands))  # opens every timeline
     return lambda done: report(min(done, total), total)
 
 

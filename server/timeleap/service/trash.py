@@ -50,12 +50,15 @@ async def purge(service: Service, params: SessionPurgeParams, call: Call) -> Jso
 
 
 def _purged(outcome: PurgeOutcome) -> Json:
-    kept = [{"sessionId": one.session_id, "deletedAt": one.deleted_at, "reason": IN_USE} for one in outcome.kept]
+    kept = [
+        {"sessionId": session.session_id, "deletedAt": session.deleted_at, "reason": IN_USE} for session in outcome.kept
+    ]
     return {
         "purged": [
-            {"sessionId": one.session_id, "deletedAt": one.deleted_at, "bytes": one.bytes} for one in outcome.purged
+            {"sessionId": session.session_id, "deletedAt": session.deleted_at, "bytes": session.bytes}
+            for session in outcome.purged
         ],
-        "bytes": sum(one.bytes for one in outcome.purged),
+        "bytes": sum(session.bytes for session in outcome.purged),
         **views.set_members(kept=kept or None, duplicate=outcome.duplicate or None),
     }
 
@@ -88,7 +91,7 @@ def _audit(directory: Path, stop: int | None, limit: int) -> tuple[list[Json], i
     every = Audit(directory).read().documents
     stop = len(every) if stop is None else min(stop, len(every))
     start = max(0, stop - limit)
-    return [_entry(one) for one in reversed(every[start:stop])], start
+    return [_entry(entry) for entry in reversed(every[start:stop])], start
 
 
 def _entry(line: Json) -> Json:
@@ -134,15 +137,15 @@ class TrashKeeper:
     def _report(self, outcome: PurgeOutcome) -> None:
         if not outcome.purged:
             return
-        size = sum(one.bytes for one in outcome.purged)
+        size = sum(session.bytes for session in outcome.purged)
         log.warning("removed %d sessions (%d bytes) from the trash for good: trash.maxAge", len(outcome.purged), size)
-        for one in outcome.purged[:MAX_TOLD]:
-            self._tell("session/warning", _told(one))
+        for session in outcome.purged[:MAX_TOLD]:
+            self._tell("session/warning", _told(session))
 
 
-def _told(one: Trashed) -> dict[str, Any]:
+def _told(session: Trashed) -> dict[str, Any]:
     message = (
-        f"the session was deleted at {one.deleted_at} and is now removed from the trash for good ({one.bytes} bytes): "
-        "it was older than trash.maxAge"
+        f"the session was deleted at {session.deleted_at} and is now removed from the trash for good "
+        f"({session.bytes} bytes): it was older than trash.maxAge"
     )
-    return {"sessionId": one.session_id, "kind": "trashPurged", "message": message}
+    return {"sessionId": session.session_id, "kind": "trashPurged", "message": message}

@@ -47,122 +47,124 @@ def set_members(**members: Any) -> Json:
     return {name: value for name, value in members.items() if value is not None}
 
 
-def checkpoint(one: Checkpoint) -> Json:
+def checkpoint(checkpoint: Checkpoint) -> Json:
     """`Checkpoint` of the contract."""
     return {
-        "id": one.id,
-        "uid": one.uid,
-        **set_members(label=one.label, createdAt=one.created_at),
-        "messageCount": one.message_count,
-        "tokenCount": one.token_count,
-        **set_members(preview=one.preview),
+        "id": checkpoint.id,
+        "uid": checkpoint.uid,
+        **set_members(label=checkpoint.label, createdAt=checkpoint.created_at),
+        "messageCount": checkpoint.message_count,
+        "tokenCount": checkpoint.token_count,
+        **set_members(preview=checkpoint.preview),
     }
 
 
-def timeline(one: Timeline) -> Json:
+def timeline(timeline: Timeline) -> Json:
     """`Timeline` of the contract."""
     return {
-        "timelineId": one.timeline_id,
-        "file": one.file,
-        "reason": one.facts.reason,
-        "createdAt": one.facts.created_at,
-        "bytes": one.bytes,
-        "messageCount": one.messages,
-        "checkpointCount": one.checkpoints,
+        "timelineId": timeline.timeline_id,
+        "file": timeline.file,
+        "reason": timeline.facts.reason,
+        "createdAt": timeline.facts.created_at,
+        "bytes": timeline.bytes,
+        "messageCount": timeline.messages,
+        "checkpointCount": timeline.checkpoints,
     }
 
 
-def approval_request(one: PendingApproval) -> Json:
+def approval_request(pending: PendingApproval) -> Json:
     """`ApprovalRequest` of the contract."""
-    question = one.question
+    question = pending.question
     return {
-        "approvalId": one.approval_id,
+        "approvalId": pending.approval_id,
         "action": question.action,
         **set_members(description=question.description, detail=question.detail, toolCallId=question.tool_call_id),
-        "requestedAt": one.requested_at,
-        **set_members(client=one.client),
+        "requestedAt": pending.requested_at,
+        **set_members(client=pending.client),
     }
 
 
-def approval_decision(one: ApprovalDecision) -> Json:
+def approval_decision(decision: ApprovalDecision) -> Json:
     """The result of `approval/request`."""
     return {
-        "decision": one.decision,
-        **set_members(reason=one.reason),
-        "decidedBy": {**set_members(client=one.client), "at": one.at},
-        "automatic": one.automatic,
+        "decision": decision.decision,
+        **set_members(reason=decision.reason),
+        "decidedBy": {**set_members(client=decision.client), "at": decision.at},
+        "automatic": decision.automatic,
     }
 
 
-def approval(one: Approval) -> Json:
+def approval(approval: Approval) -> Json:
     """`Approval` of the contract."""
     return {
-        "yolo": one.yolo,
-        "afk": one.afk,
-        "autoApproveActions": list(one.actions),
-        "sealed": one.sealed,
-        **set_members(changedAt=one.changed_at, changedBy=one.changed_by),
+        "yolo": approval.yolo,
+        "afk": approval.afk,
+        "autoApproveActions": list(approval.actions),
+        "sealed": approval.sealed,
+        **set_members(changedAt=approval.changed_at, changedBy=approval.changed_by),
     }
 
 
-def removed(one: Removed) -> Json:
+def removed(removed: Removed) -> Json:
     """What a rewrite took away."""
-    return {"messages": one.messages, "checkpoints": one.checkpoints, "tokens": one.tokens}
+    return {"messages": removed.messages, "checkpoints": removed.checkpoints, "tokens": removed.tokens}
 
 
-def exchange(one: Exchange) -> Json:
+def exchange(exchange: Exchange) -> Json:
     """The tool exchange a revert went into the middle of."""
-    return {"index": one.index, "openCalls": list(one.calls), "healed": one.healed}
+    return {"index": exchange.index, "openCalls": list(exchange.calls), "healed": exchange.healed}
 
 
 def subagents(many: tuple[Subagent, ...]) -> list[Json]:
     """Sub-agent definitions, in the order they were put."""
-    return [{"name": one.name, "systemPrompt": one.system_prompt} for one in many]
+    return [{"name": agent.name, "systemPrompt": agent.system_prompt} for agent in many]
 
 
-def pending_dmail(one: PendingDMail | None) -> Json | None:
+def pending_dmail(pending: PendingDMail | None) -> Json | None:
     """The D-Mail that waits to be delivered."""
-    if one is None:
+    if pending is None:
         return None
     return {
-        "checkpointId": one.checkpoint_id,
-        "checkpointUid": one.checkpoint_uid,
-        "message": one.message,
-        **set_members(fromSessionId=one.sender),
+        "checkpointId": pending.checkpoint_id,
+        "checkpointUid": pending.checkpoint_uid,
+        "message": pending.message,
+        **set_members(fromSessionId=pending.sender),
     }
 
 
-def review(one: Review) -> Json:
+def review(review: Review) -> Json:
     """What there is to say of a summary."""
-    kinds: Json = asdict(one.scorecard)
+    kinds: Json = asdict(review.scorecard)
     tallies = {kind: {**tally, "lost": list(tally["lost"])} for kind, tally in kinds.items()}
-    report = {"kept": len(one.pins) - len(one.pins_added), "added": list(one.pins_added)} if one.pins else None
-    return {"summarizer": one.summarizer, "scorecard": tallies, **set_members(pins=report)}
+    report = (
+        {"kept": len(review.pins) - len(review.pins_added), "added": list(review.pins_added)} if review.pins else None
+    )
+    return {"summarizer": review.summarizer, "scorecard": tallies, **set_members(pins=report)}
 
 
-def quarantined(one: Quarantined) -> Json:
+def quarantined(cut: Quarantined) -> Json:
     """Bytes that were cut at open."""
-    return {"file": one.file, "offset": one.offset, "bytes": one.bytes, "reason": one.reason}
+    return {"file": cut.file, "offset": cut.offset, "bytes": cut.bytes, "reason": cut.reason}
 
 
-def session_info(one: SessionInfo) -> Json:
+def session_info(info: SessionInfo) -> Json:
     """`SessionInfo` of the contract."""
-    parent = one.parent
+    parent = info.parent
     return {
-        "sessionId": one.session_id,
-        "title": one.title,
-        "path": str(one.path),
-        **set_members(workspace=one.workspace),
-        "createdAt": one.created_at,
-        "updatedAt": one.updated_at,
-        "archived": one.archived,
-        "messageCount": one.message_count,
-        "tokenCount": one.token_count,
+        "sessionId": info.session_id,
+        "title": info.title,
+        "path": str(info.path),
+        **set_members(workspace=info.workspace),
+        "createdAt": info.created_at,
+        "updatedAt": info.updated_at,
+        "archived": info.archived,
+        "messageCount": info.message_count,
+        "tokenCount": info.token_count,
         **set_members(
             parent=parent and {"sessionId": parent.session_id, **set_members(checkpointUid=parent.checkpoint_uid)},
-            owner=one.owner and {"pid": one.owner.pid, "host": one.owner.host, "since": one.owner.since},
-            deletedAt=one.deleted_at,
-            damaged=one.damaged,
+            owner=info.owner and {"pid": info.owner.pid, "host": info.owner.host, "since": info.owner.since},
+            deletedAt=info.deleted_at,
+            damaged=info.damaged,
         ),
     }
 
@@ -173,21 +175,21 @@ class Views:
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
 
-    def summary(self, one: Summary) -> Json:
+    def summary(self, summary: Summary) -> Json:
         """`ContextSummary` of the contract."""
         return {
-            "messageCount": one.message_count,
-            "tokenCount": one.token_count,
-            "tokenCountWithPending": one.token_count_with_pending,
-            "nCheckpoints": one.n_checkpoints,
-            "checkpoints": [checkpoint(each) for each in one.checkpoints],
-            "checkpointsOmitted": one.checkpoints_omitted,
-            "systemPrompt": one.system_prompt,
-            "logBytes": one.log_bytes,
-            "timelines": one.timelines,
-            "canUndo": one.can_undo,
-            "canRedo": one.can_redo,
-            "shouldCompact": self._budget.should_compact(one.token_count_with_pending),
+            "messageCount": summary.message_count,
+            "tokenCount": summary.token_count,
+            "tokenCountWithPending": summary.token_count_with_pending,
+            "nCheckpoints": summary.n_checkpoints,
+            "checkpoints": [checkpoint(each) for each in summary.checkpoints],
+            "checkpointsOmitted": summary.checkpoints_omitted,
+            "systemPrompt": summary.system_prompt,
+            "logBytes": summary.log_bytes,
+            "timelines": summary.timelines,
+            "canUndo": summary.can_undo,
+            "canRedo": summary.can_redo,
+            "shouldCompact": self._budget.should_compact(summary.token_count_with_pending),
         }
 
     def state(self, session: Session, access: str) -> Json:
@@ -209,40 +211,40 @@ class Views:
             "warnings": list(session.warnings),
         }
 
-    def append(self, one: AppendOutcome) -> Json:
+    def append(self, outcome: AppendOutcome) -> Json:
         """Result of `context/appendMessage`."""
         return {
-            "head": one.head,
-            "firstIndex": one.first_index,
-            "messageCount": one.message_count,
-            "tokenCountWithPending": one.token_count_with_pending,
-            "shouldCompact": self._budget.should_compact(one.token_count_with_pending),
+            "head": outcome.head,
+            "firstIndex": outcome.first_index,
+            "messageCount": outcome.message_count,
+            "tokenCountWithPending": outcome.token_count_with_pending,
+            "shouldCompact": self._budget.should_compact(outcome.token_count_with_pending),
         }
 
-    def rewrite(self, one: RewriteOutcome) -> Json:
+    def rewrite(self, outcome: RewriteOutcome) -> Json:
         """Result of the methods that put another log in the place of the present one."""
         return {
-            "head": one.head,
-            **set_members(timelineId=one.timeline_id),
-            "removed": removed(one.removed),
-            "context": self.summary(one.context),
-            **set_members(checkpoint=one.checkpoint and checkpoint(one.checkpoint)),
-            **set_members(toolExchange=one.exchange and exchange(one.exchange)),
-            **(stepped(one.steps, one.context) if one.steps is not None else {}),
+            "head": outcome.head,
+            **set_members(timelineId=outcome.timeline_id),
+            "removed": removed(outcome.removed),
+            "context": self.summary(outcome.context),
+            **set_members(checkpoint=outcome.checkpoint and checkpoint(outcome.checkpoint)),
+            **set_members(toolExchange=outcome.exchange and exchange(outcome.exchange)),
+            **(stepped(outcome.steps, outcome.context) if outcome.steps is not None else {}),
         }
 
-    def compact(self, one: CompactOutcome) -> Json:
+    def compact(self, outcome: CompactOutcome) -> Json:
         """Result of `context/compact`."""
         return {
-            "head": one.head,
-            "compacted": one.compacted,
-            **set_members(reason=one.reason, timelineId=one.timeline_id, summary=one.summary),
-            "removedMessages": one.removed_messages,
-            "preservedMessages": one.preserved_messages,
-            "tokenCountBefore": one.token_count_before,
-            "tokenCountAfter": one.token_count_after,
-            "context": self.summary(one.context),
-            **(review(one.review) if one.review is not None else {}),
+            "head": outcome.head,
+            "compacted": outcome.compacted,
+            **set_members(reason=outcome.reason, timelineId=outcome.timeline_id, summary=outcome.summary),
+            "removedMessages": outcome.removed_messages,
+            "preservedMessages": outcome.preserved_messages,
+            "tokenCountBefore": outcome.token_count_before,
+            "tokenCountAfter": outcome.token_count_after,
+            "context": self.summary(outcome.context),
+            **(review(outcome.review) if outcome.review is not None else {}),
         }
 
     def renderers(self) -> Mapping[str, Callable[[Any], Json]]:
@@ -276,44 +278,44 @@ class Views:
 def stepped(steps: Sequence[HistoryStep], after: Summary) -> Json:
     """What undo and redo say beyond the other rewrites."""
     return {
-        "steps": [{"kind": one.kind, **set_members(timelineId=one.timeline_id)} for one in steps],
+        "steps": [{"kind": step.kind, **set_members(timelineId=step.timeline_id)} for step in steps],
         "canUndo": after.can_undo,
         "canRedo": after.can_redo,
     }
 
 
-def head(one: HeadOutcome) -> Json:
+def head(outcome: HeadOutcome) -> Json:
     """Result of the methods that have nothing else to say."""
-    return {"head": one.head}
+    return {"head": outcome.head}
 
 
-def usage(one: UsageOutcome) -> Json:
+def usage(outcome: UsageOutcome) -> Json:
     """Result of `context/updateTokenCount`."""
-    return {"head": one.head, "tokenCount": one.token_count}
+    return {"head": outcome.head, "tokenCount": outcome.token_count}
 
 
-def checkpointed(one: CheckpointOutcome) -> Json:
+def checkpointed(outcome: CheckpointOutcome) -> Json:
     """Result of `context/checkpoint`."""
-    return {"head": one.head, "checkpoint": checkpoint(one.checkpoint)}
+    return {"head": outcome.head, "checkpoint": checkpoint(outcome.checkpoint)}
 
 
-def approved(one: ApprovalOutcome) -> Json:
+def approved(outcome: ApprovalOutcome) -> Json:
     """Result of the methods that change approvals."""
-    return {"head": one.head, "approval": approval(one.approval)}
+    return {"head": outcome.head, "approval": approval(outcome.approval)}
 
 
-def subagents_changed(one: SubagentsOutcome) -> Json:
+def subagents_changed(outcome: SubagentsOutcome) -> Json:
     """Result of the methods that change sub-agents."""
-    return {"head": one.head, "dynamicSubagents": subagents(one.subagents)}
+    return {"head": outcome.head, "dynamicSubagents": subagents(outcome.subagents)}
 
 
-def pins_changed(one: PinsOutcome) -> Json:
+def pins_changed(outcome: PinsOutcome) -> Json:
     """Result of `context/setPins`."""
-    return {"head": one.head, "pins": list(one.pins)}
+    return {"head": outcome.head, "pins": list(outcome.pins)}
 
 
-def dmail(one: DMailOutcome | AppendOutcome) -> Json:
+def dmail(outcome: DMailOutcome | AppendOutcome) -> Json:
     """Result of `context/sendDMail`, for a note from another session, too."""
-    if isinstance(one, AppendOutcome):
-        return {"head": one.head, "pendingDMail": None, "index": one.first_index}
-    return {"head": one.head, "pendingDMail": pending_dmail(one.pending_dmail)}
+    if isinstance(outcome, AppendOutcome):
+        return {"head": outcome.head, "pendingDMail": None, "index": outcome.first_index}
+    return {"head": outcome.head, "pendingDMail": pending_dmail(outcome.pending_dmail)}
