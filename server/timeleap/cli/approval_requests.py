@@ -244,7 +244,7 @@ def _print(terminal: Terminal, request: Json) -> None:
 
 
 def _verdict(terminal: Terminal) -> tuple[str, str | None] | None:
-    """What the person says; None leaves it to others."""
+    """The user's decision; None leaves it to others."""
     choices = {"y": "approve", "yes": "approve", "a": "approveForSession", "always": "approveForSession"}
     while True:
         said = _typed(terminal, "approve? [y]es, [a]lways, [n]o, [s]kip: ").lower()

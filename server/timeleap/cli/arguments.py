@@ -36,7 +36,7 @@ def complete_method(incomplete: str) -> list[tuple[str, str]]:
 
 
 LATEST = "."
-"""What stands for SESSION where it is left out; it can be written, too."""
+"""Default value of SESSION; it can be written, too."""
 Session = Annotated[
     str,
     typer.Argument(
@@ -77,7 +77,7 @@ def place(checkpoint: str | None) -> Json:
 
 
 def looks_like_checkpoint(text: str) -> bool:
-    """Whether a word has the form of a checkpoint's id or uid."""
+    """True if a word has the form of a checkpoint's id or uid."""
     return re.fullmatch(r"#?[0-9]{1,15}|[co]-?[0-9]+-[0-9a-f]+", text) is not None
 
 

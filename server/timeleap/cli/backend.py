@@ -138,7 +138,7 @@ class Backend:
             asked["cursor"] = page["nextCursor"]
 
     def changes(self, session_id: str) -> Changes:
-        """What is notified about a session, from now on; `$/reconnected` as well."""
+        """Subscribe to the notifications about a session; `$/reconnected` as well."""
         from timeleap_protocol.methods import SERVER_NOTIFICATIONS
 
         names = (*SERVER_NOTIFICATIONS, RECONNECTED)
@@ -190,7 +190,7 @@ class OpenSession:
 
 
 class Changes:
-    """What is notified about a session, for callers that block."""
+    """Notifications about a session, for callers that block."""
 
     def __init__(self, loop: LoopThread, subscription: Subscription) -> None:
         self._loop = loop

@@ -1,4 +1,4 @@
-"""What all commands have in common: `--home`, `--json`, and errors in words with a sensible exit code."""
+"""Base of all commands: `--home`, `--json`, and errors in words with a sensible exit code."""
 
 from __future__ import annotations
 

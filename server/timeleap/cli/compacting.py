@@ -91,7 +91,7 @@ def _outcome(result: Json, dry_run: bool) -> str:
 
 
 def _scored(result: Json) -> Iterator[str]:
-    """What the summary keeps and what it loses, in words."""
+    """Scorecard of a summary as lines: facts kept and facts lost."""
     for name, tally in (result.get("scorecard") or {}).items():
         if tally["found"]:
             yield f"  {_FACTS.get(name, name):<15} {tally['kept']:,} of {tally['found']:,} kept{_lost(tally)}"

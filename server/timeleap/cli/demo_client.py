@@ -68,7 +68,7 @@ class Actor:
         return backend.close() if backend is not None else None
 
     def kill_server(self) -> None:
-        """What the out-of-memory killer does."""
+        """Kill the server with SIGKILL, as the out-of-memory killer does."""
         assert self.pid is not None
         os.kill(self.pid, getattr(signal, "SIGKILL", signal.SIGTERM))
 

@@ -30,7 +30,7 @@ _PATIENCE = 10.0
 
 
 class Story(Actor):
-    """What the scenes share: the server, the session, and what is known about it."""
+    """State shared by the scenes: the server, the session, and the expected content."""
 
     def __init__(self, stage: Screen, home: Path, file: Path, records: Sequence[Json]) -> None:
         session_id = f"demo-{re.sub('[^A-Za-z0-9]+', '-', file.stem).strip('-')[:40] or 'x'}-{new_uid(4)}"
@@ -240,7 +240,7 @@ def _together(story: Story) -> None:
 
 
 def _patiently(look: Callable[[], list[Json]], length: int) -> list[Json]:
-    """What `look` sees, once there is that much of it: another process tells us in its own time."""
+    """Poll `look` until its result has `length` entries: another process notifies us asynchronously."""
     deadline = time.monotonic() + _PATIENCE
     while len(look()) < length and time.monotonic() < deadline:
         time.sleep(0.01)

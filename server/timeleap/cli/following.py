@@ -1,4 +1,4 @@
-"""What happens to a session, told to people line by line."""
+"""A session's changes as lines of text."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MOST_MESSAGES = 20
 
 
 class TerminalFollower:
-    """Tells what happens to a session; what is appended is shown, not only counted.
+    """Prints the changes of a session; appended messages are shown, not only counted.
 
     Args:
         session: Open, to read.

@@ -12,7 +12,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class TimelineBranch:
-    """A timeline beside the live log.
+    """A timeline, and its checkpoints that differ from the live log's.
 
     Attributes:
         timeline: As the wire tells it.
@@ -25,7 +25,7 @@ class TimelineBranch:
 
 @dataclass(frozen=True, slots=True)
 class Kin:
-    """What a session came from, and what came from it.
+    """Parent and forks of a session.
 
     Attributes:
         parent: `{sessionId, checkpointUid}`; None for a session that is no fork.
@@ -82,7 +82,7 @@ _WINDOW = 1000
 
 
 def read_kin(session: OpenSession) -> Kin:
-    """What is known of a session's parent and forks: of those among the sessions that changed last."""
+    """Read a session's parent and forks: only those among the sessions that changed last are found."""
     newest = session.backend.call("session/list", {"limit": _WINDOW, "includeArchived": True})["sessions"]
     own: Json = next((info for info in newest if info["sessionId"] == session.id), {})
     return Kin(own.get("parent"), [info for info in newest if info.get("parent", {}).get("sessionId") == session.id])

@@ -72,7 +72,7 @@ def redact(
 
 
 def _wanted(terminal: Terminal, *, value_stdin: bool, pattern: str | None, secrets: bool) -> Json:
-    """What to take out, as params."""
+    """The text to remove, as params."""
     if value_stdin + (pattern is not None) + secrets > 1:
         raise UsageError("--value-stdin, --pattern and --secrets do not go together")
     if pattern is not None:

@@ -1,4 +1,4 @@
-"""Changes that nothing brings back: a dry run says what goes, the user is asked, and then it is done."""
+"""Irreversible changes: a dry run lists what would be removed, the user confirms, and then it is done."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """What is to be removed, and how to talk of it.
+    """A removal, and its texts for the user.
 
     Attributes:
         method: Of the protocol; it has a `dryRun`.
         params: Its params.
-        question: What the user is asked before.
-        looking: What the dry run does, for a progress bar.
-        doing: What the removal does.
-        goes: Whether anything would go, by the dry run's result.
-        plan: Says what would go, by the dry run's result.
-        done: What to say afterwards, of the result.
+        question: Asked of the user before.
+        looking: The dry run's title for a progress bar.
+        doing: The removal's title for a progress bar.
+        goes: True if anything would be removed, by the dry run's result.
+        plan: Prints what would be removed, by the dry run's result.
+        done: The message afterwards, from the result.
     """
 
     method: str

@@ -66,7 +66,7 @@ def storage(
 
 
 def _taken(backend: Backend, own: Json, limit: int) -> Json:
-    """What takes space, with at most so many sessions, the largest first."""
+    """Disk usage, with at most so many sessions, the largest first."""
     whole: Json = {}
     for page in backend.whole_pages("session/storage", {**own, "limit": min(limit, 1000)}, saying="Measuring"):
         whole = whole or {**page, "sessions": []}

@@ -70,7 +70,7 @@ class Terminal:
 
     @property
     def interactive(self) -> bool:
-        """Whether somebody is there to read and to answer."""
+        """True if a user can read and answer: standard input and standard error are terminals."""
         return sys.stdin.isatty() and sys.stderr.isatty()
 
     def document(self, value: object) -> None:

@@ -108,7 +108,7 @@ def import_session(
 
 
 def _say_losses(terminal: Terminal, losses: list[Json]) -> None:
-    """What was not carried over; a hint, since the result is there all the same."""
+    """Print what was not carried over; as a hint, since the result is there all the same."""
     for loss in losses:
         before = "" if loss["kind"] == "size" else "not carried over: "
         terminal.hint(f"{before}{one_line(loss['message'])} ({one_line(loss['kind'])})")

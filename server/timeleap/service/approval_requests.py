@@ -80,7 +80,7 @@ async def respond(service: Service, params: ApprovalRespondParams, call: Call) -
 
 @handles("approval/list")
 async def list_approvals(service: Service, params: ApprovalListParams, call: Call) -> Any:
-    """What waits for a decision; a reader asks the owner, if there is one."""
+    """Pending approval requests; a reader asks the owner, if there is one."""
     held = service.held(call, params.session_id)
     if held.watcher is not None and (answer := await held.watcher.ask("approval/list")) is not None:
         return answer

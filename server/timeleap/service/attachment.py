@@ -3,7 +3,7 @@
 Requests are passed on to the owner in the order they come, its notifications to the client. Each change carries a request
 id, the client's own or one made here, so that it can be asked for again where it is not known whether it took effect.
 
-When the owner goes, everybody who was attached races for the lock. Who gets it opens the session from disk and is the
+When the owner ends, all attached processes race for the lock. The winner opens the session from disk and is the
 owner from then on: this object has done its work, and what was not answered is done here. The others attach to the
 winner and ask it what was not answered. In both cases the order stays.
 """
@@ -65,8 +65,8 @@ class Attachment:
     Args:
         service: Ours.
         network: The way to the owner.
-        client: Who has it open.
-        place: Which session.
+        client: The client that has it open.
+        place: Location of the session.
         quiet: The client does not have it open, and is told nothing but the answers to its requests.
 
     Attributes:
@@ -193,7 +193,7 @@ class Attachment:
         """Have the owner answer a request.
 
         Args:
-            method: Which.
+            method: Its wire name.
             model: Its params, for the case that we become the owner before it is answered.
             call: Its circumstances.
 
@@ -233,7 +233,7 @@ class Attachment:
         await self.request(method, model, replace(call, method=method, params=params, progress=None))
 
     async def _answer(self, request: Forwarded) -> Any:
-        """What becomes of a request, also if it is cancelled: a change may have begun, which only the owner knows."""
+        """Answer to a request, also after its cancellation: a change may have begun, which only the owner knows."""
         while True:
             try:
                 return await asyncio.shield(request.answer)
@@ -261,7 +261,7 @@ class Attachment:
         asyncio.get_running_loop().call_later(_LAST_CALL, self._withdraw, [request])
 
     def _withdraw(self, requests: list[Forwarded]) -> None:
-        """Wait for decisions no more; the answer says whether there was one all the same."""
+        """Stop waiting for decisions; the answer says whether there was one all the same."""
         for request in requests:
             request.withdrawn = True
             if request.task is not None:
@@ -274,7 +274,7 @@ class Attachment:
     async def settle(self) -> None:
         """Return when everything asked for before has taken effect.
 
-        What waits for a person has none on the log; who gets here while a compaction is not answered goes ahead of it.
+        Requests that wait for a person have no effect on the log; an unanswered compaction is not waited for.
         """
         for request in [
             request
@@ -284,7 +284,7 @@ class Attachment:
             await asyncio.wait([request.answer])
 
     def _note_id(self, request: Forwarded) -> None:
-        """Remember which request ids the client has given, so that a repeat of its own is told from one of ours."""
+        """Remember the request ids that the client has given, to tell its own repeats from ours."""
         if request.own_id or request.request_id is None:
             return
         request.repeat = request.request_id in self._given

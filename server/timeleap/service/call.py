@@ -1,4 +1,4 @@
-"""What the service knows of the client that asked: the boundary to the protocol edge."""
+"""The calling client as the service sees it: the boundary to the protocol edge."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class Client(Protocol):
 
     @property
     def can_summarize(self) -> bool:
-        """Whether it declared that it serves `context/summarize`."""
+        """True if it declared that it serves `context/summarize`."""
         ...
 
     @property
     def wants_approvals(self) -> bool:
-        """Whether it wants to hear of requests for approvals."""
+        """True if it subscribes to requests for approvals."""
         ...
 
     @property
@@ -36,7 +36,7 @@ class Client(Protocol):
 
     @property
     def is_peer(self) -> bool:
-        """Whether it is another process that attaches to sessions of this one: it may use what this process owns."""
+        """True for another process that attaches to sessions of this one: it may use what this process owns."""
         ...
 
     def notify(self, method: str, params: Any) -> None:
@@ -61,7 +61,7 @@ class Call:
     """The circumstances of one request.
 
     Attributes:
-        client: Whose it is.
+        client: Its sender.
         method: Its wire name.
         progress: Where the client wants to be told of progress.
         params: Its params as they came.

@@ -64,7 +64,7 @@ async def read_history(session: Session, max_preserved_messages: int) -> Compact
 
 @handles("context/prepareCompaction")
 async def prepare_compaction(service: Service, params: PrepareCompactionParams, call: Call) -> Json:
-    """What a client's own summariser is to be asked."""
+    """Prompt for a client's own summariser."""
     session = service.session(call, params.session_id)
     history = await read_history(session, params.max_preserved_messages or service.config.max_preserved_messages)
     prompt = prompt_message(history.removed, params.custom_instruction or "") if history.removed else None
@@ -77,7 +77,7 @@ async def prepare_compaction(service: Service, params: PrepareCompactionParams, 
 
 @handles("context/setPins")
 async def set_pins(service: Service, params: SetPinsParams, call: Call) -> Json:
-    """Say what no compaction of a session may lose."""
+    """Set the facts that no compaction of a session may lose."""
     session = service.writable(call, params.session_id)
     return await session.set_pins(params.pins, guard=guard(params, call, views.pins_changed))
 
@@ -113,7 +113,7 @@ async def compact(service: Service, params: CompactParams, call: Call) -> Json:
 async def _summary(
     service: Service, history: CompactionInput, params: CompactParams, call: Call
 ) -> tuple[Name, Answer]:
-    """The summary, and who made it: handed in, or made by the summariser that was asked for."""
+    """The summary and the name of its author: handed in, or made by the requested summariser."""
     if params.summary is not None:
         if not params.summary.strip():
             problem = {"loc": ["summary"], "msg": "must not be empty", "type": "summary"}
@@ -128,10 +128,10 @@ async def _summary(
 
 
 def _chosen(service: Service, params: CompactParams, call: Call) -> Summarizer | Builtin:
-    """The summariser that was asked for; unasked, the first there is of the client, the endpoint and the built-in one.
+    """The requested summariser; without a request, the first available of client, endpoint and built-in summariser.
 
     Raises:
-        CompactionFailedError: It is not to be had.
+        CompactionFailedError: It is not available.
     """
     settings, wanted = service.config.summarizer, params.summarizer or "auto"
     if wanted == "client" or (wanted == "auto" and call.client.can_summarize):
@@ -156,7 +156,7 @@ def _chosen(service: Service, params: CompactParams, call: Call) -> Summarizer |
 
 
 def _plan(history: CompactionInput, name: Name, answer: Answer, pins: tuple[str, ...]) -> CompactionPlan:
-    """What is to be done with a summary. Takes its time: every fact of the messages that go is looked for."""
+    """Compaction with a given summary. Slow: searches it for every fact of the removed messages."""
     from timeleap.context.pins import with_pins
     from timeleap.context.scorecard import score
 

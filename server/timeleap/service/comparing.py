@@ -25,7 +25,7 @@ LISTING = "context/diff"
 
 @dataclass(frozen=True, slots=True)
 class DiffCursor:
-    """Where a comparison goes on: which messages of either side were not shown yet."""
+    """Position at which a comparison continues: the messages of either side that were not shown yet."""
 
     session_id: str
     sides: tuple[LogPoint, LogPoint]
@@ -38,7 +38,7 @@ class DiffCursor:
 
 @handles("context/diff")
 async def diff(service: Service, params: DiffParams, call: Call) -> Json:
-    """What two states have in common, and what not."""
+    """Common and differing messages of two states."""
     session = service.session(call, params.session_id)
     head, logs = await session.at_turn(lambda: (session.head, OpenLogs(session.engine)))
     sides = (_point(params.from_), _point(params.to))

@@ -45,7 +45,7 @@ class Budget:
     trigger_ratio: float = DEFAULT_TRIGGER_RATIO
 
     def should_compact(self, tokens: int) -> bool:
-        """Whether a context of so many tokens is due."""
+        """True if a context of so many tokens is due for compaction."""
         return should_compact(
             tokens,
             self.max_context_size,
@@ -54,7 +54,7 @@ class Budget:
         )
 
     def warning(self) -> str | None:
-        """What is odd about these numbers, in words."""
+        """Warning if the reserve does not fit the context size; else None."""
         size = self.max_context_size
         if size is not None and not reserve_fits(size, self.reserved_context_size):
             return (
@@ -241,7 +241,7 @@ def _resolve(home: Path, settings: dict[str, Any], flags: Mapping[str, Any], war
 
 
 def _insecure(url: str) -> str | None:
-    """What is to be said of an endpoint that a conversation would go to in the clear."""
+    """Warning about an endpoint that would get conversations unencrypted."""
     if not url.startswith("http:"):
         return None
     from urllib.parse import urlsplit

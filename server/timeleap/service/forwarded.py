@@ -1,4 +1,4 @@
-"""What goes to the owner of a session, and what comes from it: a request on its way, the change a notification tells of."""
+"""Messages to and from the owner of a session: pending forwarded requests, and changes read from its notifications."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class Forwarded:
         own_id: Its request id was made here.
         again: It was asked for before.
         until: Of a request that waits for a decision: the time on the loop's clock at which it times out.
-        withdrawn: The client waits for it no more.
-        task: What does it here, since we own the session.
+        withdrawn: The client no longer waits for it.
+        task: Carries it out here, since we own the session.
         repeat: The client has used its request id before: it repeats something.
     """
 
@@ -55,14 +55,14 @@ class Forwarded:
         return request_id if isinstance(request_id, str) and REQUESTS[self.method].mutates else None
 
     def only_what_is_left(self) -> None:
-        """It is asked for again: the time it has waited counts."""
+        """Shorten its timeout by the time it has waited, before it is sent again."""
         if self.until is not None:
             left = max(0.001, self.until - asyncio.get_running_loop().time())
             self.params["timeout"] = left
             self.model = self.model.model_copy(update={"timeout": left})
 
     def settle_as(self, task: asyncio.Task[Any]) -> None:
-        """Have done with it as `task` has."""
+        """Answer it with the outcome of `task`."""
         if self.answer.done():
             return
         if task.cancelled():
@@ -94,7 +94,7 @@ def given_params(model: Any, call: Call) -> dict[str, Any]:
 
 
 class ForwardedChange(msgspec.Struct, rename="camel"):
-    """What counts here of a notification of an owner's; empty where it does not say."""
+    """The members of an owner's notification that are used here; empty if absent."""
 
     session_id: str = ""
     head: str = ""
@@ -105,7 +105,7 @@ _decode_change = msgspec.json.Decoder(ForwardedChange).decode
 
 
 def read_change(params: bytes) -> ForwardedChange:
-    """What the params of a notification tell of."""
+    """Decode the params of a notification; empty if they are malformed."""
     try:
         return _decode_change(params)
     except msgspec.MsgspecError:

@@ -1,11 +1,11 @@
-"""What an attached process and the next owner of a session say to each other of requests whose answers got lost.
+"""Recovery of lost answers between an attached process and the next owner of a session.
 
 It stands in `_meta`, under a name of ours, which every method accepts and releases that know nothing of it ignore.
 
-- With the `session/open` by which it attaches again, the process names the requests it has no answers to. The owner's
-  reply tells of those that took effect: the head before and right after each, and what everybody else was told of it. So
-  the client hears of its own changes, in their order, before it hears of anything later.
-- A request that is asked again is marked, so that its answer is the one that the change had.
+- With the `session/open` by which it attaches again, the process lists the requests it has no answers to. The owner's
+  reply lists those that took effect: the head before and right after each, and its notifications to other clients. So
+  the client is notified of its own changes, in their order, before any later change.
+- A repeated request is marked, so that it gets the original answer of the change.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Effect:
         request_id: Its id.
         before: The head before it; empty where it is not known.
         head: The head right after it.
-        told: What everybody else was told of it; None where it is not known.
+        told: Its notifications to other clients; None where they are not known.
     """
 
     request_id: str
@@ -70,7 +70,7 @@ def answered(state: Mapping[str, Any], effects: Iterable[Effect]) -> dict[str, A
 
 
 def answer(state: dict[str, Any]) -> list[Effect]:
-    """What a reply tells of requests that took effect; it is taken out of the reply."""
+    """Take the effects of earlier requests out of a reply."""
     many = _ours(state).get(_MADE)
     state.pop(META, None)
     found: list[Effect] = []
@@ -97,12 +97,12 @@ def effects(made: Iterable[tuple[str, Made]]) -> list[Effect]:
 
 
 def asking_again(params: Mapping[str, Any]) -> dict[str, Any]:
-    """The params of a request that is asked again."""
+    """The params of a request, marked as repeated."""
     return _marked(params, {_AGAIN: True})
 
 
 def was_asked_before(params: Mapping[str, Any]) -> bool:
-    """Whether a request is asked again."""
+    """True if a request is marked as repeated."""
     return _ours(params).get(_AGAIN) is True
 
 

@@ -120,7 +120,7 @@ async def _send_elsewhere(
 
 
 async def _sent_before(session: Session, params: SendDMailParams, call: Call) -> Json | None:
-    """What a request was answered with, though the session it went to is not there any more; None if it is not known."""
+    """Stored answer to a request whose target session is gone; None if the request is not known."""
     name = params.to_session_id if params.to_path is None else Path(params.to_path).name
     with contextlib.suppress(InvalidInputError):
         return await session.answered(_guard_elsewhere(params, name or "", call))
@@ -200,7 +200,7 @@ def _say_if_in_trash(service: Service, session_id: str) -> None:
 
 
 def _check(params: SendDMailParams) -> None:
-    """What the schema does not say of the params."""
+    """Check the rules for params that the schema cannot express."""
     if params.to_session_id is not None and params.to_path is not None:
         raise _refused("toPath", "does not go with toSessionId: say one of them")
     if params.from_session_id is not None:

@@ -1,6 +1,6 @@
-"""What a message must be to be taken: the checks of the wire contract that a data model would make slow.
+"""Validation of messages: the checks of the wire contract that a data model would make slow.
 
-A message is the caller's own JSON object; nothing is added, dropped or reordered. Only its shape is looked at.
+A message is the caller's own JSON object; nothing is added, dropped or reordered. Only its shape is checked.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 IGNORED = frozenset({"expected_head", "request_id", "meta", "work_done_token", "partial_result_token", "timeout"})
 
 DMAIL_HERE = f"{MADE_HERE}dmail."
-"""What the request id begins with under which a D-Mail arrives in another session."""
+"""Prefix of the request id under which a D-Mail arrives in another session."""
 
 _OF_THE_STORE = frozenset({"session/open", "session/fork", "session/import", "session/delete", "session/undelete"})
 
@@ -25,7 +25,7 @@ _OF_THE_STORE = frozenset({"session/open", "session/fork", "session/import", "se
 def guard(params: Any, call: Call, render: Callable[[Any], dict[str, Any]]) -> Mutation:
     """The guard of the request `params`; `render` makes its result.
 
-    Who asks for an approval, which is no change of the log, expects no head.
+    A request for an approval, which is no change of the log, expects no head.
     """
     request_id = params.request_id
     return Mutation(

@@ -1,7 +1,7 @@
-"""Which requests for approvals one client has been told of and not told the end of.
+"""Pending requests for approvals that a client was notified of.
 
-After a hand-over who waits asks the next owner, which tells everybody: a window that knows the request is not to hear of
-it again, or it would ask its user twice.
+After a handover each waiting process repeats its request to the next owner, which notifies all clients: a window that
+knows the request must not be notified again, or it would ask its user twice.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ MAX_KNOWN = 1000
 
 
 class NotifiedApprovals:
-    """The requests that one client knows, by approval id."""
+    """The pending requests that a client knows, by approval id."""
 
     def __init__(self) -> None:
         self._known: dict[str, None] = {}
 
     def is_new(self, approval_id: str) -> bool:
-        """Whether the client is to be told of a request; from now on it knows it."""
+        """True if the client does not know a request yet; records it as known."""
         if approval_id in self._known:
             return False
         self._known[approval_id] = None
@@ -32,11 +32,11 @@ class NotifiedApprovals:
         return True
 
     def forget(self, approval_id: str) -> None:
-        """The client is told that a request needs no decision any more."""
+        """Record that the client was notified of the end of a request."""
         self._known.pop(approval_id, None)
 
     def passes(self, method: str, params: bytes) -> bool:
-        """Whether an owner's notification, its params as JSON text, is to be passed on to the client."""
+        """True if an owner's notification, its params as JSON text, has to be passed on to the client; records it."""
         if method not in (REQUESTED, RESOLVED):
             return True
         values: Any = msgspec.json.decode(params)

@@ -1,7 +1,7 @@
-"""What a client of an attached session was last told of the state beside the log.
+"""The last state outside the log that a client of an attached session was notified of.
 
-A change of that state leaves the head as it is. So who did not hear of one, because the owner died first, could not tell
-that there is something to be read again: a window would show for ever that approvals are off which are on.
+A change of that state leaves the head as it is. So a client that missed the notification, because the owner died first,
+could not know that its state is stale: a window would show for ever that approvals are off which are on.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MEMBERS = {
     "dmailChanged": "pendingDMail",
     "pinsChanged": "pins",
 }
-"""By kind of notification: the member of it, and of the session's state, that tells what is so now."""
+"""By kind of notification: the member of it, and of the session's state, that has the new value."""
 
 _ARCHIVED = {"archived": True, "unarchived": False}
 
@@ -31,14 +31,14 @@ class NotifiedState:
         self._known: dict[str, Any] = {}
 
     def note(self, kind: str, params: bytes) -> None:
-        """The client is told of a change: its kind, and its params as JSON text."""
+        """Record that the client was notified of a change: its kind, and its params as JSON text."""
         if kind in _MEMBERS:
             self._known[_MEMBERS[kind]] = msgspec.json.decode(params).get(_MEMBERS[kind])
         elif kind in _ARCHIVED:
             self._known["archived"] = _ARCHIVED[kind]
 
     def missed(self, state: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-        """What is to be told so that the client knows the session's state: kinds, and their members. It counts as told."""
+        """Notifications that bring the client up to the session's state: kinds and members. They count as sent."""
         state = {"pins": [], **state}  # left out of a state while there are none
         before, self._known = self._known, {name: state.get(name) for name in ("archived", *_MEMBERS.values())}
         if not before:

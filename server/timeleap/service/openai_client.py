@@ -58,12 +58,12 @@ class _TransientError(Exception):
 
 
 def configured(settings: Mapping[str, Any]) -> bool:
-    """Whether `Config.summarizer` names an endpoint and a model."""
+    """True if `Config.summarizer` names an endpoint and a model."""
     return bool(settings.get("baseUrl") and settings.get("model"))
 
 
 def installed() -> bool:
-    """Whether the library is there."""
+    """True if the library is installed."""
     return importlib.util.find_spec("openai") is not None
 
 
@@ -223,7 +223,7 @@ class OpenAiClient:
         return Answer(text, _counted(usage) if text == said.strip() else None)
 
     def _judged(self, error: Any) -> Exception:
-        """What an HTTP status means for us. Nothing of the endpoint's own text goes into it."""
+        """The error for an HTTP status, without any of the endpoint's own text."""
         status = int(error.status_code)
         if status == 413 or (status == 400 and _TOO_LONG.search(f"{error.code} {error.message}")):
             return TooLongPromptError()
@@ -267,7 +267,7 @@ class _End:
 
 
 def _is_whole(response: Any) -> bool:
-    """Whether a response is one JSON document and no stream of events."""
+    """True if a response is a JSON document and not a stream of events."""
     return str(response.headers.get("content-type", "")).startswith("application/json")
 
 

@@ -1,4 +1,4 @@
-"""What can be known of the process that owns a session, from the record in its lock."""
+"""The process that owns a session, as recorded in its lock."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from timeleap.storage.lock import Endpoint
 
 
 def endpoint_of(directory: Path) -> Endpoint:
-    """How the owner of a session is reached, as far as its record says.
+    """The endpoint of the owner of a session, from its record.
 
     Raises:
-        PeerLostError: It does not.
+        PeerLostError: The record has no endpoint that can be used here.
     """
     holder = holder_of(directory)
     host = (holder.owner or {}).get("host")

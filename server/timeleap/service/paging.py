@@ -129,6 +129,6 @@ def message_of(row: Row) -> dict[str, Any]:
 
 
 def _meta(tl: dict[str, Any]) -> dict[str, Any]:
-    """What of our reserved key is of use to a client."""
+    """The members of our reserved key that clients can use."""
     meta = {"requestId": tl.get("r"), "batchId": tl.get("b"), "fromSessionId": tl.get(SENDER)}
     return {name: value for name, value in meta.items() if value is not None}

@@ -46,7 +46,7 @@ class OwnersRefusalError(TimeleapError):
 
 @dataclass(frozen=True, slots=True)
 class PeerCallbacks:
-    """Who hears what an owner says by itself.
+    """Callbacks for unsolicited messages of an owner.
 
     Attributes:
         notified: Called with each notification: its method, and its params as JSON text.
@@ -68,7 +68,7 @@ class Peer(Protocol):
         """Ask. Requests take effect in the order of the calls.
 
         Args:
-            method: What for.
+            method: Its wire name.
             params: In wire names.
             answer: Gets the result, as JSON that is spliced into a reply as it is (`msgspec.Raw`), or
                 OwnersRefusalError. It is left alone if the connection ends before: the caller may ask another owner.

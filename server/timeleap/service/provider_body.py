@@ -32,7 +32,7 @@ _OF_PAGES = ("cursor", "limit", "order")
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """Which messages, in which form."""
+    """The requested messages and format."""
 
     format: str
     log: LogReader
@@ -42,7 +42,7 @@ class _Wanted:
 
 
 async def body(service: Service, params: GetHistoryParams, call: Call) -> Json:
-    """The whole of what is asked for, or an error: a request with a part of its messages would mislead the model.
+    """The complete body, or an error: a request with a part of its messages would mislead the model.
 
     Raises:
         InvalidInputError: A page is asked for, too.

@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from timeleap_protocol.redaction import SessionRedactParams
 
 REPLACEMENTS = ("[redacted]", "***", "")
-"""What stands in its place if nothing else is asked for: the first that does not hold it."""
+"""Default replacements: the first that does not contain the redacted text is used."""
 
 RULES = "secret-rules"
 
 
 @handles("session/redact")
 async def redact(service: Service, params: SessionRedactParams, call: Call) -> Json:
-    """Take something out of a session for good, or say where it stands."""
+    """Remove text from a session for good, or list its occurrences."""
     needle = _needle(params)
     replacement = _replacement(needle, params.replacement)
     home = service.store.home
@@ -115,7 +115,7 @@ def _needle(params: SessionRedactParams) -> Matcher | None:
 
 
 def _replacement(needle: Matcher | None, wanted: str | None) -> str:
-    """What is put in: it must not be what is to be taken out, nor end a line."""
+    """The replacement text: it must not match the text to remove, nor end a line."""
     if wanted is None:
         return next(candidate for candidate in REPLACEMENTS if needle is None or not needle.spans(candidate))
     if any(char < " " or 0xD800 <= ord(char) < 0xE000 for char in wanted):
@@ -130,7 +130,7 @@ def _refused(name: str, text: str, kind: str) -> InvalidInputError:
 
 
 def _trashed(service: Service, session: Session) -> tuple[Path, ...]:
-    """What lies in the trash of this session: earlier ones of its id, or copies with its uid."""
+    """Directories in the trash with this session's id or uid: earlier sessions of that id, or copies."""
     if not service.store.contains(session.path):
         return ()
     return tuple(in_trash(service.store.home, session.session_id, session.meta.uid))

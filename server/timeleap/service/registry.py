@@ -1,4 +1,4 @@
-"""Which function answers which method."""
+"""Registry of the methods' handlers."""
 
 from __future__ import annotations
 

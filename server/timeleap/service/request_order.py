@@ -31,7 +31,7 @@ HOLDS_UP = frozenset(
         "context/compact",
     }
 )
-"""Methods that what arrives later on the same session waits for."""
+"""Methods that block later requests on the same session until they are done."""
 
 
 CHANGES_TRASH = frozenset({"session/delete", "session/undelete", "session/purge"})
@@ -55,7 +55,7 @@ async def to_its_end(work: Coroutine[Any, Any, T]) -> T:
 
 
 class RequestOrder:
-    """Which sessions of one connection are held up, and by what."""
+    """Queues of the requests that block later requests on the same session of a connection."""
 
     def __init__(self) -> None:
         self._last: dict[str, asyncio.Future[None]] = {}
@@ -65,12 +65,12 @@ class RequestOrder:
         self._reading: dict[str, list[asyncio.Future[None]]] = {}  # who waits in `turn_to_read`; done when it goes on
 
     def held_up(self, session_id: str) -> bool:
-        """Whether something has to be waited for."""
+        """True if requests on the session have to wait."""
         return session_id in self._last
 
     @contextlib.contextmanager
     def waiting_elsewhere(self, session_id: str) -> Iterator[None]:
-        """What holds the session up waits for somebody else during the block: those that leave the log alone go ahead."""
+        """Let requests that leave the log alone pass during the block: the blocking request waits for another party."""
         self._elsewhere.add(session_id)
         if (readers := self._readers.pop(session_id, None)) is not None:
             readers.set_result(None)
@@ -80,7 +80,7 @@ class RequestOrder:
             self._elsewhere.discard(session_id)
 
     async def turn_to_read(self, session_id: str) -> None:
-        """As `turn`, but does not wait for who waits for somebody else. Those who take this turn keep their order."""
+        """As `turn`, but does not wait for a request that waits for another party. Callers keep their order."""
         ahead = list(self._reading.get(session_id, []))
         if session_id in self._elsewhere and not ahead:
             return
@@ -99,10 +99,10 @@ class RequestOrder:
             self._go_on(session_id, mine)
 
     async def turn(self, session_id: str) -> None:
-        """Return when what holds the session up now is done, and those who waited before have had their turn.
+        """Return when the request that blocks the session is done, and earlier waiters have had their turn.
 
-        Who waits holds up those who come later until it goes on: being woken takes a few turns of the loop, in which
-        a request that finds nobody in its way would overtake it.
+        A waiter blocks later requests until it continues: being woken takes a few turns of the loop, in which a
+        request that finds the session free would overtake it.
         """
         async with self.holding_up([session_id]):
             pass
@@ -111,12 +111,12 @@ class RequestOrder:
     async def holding_up(
         self, session_ids: Iterable[str], *, unless: asyncio.Future[None] | None = None, in_trash: bool = False
     ) -> AsyncIterator[None]:
-        """Take the turn, or go on when `unless` is done, and hold up what arrives later until the end of the block.
+        """Wait for the turn, or until `unless` is done, and block later requests until the end of the block.
 
         Args:
-            session_ids: What is held up; `WHOLE_TRASH` for all that changes the trash.
-            unless: Goes on when that is done.
-            in_trash: Changes the trash: waits for what is about all of it.
+            session_ids: Sessions to block; `WHOLE_TRASH` for all changes of the trash.
+            unless: Ends the wait when it is done.
+            in_trash: Changes the trash: waits for requests on the trash as a whole.
         """
         mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         names = list(session_ids)
@@ -143,7 +143,7 @@ class RequestOrder:
                 self._finish(names, mine)
 
     def hold_up_for_now(self, session_id: str) -> None:
-        """Let what begins now go first: of those requests that have come, but have not begun, none overtakes it."""
+        """Let the current request go first: no request that has arrived, but has not begun, overtakes it."""
         loop = asyncio.get_running_loop()
         mine: asyncio.Future[None] = loop.create_future()
         if session_id not in self._last:

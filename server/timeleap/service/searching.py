@@ -166,7 +166,7 @@ def _query(params: SearchParams | SessionSearchParams) -> SearchQuery:
 
 
 def _asked(params: Any) -> str:
-    """What tells one search from another: a cursor of one is none of another's."""
+    """Fingerprint of a search: a cursor is valid for the search that made it only."""
     members = [params.query, bool(params.regex), bool(params.ignore_case), params.timelines, bool(params.distinct)]
     return hashlib.blake2b(json.dumps(members).encode(), digest_size=8).hexdigest()
 

@@ -96,7 +96,7 @@ class _Connection:
 
 
 def _leaves_log_alone(method: str, params: Any) -> bool:
-    """Whether a request changes no record: it reads, or is about approvals, which nobody can be kept waiting for."""
+    """True if a request changes no record: it reads, or is about approvals, which must not be delayed."""
     return not REQUESTS[method].mutates or bool(getattr(params, "dry_run", None)) or method in _APPROVALS
 
 
@@ -254,11 +254,11 @@ class Service:
                 reading.cancel()
 
     def waiting_elsewhere(self, session_id: str, call: Call) -> contextlib.AbstractContextManager[None]:
-        """What holds a session up waits for somebody else: what leaves the log alone goes ahead meanwhile."""
+        """Let requests that leave the log alone go ahead: the one that blocks the session waits for another party."""
         return self._connection(call).order.waiting_elsewhere(session_id)
 
     def hold_up_for_now(self, session_id: str, call: Call) -> None:
-        """Let what this request does with the loop's next turn go before all that comes later on its connection."""
+        """Let what this request does in the loop's next turn precede all later requests on its connection."""
         self._connection(call).order.hold_up_for_now(session_id)
 
     async def disconnect(self, client: Client) -> None:
@@ -392,7 +392,7 @@ class Service:
             connection.asking -= 1
 
     def hands_over(self, session: Session) -> bool:
-        """Whether a session of ours is being handed over to another process."""
+        """True if a session of ours is being handed over to another process."""
         return self._session_drain.under_way(session)
 
     async def watch(self, call: Call, held: OpenHandle) -> None:
@@ -405,7 +405,7 @@ class Service:
         await held.watcher.start()
 
     def has(self, session: Session) -> bool:
-        """Whether a client of our own has the session open: while none has, it is being handed over."""
+        """True if a client of our own has the session open: while none has, it is being handed over."""
         ours = (connection for connection in self._connections.values() if not connection.client.is_peer)
         return any(held.session is session for connection in ours for held in connection.held.values())
 

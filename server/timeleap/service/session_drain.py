@@ -1,6 +1,6 @@
-"""Handing a session over: other processes that have it open are sent away, none before all have what they asked for.
+"""Handover of a session: all other processes that have it open are disconnected, after all their requests are answered.
 
-What one of them asked for last is news to the others: a process sent away earlier would miss it.
+The last request of one of them notifies the others: a process disconnected earlier would miss it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class SessionDrain:
         await asyncio.gather(*(visitor.end() for visitor in visitors))
 
     def under_way(self, session: Session) -> bool:
-        """Whether a session is being handed over."""
+        """True if a session is being handed over."""
         return session.path in self._under_way
 
     async def wait(self, directories: Iterable[Path]) -> None:
@@ -43,4 +43,4 @@ class SessionDrain:
 
 
 def _nothing() -> None:
-    """What is done when everything before it is done."""
+    """Placeholder: its turn comes when every earlier request is done."""

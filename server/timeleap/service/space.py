@@ -25,7 +25,7 @@ LISTING = "session/storage"
 
 @handles("session/storage")
 async def storage(service: Service, params: SessionStorageParams, call: Call) -> Json:
-    """What the store, or one session, takes on disk."""
+    """Disk usage of the store, or of one session."""
     if params.session_id is not None:
         if held := service.if_held(call, params.session_id):
             await held.session.catch_its_turn()
@@ -70,7 +70,7 @@ async def prune(service: Service, params: SessionPruneParams, call: Call) -> Jso
 
 
 def _selection(service: Service, params: SessionPruneParams) -> PruneRequest:
-    """What is to go; where nothing is said, what is beyond the limits of the configuration."""
+    """Timelines to remove; by default those beyond the limits of the configuration."""
     usual = service.config.retention
     count, size = params.max_timelines, params.max_timeline_bytes
     named = count is not None or size is not None

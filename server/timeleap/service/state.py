@@ -47,7 +47,7 @@ async def set_afk(service: Service, params: SessionSetAfkParams, call: Call) -> 
 
 @handles("session/isApproved")
 async def is_approved(service: Service, params: SessionIsApprovedParams, call: Call) -> Json:
-    """Whether an action may go ahead without asking, and why."""
+    """Tell whether an action may proceed without asking, and the reason."""
     session = service.session(call, params.session_id)
     approved, reason = await session.at_turn(lambda: session.is_approved(params.action))
     return {"approved": approved, "reason": reason}

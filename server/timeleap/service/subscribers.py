@@ -1,4 +1,4 @@
-"""Who hears of a session's changes, and what they are told."""
+"""Subscribers to a session's changes, and their notifications."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ class Subscribers:
         self._stop: Callable[[], None] = session.listen(self._hear)
 
     def join(self, client: Client, notified: NotifiedApprovals | None = None) -> None:
-        """Let `client` hear from now on; `notified` are the requests for approvals that it knows."""
+        """Subscribe `client`; `notified` are the requests for approvals that it knows."""
         self._clients.append(client)
         self._notified[id(client)] = notified or NotifiedApprovals()
 
     def leave(self, client: Client) -> None:
-        """`client` hears no more."""
+        """Unsubscribe `client`."""
         self._notified.pop(id(client), None)
         self._clients = [each for each in self._clients if each is not client]
 
     @property
     def empty(self) -> bool:
-        """Whether nobody listens."""
+        """True if there are no subscribers."""
         return not self._clients
 
     def close(self) -> None:
@@ -59,7 +59,7 @@ class Subscribers:
             client.notify(method, params)
 
     def _tell_of_approval(self, event: events.ApprovalRequested | events.ApprovalResolved) -> None:
-        """Send it to all who want to hear of approvals, a request only to those who do not know it yet."""
+        """Notify the clients that subscribe to approvals; a request only those that do not know it yet."""
         session_id = self._session.session_id
         for client in self._clients:
             notified = self._notified[id(client)]
@@ -104,7 +104,7 @@ class Subscribers:
 
 
 class Notices:
-    """What clients are told of an event: the method of the notification, and the members that the kind of event has."""
+    """Notifications of events: their method, and the members that the kind of event has."""
 
     def __init__(self, shapes: Views) -> None:
         self._views = shapes
@@ -142,7 +142,7 @@ class Notices:
 
 
 def _state_members(event: events.Event) -> Json:
-    """What a change of the state beside the log says beyond its kind."""
+    """Members of the notification of a change of the state outside the log, beyond its kind."""
     match event:
         case events.ApprovalChanged():
             return {"approval": views.approval(event.approval)}

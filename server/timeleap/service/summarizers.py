@@ -1,4 +1,4 @@
-"""Who makes a summary: the client, an endpoint, or nobody but us, behind one interface; and how they are asked."""
+"""Summarisers behind one interface: the client, an endpoint and the built-in summariser; and their prompts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Long reading in short slices: a search through a million messages holds up nobody.
+"""Long reading in short slices: a search through a million messages does not block other requests.
 
 The work is a generator that pauses often. It is run in a thread, a few milliseconds at a time; between two slices the
 event loop has the interpreter for itself, and a request that was cancelled stops. One slice runs at a time, whichever client
@@ -21,7 +21,7 @@ Work = Generator[tuple[int, int], None, T]
 
 
 class Slices:
-    """Whose slice it is."""
+    """Scheduler of time slices: runs one at a time."""
 
     def __init__(self) -> None:
         self._turn = asyncio.Lock()
@@ -30,7 +30,7 @@ class Slices:
         """The result of `work`; what it raises goes to the caller.
 
         Args:
-            work: What is to be done; abandoned if the caller is cancelled.
+            work: The work to do; abandoned if the caller is cancelled.
             progress: Told now and then how far it has come.
         """
         result: list[T] = []

@@ -104,7 +104,7 @@ async def deliver_dmail(service: Service, params: DeliverDMailParams, call: Call
 async def _dry_run(
     service: Service, params: MutationParams, call: Call, plan: Callable[[Session], RewriteOutcome]
 ) -> Json:
-    """What a request would do, or the error it would meet: a dry run is asked of an expected head, too."""
+    """Result of a dry run of a request, or its error: a dry run checks the expected head, too."""
     session = service.session(call, params.session_id)
 
     def at_its_turn() -> RewriteOutcome:

@@ -106,7 +106,7 @@ def approval(approval: Approval) -> Json:
 
 
 def removed(removed: Removed) -> Json:
-    """What a rewrite took away."""
+    """Counts of what a rewrite removed."""
     return {"messages": removed.messages, "checkpoints": removed.checkpoints, "tokens": removed.tokens}
 
 
@@ -133,7 +133,7 @@ def pending_dmail(pending: PendingDMail | None) -> Json | None:
 
 
 def review(review: Review) -> Json:
-    """What there is to say of a summary."""
+    """Review of a summary: its author, scorecard and pins."""
     kinds: Json = asdict(review.scorecard)
     tallies = {kind: {**tally, "lost": list(tally["lost"])} for kind, tally in kinds.items()}
     report = (
@@ -276,7 +276,7 @@ class Views:
 
 
 def stepped(steps: Sequence[HistoryStep], after: Summary) -> Json:
-    """What undo and redo say beyond the other rewrites."""
+    """Members of the results of undo and redo beyond those of other rewrites."""
     return {
         "steps": [{"kind": step.kind, **set_members(timelineId=step.timeline_id)} for step in steps],
         "canUndo": after.can_undo,

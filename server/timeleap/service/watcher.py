@@ -38,7 +38,7 @@ class Watcher:
     Args:
         network: The way to the owner.
         session: The session, followed on disk.
-        client: Who has it open.
+        client: The client that has it open.
         audience: Tells the client what can be seen on disk, while there is no owner to be asked.
     """
 
@@ -65,7 +65,7 @@ class Watcher:
             log.info("the owner of a session that is read has not answered yet")
 
     async def ask(self, method: str) -> Any | None:
-        """What the owner answers to a question about the session; None where there is no owner."""
+        """The owner's answer to a request about the session; None if there is no owner."""
         peer, lost = self._peer, self._lost
         if peer is None or lost is None:
             return None
