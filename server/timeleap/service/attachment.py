@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 PATIENCE = 5.0
-"""Seconds without an owner that answers after which requests are refused; looking for one goes on."""
+"""Seconds without an answering owner after which requests are refused; the search for an owner continues."""
 
 _FIRST_PAUSE = 0.005
 _LONGEST_PAUSE = 0.25
@@ -177,7 +177,7 @@ class Attachment:
             await asyncio.wait([self._search])
 
     def leave(self) -> None:
-        """End it at once; what is not answered yet never took place as far as the client is told."""
+        """End it at once; unanswered requests are answered with an error."""
         if self._closed:
             return
         self._closed = True
@@ -276,12 +276,9 @@ class Attachment:
 
         Requests that wait for a person have no effect on the log; an unanswered compaction is not waited for.
         """
-        for request in [
-            request
-            for request in self._unanswered.values()
-            if request.until is None and request.method != "context/compact"
-        ]:
-            await asyncio.wait([request.answer])
+        for request in list(self._unanswered.values()):
+            if request.until is None and request.method != "context/compact":
+                await asyncio.wait([request.answer])
 
     def _note_id(self, request: Forwarded) -> None:
         """Remember the request ids that the client has given, to tell its own repeats from ours."""
@@ -401,7 +398,7 @@ class Attachment:
             self._search = asyncio.get_running_loop().create_task(self._find_owner())
 
     async def _find_owner(self) -> None:
-        """Until there is one: own the session, or attach to who does."""
+        """Until there is one: own the session, or attach to its owner."""
         try:
             while self._peer is None and not self._closed:
                 try:
@@ -428,7 +425,7 @@ class Attachment:
             await self._take_over_knowing(found)
 
     async def _take_over_knowing(self, found: OpenedSession) -> None:
-        """Find out first what of that which was asked for took effect: nobody else can change anything before."""
+        """Find out first which requests took effect: no other process can change anything before."""
         async with self._service.reachable():  # nobody holds it yet: we would stop listening for the others
             try:
                 made = await found.session.made(self._in_doubt())
@@ -442,7 +439,7 @@ class Attachment:
                 self._take_over(found, handover.effects(made))
 
     def _tell_effects(self, effects: list[handover.Effect]) -> None:
-        """Tell the client of its own changes whose answers got lost, as it would have heard of them."""
+        """Notify the client of its own changes whose answers got lost, as it would have been notified of them."""
         for effect in effects:
             told = [each for each in effect.told or () if (effect.head, each[1]) not in self._heard]
             if effect.told and not told:
@@ -450,10 +447,8 @@ class Attachment:
             self._missed |= effect.told is None or effect.before != self._head
             self._head = effect.head
             for method, kind, members in told:
-                client_knows = not effect.request_id.startswith(MADE_HERE)
-                cause = views.set_members(
-                    requestId=effect.request_id if client_knows else None, client=self._client.name
-                )
+                request_id = None if effect.request_id.startswith(MADE_HERE) else effect.request_id
+                cause = views.set_members(requestId=request_id, client=self._client.name)
                 self._tell(method, kind, cause=cause, **members)
                 if method == CONTEXT:
                     self._heard.append((effect.head, kind))
@@ -461,7 +456,7 @@ class Attachment:
                     self._notified.note(kind, msgspec.json.encode(members))
 
     def _catch_up_with(self, state: Json) -> None:
-        """Tell the client how the session differs from what it was told last."""
+        """Notify the client of the differences between the session and its last known state."""
         moved = self._head not in {"", state["head"]} or self._missed
         self._head, self._missed = state["head"], False
         if moved:
@@ -496,9 +491,8 @@ class Attachment:
                 request.again = True
                 request.only_what_is_left()
                 call = replace(request.call, again=not request.repeat)
-                request.task = task = asyncio.get_running_loop().create_task(
-                    self._service.act(request.method, request.model, call)
-                )
+                acting = self._service.act(request.method, request.model, call)
+                request.task = task = asyncio.get_running_loop().create_task(acting)
                 task.add_done_callback(request.settle_as)
 
     def _tell(self, method: str, kind: str, **members: Any) -> None:

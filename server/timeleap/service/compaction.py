@@ -1,4 +1,4 @@
-"""context/compact, prepareCompaction and setPins: who summarises, and what becomes of the summary."""
+"""context/compact, prepareCompaction and setPins: choice of the summariser, and use of the summary."""
 
 from __future__ import annotations
 

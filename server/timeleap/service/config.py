@@ -188,7 +188,7 @@ def _without_key_file(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _merge(settings: dict[str, Any], values: Mapping[str, Any], source: str) -> list[str]:
-    """Put `values` over `settings`, checked; returns warnings about keys nobody knows."""
+    """Put `values` over `settings`, checked; returns warnings about unknown keys."""
     warnings = []
     for key, value in values.items():
         if value is None and key in {*_GROUPS, *_CHECKS} and key not in _NULL_IS_A_VALUE:

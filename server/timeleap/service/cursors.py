@@ -1,4 +1,4 @@
-"""Opaque page cursors: where a listing goes on, bound to what it lists.
+"""Opaque page cursors: the position at which a listing continues, bound to what it lists.
 
 A cursor is base64url over a small JSON object. It carries the listing's name and its fixed parameters, so that one
 from another listing, or made up, is refused as unknown instead of giving a wrong page.
@@ -54,7 +54,7 @@ class Offset:
 
 
 def offset(cursor: str | None, listing: str) -> int:
-    """The offset a simple listing goes on from; 0 without a cursor. Raises as `decode_as`."""
+    """The offset at which a simple listing continues; 0 without a cursor. Raises as `decode_as`."""
     return 0 if cursor is None else decode_as(cursor, listing, Offset).done
 
 

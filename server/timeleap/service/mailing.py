@@ -128,13 +128,13 @@ async def _sent_before(session: Session, params: SendDMailParams, call: Call) ->
 
 
 def _guard_elsewhere(params: SendDMailParams, name: str, call: Call) -> Mutation:
-    """The guard of a request to another session, which is told by its name alone: stores are moved."""
+    """The guard of a request to another session, which is identified by its name alone: stores are moved."""
     mine = guard(params.model_copy(update={"to_session_id": name, "to_path": None}), call, views.head)
     return replace(mine, earlier=(fingerprint(call.method, params),)) if mine.request_id else mine
 
 
 def _id_there(session: Session, request_id: str | None) -> str | None:
-    """The request id of the same request in the session it goes to: the same for each repeat, and nobody else's."""
+    """The request id of the same request in the target session: the same for each repeat, unique otherwise."""
     if request_id is None:
         return None
     name = hashlib.blake2b(f"{session.meta.uid}\n{request_id}".encode(), digest_size=16).hexdigest()
@@ -143,7 +143,7 @@ def _id_there(session: Session, request_id: str | None) -> str | None:
 
 @contextlib.asynccontextmanager
 async def _reached(service: Service, target: SessionLocation, call: Call) -> AsyncIterator[Session | Attachment]:
-    """The session a note goes to, for the time of the request: ours, or through its owner.
+    """The target session of a note, for the time of the request: ours, or through its owner.
 
     Raises:
         SessionLockedError: Its owner cannot be reached.

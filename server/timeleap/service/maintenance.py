@@ -45,11 +45,7 @@ async def repair(service: Service, params: Any, call: Call) -> Json:
         problems = await asyncio.to_thread(engine.verify, call.byte_progress("checking the log"))
         if params.dry_run or not problems:
             removed = await asyncio.to_thread(lambda: engine.as_reloaded().damaged_lines()) if problems else 0
-            return {
-                "head": session.head,
-                "removedLines": removed,
-                "problems": [_problem(problem) for problem in problems],
-            }
+            return {"head": session.head, "removedLines": removed, "problems": list(map(_problem, problems))}
         outcome = await session.repair(cause=cause(call))
         return {
             "head": outcome.head,

@@ -26,7 +26,7 @@ class Span:
     """Messages `[start, stop)` that are still to be shown, from which end, and of which log.
 
     Attributes:
-        session_id: Whose they are; a cursor means nothing in another session.
+        session_id: Their session; a cursor means nothing in another session.
         era: The part of the head that changes with a rewrite (see `era_of`).
     """
 
@@ -39,7 +39,7 @@ class Span:
 
     @property
     def cursor(self) -> str | None:
-        """A cursor that goes on with this span; None where nothing is left."""
+        """A cursor that continues this span; None if nothing is left."""
         return cursors.encode(LISTING, **asdict(self)) if self.start < self.stop else None
 
 

@@ -114,7 +114,7 @@ class Network(Protocol):
         ...
 
     async def aclose(self) -> None:
-        """Be reachable no more, and end the connections of those who came."""
+        """Stop listening, and end the connections of attached processes."""
         ...
 
     async def connect(self, endpoint: Endpoint, client: Client, callbacks: PeerCallbacks) -> Peer:

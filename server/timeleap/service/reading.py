@@ -112,7 +112,7 @@ async def get_records(service: Service, params: GetRecordsParams, call: Call) ->
 
 @dataclass(frozen=True, slots=True)
 class CheckpointsLeft:
-    """Where a listing of checkpoints goes on: `done` of the `total` there were at its start."""
+    """Position at which a listing of checkpoints continues: `done` of the `total` at its start."""
 
     session_id: str
     done: int
@@ -138,10 +138,7 @@ async def list_checkpoints(service: Service, params: ListCheckpointsParams, call
         left = _checkpoints_left(session, params)
         found, left = left.page(reader_of(session, left.timeline_id), params.limit or DEFAULT_PAGE)
         cursor = cursors.encode(CHECKPOINTS, **asdict(left)) if left.done < left.total else None
-        return {
-            "checkpoints": [views.checkpoint(checkpoint) for checkpoint in found],
-            **views.set_members(nextCursor=cursor),
-        }
+        return {"checkpoints": list(map(views.checkpoint, found)), **views.set_members(nextCursor=cursor)}
 
     return await session.at_turn(page)
 
@@ -192,9 +189,6 @@ async def list_timelines(service: Service, params: ListTimelinesParams, call: Ca
         start = cursors.offset(params.cursor, listing)
         stop = min(start + (params.limit or DEFAULT_PAGE), len(every))
         cursor = cursors.after(stop, len(every), listing)
-        return {
-            "timelines": [views.timeline(timeline) for timeline in every[start:stop]],
-            **views.set_members(nextCursor=cursor),
-        }
+        return {"timelines": list(map(views.timeline, every[start:stop])), **views.set_members(nextCursor=cursor)}
 
     return await session.at_turn(page)

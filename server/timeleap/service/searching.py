@@ -32,7 +32,7 @@ STORE_LISTING = "session/search"
 
 @dataclass(frozen=True, slots=True)
 class SearchCursor:
-    """Where a search of one session goes on, and what it is a search for."""
+    """Position at which a search of a session continues, and its query."""
 
     session_id: str
     query: str
@@ -43,7 +43,7 @@ class SearchCursor:
 
 @dataclass(frozen=True, slots=True)
 class StoreLeft:
-    """Where a search of the store goes on: in the session that had its last change then."""
+    """Position at which a search of the store continues: in the session that had its last change then."""
 
     query: str
     session_id: str
@@ -89,12 +89,9 @@ async def search_store(service: Service, params: SessionSearchParams, call: Call
     places = [attachment.place for attachment in service.attached(call).values()]
     elsewhere = service.store.elsewhere({place.session_id: place.path for place in places if place.path is not None})
     sessions = await asyncio.to_thread(glances, service.store.home, elsewhere)
-    rest = [
-        session
-        for session in sessions
-        if begin is None or session.session_id == begin.session_id or _behind(session, begin)
-    ]
+    rest = list(sessions)
     if begin is not None:
+        rest = [session for session in rest if session.session_id == begin.session_id or _behind(session, begin)]
         # It may have changed, and moved up, since.
         rest.sort(key=lambda session: session.session_id != begin.session_id)
     return await service.slices.run(_search_sessions(rest, query, begin, asked), _in_parts(call, len(rest)))
@@ -132,7 +129,7 @@ def _cursor(session: Glance, place: SearchPosition | None, rest: Sequence[Glance
 
 
 def _passing_on(searching: Work[SearchPage], number: int) -> Work[SearchPage]:
-    """The search of the session `number`, told as thousandths of a session."""
+    """The search of the session `number`; its progress is reported in thousandths of a session."""
     while True:
         try:
             done, total = next(searching)

@@ -211,7 +211,7 @@ class Service:
         return await self.act(method, params, call)
 
     async def act(self, method: str, params: Any, call: Call) -> Any:
-        """Answer one request whose turn it is: here, or by the owner of the session."""
+        """Answer a request when its turn has come: here, or by the owner of the session."""
         attached = self._connection(call).attached
         in_trash = getattr(params, "deleted_at", None) is not None
         if attached and method not in _DONE_HERE and not in_trash:
@@ -396,7 +396,7 @@ class Service:
         return self._session_drain.under_way(session)
 
     async def watch(self, call: Call, held: OpenHandle) -> None:
-        """Let a reader hear from the owner of its session, now and whenever there is one."""
+        """Pass the notifications of the session's owner to a reader, now and whenever there is an owner."""
         if self.network is None or held.session.access == "owner":
             return
         from timeleap.service.watcher import Watcher
@@ -427,7 +427,7 @@ class Service:
             await opened.session.aclose()
 
     def hold(self, call: Call, session: Session, access: Access) -> OpenHandle:
-        """Note that this connection has opened `session`; it hears of its changes from now on."""
+        """Note that this connection has opened `session`; it is notified of its changes from now on."""
         held = self._connection(call).held
         known = held.get(session.session_id)
         if known is not None:

@@ -1,4 +1,4 @@
-"""Approvals, sub-agents, title: what a session has beside its log."""
+"""Approvals, sub-agents, title: the state of a session outside its log."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def set_auto_approve(service: Service, params: SessionSetAutoApproveParams
 
 @handles("session/setAfk")
 async def set_afk(service: Service, params: SessionSetAfkParams, call: Call) -> Json:
-    """Say that nobody is there to approve anything, or that somebody is."""
+    """Set whether the user is away, so that nobody can approve anything."""
     session = service.writable(call, params.session_id)
     return await session.set_afk(params.afk, guard=guard(params, call, views.approved))
 

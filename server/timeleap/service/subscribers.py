@@ -163,7 +163,7 @@ def _state_members(event: events.Event) -> Json:
 
 
 def tell_recovery(client: Client, session: Session) -> None:
-    """Report what opening mended, to the client for whom the session was opened."""
+    """Report what opening repaired, to the client for whom the session was opened."""
     recovery = session.engine.recovery
     if recovery.quarantined or recovery.cut_bytes:
         event = events.Recovered(head=session.head, quarantined=recovery.quarantined, cut_bytes=recovery.cut_bytes)

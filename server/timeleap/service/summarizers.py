@@ -148,8 +148,8 @@ async def summarised(
     """A summary of `messages`, whole or, where they are too many for the summariser, in parts.
 
     Args:
-        summarizer: Who is asked.
-        messages: What the summary is to stand for.
+        summarizer: The summariser to use.
+        messages: The messages to summarise.
         custom_instruction: An instruction of the user's; empty for none.
         call: Where progress is told.
 

@@ -27,7 +27,7 @@ class Slices:
         self._turn = asyncio.Lock()
 
     async def run(self, work: Work[T], progress: Callable[[int, int], None] | None = None) -> T:
-        """The result of `work`; what it raises goes to the caller.
+        """The result of `work`; its exceptions are raised here.
 
         Args:
             work: The work to do; abandoned if the caller is cancelled.

@@ -1,4 +1,4 @@
-"""session/purge and session/listAudit: deletion for good, by request and by age; who changed what runs unasked."""
+"""session/purge and session/listAudit: deletion for good, by request and by age; audit of approvals and removals."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 AUDIT = "session/listAudit"
 HOUR = 3600.0
 MAX_TOLD = 20
-"""Sessions removed for their age that clients are told of one by one."""
+"""Sessions removed for their age that clients are notified of separately."""
 _TEXTS = frozenset(("time", "who", "requestId", "field", "approvalId", "action", "description", "toolCallId", "reason"))
 IN_USE = "another process is using it"
 
@@ -95,7 +95,7 @@ def _audit(directory: Path, stop: int | None, limit: int) -> tuple[list[Json], i
 
 
 def _entry(line: Json) -> Json:
-    """An entry as it goes over the wire; members of a form that is not ours, since somebody edited the file, are left out."""
+    """An entry in wire form; members of another form than ours, since the file was edited, are left out."""
     shown = {"client" if name == "who" else name: value for name, value in line.items() if _fits(name, value)}
     return {**shown, "from": line.get("from"), "to": line.get("to")}
 
