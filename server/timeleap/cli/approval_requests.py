@@ -186,7 +186,7 @@ def _show(terminal: Terminal, opened: OpenSession, waiting: list[Json]) -> None:
 
 
 def _ask(terminal: Terminal, opened: OpenSession, changes: Changes, waiting: list[Json]) -> None:
-    """Ask a person about each request; somebody else may decide it meanwhile."""
+    """Ask the user about each request; another client may decide it meanwhile."""
     news: queue.Queue[Json | None] = queue.Queue()
     ended: dict[str, Json] = {}
     known = {str(request["approvalId"]) for request in waiting}

@@ -72,9 +72,9 @@ class Backend:
         """Make it, not started yet.
 
         Args:
-            terminal: What the user sees.
+            terminal: The user's terminal.
             trace: Sees every message.
-            name: What notifications and audits call us.
+            name: Our client name in notifications and audits.
             patience: Seconds to go on where the owner of a session does not answer: a person would rather be told.
         """
         self._terminal = terminal

@@ -137,7 +137,7 @@ def _is_text(given: str | None) -> bool:
 
 
 def _bare(hint: Any) -> Any:
-    """A parameter's type without what typer is told of it, and without None."""
+    """A parameter's type without typer's annotations, and without None."""
     kind = get_args(hint)[0] if get_origin(hint) is Annotated else hint
     members = (
         [member for member in get_args(kind) if member is not type(None)] if type(None) in get_args(kind) else [kind]
@@ -198,7 +198,7 @@ def _with_shared_options(function: Callable[..., None], unless: str | None) -> C
 
 
 def guarded(terminal: Terminal, session: object, work: Callable[[], None]) -> None:
-    """Do `work`; what goes wrong is said in words, never as a traceback.
+    """Do `work`; errors are printed as messages, never as a traceback.
 
     Raises:
         typer.Exit: With 1 for an error, 2 for a misuse, 130 for Ctrl-C.

@@ -1,4 +1,4 @@
-"""`demo`: a story told by a real server, each sentence of which is checked."""
+"""`demo`: scenes on a real server; each promise is checked."""
 
 from __future__ import annotations
 

@@ -25,12 +25,12 @@ class Actor:
         stage: Where its messages are shown.
         home: The store.
         session_id: The session it opens.
-        name: What notifications and audits call it.
+        name: Its client name in notifications and audits.
         shown: Methods whose requests are shown, no matter where they come from.
 
     Attributes:
         requests: How many it has made.
-        heard: What it was notified about the session's log since it opened it.
+        heard: Notifications about the session's log since it was opened.
     """
 
     def __init__(

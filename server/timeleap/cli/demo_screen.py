@@ -1,4 +1,4 @@
-"""Where the demo is told: numbered scenes, what crosses the wire, pictures, and checks that really compare."""
+"""Output of the demo: numbered scenes, messages on the wire, graphs, and checks that really compare."""
 
 from __future__ import annotations
 

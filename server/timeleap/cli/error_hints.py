@@ -15,7 +15,7 @@ def explain(error: TimeleapRpcError, session: str | None) -> list[str]:
     """Lines that say what was wrong, and then what to do.
 
     Args:
-        error: What the server answered.
+        error: The server's answer.
         session: The session as the user named it; None where the command names none.
     """
     name = session or "SESSION"

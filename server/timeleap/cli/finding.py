@@ -87,7 +87,7 @@ def search(
 
 
 def _opened(backend: Backend, query: str, session: str) -> tuple[OpenSession, str]:
-    """The session, and what is looked for in it: who names the session first, as with other commands, is understood."""
+    """The session and the query; the session is also accepted first, as in other commands."""
     try:
         return backend.open_to_read(Target.of(session)), query
     except (TimeleapRpcError, UsageError):

@@ -1,4 +1,4 @@
-"""The graph of a session, drawn: the newest at the top, each timeline beside the place where it leaves the live log.
+"""The graph of a session, drawn: the newest at the top, each timeline at the place where it leaves the live log.
 
 ●  now                                 41 messages      5,210 tokens  12.3 KB
 │

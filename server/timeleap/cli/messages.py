@@ -17,7 +17,7 @@ _STYLES = {"user": "bold cyan", "assistant": "bold green", "tool": "bold magenta
 
 
 def render(entry: Json, most_lines: int | None) -> Iterator[Text]:
-    """One message of a history page: a line that says whose it is, then what is in it.
+    """One message of a history page: a line with its author, then its content.
 
     Args:
         entry: `{index, message}`.

@@ -21,7 +21,7 @@ class Ref:
     """A moment.
 
     Attributes:
-        name: What to call it.
+        name: Its name for people.
         params: As `context/diff` takes it.
     """
 

@@ -77,7 +77,7 @@ def say_what_goes(terminal: Terminal, opened: OpenSession, before: Json, plan: J
         terminal: Where to.
         opened: The session.
         before: Its state.
-        plan: What a dry run of `context/revertTo` said.
+        plan: Result of a dry run of `context/revertTo`.
     """
     removed, stays = plan["removed"], plan["context"]["messageCount"]
     terminal.say(

@@ -60,7 +60,7 @@ class Terminal:
 
     @property
     def out(self) -> Console:
-        """For results. Rich honours NO_COLOR, and writes plain text where nobody looks."""
+        """For results. Rich honours NO_COLOR, and writes plain text if the output is no terminal."""
         return _console(stderr=False)
 
     @property
@@ -149,7 +149,7 @@ class Terminal:
             raise typer.Exit(1)
 
     def wait(self, work: Future[T], progress: Progress, what: str) -> T:
-        """The result of `work`; with a progress bar if it takes its time and somebody looks."""
+        """The result of `work`; on a terminal, with a progress bar if it takes long."""
         try:
             return work.result(timeout=_PATIENCE if not self.machine and self.err.is_terminal else None)
         except NotYet:

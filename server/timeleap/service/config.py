@@ -84,7 +84,7 @@ class Config:
         summarizer: `baseUrl`, `model`, `apiKeyFile`, `contextSize` of a summarising endpoint (no key is ever kept here),
             and `timeout`, the seconds any summariser may take for an answer.
         flags: Settings of the command line, to be merged again when a client's options arrive.
-        warnings: What was odd about the settings, in words.
+        warnings: Texts of warnings about the settings.
     """
 
     home: Path

@@ -27,7 +27,7 @@ class Forwarded:
         params: In wire names, but for the session's: its owner may know it by another.
         model: The same, for doing it here.
         call: Its circumstances.
-        answer: What the client gets.
+        answer: The answer to the client.
         own_id: Its request id was made here.
         again: It was asked for before.
         until: Of a request that waits for a decision: the time on the loop's clock at which it times out.
