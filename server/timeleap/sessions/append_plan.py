@@ -56,7 +56,7 @@ class AppendPlan:
     def events(self, appended: Appended, cause: Cause) -> list[events.Event]:
         """What listeners are told, in order."""
         created: list[events.Event] = [
-            events.CheckpointCreated(head=appended.head, cause=cause, checkpoint=one) for one in self.made
+            events.CheckpointCreated(head=appended.head, cause=cause, checkpoint=checkpoint) for checkpoint in self.made
         ]
         return created + self.told(appended, cause)
 
@@ -73,7 +73,7 @@ def messages(
     if not many:
         raise InvalidInputError("there is no message to append")
     if auto_checkpoint == "off":
-        records = [_message(one, marks if at == 0 else None) for at, one in enumerate(many)]
+        records = [_message(message, marks if at == 0 else None) for at, message in enumerate(many)]
         return AppendPlan(records, _appended, (), _messages_told)
     return _with_checkpoints(state, many, marks, auto_checkpoint)
 
@@ -139,11 +139,11 @@ def _with_checkpoints(
         role = message.get("role")
         starts_turn = role == "user" and state.last_role is not Role.USER
         if starts_turn or (auto_checkpoint == "step" and role == "assistant"):
-            record, one = new_checkpoint(
+            record, checkpoint = new_checkpoint(
                 state, state.next_checkpoint_id, first_words(message), preview_of(message), first_marks or {}
             )
             added = [record, _message(message, None)]
-            made.append(one)
+            made.append(checkpoint)
         else:
             added = [_message(message, first_marks)]
         records += added

@@ -92,9 +92,9 @@ class Asked:
 
     def join(self) -> Waiting:
         """Wait for the decision, too."""
-        one = Waiting(self)
-        self.waiting.append(one)
-        return one
+        waiting = Waiting(self)
+        self.waiting.append(waiting)
+        return waiting
 
 
 class ApprovalRequests(SessionTransactions):
@@ -111,14 +111,15 @@ class ApprovalRequests(SessionTransactions):
             loop = asyncio.get_running_loop()
             self._taken_over_lately = True
             self._left = {
-                name: (one, loop.create_future()) for name, one in left_open(self._audit.tail(_AUDIT_TAIL)).items()
+                name: (question, loop.create_future())
+                for name, question in left_open(self._audit.tail(_AUDIT_TAIL)).items()
             }
             loop.call_later(RETURN_SECONDS, self._give_up_left)
 
     @property
     def pending_approvals(self) -> list[PendingApproval]:
         """What waits for a decision, oldest first."""
-        return sorted((one.pending for one in self._asked.values()), key=lambda one: one.requested_at)
+        return sorted((asked.pending for asked in self._asked.values()), key=lambda pending: pending.requested_at)
 
     async def ask_approval(self, question: ApprovalQuestion, guard: Mutation) -> Json | Waiting:
         """Ask for an approval.
@@ -263,9 +264,9 @@ class ApprovalRequests(SessionTransactions):
         for (asked, decision), result in zip(decided, results, strict=True):
             self._requests.finish(asked.guard, result, self.head)
             self._resolve(asked, decision.decision, decision.reason, cause)
-            for one in asked.waiting:
-                if not one.answer.done():
-                    one.answer.set_result(result)
+            for waiting in asked.waiting:
+                if not waiting.answer.done():
+                    waiting.answer.set_result(result)
 
     async def _remember(self, decided: list[tuple[Mutation, ApprovalDecision]]) -> list[Json]:
         """Note decisions under their request ids; returns the results."""
@@ -292,27 +293,27 @@ class ApprovalRequests(SessionTransactions):
             )
         )
 
-    async def stop_waiting(self, one: Waiting, resolution: Literal["cancelled", "timedOut"]) -> None:
+    async def stop_waiting(self, waiting: Waiting, resolution: Literal["cancelled", "timedOut"]) -> None:
         """Wait no more; the question is given up with the last who waited. If a decision came before, `answer` has it."""
-        if not one.answer.done():
-            await self.engine.run(lambda _: self._stop_waiting(one, resolution))
+        if not waiting.answer.done():
+            await self.engine.run(lambda _: self._stop_waiting(waiting, resolution))
 
-    async def _stop_waiting(self, one: Waiting, resolution: Literal["cancelled", "timedOut"]) -> None:
-        if one.answer.done():
+    async def _stop_waiting(self, waiting: Waiting, resolution: Literal["cancelled", "timedOut"]) -> None:
+        if waiting.answer.done():
             return
-        asked = one.asked
-        asked.waiting.remove(one)
+        asked = waiting.asked
+        asked.waiting.remove(waiting)
         if not asked.waiting:
             self._requests.abandon(asked.guard)
             await self._note_end([_ended(asked.pending.approval_id, asked.pending.question.action, resolution)])
             self._resolve(asked, resolution, None, Cause())
-        one.answer.cancel()
+        waiting.answer.cancel()
 
-    def leave_open(self, one: Waiting) -> None:
+    def leave_open(self, waiting: Waiting) -> None:
         """Somebody who waits is sent to the next owner, where the question goes on."""
-        asked = one.asked
-        if one in asked.waiting:
-            asked.waiting.remove(one)
+        asked = waiting.asked
+        if waiting in asked.waiting:
+            asked.waiting.remove(waiting)
         if not asked.waiting and self._asked.get(asked.pending.approval_id) is asked:
             del self._asked[asked.pending.approval_id]
             self._requests.abandon(asked.guard)
@@ -321,8 +322,8 @@ class ApprovalRequests(SessionTransactions):
         """As `SessionTransactions.shut`; what waits is cancelled first."""
         self._closed = True
         for asked in list(self._asked.values()):
-            for one in list(asked.waiting):
-                await self.stop_waiting(one, "cancelled")
+            for waiting in list(asked.waiting):
+                await self.stop_waiting(waiting, "cancelled")
         self._forget_left()
         await super().shut()
 
@@ -344,8 +345,8 @@ class ApprovalRequests(SessionTransactions):
 
     async def _cancel_left(self) -> None:
         """Cancel what the last owner left open and nobody has asked for again."""
-        left = {name: one for name, (one, _) in self._left.items()}
-        await self._note_end([_ended(name, one.get("action"), "cancelled") for name, one in left.items()])
+        left = {name: question for name, (question, _) in self._left.items()}
+        await self._note_end([_ended(name, question.get("action"), "cancelled") for name, question in left.items()])
         for name in left:
             self.emit(events.ApprovalResolved(head=self.head, approval_id=name, decision="cancelled"))
 

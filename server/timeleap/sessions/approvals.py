@@ -49,10 +49,10 @@ def judge(
         return Verdict(Approval(), None, "they carry no seal" if says_on else None)
     if key is None:
         return Verdict(Approval(), None, "there is no key to check their seal with" if says_on else None)
-    matching = [one for one in seals if one.covers(sealed, key)]
+    matching = [seal for seal in seals if seal.covers(sealed, key)]
     if not matching:
         return Verdict(Approval(), None, "they are not what was sealed" if says_on else None)
-    seal = max(matching, key=lambda one: one.revision)
+    seal = max(matching, key=lambda seal: seal.revision)
     if seal.revision not in (highest, highest + 1):
         return Verdict(Approval(), None, "they are from an earlier time" if says_on else None)
     approval = Approval(values.yolo, values.afk, values.actions, True, seal.changed_at, seal.changed_by)
@@ -83,7 +83,7 @@ def with_afk(before: Approval, afk: bool) -> WantedApprovals:
 
 def with_action(before: Approval, action: str, enabled: bool) -> WantedApprovals:
     """One action runs without asking, or not."""
-    rest = {one for one in before.actions if one != action}
+    rest = {name for name in before.actions if name != action}
     actions = tuple(sorted({*rest, action} if enabled else rest))
     return WantedApprovals(before.yolo, before.afk, actions, f"autoApprove:{action}", action in before.actions, enabled)
 
@@ -188,7 +188,7 @@ class Approvals:
             return
         register, uid = self._keys.register(), self._meta.uid
         highest = register.sessions.get(uid, Standing()).revision
-        ahead = [one for one in self._meta.seals if one.revision > highest]
+        ahead = [seal for seal in self._meta.seals if seal.revision > highest]
         try:
             if self._verdict.seal in ahead:
                 self._keys.raise_to(self._meta.uid, highest + 1)
@@ -252,8 +252,8 @@ class Approvals:
 
     def _show(self, seal: Seal | None) -> None:
         """Write a seal beside the one in force."""
-        seals = [one for one in (self._verdict.seal, seal) if one is not None]
-        self._meta.write({"seals": [seal_members(one) for one in seals] or None})
+        seals = [candidate for candidate in (self._verdict.seal, seal) if candidate is not None]
+        self._meta.write({"seals": [seal_members(seal) for seal in seals] or None})
 
     def _bury(self, key: bytes) -> None:
         """Seal what is in force twice: the first takes the revision of the seal to be buried, the second passes it."""

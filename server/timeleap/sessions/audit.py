@@ -45,12 +45,12 @@ def is_entry(document: Mapping[str, Any]) -> bool:
 def left_open(entries: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """The entries of questions that an audit does not tell the end of, by approval id."""
     found: dict[str, dict[str, Any]] = {}
-    for one in entries:
-        approval_id = one.get("approvalId")
-        if one.get("field") != FIELD or not isinstance(approval_id, str) or not _AN_ID.fullmatch(approval_id):
+    for document in entries:
+        approval_id = document.get("approvalId")
+        if document.get("field") != FIELD or not isinstance(approval_id, str) or not _AN_ID.fullmatch(approval_id):
             continue
-        if one.get("to") == "pending":
-            found[approval_id] = one
+        if document.get("to") == "pending":
+            found[approval_id] = document
         else:
             found.pop(approval_id, None)
     return dict(list(found.items())[-MAX_PENDING:])
@@ -105,8 +105,8 @@ class Audit:
             newest = file.pread(there.size - KEPT_BYTES, KEPT_BYTES).partition(b"\n")[2]
         finally:
             file.close()
-        asked = [lines.encode(one) for one in left_open(lines.read_end(self.path, lines.MAX_BYTES)).values()]
-        atomic_write(self.path, b"".join(one + b"\n" for one in asked if one not in newest) + newest)
+        asked = [lines.encode(document) for document in left_open(lines.read_end(self.path, lines.MAX_BYTES)).values()]
+        atomic_write(self.path, b"".join(line + b"\n" for line in asked if line not in newest) + newest)
 
     def tail(self, size: int) -> list[dict[str, Any]]:
         """The entries in the last `size` bytes, oldest first; none where the file cannot be read."""

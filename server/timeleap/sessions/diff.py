@@ -16,7 +16,7 @@ from timeleap.storage.timelines import new_damage
 _PAUSE = 128  # messages
 
 
-def common_messages(one: Stretch, other: Stretch) -> Generator[tuple[int, int], None, int]:
+def common_messages(stretch: Stretch, other: Stretch) -> Generator[tuple[int, int], None, int]:
     """How many messages both begin with. Pauses now and then with the messages compared and those in all.
 
     Where the bytes are the same, the indexes say so. From there on messages are compared one by one: other checkpoints,
@@ -25,12 +25,12 @@ def common_messages(one: Stretch, other: Stretch) -> Generator[tuple[int, int], 
     Raises:
         CorruptedError: What would have to be compared is damaged.
     """
-    lines = shared_lines(one.log, other.log, min(one.lines, other.lines))
-    same = state_after_lines(one.log, lines).messages
-    for side in (one, other):
+    lines = shared_lines(stretch.log, other.log, min(stretch.lines, other.lines))
+    same = state_after_lines(stretch.log, lines).messages
+    for side in (stretch, other):
         _refuse_damage(side, lines)
-    total = min(one.state.message_count, other.state.message_count)
-    for number, left, right in zip(count(same), _messages(one, same), _messages(other, same), strict=False):
+    total = min(stretch.state.message_count, other.state.message_count)
+    for number, left, right in zip(count(same), _messages(stretch, same), _messages(other, same), strict=False):
         if not _equal(left, right):
             return number
         if number % _PAUSE == 0:
@@ -48,14 +48,14 @@ def _refuse_damage(side: Stretch, first: int) -> None:
     """A timeline that is not what was set aside would be compared with a hole in it. The live log is what it is."""
     if side.timeline_id is None:
         return
-    for one in new_damage(side.log, side.damaged_before):
-        if first <= one.line <= side.lines:
-            message = f"the timeline {side.timeline_id} is damaged at byte {one.offset}: {one.message}"
-            raise CorruptedError(message, timelineId=side.timeline_id, offset=one.offset)
+    for damaged in new_damage(side.log, side.damaged_before):
+        if first <= damaged.line <= side.lines:
+            message = f"the timeline {side.timeline_id} is damaged at byte {damaged.offset}: {damaged.message}"
+            raise CorruptedError(message, timelineId=side.timeline_id, offset=damaged.offset)
 
 
-def _equal(one: Row, other: Row) -> bool:
-    left, right = _plain(one), _plain(other)
+def _equal(row: Row, other: Row) -> bool:
+    left, right = _plain(row), _plain(other)
     return left == right or _compact(left) == _compact(right)
 
 

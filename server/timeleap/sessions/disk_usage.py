@@ -38,15 +38,15 @@ class Space:
     @property
     def bytes(self) -> int:
         """Of all files together."""
-        return sum(one.bytes for one in self.files)
+        return sum(file.bytes for file in self.files)
 
     def bytes_of(self, kind: Kind) -> int:
         """Of the files of one kind together."""
-        return sum(one.bytes for one in self.files if one.kind == kind)
+        return sum(file.bytes for file in self.files if file.kind == kind)
 
     def number_of(self, kind: Kind) -> int:
         """How many files of a kind there are."""
-        return sum(one.kind == kind for one in self.files)
+        return sum(file.kind == kind for file in self.files)
 
 
 def measure(session_id: str, path: Path, deleted_at: str | None = None) -> Space:
@@ -56,7 +56,7 @@ def measure(session_id: str, path: Path, deleted_at: str | None = None) -> Space
         StorageFailureError: The directory cannot be read.
     """
     found = [StoredFile(file.name, _kind(file.kind), file.bytes) for file in session_files.list_files(path)]
-    return Space(session_id, tuple(sorted(found, key=lambda one: (-one.bytes, one.name))), deleted_at)
+    return Space(session_id, tuple(sorted(found, key=lambda file: (-file.bytes, file.name))), deleted_at)
 
 
 def measure_store(home: Home) -> list[Space]:
@@ -69,12 +69,12 @@ def measure_store(home: Home) -> list[Space]:
                 found.append(measure(session_id, path, deleted_at))
         except (OSError, StorageFailureError):
             continue
-    return sorted(found, key=lambda one: (-one.bytes, one.session_id, one.deleted_at or ""))
+    return sorted(found, key=lambda space: (-space.bytes, space.session_id, space.deleted_at or ""))
 
 
 def quarantine_files(path: Path) -> Iterator[tuple[str, int]]:
     """Names and sizes of what recovery kept beside a log."""
-    return ((one.name, one.bytes) for one in measure("", path).files if one.kind == "quarantine")
+    return ((file.name, file.bytes) for file in measure("", path).files if file.kind == "quarantine")
 
 
 def _kind(kind: session_files.Kind) -> Kind:

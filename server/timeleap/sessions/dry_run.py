@@ -52,7 +52,7 @@ class DryRuns(SessionTransactions):
         return self._imagined(rewrite_plan.plan_restore(self.engine, timeline_id))
 
     def _refuse_damaged(self, timeline_id: str) -> None:
-        known = next((one for one in self.engine.timelines() if one.timeline_id == timeline_id), None)
+        known = next((timeline for timeline in self.engine.timelines() if timeline.timeline_id == timeline_id), None)
         damage = new_damage(self.engine.timeline(timeline_id), damaged_before(known.facts)) if known else []
         if known and damage:
             raise not_restored(self.path / known.file, damage[0].offset)
@@ -86,10 +86,12 @@ class DryRuns(SessionTransactions):
     def _foreseen(self, planned: rewrite_plan.RewritePlan) -> Summary:
         """The log it would make, as far as sizes and fingerprints tell what equals what."""
         timelines, state = self.engine.timelines(), self.engine.state
-        known = {one.timeline_id: (one.bytes, one.chain) for one in timelines}
+        known = {timeline.timeline_id: (timeline.bytes, timeline.chain) for timeline in timelines}
         stacks = self._stacks(state)
         if planned.refused is not None:
             return with_past(planned.context, past_of(known, stacks, state))
         prepared = rewrite_plan.foreseen(planned, timelines, state)
-        after = planned.stacks_after(stacks, prepared, lambda one, other: known.get(one, 0) == known.get(other, 1))
+        after = planned.stacks_after(
+            stacks, prepared, lambda timeline_id, other: known.get(timeline_id, 0) == known.get(other, 1)
+        )
         return with_past(planned.context, past_of(rewrite_plan.timelines_after(known, prepared), after, prepared.after))

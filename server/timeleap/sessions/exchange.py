@@ -24,7 +24,7 @@ def open_exchange(log: LogReader, messages: int) -> Exchange | None:
         line = log.line_of_message(index)
         record = _record(log, line)
         if log.entries(line, line + 1)[0].role is Role.ASSISTANT:
-            missing = [one for one in _calls(record) if one not in results]
+            missing = [call_id for call_id in _calls(record) if call_id not in results]
             return Exchange(index, tuple(missing)) if missing else None
         results |= answered(record)
     return None
@@ -46,7 +46,7 @@ def _record(log: LogReader, line: int) -> dict[str, Any]:
 def _calls(record: dict[str, Any]) -> list[str]:
     """The ids of the calls, in their order."""
     known = called(record)
-    return list(dict.fromkeys(one["id"] for one in record.get("tool_calls") or () if _id(one) in known))
+    return list(dict.fromkeys(call["id"] for call in record.get("tool_calls") or () if _id(call) in known))
 
 
 def _id(call: object) -> str | None:

@@ -127,7 +127,7 @@ class Home:
             parsed = parse_trash_name(name)
             if parsed is not None and _is_directory(self.trash / name):
                 found.append((*parsed, self.trash / name))
-        return sorted(found, key=lambda one: (one[1], one[2].name), reverse=True)
+        return sorted(found, key=lambda entry: (entry[1], entry[2].name), reverse=True)
 
     @contextmanager
     def building(self) -> Iterator[Path]:

@@ -28,7 +28,7 @@ def append(path: Path, documents: Sequence[Mapping[str, Any]]) -> None:
     file = OpenFile(path, writable=True, appending=True, create=True)
     try:
         before = file.status().size
-        data = b"".join(encode(one) + b"\n" for one in documents)
+        data = b"".join(encode(document) + b"\n" for document in documents)
         # A line that a crash tore must not swallow the next one.
         if before and file.pread(before - 1, 1) != b"\n":
             data = b"\n" + data

@@ -44,18 +44,18 @@ def list_sessions(
     """
     _check_limit(limit)
     after = _decode("session", cursor)
-    seen = [one for one in glances(home, elsewhere) if include_archived or not one.archived]
+    seen = [session for session in glances(home, elsewhere) if include_archived or not session.archived]
     if query:
         wanted = query.casefold()
-        seen = [one for one in seen if wanted in f"{one.title or ''}\n{one.session_id}".casefold()]
+        seen = [session for session in seen if wanted in f"{session.title or ''}\n{session.session_id}".casefold()]
     if workspace is not None:
-        seen = [one for one in seen if one.workspace == workspace]
+        seen = [session for session in seen if session.workspace == workspace]
     if after is not None:
-        seen = [one for one in seen if _position(one) < after]
+        seen = [session for session in seen if _position(session) < after]
     page = seen[:limit]
     more = len(seen) > limit
     return SessionPage(
-        tuple(read_info(one) for one in page), _encode("session", *_position(page[-1])) if more else None
+        tuple(read_info(session) for session in page), _encode("session", *_position(page[-1])) if more else None
     )
 
 
@@ -64,7 +64,7 @@ def list_trash(home: Home, *, cursor: str | None, limit: int) -> SessionPage:
     _check_limit(limit)
     after = _decode("trash", cursor)
     found = []
-    rest = [one for one in home.trashed() if after is None or (one[1], one[2].name) < after]
+    rest = [entry for entry in home.trashed() if after is None or (entry[1], entry[2].name) < after]
     for session_id, deleted_at, path in rest[:limit]:
         try:
             found.append(read_info(glance(session_id, path), deleted_at))
@@ -78,7 +78,11 @@ def fork_points(home: Home, session_id: str) -> set[str]:
     """The checkpoint uids that the forks of a session came from, those of forks in the trash included."""
     directories = [home.sessions / name for name in home.names()] + [path for _, _, path in home.trashed()]
     parents = (Meta(path, "readOnly").parent for path in directories)
-    return {one.checkpoint_uid for one in parents if one and one.session_id == session_id and one.checkpoint_uid}
+    return {
+        parent.checkpoint_uid
+        for parent in parents
+        if parent and parent.session_id == session_id and parent.checkpoint_uid
+    }
 
 
 def glances(home: Home, elsewhere: Mapping[str, Path]) -> list[Glance]:
@@ -105,8 +109,8 @@ def _unreadable(session_id: str, path: Path) -> Glance:
     return Glance(session_id, path, changed, None, False, None)
 
 
-def _position(one: Glance) -> tuple[int, str]:
-    return one.changed, one.session_id
+def _position(session: Glance) -> tuple[int, str]:
+    return session.changed, session.session_id
 
 
 def _check_limit(limit: int) -> None:

@@ -48,9 +48,11 @@ def sound_pages(reader: LogReader, start: int, stop: int, lost: list[CorruptedEr
 
 def left_out(reader: LogReader, start: int, stop: int) -> list[str]:
     """Which of the lines `[start, stop)` are no part of history since they are damaged, in words; at most 100."""
-    gone = [one for one in reader.damage() if one.kind in ("damagedRecord", "checksumMismatch")]
+    gone = [damaged for damaged in reader.damage() if damaged.kind in ("damagedRecord", "checksumMismatch")]
     return [
-        f"line {one.line} at byte {one.offset} is left out: {one.message}" for one in gone if start <= one.line < stop
+        f"line {damaged.line} at byte {damaged.offset} is left out: {damaged.message}"
+        for damaged in gone
+        if start <= damaged.line < stop
     ]
 
 
@@ -69,22 +71,22 @@ def line_of_message(reader: LogReader, index: int, stop: int) -> int:
     return min(stop, reader.line_of_message(index)) if index < reader.state.messages else stop
 
 
-def shared_lines(one: LogReader, other: LogReader, most: int) -> int:
+def shared_lines(reader: LogReader, other: LogReader, most: int) -> int:
     """How many lines, at most `most`, two logs begin with that are byte for byte the same. Reads only the indexes: the
     fingerprint of all bytes up to a line stands in its entry."""
-    low, high = 0, min(most, one.state.lines, other.state.lines)
+    low, high = 0, min(most, reader.state.lines, other.state.lines)
     while low < high:
         middle = (low + high + 1) // 2
-        if _same(state_after_lines(one, middle), state_after_lines(other, middle)):
+        if _same(state_after_lines(reader, middle), state_after_lines(other, middle)):
             low = middle
         else:
             high = middle - 1
     return low
 
 
-def _same(one: LogState, other: LogState) -> bool:
+def _same(state: LogState, other: LogState) -> bool:
     # The messages, too: a line that one index condemns may count in the other log.
-    return (one.chain, one.length, one.messages) == (other.chain, other.length, other.messages)
+    return (state.chain, state.length, state.messages) == (other.chain, other.length, other.messages)
 
 
 def _sound(reader: LogReader, line: int, lost: list[CorruptedError]) -> list[Row]:

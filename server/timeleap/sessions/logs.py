@@ -128,7 +128,9 @@ def stretch(logs: Logs, point: LogPoint) -> Stretch:
     """
     if point.timeline_id is not None:
         log = logs.timeline(point.timeline_id)
-        facts = next((one.facts for one in logs.timelines() if one.timeline_id == point.timeline_id), None)
+        facts = next(
+            (timeline.facts for timeline in logs.timelines() if timeline.timeline_id == point.timeline_id), None
+        )
         return Stretch(log, log.state.lines, point.timeline_id, damaged_before(facts))
     live = logs.live()
     if point.checkpoint_uid is None:
@@ -139,11 +141,11 @@ def stretch(logs: Logs, point: LogPoint) -> Stretch:
 
 
 def _in_a_timeline(logs: Logs, uid: str) -> Stretch:
-    for one in logs.timelines():
+    for timeline in logs.timelines():
         try:
-            log = logs.timeline(one.timeline_id)
+            log = logs.timeline(timeline.timeline_id)
             if has_uid(log, uid):
-                return Stretch(log, find_line(log, None, uid), one.timeline_id, damaged_before(one.facts))
+                return Stretch(log, find_line(log, None, uid), timeline.timeline_id, damaged_before(timeline.facts))
         except (TimelineNotFoundError, CorruptedError, StorageFailureError):
             continue  # what cannot be read does not keep the others from being looked at
     message = f"checkpoint {uid[:80]} is neither in the present log nor in a timeline"

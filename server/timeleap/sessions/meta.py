@@ -318,7 +318,7 @@ class Meta:
 
     def without_facts(self, timeline_ids: Collection[str]) -> dict[str, Any]:
         """The member `timelines` without some."""
-        return {name: one for name, one in self._object("timelines").items() if name not in timeline_ids}
+        return {name: facts for name, facts in self._object("timelines").items() if name not in timeline_ids}
 
     def get(self, name: str) -> Any:
         """A member as it stands in the file, or None."""
@@ -406,7 +406,7 @@ class Meta:
     def seals(self) -> tuple[Seal, ...]:
         """The seals of the approvals, older first: the one in force, and while a change is being made the next one."""
         many = self.get("seals") or ()
-        return tuple(Seal(one["revision"], one["mac"], one.get("changedAt"), one.get("changedBy")) for one in many)
+        return tuple(Seal(seal["revision"], seal["mac"], seal.get("changedAt"), seal.get("changedBy")) for seal in many)
 
     def _number(self, name: str) -> int:
         return int(self.get(name) or 0)
@@ -427,7 +427,7 @@ def seal_members(seal: Seal) -> dict[str, Any]:
 
 def subagent_members(subagents: tuple[Subagent, ...]) -> list[dict[str, str]]:
     """Sub-agents as the file keeps them."""
-    return [{"name": one.name, "systemPrompt": one.system_prompt} for one in subagents]
+    return [{"name": subagent.name, "systemPrompt": subagent.system_prompt} for subagent in subagents]
 
 
 def dmail_members(dmail: PendingDMail | None) -> dict[str, Any] | None:

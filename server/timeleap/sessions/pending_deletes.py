@@ -36,9 +36,9 @@ def finish(meta: Meta, log: LogEngine) -> None:
     if noted is None:
         return
     timelines, quarantine = _names(noted, "timelines"), _names(noted, "quarantine")
-    for one in log.timelines():
-        if one.timeline_id in timelines:
-            log.remove_timeline(one.timeline_id)
+    for timeline in log.timelines():
+        if timeline.timeline_id in timelines:
+            log.remove_timeline(timeline.timeline_id)
     for name, _ in list(quarantine_files(meta.path.parent)):
         if name in quarantine:
             _remove(meta.path.parent / name)
@@ -55,7 +55,7 @@ def remove_duplicate(meta: Meta, log: LogEngine) -> None:
     member = meta.get(undo.MEMBER)
     noted = member.get("duplicate") if isinstance(member, dict) else None
     name, equals = (noted.get(key) for key in ("timelineId", "equals")) if isinstance(noted, dict) else (None, None)
-    there = next((one for one in log.timelines() if one.timeline_id == name), None) if noted else None
+    there = next((timeline for timeline in log.timelines() if timeline.timeline_id == name), None) if noted else None
     if there is None or not isinstance(equals, str):
         return
     # A program that gave that name to another log keeps it.
@@ -65,7 +65,7 @@ def remove_duplicate(meta: Meta, log: LogEngine) -> None:
 
 def _names(noted: Any, kind: str) -> set[str]:
     many = noted.get(kind) if isinstance(noted, dict) else None
-    return {one for one in many if isinstance(one, str)} if isinstance(many, list) else set()
+    return {name for name in many if isinstance(name, str)} if isinstance(many, list) else set()
 
 
 def _remove(path: Path) -> None:

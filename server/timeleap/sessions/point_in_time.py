@@ -63,8 +63,8 @@ def at_time(logs: Logs, time: str, timeline_id: str | None) -> PointInTime:
     """
     wanted = parse_time(time, "time")
     if timeline_id is None:
-        later = [one for one in logs.timelines() if _after(one.facts.created_at, wanted)]
-        timeline_id = min(later, key=lambda one: _parsed(one.facts.created_at)).timeline_id if later else None
+        later = [timeline for timeline in logs.timelines() if _after(timeline.facts.created_at, wanted)]
+        timeline_id = min(later, key=lambda timeline: _parsed(timeline.facts.created_at)).timeline_id if later else None
     log = _log(logs, timeline_id)
     passed = _passed(log, wanted)
     if _was_written(log, wanted, passed):

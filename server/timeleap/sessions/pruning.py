@@ -57,24 +57,32 @@ def plan_prune(timelines: Sequence[Timeline], selection: PruneRequest, referred_
     Raises:
         TimelineNotFoundError: One that was named does not exist.
     """
-    known = {one.timeline_id for one in timelines}
+    known = {timeline.timeline_id for timeline in timelines}
     for name in selection.timeline_ids:
         if name not in known:
             raise TimelineNotFoundError(f"no timeline {name!r:.80}", timelineId=name)
     wanted = set(selection.timeline_ids)
     if selection.limits is not None:
-        wanted |= {one.timeline_id for one in retention.excess(timelines, selection.limits, ())}
+        wanted |= {timeline.timeline_id for timeline in retention.excess(timelines, selection.limits, ())}
     if selection.older_than is not None:
-        wanted |= {one.timeline_id for one in timelines[1:] if _older(one, selection.older_than)}
+        wanted |= {timeline.timeline_id for timeline in timelines[1:] if _older(timeline, selection.older_than)}
     return Plan(
-        going=tuple(one for one in timelines if one.timeline_id in wanted and one.timeline_id not in referred_to),
-        kept=tuple((one.timeline_id, "fork") for one in timelines if one.timeline_id in wanted & set(referred_to)),
+        going=tuple(
+            timeline
+            for timeline in timelines
+            if timeline.timeline_id in wanted and timeline.timeline_id not in referred_to
+        ),
+        kept=tuple(
+            (timeline.timeline_id, "fork")
+            for timeline in timelines
+            if timeline.timeline_id in wanted & set(referred_to)
+        ),
     )
 
 
-def _older(one: Timeline, time: datetime) -> bool:
+def _older(timeline: Timeline, time: datetime) -> bool:
     try:
-        created = datetime.fromisoformat(one.facts.created_at)
+        created = datetime.fromisoformat(timeline.facts.created_at)
     except ValueError:
         return False  # nobody noted when
     return (created if created.tzinfo is not None else created.replace(tzinfo=UTC)) < time
@@ -109,7 +117,7 @@ class Pruning(SessionTransactions):
 
             result, plan, lost = await self.engine.run(on_turn)
             if plan.going:
-                names = ", ".join(one.timeline_id for one in plan.going[:10])
+                names = ", ".join(timeline.timeline_id for timeline in plan.going[:10])
                 text = f"{len(plan.going)} timelines were removed on request: {names}{lost}"
                 self.emit(events.Warned(head=self.head, kind="timelinesPruned", message=text, cause=mine.cause))
             return result
@@ -127,7 +135,9 @@ class Pruning(SessionTransactions):
         return Plan(plan.going, plan.kept, tuple(quarantine_files(self.path)) if selection.quarantine else ())
 
     def _remove(self, plan: Plan, request: Json | None) -> None:
-        going = pending_deletes.members((one.timeline_id for one in plan.going), (name for name, _ in plan.quarantine))
+        going = pending_deletes.members(
+            (timeline.timeline_id for timeline in plan.going), (name for name, _ in plan.quarantine)
+        )
         self._session_state.note(going, [request] if request is not None else [])
         try:
             failpoint("prune.noted")
@@ -139,4 +149,6 @@ class Pruning(SessionTransactions):
 
 
 def _outcome(head: str, plan: Plan) -> PruneOutcome:
-    return PruneOutcome(head, tuple((one.timeline_id, one.bytes) for one in plan.going), plan.kept, plan.quarantine)
+    return PruneOutcome(
+        head, tuple((timeline.timeline_id, timeline.bytes) for timeline in plan.going), plan.kept, plan.quarantine
+    )

@@ -97,7 +97,7 @@ def in_trash(home: Home, request: PurgeRequest) -> list[Trashed]:
         check_session_id(request.session_id)
     home.refuse_linked_trash()
     every = (Trashed(session_id, deleted_at, path.name) for session_id, deleted_at, path in home.trashed())
-    return [replace(one, bytes=_size(home, one.name)) for one in every if matching(one, request)]
+    return [replace(session, bytes=_size(home, session.name)) for session in every if matching(session, request)]
 
 
 def condemn(home: Home, trashed: Trashed) -> bool:
@@ -126,17 +126,20 @@ def finish(home: Home, ledger: Ledger, keys: KeyRing) -> list[Trashed]:
     found = [(name, Trashed(session_id, deleted_at, trashed)) for name, trashed, session_id, deleted_at in condemned]
     present = {*home.names(), *(session_id for session_id, _, _ in home.trashed())}
     ledger.forget_purged(
-        [Gone(one.session_id, one.name, home.made_by(name), one.session_id not in present) for name, one in found]
+        [
+            Gone(session.session_id, session.name, home.made_by(name), session.session_id not in present)
+            for name, session in found
+        ]
     )
     with suppress(StorageFailureError):  # what is noted there counts no more in any case
-        keys.forget({one.name for _, one in found})
+        keys.forget({session.name for _, session in found})
     failpoint("purge.noted")
     done: list[Trashed] = []
     failed: StorageFailureError | None = None
-    for name, one in found:
+    for name, session in found:
         try:
             home.remove_condemned(name)
-            done.append(one)
+            done.append(session)
         except StorageFailureError as error:
             failed = error  # the others are to go all the same
         failpoint("purge.removed")

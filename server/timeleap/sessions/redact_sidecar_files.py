@@ -53,7 +53,8 @@ def redacted_meta(members: Mapping[str, Any], redactor: Redactor) -> tuple[Json,
     if isinstance(after.get("journal"), dict):
         forget = forgetting(redactor)
         after["journal"]["requests"] = [
-            forget(one) if isinstance(one, dict) else one for one in after["journal"].get("requests", [])
+            forget(request) if isinstance(request, dict) else request
+            for request in after["journal"].get("requests", [])
         ]
     return after, done
 
@@ -62,8 +63,8 @@ def forgetting(redactor: Redactor) -> Callable[[Mapping[str, Any]], Mapping[str,
     """What a stored request becomes: nothing is left to compare a guess with, neither the fingerprint of its params nor
     the heads around it, which are the log's."""
 
-    def change(one: Mapping[str, Any]) -> Mapping[str, Any]:
-        after: Json = json.loads(redactor.json(json.dumps(dict(one)), _request_form).text)
+    def change(request: Mapping[str, Any]) -> Mapping[str, Any]:
+        after: Json = json.loads(redactor.json(json.dumps(dict(request)), _request_form).text)
         after["h"] = ""
         if isinstance(after.get("v"), dict) and "head" in after["v"]:
             after["v"]["head"] = ""

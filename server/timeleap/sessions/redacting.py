@@ -133,7 +133,8 @@ class Redacting(SessionTransactions):
         self._reread_redacted(redactor)
         outcome = self._outcome(*found)
         if self.head != head:
-            records, occurrences = outcome.total(lambda one: one.records), outcome.total(lambda one: one.occurrences)
+            records = outcome.total(lambda find: find.records)
+            occurrences = outcome.total(lambda find: find.occurrences)
             told = events.Redacted(
                 head=self.head, cause=cause, records=records, occurrences=occurrences, summary=outcome.context
             )
@@ -143,7 +144,7 @@ class Redacting(SessionTransactions):
 
     def _survey(self, order: RedactionRequest) -> Found:
         """Look at everything. Blocking."""
-        return look_through([(self.path, None), *((one, one.name) for one in order.trash())], order)
+        return look_through([(self.path, None), *((path, path.name) for path in order.trash())], order)
 
     async def _carry_out(self, surveys: Sequence[ScanResult], redactor: Redactor, cause: Cause) -> None:
         own, *trashed = surveys
@@ -151,10 +152,10 @@ class Redacting(SessionTransactions):
         request_id, client = (text and redactor.text(text).text for text in (cause.request_id, cause.client))
         shown = Cause(request_id, client)
         actions = self._session_state.facts.approval.actions
-        going = tuple(one for one in actions if redactor.text(one).occurrences)
+        going = tuple(action for action in actions if redactor.text(action).occurrences)
         if going:
             # What runs without asking is known by its name: without that it is not approved any more.
-            rest = tuple(one for one in actions if one not in going)
+            rest = tuple(action for action in actions if action not in going)
             now = self._session_state.facts.approval
             wanted = WantedApprovals(now.yolo, now.afk, rest, "autoApprove", len(actions), len(rest))
             await asyncio.to_thread(self._session_state.change_approvals, wanted, shown)
@@ -164,18 +165,18 @@ class Redacting(SessionTransactions):
                 await self.engine.revise(log.edit(redactor), log.timeline_id)
         for survey in trashed:
             await redact_trashed(survey, redactor)
-        counts = counts_of([one for survey in surveys for one in survey.finds])
+        counts = counts_of([find for survey in surveys for find in survey.finds])
         await asyncio.to_thread(Audit(self.path).record, shown, "redaction", None, counts)
 
     def _redact_sidecar_files(self, own: ScanResult, redactor: Redactor) -> None:
         try:
             self._session_state.rewrite_requests(forgetting(redactor))
             self._session_state.forget_fingerprints(
-                live_changes=any(one.timeline_id is None and one.lines for one in own.logs)
+                live_changes=any(log.timeline_id is None and log.lines for log in own.logs)
             )
             members = {name: self.meta.get(name) for name in self.meta.names()}
             after, _ = redacted_meta(members, redactor)
-            self.meta.write({name: one for name, one in after.items() if one != members.get(name)})
+            self.meta.write({name: value for name, value in after.items() if value != members.get(name)})
             redaction.carry_out_in_sidecar_files(own, redactor)
         except StorageFailureError:
             raise
@@ -187,7 +188,7 @@ class Redacting(SessionTransactions):
         self._requests.forget()
         self.meta.refresh()
         self._session_state.load()
-        self._notices = [{**one, "message": redactor.text(one["message"]).text} for one in self._notices]
+        self._notices = [{**notice, "message": redactor.text(notice["message"]).text} for notice in self._notices]
 
     def _outcome(
         self, surveys: Sequence[ScanResult], redactor: Redactor, rules: dict[str, int] | None
@@ -268,11 +269,11 @@ async def held_in_trash(directory: Path) -> AsyncIterator[None]:
 
 def counts_of(finds: Iterable[FileMatches]) -> Json:
     """What the audit says of a redaction: how much, never what."""
-    found = [one for one in finds if one.occurrences]
+    found = [find for find in finds if find.occurrences]
     return {
         "files": len(found),
-        "records": sum(one.records for one in found),
-        "occurrences": sum(one.occurrences for one in found),
+        "records": sum(find.records for find in found),
+        "occurrences": sum(find.occurrences for find in found),
     }
 
 
@@ -286,5 +287,8 @@ def without(context: Summary, redactor: Redactor) -> Summary:
     def left(text: str | None) -> str | None:
         return None if text is None else redactor.text(text).text
 
-    shown = [replace(one, label=left(one.label), preview=left(one.preview)) for one in context.checkpoints]
+    shown = [
+        replace(checkpoint, label=left(checkpoint.label), preview=left(checkpoint.preview))
+        for checkpoint in context.checkpoints
+    ]
     return replace(context, checkpoints=tuple(shown), system_prompt=left(context.system_prompt))

@@ -123,8 +123,8 @@ class ScanResult:
     @property
     def finds(self) -> list[FileMatches]:
         """All files in which anything was found."""
-        every = [*(one.find for one in self.logs), *self.others]
-        return [one for one in every if one.occurrences or one.kept]
+        every = [*(log.find for log in self.logs), *self.others]
+        return [find for find in every if find.occurrences or find.kept]
 
 
 def look_at(directory: Path, redactor: Redactor, trash: str | None = None, told: Told = lambda _: None) -> ScanResult:
@@ -134,26 +134,26 @@ def look_at(directory: Path, redactor: Redactor, trash: str | None = None, told:
         StorageFailureError: One cannot be read.
     """
     survey = ScanResult(directory)
-    for one in session_files.list_files(directory):
-        path = directory / one.name
+    for file in session_files.list_files(directory):
+        path = directory / file.name
         there = status(path)
-        if one.rule.redaction in ("none", "remove") or there is None:
+        if file.rule.redaction in ("none", "remove") or there is None:
             continue
-        kind: Kind = one.kind if one.kind in ("log", "timeline", "quarantine") else "other"
-        find = FileMatches(path, redactor.text(one.name).text, kind, trash, there.names > 1)
+        kind: Kind = file.kind if file.kind in ("log", "timeline", "quarantine") else "other"
+        find = FileMatches(path, redactor.text(file.name).text, kind, trash, there.names > 1)
         try:
-            if one.rule.redaction == "records":
+            if file.rule.redaction == "records":
                 survey.logs.append(_look_at_log(find, redactor, told))
             else:
                 _look_at_file(find, redactor)
-                told(one.bytes)
+                told(file.bytes)
                 survey.others.append(find)
         except FileNotFoundError:
             continue  # it went meanwhile
         except StorageFailureError:
             raise
         except OSError as error:
-            raise StorageFailureError.of(error, f"look into {one.name}", path) from error
+            raise StorageFailureError.of(error, f"look into {file.name}", path) from error
     survey.logs.sort(key=lambda log: log.timeline_id is not None)
     return survey
 
@@ -182,7 +182,7 @@ def carry_out(survey: ScanResult, redactor: Redactor) -> None:
             stacks = undo.read(following.get("stacks") if following is not None and done else members[undo.MEMBER])
             members[undo.MEMBER] = stacks.without_redo().members()
         files.write_document(
-            survey.directory / META_NAME, {key: one for key, one in members.items() if one is not None}
+            survey.directory / META_NAME, {key: value for key, value in members.items() if value is not None}
         )
 
 
@@ -241,12 +241,12 @@ def is_in(directory: Path, redactor: Redactor) -> bool:
 
 def _pieces(directory: Path) -> Iterator[tuple[bytes, bool]]:
     """The files of a session: logs line by line, others whole; and whether it is a log's."""
-    for one in session_files.list_files(directory):
-        path = directory / one.name
+    for file in session_files.list_files(directory):
+        path = directory / file.name
         try:
-            if one.rule.redaction == "records":
+            if file.rule.redaction == "records":
                 yield from ((line, True) for _, line in raw_lines(load(path, writable=False).log))
-            elif one.rule.redaction != "none":
+            elif file.rule.redaction != "none":
                 yield read_whole(path), False
         except FileNotFoundError:
             continue  # it went meanwhile
@@ -315,7 +315,7 @@ def _look_at_file(find: FileMatches, redactor: Redactor) -> None:
     after, done, before = redacted_file(find.path, redactor)
     find.add(0, None, done)
     pairs = zip(before.split(b"\n"), after.split(b"\n"), strict=False)
-    find.records = max(find.records, sum(one != other for one, other in pairs))
+    find.records = max(find.records, sum(line != other for line, other in pairs))
 
 
 def _members(path: Path) -> Json:

@@ -114,7 +114,9 @@ class RequestReplayer:
             stored: The request ids whose answers are kept beside the log, and their numbers; asked for only if there is
                 need.
         """
-        damaged = (one.line for one in self._engine.damage() if one.kind in ("damagedRecord", "checksumMismatch"))
+        damaged = (
+            record.line for record in self._engine.damage() if record.kind in ("damagedRecord", "checksumMismatch")
+        )
         going = self._since(min((keep_lines, *damaged)))
         if not going:
             return []
@@ -143,14 +145,17 @@ class RequestReplayer:
             return Made(head, known.before or self._head_before(known), self._told_of(known, head))
         if told is None:
             return Made(head, known.before, None)
-        said = [(one.method, one.kind, {**_of(result, one.same), **one.members}) for one in told]
+        said = [
+            (notification.method, notification.kind, {**_of(result, notification.same), **notification.members})
+            for notification in told
+        ]
         return Made(head, known.before, said)
 
     def _remembered(self, known: StoredResponse) -> StoredResponse:
         """A request of a record with all that is to be stored of it."""
         result = self.result(known)
-        parts = [told(*one, result) for one in self._told_of(known, str(result.get("head", "")))]
-        kept = tuple(one for one in parts if one is not None)
+        parts = [told(*notification, result) for notification in self._told_of(known, str(result.get("head", "")))]
+        kept = tuple(part for part in parts if part is not None)
         before = self._head_before(known)
         return replace(known, result=result, before=before, told=kept if len(kept) == len(parts) else None)
 
@@ -171,7 +176,7 @@ class RequestReplayer:
         before = self._before(first).messages
         if messages > before:
             told.append(events.MessagesAppended(head=head, first_index=before, count=messages - before))
-        return [self._announce(one) for one in told]
+        return [self._announce(event) for event in told]
 
     def _head_before(self, known: StoredResponse) -> str:
         return self._head_of(known, self._before(known.line)) if known.era else ""

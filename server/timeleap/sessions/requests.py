@@ -207,8 +207,8 @@ class RequestTable:
     def known(self, request_ids: Iterable[str]) -> list[tuple[str, StoredResponse]]:
         """Those of some requests that are known, oldest first."""
         table = self._loaded()
-        found = [(name, one) for name in request_ids if (one := table.get(name)) is not None]
-        return sorted(found, key=lambda one: one[1].number)
+        found = [(name, known) for name in request_ids if (known := table.get(name)) is not None]
+        return sorted(found, key=lambda request: request[1].number)
 
     def _made(
         self, guard: Mutation, result: Mapping[str, Any], before: str, told: Sequence[Told] | None
@@ -226,7 +226,7 @@ class RequestTable:
     def _loaded(self) -> Remembered:
         if self._known is None:
             self._known = self._load()
-            self._last = max(self._last, *(one.number for _, one in self._known.items()), 0)
+            self._last = max(self._last, *(known.number for _, known in self._known.items()), 0)
         return self._known
 
     def _check_id(self, guard: Mutation, request_id: str) -> None:
@@ -279,9 +279,9 @@ class RequestFile:
             OSError: The file is as it was.
         """
         found = lines.read(self.path)
-        after = [*(new for one in found if (new := change(one)) is not None), *more]
+        after = [*(new for document in found if (new := change(document)) is not None), *more]
         if found or more or is_regular(self.path):  # lines that are no requests go
-            atomic_write(self.path, b"".join(lines.encode(one) + b"\n" for one in after))
+            atomic_write(self.path, b"".join(lines.encode(document) + b"\n" for document in after))
         self._names = None
 
     def append(self, documents: Sequence[Mapping[str, Any]]) -> None:
@@ -290,7 +290,7 @@ class RequestFile:
         Raises:
             StorageFailureError: They could not be noted.
         """
-        names = [*self._listed(), *((str(one.get("r")), number_of(one)) for one in documents)]
+        names = [*self._listed(), *((str(document.get("r")), number_of(document)) for document in documents)]
         try:
             made = sum(name.startswith(MADE_HERE) for name, _ in names)
             if len(names) - made > FILE_LINES or made > FILE_LINES_MADE or self._size() > FILE_BYTES:
@@ -298,7 +298,7 @@ class RequestFile:
                 kept = by_age(decode([*before.documents, *documents]), ()).items()
                 if before.problem is not None:
                     move_aside(self.path)
-                atomic_write(self.path, b"".join(lines.encode(encode(*one)) + b"\n" for one in kept))
+                atomic_write(self.path, b"".join(lines.encode(encode(*request)) + b"\n" for request in kept))
                 names = [(name, known.number) for name, known in kept]
             else:
                 lines.append(self.path, documents)
@@ -321,26 +321,29 @@ def encode(request_id: str, known: StoredResponse) -> dict[str, Any]:
     if known.before:
         line["b"] = known.before
     if known.told is not None:
-        line["n"] = [[one.method, one.kind, dict(one.members), list(one.same)] for one in known.told]
+        line["n"] = [
+            [notification.method, notification.kind, dict(notification.members), list(notification.same)]
+            for notification in known.told
+        ]
     return line
 
 
 def decode(documents: Iterable[Any]) -> Iterator[tuple[str, StoredResponse]]:
     """The requests of journal or file lines; what is none is left out."""
-    for one in documents:
-        match one:
+    for document in documents:
+        match document:
             case {"r": str(name), "h": str(fingerprint), "m": str(method), "v": dict(result)}:
                 known = stored(fingerprint, method, result)
-                left_out = one.get("x")
+                left_out = document.get("x")
                 before = [m for m in left_out if isinstance(m, str)] if isinstance(left_out, list) else []
                 yield (
                     name,
                     replace(
                         known,
                         left_out=(*before, *known.left_out),
-                        number=number_of(one),
-                        before=one["b"] if isinstance(one.get("b"), str) else "",
-                        told=_told(one.get("n")),
+                        number=number_of(document),
+                        before=document["b"] if isinstance(document.get("b"), str) else "",
+                        told=_told(document.get("n")),
                     ),
                 )
             case _:
@@ -357,8 +360,8 @@ def _told(many: Any) -> tuple[Told, ...] | None:
     if not isinstance(many, list):
         return None
     found: list[Told] = []
-    for one in many:
-        match one:
+    for notification in many:
+        match notification:
             case [str(method), str(kind), dict(members), list(same)]:
                 found.append(Told(method, kind, members, tuple(name for name in same if isinstance(name, str))))
             case _:

@@ -21,17 +21,17 @@ def excess(timelines: Sequence[Timeline], limits: Retention, kept: Collection[st
     going: list[Timeline] = []
     counted: set[tuple[int, int]] = set()
     count = size = 0
-    for position, one in enumerate(timelines):
-        if one.chain and (one.bytes, one.chain) in counted:
+    for position, timeline in enumerate(timelines):
+        if timeline.chain and (timeline.bytes, timeline.chain) in counted:
             continue  # of equal ones the newest counts
-        counted.add((one.bytes, one.chain))
+        counted.add((timeline.bytes, timeline.chain))
         count += 1
-        size += one.bytes
+        size += timeline.bytes
         over = count > limits.max_timelines or size > limits.max_timeline_bytes
-        if over and position > 0 and one.timeline_id not in kept:
-            going.append(one)
+        if over and position > 0 and timeline.timeline_id not in kept:
+            going.append(timeline)
             count -= 1
-            size -= one.bytes
+            size -= timeline.bytes
     return going
 
 
@@ -39,16 +39,16 @@ def referred_to(engine: LogEngine, timelines: Sequence[Timeline], fork_points: C
     """The timelines that forks refer to: of each fork's checkpoint the newest one that has it, if the log has not."""
     missing = {uid for uid in fork_points if not has_uid(engine, uid)}
     kept: set[str] = set()
-    for one in timelines:
+    for timeline in timelines:
         if not missing:
             break
         try:
-            log = engine.timeline(one.timeline_id)
+            log = engine.timeline(timeline.timeline_id)
             found = {uid for uid in missing if has_uid(log, uid)}
         except (TimelineNotFoundError, CorruptedError, StorageFailureError):
-            kept.add(one.timeline_id)  # what cannot be read cannot be cleared of being referred to
+            kept.add(timeline.timeline_id)  # what cannot be read cannot be cleared of being referred to
             continue
         if found:
-            kept.add(one.timeline_id)
+            kept.add(timeline.timeline_id)
             missing -= found
     return kept

@@ -104,8 +104,8 @@ class RewritePlan:
             reason = self.replacement.facts.reason
             return before.pushed(reason, prepared) if is_step(reason) else before
 
-        def equal(one: str | None, other: str | None) -> bool:
-            return one == other or (one is not None and other is not None and same(one, other))
+        def equal(timeline_id: str | None, other: str | None) -> bool:
+            return timeline_id == other or (timeline_id is not None and other is not None and same(timeline_id, other))
 
         return before.moved("undo" if self.kind == "undone" else "redo", len(self.steps), prepared, equal)
 
@@ -221,7 +221,11 @@ def foreseen(planned: RewritePlan, timelines: Sequence[Timeline], state: LogStat
         timelines: Those that there are.
         state: Of the present log.
     """
-    equals = next((one.timeline_id for one in timelines if one.may_equal(state)), None) if state.length else ""
+    equals = (
+        next((timeline.timeline_id for timeline in timelines if timeline.may_equal(state)), None)
+        if state.length
+        else ""
+    )
     replaces = (planned.after.length, planned.after.chain) != (state.length, state.chain)
     return Prepared(_TO_COME, replaces, equals, planned.after)
 
@@ -310,7 +314,7 @@ def plan_compact(engine: LogEngine, state: LogState, plan: CompactionPlan) -> Co
     prompt = _prompt_record(engine)
     summary = message_record(plan.message)
     preserved = _messages_from(engine, plan.preserved_from)
-    kept_tokens = sum(one.value for one in preserved)
+    kept_tokens = sum(record.value for record in preserved)
     if plan.summary_tokens is None:
         after = (summary.value + kept_tokens) // CHARACTERS_PER_TOKEN
         summary_tokens = summary.value // CHARACTERS_PER_TOKEN
@@ -326,7 +330,7 @@ def plan_compact(engine: LogEngine, state: LogState, plan: CompactionPlan) -> Co
     elif after > before and summary_tokens > plan.replaced_tokens:
         # Both: without a reported usage `before` counts text only, and the estimate falls short of what a model counted.
         refused = f"it would make the context longer: {before} tokens before, {after} after"
-    elif plan.calls & orphan_results([decode_json(one.body) for one in preserved] if plan.calls else []):
+    elif plan.calls & orphan_results([decode_json(record.body) for record in preserved] if plan.calls else []):
         refused = "a tool call that would go was answered while the summary was made: compact again"
     rewrite = _rewrite(engine, "compacted", "compact", LogState(), records=records, made=made)
     return Compaction(
@@ -349,7 +353,7 @@ def plan_compact(engine: LogEngine, state: LogState, plan: CompactionPlan) -> Co
 def facts_now(engine: LogEngine, reason: TimelineReason, extra: Mapping[str, Any]) -> TimelineFacts:
     """What is remembered of the present log when it is set aside: which of its lines were damaged even then, too."""
     damage = engine.damage()
-    known = {DAMAGED_LINES: [one.line for one in damage]} if 0 < len(damage) < DAMAGE_LIMIT else {}
+    known = {DAMAGED_LINES: [damaged.line for damaged in damage]} if 0 < len(damage) < DAMAGE_LIMIT else {}
     return TimelineFacts(reason, clock.now_iso(), {**extra, **known})
 
 

@@ -122,7 +122,7 @@ class Register:
         for uid, number in document.items():
             if uid != _FORGOTTEN and _REVISION(number, uid, Problems()) is not BAD:
                 where = noted.get(uid)
-                texts = where if isinstance(where, list) and all(isinstance(one, str) for one in where) else []
+                texts = where if isinstance(where, list) and all(isinstance(text, str) for text in where) else []
                 self.sessions[uid] = Standing(
                     revision=number if number >= 0 else -number - 1,
                     place=(texts[0], texts[1]) if len(texts) in (2, 3) else None,
@@ -136,11 +136,14 @@ class Register:
             self.forget(uid)
         kept = self.sessions
         places = {
-            uid: [*one.place, *(name for name in (one.retired, one.announced) if name is not None)]
-            for uid, one in kept.items()
-            if one.place is not None
+            uid: [*standing.place, *(name for name in (standing.retired, standing.announced) if name is not None)]
+            for uid, standing in kept.items()
+            if standing.place is not None
         }
-        numbers = {uid: one.revision if one.retired is None else -one.revision - 1 for uid, one in kept.items()}
+        numbers = {
+            uid: standing.revision if standing.retired is None else -standing.revision - 1
+            for uid, standing in kept.items()
+        }
         floor = {_FORGOTTEN: self.forgotten} if self.forgotten else {}
         return {**numbers, **floor, **({_PLACES: places} if places else {})}
 
@@ -161,7 +164,9 @@ class Register:
     def retire_at(self, place: SealLocation, trash: str, keep: str = "") -> bool:
         """Retire whatever is at home in a place, but for `keep`; says whether anything was."""
         found = [
-            uid for uid, one in self.sessions.items() if one.place == place and one.retired is None and uid != keep
+            uid
+            for uid, standing in self.sessions.items()
+            if standing.place == place and standing.retired is None and uid != keep
         ]
         for uid in found:
             self.put(uid, replace(self.sessions[uid], retired=trash, announced=None))
@@ -169,9 +174,9 @@ class Register:
 
     def rehome(self, before: str, after: str) -> None:
         """A store was moved."""
-        for uid, one in self.sessions.items():
-            if one.place is not None and one.place[0] == before:
-                self.sessions[uid] = replace(one, place=(after, one.place[1]))
+        for uid, standing in self.sessions.items():
+            if standing.place is not None and standing.place[0] == before:
+                self.sessions[uid] = replace(standing, place=(after, standing.place[1]))
 
     def finish_deletes(self, store: str) -> None:
         """Retire what was announced and then moved to the trash.
@@ -181,12 +186,15 @@ class Register:
         """
         found = [
             uid
-            for uid, one in self.sessions.items()
-            if one.announced and one.place and one.place[0] == store and _is_there(Path(store, "trash", one.announced))
+            for uid, standing in self.sessions.items()
+            if standing.announced
+            and standing.place
+            and standing.place[0] == store
+            and _is_there(Path(store, "trash", standing.announced))
         ]
         for uid in found:
-            one = self.sessions[uid]
-            self.put(uid, replace(one, retired=one.announced, announced=None))
+            standing = self.sessions[uid]
+            self.put(uid, replace(standing, retired=standing.announced, announced=None))
             self.finished = True
 
     def refusal(self, uid: str, place: SealLocation) -> str | None:
@@ -209,7 +217,7 @@ class Register:
         was = self.sessions[uid].place if uid in self.sessions else None
         if was is None or _same_place(was, place) or was[1] != place[1]:
             return None
-        used = any(one.place is not None and one.place[0] == place[0] for one in self.sessions.values())
+        used = any(standing.place is not None and standing.place[0] == place[0] for standing in self.sessions.values())
         return None if used or Path(was[0], "sessions").is_dir() else was[0]
 
 
@@ -220,11 +228,11 @@ def _is_there(path: Path) -> bool:
         return True  # what cannot be looked at switches nothing on
 
 
-def _same_place(one: SealLocation, other: SealLocation) -> bool:
-    if one == other or one[1] != other[1]:
-        return one == other
+def _same_place(place: SealLocation, other: SealLocation) -> bool:
+    if place == other or place[1] != other[1]:
+        return place == other
     try:
-        return Path(one[0]).samefile(other[0])  # a store may be mounted twice
+        return Path(place[0]).samefile(other[0])  # a store may be mounted twice
     except (OSError, ValueError):
         return False
 
@@ -340,7 +348,11 @@ class KeyRing:
                 register.rehome(
                     before, place[0]
                 )  # nobody has opened the session since: it is at home here all the same
-            found = [name for name, one in register.sessions.items() if one.place == place and one.retired is None]
+            found = [
+                name
+                for name, standing in register.sessions.items()
+                if standing.place == place and standing.retired is None
+            ]
             for name in found:
                 register.put(name, replace(register.sessions[name], announced=trash))
             return bool(found) or uid in register.sessions  # of which the retirement is noted
@@ -387,8 +399,8 @@ class KeyRing:
         def change(register: Register) -> bool:
             found = [
                 uid
-                for uid, one in register.sessions.items()
-                if trash and trash in (one.retired, one.announced) and one.place == place
+                for uid, standing in register.sessions.items()
+                if trash and trash in (standing.retired, standing.announced) and standing.place == place
             ]
             for uid in found:
                 register.put(uid, replace(register.sessions[uid], retired=None, announced=None))
@@ -407,7 +419,11 @@ class KeyRing:
         """
 
         def change(register: Register) -> bool:
-            found = [uid for uid, one in register.sessions.items() if (one.retired or one.announced or None) in trash]
+            found = [
+                uid
+                for uid, standing in register.sessions.items()
+                if (standing.retired or standing.announced or None) in trash
+            ]
             for uid in found:
                 register.forget(uid)
             return bool(found)

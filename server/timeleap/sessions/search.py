@@ -111,7 +111,7 @@ def search(logs: Logs, query: SearchQuery, begin: SearchPosition | None = None) 
     """
     found = SearchPage()
     everywhere = query.timelines or (begin is not None and begin.timeline_id is not None)
-    sizes = {one.timeline_id: one.bytes for one in logs.timelines()} if everywhere else {}
+    sizes = {timeline.timeline_id: timeline.bytes for timeline in logs.timelines()} if everywhere else {}
     names = [None, *sizes]
     if begin is None:
         begin = SearchPosition(None, 0)
@@ -149,7 +149,7 @@ def search(logs: Logs, query: SearchQuery, begin: SearchPosition | None = None) 
 
 def _damage(log: LogReader, name: str | None) -> list[Unread]:
     """What of a log is known not to be part of history, and so is not searched."""
-    damaged = [one for one in log.damage() if one.kind != "notReadableByOriginal"]
+    damaged = [record for record in log.damage() if record.kind != "notReadableByOriginal"]
     if not damaged:
         return []
     first = damaged[0]

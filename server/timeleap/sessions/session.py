@@ -250,7 +250,7 @@ class Session(DryRuns, Pruning, Redacting, Mailing, ApprovalRequests):
         """Define a sub-agent; one of that name is replaced, in its place."""
 
         def work_out() -> session_state.StateStep:
-            many = {one.name: one for one in self.subagents}
+            many = {subagent.name: subagent for subagent in self.subagents}
             many[name] = Subagent(name, system_prompt)
             return self._with_subagents(many.values())
 
@@ -259,7 +259,7 @@ class Session(DryRuns, Pruning, Redacting, Mailing, ApprovalRequests):
     async def remove_subagent(self, name: str, guard: Mutation = NOBODY) -> Json:
         """Remove a sub-agent; nothing happens if there is none of that name."""
         return await self._change(
-            guard, lambda: self._with_subagents(one for one in self.subagents if one.name != name)
+            guard, lambda: self._with_subagents(subagent for subagent in self.subagents if subagent.name != name)
         )
 
     async def set_title(self, title: str, guard: Mutation = NOBODY) -> Json:

@@ -184,12 +184,12 @@ class StateManager:
         if not going:
             return ""
         self.note({}, [])  # what the existence of a timeline says must be said otherwise before it goes
-        for one in going:
-            self._log.remove_timeline(one.timeline_id)
-        self._meta.write({"timelines": self._meta.without_facts([one.timeline_id for one in going])})
+        for timeline in going:
+            self._log.remove_timeline(timeline.timeline_id)
+        self._meta.write({"timelines": self._meta.without_facts([timeline.timeline_id for timeline in going])})
         self.forget_steps()
-        names = ", ".join(one.timeline_id for one in going[:10])
-        size = sum(one.bytes for one in going)
+        names = ", ".join(timeline.timeline_id for timeline in going[:10])
+        size = sum(timeline.bytes for timeline in going)
         return f"{len(going)} old timelines ({size} bytes) were removed to stay within the limits: {names}"
 
     def note(self, members: Json, requests: list[Json]) -> None:
@@ -327,7 +327,7 @@ class StateManager:
             return []
         if "timelineId" in journal and not undo.happened(journal, self._log):
             return []
-        return [one for one in journal["requests"] if isinstance(one, dict)]
+        return [line for line in journal["requests"] if isinstance(line, dict)]
 
     def empty_journal(self) -> None:
         """Move what the journal says to `requests.jsonl`: before its next step, and before a timeline goes, since it may

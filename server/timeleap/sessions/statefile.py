@@ -89,7 +89,7 @@ def _subagents(value: Any, where: str, problems: Problems) -> Any:
     found = _SUBAGENTS(value, where, problems)
     if found is BAD:
         return BAD
-    last = {one["name"]: one for one in found}
+    last = {subagent["name"]: subagent for subagent in found}
     if len(last) < len(found):
         problems.add(where, "has two entries of one name, of which the later counts")
     return list(last.values())
@@ -229,14 +229,14 @@ def approval_members(yolo: bool, afk: bool, actions: tuple[str, ...]) -> dict[st
 
 def subagent_members(subagents: tuple[Subagent, ...]) -> list[dict[str, str]]:
     """The `dynamic_subagents` list, as the original writes it."""
-    return [{"name": one.name, "system_prompt": one.system_prompt} for one in subagents]
+    return [{"name": subagent.name, "system_prompt": subagent.system_prompt} for subagent in subagents]
 
 
 def parse_subagents(many: list[Any], prompt_key: str) -> tuple[Subagent, ...]:
     """The usable sub-agents of a JSON list, in order; of two with one name the later counts."""
     found: dict[str, Subagent] = {}
-    for one in many:
-        name, prompt = (one.get("name"), one.get(prompt_key)) if isinstance(one, dict) else (None, None)
+    for entry in many:
+        name, prompt = (entry.get("name"), entry.get(prompt_key)) if isinstance(entry, dict) else (None, None)
         if isinstance(name, str) and is_encodable(name) and isinstance(prompt, str) and is_encodable(prompt):
             found[name] = Subagent(name, prompt)
     return tuple(found.values())

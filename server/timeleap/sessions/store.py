@@ -64,16 +64,16 @@ def _not_in_trash(request: PurgeRequest) -> SessionNotFoundError:
 def _noted(request: PurgeRequest, found: Iterable[Trashed]) -> list[dict[str, Any]]:
     """What is noted of sessions that a request removes: not their id, if the request names it."""
     named = request.session_id is not None
-    return [{**asdict(one), "session_id": "" if named else one.session_id} for one in found]
+    return [{**asdict(session), "session_id": "" if named else session.session_id} for session in found]
 
 
 def _answered(request: PurgeRequest, noted: Any, *, gone: bool = False) -> tuple[Trashed, ...]:
     """The sessions that a noted request was about, or of these those that are gone; what is no such note has none."""
     found: list[Trashed] = []
-    for one in noted if isinstance(noted, list) else ():
-        if gone and not (isinstance(one, dict) and one.get("gone") is True):
+    for entry in noted if isinstance(noted, list) else ():
+        if gone and not (isinstance(entry, dict) and entry.get("gone") is True):
             continue
-        match one:
+        match entry:
             case {"session_id": str(name), "deleted_at": str(time), "name": str(directory), "bytes": int(size)}:
                 found.append(Trashed(request.session_id or name, time, directory, size))
             case _:
@@ -270,7 +270,9 @@ class SessionStore:
 
     def elsewhere(self, others: Mapping[str, Path]) -> dict[str, Path]:
         """By id: directories of sessions outside of the store, those of `others` and those that are open here."""
-        open_here = {one.session_id: one.path for one in self._openings.sessions() if not self.contains(one.path)}
+        open_here = {
+            session.session_id: session.path for session in self._openings.sessions() if not self.contains(session.path)
+        }
         return {**open_here, **others}
 
     async def list_trash(self, *, cursor: str | None = None, limit: int = 50) -> SessionPage:
@@ -483,18 +485,18 @@ class SessionStore:
         await asyncio.to_thread(self.home.sweep, untouched=UNTOUCHED_SECONDS)
         found = await asyncio.to_thread(purge.in_trash, self.home, request)
         if noted is not None:  # it was begun before a crash: what was deleted since then is not meant
-            names = {one.name for one in _answered(request, noted.get("purging"))}
-            found = [one for one in found if one.name in names]
+            names = {session.name for session in _answered(request, noted.get("purging"))}
+            found = [session for session in found if session.name in names]
         else:
-            found = [*(one for one in late if purge.matching(one, request)), *found]
+            found = [*(session for session in late if purge.matching(session, request)), *found]
             if not found and request.session_id is not None:
                 raise _not_in_trash(request)
             await asyncio.to_thread(self._ledger.note, guard, {"purging": _noted(request, found)})
-        taken = {one.name: await self._condemn(one) for one in found if one not in late}
-        kept = [one for one in found if taken.get(one.name) == "inUse"]
-        found = [one for one in found if taken.get(one.name) != "gone"]
+        taken = {session.name: await self._condemn(session) for session in found if session not in late}
+        kept = [session for session in found if taken.get(session.name) == "inUse"]
+        found = [session for session in found if taken.get(session.name) != "gone"]
         await asyncio.to_thread(purge.finish, self.home, self._ledger, self._keys)
-        gone = tuple(one for one in found if one not in kept)
+        gone = tuple(session for session in found if session not in kept)
         if noted is not None:  # also what went before the crash, but nothing that was undeleted since then
             noted = await asyncio.to_thread(self._ledger.purge, guard) or {}
             gone = _answered(request, noted.get("purging"), gone=True)
@@ -502,7 +504,7 @@ class SessionStore:
             raise SessionLockedError(f"session {request.session_id} in the trash is in use by another process")
         answer = gone[:MAX_ANSWERED]
         if request.session_id is not None:
-            answer = tuple(replace(one, name="") for one in answer)
+            answer = tuple(replace(session, name="") for session in answer)
         await asyncio.to_thread(self._ledger.note_purged, guard, {"purged": _noted(request, answer)})
         return PurgeOutcome(gone, tuple(kept))
 

@@ -139,7 +139,10 @@ class Ledger:
         if guard.request_id is None:
             return
         line = encode(guard.request_id, StoredResponse(guard.fingerprint, PURGE, answer))
-        self._rewrite(lambda one: None if one.get("r") == guard.request_id and one.get("m") == PURGE else one, line)
+        self._rewrite(
+            lambda request: None if request.get("r") == guard.request_id and request.get("m") == PURGE else request,
+            line,
+        )
 
     def forget_purged(self, gone: Sequence[Gone]) -> None:
         """Forget the requests that made, deleted and brought back sessions that are removed for good.
@@ -150,26 +153,26 @@ class Ledger:
         Raises:
             StorageFailureError: The file is as it was.
         """
-        names = {one.name for one in gone}
-        last = {one.session_id for one in gone if one.last}
-        made = {(one.session_id, one.made_by) for one in gone if one.made_by is not None}
+        names = {session.name for session in gone}
+        last = {session.session_id for session in gone if session.last}
+        made = {(session.session_id, session.made_by) for session in gone if session.made_by is not None}
 
-        def change(one: Mapping[str, Any]) -> Mapping[str, Any] | None:
-            note = one.get("v")
+        def change(request: Mapping[str, Any]) -> Mapping[str, Any] | None:
+            note = request.get("v")
             if not isinstance(note, dict):
-                return one
+                return request
             if isinstance(purging := note.get("purging"), list):
-                return {**one, "v": {**note, "purging": [_marked(each, names) for each in purging]}}
+                return {**request, "v": {**note, "purging": [_marked(each, names) for each in purging]}}
             if isinstance(session_id := note.get("sessionId"), str):
-                return None if session_id in last or (session_id, one.get("r")) in made else one
+                return None if session_id in last or (session_id, request.get("r")) in made else request
             name = note.get("trash")
             if not isinstance(name, str) or not (name in names or name.partition("~")[0] in last):
-                return one
-            if note.get("done") is not True and (one.get("m") != DELETE or name not in names):
+                return request
+            if note.get("done") is not True and (request.get("m") != DELETE or name not in names):
                 return None  # it was not carried out
-            used = str(one.get("r", ""))
+            used = str(request.get("r", ""))
             return {
-                **{key: value for key, value in one.items() if key in ("m", "s")},
+                **{key: value for key, value in request.items() if key in ("m", "s")},
                 "r": used if used.startswith(_HASHED) else _hashed(used),
                 "h": "",
                 "v": {"trash": "", "done": True},
@@ -202,12 +205,12 @@ class Ledger:
             StorageFailureError: The file is as it was.
         """
 
-        def change(one: Mapping[str, Any]) -> Mapping[str, Any]:
-            note = one.get("v")
+        def change(request: Mapping[str, Any]) -> Mapping[str, Any]:
+            note = request.get("v")
             about = (
                 str(note.get("sessionId", note.get("trash", ""))).partition("~")[0] if isinstance(note, dict) else ""
             )
-            return {**one, "h": "", "r": redact(str(one.get("r", "")))} if about == session_id else one
+            return {**request, "h": "", "r": redact(str(request.get("r", "")))} if about == session_id else request
 
         self._rewrite(change)
 

@@ -124,8 +124,8 @@ class Remembered:
 
     def items(self) -> list[tuple[str, StoredResponse]]:
         """All of them, oldest first."""
-        many = [*self._clients.items(), *(one for table in self._windows.values() for one in table.items())]
-        return sorted(many, key=lambda one: one[1].number)
+        many = [*self._clients.items(), *(request for table in self._windows.values() for request in table.items())]
+        return sorted(many, key=lambda request: request[1].number)
 
     def add(self, request_id: str, known: StoredResponse) -> None:
         """Remember a request as the newest; the oldest beyond the bounds are forgotten."""
@@ -137,7 +137,7 @@ class Remembered:
             self._drop(table, next(iter(table)))
         if made_here:
             if self._made >= MADE_REMEMBERED:
-                oldest = min(self._windows.values(), key=lambda one: next(iter(one.values())).number)
+                oldest = min(self._windows.values(), key=lambda window: next(iter(window.values())).number)
                 self._drop(oldest, next(iter(oldest)))
             self._windows[window_of(request_id)] = table
             self._made += 1
@@ -195,20 +195,20 @@ def by_age(kept: Iterable[tuple[str, StoredResponse]], written: Iterable[tuple[s
         if before is None or known.number >= before.number:
             newest.pop(name, None)
             newest[name] = known
-    numbered = [one for one in newest.items() if one[1].number]
-    numbered.sort(key=lambda one: one[1].number)
+    numbered = [request for request in newest.items() if request[1].number]
+    numbered.sort(key=lambda request: request[1].number)
     ranked: list[tuple[int, tuple[str, StoredResponse]]] = []
     for in_log in (True, False):
-        old = [one for one in newest.items() if not one[1].number and (one[1].result is None) is in_log]
-        ranked += [(len(old) - at, one) for at, one in enumerate(old)]
-    ranked.sort(key=lambda one: -one[0])
+        old = [request for request in newest.items() if not request[1].number and (request[1].result is None) is in_log]
+        ranked += [(len(old) - at, request) for at, request in enumerate(old)]
+    ranked.sort(key=lambda entry: -entry[0])
     found = Remembered()
-    for name, known in (*(one for _, one in ranked), *numbered):
+    for name, known in (*(request for _, request in ranked), *numbered):
         found.add(name, known)
     return found
 
 
 def _cut(value: Any, large: int) -> Any:
     if isinstance(value, Mapping):
-        return {name: _cut(one, large) for name, one in value.items()}
+        return {name: _cut(member, large) for name, member in value.items()}
     return value[:large] if isinstance(value, str) else value

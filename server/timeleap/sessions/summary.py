@@ -27,7 +27,7 @@ class Past:
 
 def past_of(timeline_ids: Collection[str], stacks: Stacks, state: LogState, going: Collection[str] = ()) -> Past:
     """The past of a log at `state`, with these timelines, of which some are about to go."""
-    now = stacks.at(state).within({one for one in timeline_ids if one not in going})
+    now = stacks.at(state).within({timeline_id for timeline_id in timeline_ids if timeline_id not in going})
     return Past(len(timeline_ids), len(now.undo), len(now.redo))
 
 
@@ -89,8 +89,8 @@ def summarize_prefix(
 
 def state_after(state: LogState, records: Sequence[NewRecord]) -> LogState:
     """The state of a log after records that are not written."""
-    for one in records:
-        state = after_record(state, one)
+    for record in records:
+        state = after_record(state, record)
     return state
 
 
@@ -107,15 +107,18 @@ def prompt_at(reader: LogReader, state: LogState) -> str | None:
 
 def _followed(checkpoints: Sequence[Checkpoint], messages: int, records: Sequence[NewRecord]) -> list[Checkpoint]:
     """The checkpoints of a log of so many messages, with the preview that `records` gives to those at its end."""
-    first = next((one.body for one in records if one.kind is RecordKind.MESSAGE), None)
+    first = next((record.body for record in records if record.kind is RecordKind.MESSAGE), None)
     preview = None if first is None else preview_of_record(first)
-    return [replace(one, preview=preview) if one.message_count == messages else one for one in checkpoints]
+    return [
+        replace(checkpoint, preview=preview) if checkpoint.message_count == messages else checkpoint
+        for checkpoint in checkpoints
+    ]
 
 
 def _prompt_among(records: Sequence[NewRecord]) -> str | None:
-    for one in reversed(records):
-        if one.kind is RecordKind.SYSTEM_PROMPT:
-            return _prompt_of(one.body)
+    for record in reversed(records):
+        if record.kind is RecordKind.SYSTEM_PROMPT:
+            return _prompt_of(record.body)
     return None
 
 

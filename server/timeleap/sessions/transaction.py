@@ -347,7 +347,7 @@ class SessionTransactions:
         if not retention.excess(present, limits, ()):
             return set()
         kept = retention.referred_to(self.engine, present, self._around.fork_points(self.session_id))
-        return {one.timeline_id for one in retention.excess(present, limits, kept)}
+        return {timeline.timeline_id for timeline in retention.excess(present, limits, kept)}
 
     def _keeping_facts(self, work_out: Callable[[LogState], Replacement]) -> Callable[[LogState], Replacement]:
         """The plan of a rewrite nobody asked for by a request: what is remembered of the past goes along all the same."""
@@ -370,7 +370,7 @@ class SessionTransactions:
         """The changes that some requests have made already, oldest first, with what listeners were told of them."""
 
         async def on_turn(_: LogState) -> list[tuple[str, Made]]:
-            return [(name, self._recall.change(one)) for name, one in self._requests.known(request_ids)]
+            return [(name, self._recall.change(known)) for name, known in self._requests.known(request_ids)]
 
         return await self.engine.run(on_turn)
 
@@ -382,14 +382,14 @@ class SessionTransactions:
         """What is kept of what listeners are told of a request that carries an id; None where that is too much."""
         if guard.request_id is None:
             return None
-        parts = [told(*self._around.announce(one), result) for one in many]
-        kept = [one for one in parts if one is not None]
+        parts = [told(*self._around.announce(event), result) for event in many]
+        kept = [part for part in parts if part is not None]
         return kept if len(kept) == len(parts) else None
 
     def _known_requests(self) -> Remembered:
         """The requests that are known, wherever they are kept."""
         known = by_age(self._session_state.requests(), self._recall.requests())
-        newest = max((one.number for _, one in known.items()), default=0)
+        newest = max((request.number for _, request in known.items()), default=0)
         if self.meta.requests_redacted > newest and self.access == "owner":
             # Before another one gets a number: whatever the file says, a request of the future was not redacted.
             with suppress(StorageFailureError):  # it is tried again when they are next looked at
@@ -463,9 +463,9 @@ class SessionTransactions:
         except (TimeleapError, OSError) as error:
             self._warn("notChecked", f"the log could not be checked: {error}")
             return
-        for one in found:
-            text = f"{one.message} (line {one.line} at byte {one.offset})"
-            self.emit(events.Warned(head=self.head, kind=one.kind, message=text))
+        for damaged in found:
+            text = f"{damaged.message} (line {damaged.line} at byte {damaged.offset})"
+            self.emit(events.Warned(head=self.head, kind=damaged.kind, message=text))
         for problem in await asyncio.to_thread(lambda: list(line_problems(self.path, LARGE, least=SMALL))):
             self._warn(problem.kind, problem.message)
 

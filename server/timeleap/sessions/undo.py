@@ -40,9 +40,9 @@ def _steps(value: Any, where: str, problems: Problems) -> Any:
     if not isinstance(value, list):
         return problems.add(where, "is not an array")
     found: list[Any] = []
-    for at, one in enumerate(value):
-        step = _STEP(one, f"{where}[{at}]", problems)
-        bad = step is BAD or (isinstance(one, dict) and "timelineId" in one and "timelineId" not in step)
+    for at, entry in enumerate(value):
+        step = _STEP(entry, f"{where}[{at}]", problems)
+        bad = step is BAD or (isinstance(entry, dict) and "timelineId" in entry and "timelineId" not in step)
         found = [] if bad else [*found[1 - MAX_STEPS :], step]
     return found
 
@@ -196,13 +196,17 @@ def after_old_rewrites(timelines: Sequence[Timeline]) -> Stacks:
     Args:
         timelines: All of them, newest first.
     """
-    found = [HistoryStep(one.facts.reason, one.timeline_id) for one in timelines if is_step(one.facts.reason)]
+    found = [
+        HistoryStep(timeline.facts.reason, timeline.timeline_id)
+        for timeline in timelines
+        if is_step(timeline.facts.reason)
+    ]
     return Stacks(tuple(found[:MAX_STEPS][::-1]))
 
 
 def is_fingerprint(text: str) -> bool:
     """Whether `text` is a fingerprint as we write it."""
-    return len(text) == 16 and all(one in "0123456789abcdef" for one in text)
+    return len(text) == 16 and all(character in "0123456789abcdef" for character in text)
 
 
 def _stacks(undo: Sequence[HistoryStep], redo: Sequence[HistoryStep], after: LogState) -> Stacks:
@@ -218,15 +222,15 @@ def _reachable(steps: tuple[HistoryStep, ...], timeline_ids: Collection[str]) ->
 
 
 def _members(steps: Sequence[HistoryStep]) -> list[Json]:
-    return [{"kind": one.kind, **({"timelineId": one.timeline_id} if one.timeline_id else {})} for one in steps]
+    return [{"kind": step.kind, **({"timelineId": step.timeline_id} if step.timeline_id else {})} for step in steps]
 
 
 def _read(value: Any) -> tuple[HistoryStep, ...]:
     found: list[HistoryStep] = []
-    for one in reversed(value if isinstance(value, list) else []):
-        match one:
+    for entry in reversed(value if isinstance(value, list) else []):
+        match entry:
             case {"kind": str(kind)} if is_step(kind) and len(found) < MAX_STEPS:
-                name = one.get("timelineId")
+                name = entry.get("timelineId")
                 if name is not None and not (isinstance(name, str) and name):
                     break
                 found.append(HistoryStep(kind, name))

@@ -63,17 +63,20 @@ def line_problems(directory: Path, most: int = lines.MAX_BYTES, *, least: int = 
 def leftover_warnings(directory: Path) -> list[dict[str, Any]]:
     """Files that nothing reads any more."""
     left = session_files.leftovers(directory, older_than=session_files.IN_FLIGHT_SECONDS)
-    found = [{"kind": "leftover", "message": f"{one.name} is {one.why}", "file": one.name} for one in left]
-    kept = (one for one in session_files.list_files(directory) if one.kind == "damaged")
+    found = [
+        {"kind": "leftover", "message": f"{leftover.name} is {leftover.why}", "file": leftover.name}
+        for leftover in left
+    ]
+    kept = (file for file in session_files.list_files(directory) if file.kind == "damaged")
     text = "is a damaged file that a save has kept; remove it when you need nothing of it"
-    return [*found, *({"kind": "damagedKept", "message": f"{one.name} {text}", "file": one.name} for one in kept)]
+    return [*found, *({"kind": "damagedKept", "message": f"{file.name} {text}", "file": file.name} for file in kept)]
 
 
 def log_warnings(engine: LogEngine) -> list[dict[str, Any]]:
     """Damaged records, a missing log, a tail that was cut; each has `kind` and `message`."""
     recovery = engine.recovery
-    missing = [one for one in recovery.warnings if one.kind == "logMissing" and engine.state.lines == 0]
-    found = [asdict(one) for one in (*missing, *engine.damage())]
+    missing = [warning for warning in recovery.warnings if warning.kind == "logMissing" and engine.state.lines == 0]
+    found = [asdict(warning) for warning in (*missing, *engine.damage())]
     if recovery.cut_bytes:
         text = f"{recovery.cut_bytes} bytes at the end of the log were no whole record or batch; they are quarantined"
         found.append({"kind": "recovered", "message": text, "cutBytes": recovery.cut_bytes})
