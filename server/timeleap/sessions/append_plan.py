@@ -1,4 +1,4 @@
-"""What is appended, worked out on the state it will follow: records, and what to say when they are written."""
+"""Plans of appends, computed on the state they follow: the records, the outcome and the events once written."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class AppendPlan:
     told: Callable[[Appended, Cause], list[events.Event]]
 
     def events(self, appended: Appended, cause: Cause) -> list[events.Event]:
-        """What listeners are told, in order."""
+        """The events to emit, in order."""
         created: list[events.Event] = [
             events.CheckpointCreated(head=appended.head, cause=cause, checkpoint=checkpoint) for checkpoint in self.made
         ]

@@ -54,7 +54,7 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", re.ASCII)
 
 
 def automatic(approval: Approval, action: str) -> tuple[Decision, str] | None:
-    """What a session's approvals decide about an action, and why; None where a person is to be asked."""
+    """The decision of a session's approvals about an action, and its reason; None where a person is to be asked."""
     if approval.yolo:
         return "approve", "yolo"
     if action in approval.actions:
@@ -118,7 +118,7 @@ class ApprovalRequests(SessionTransactions):
 
     @property
     def pending_approvals(self) -> list[PendingApproval]:
-        """What waits for a decision, oldest first."""
+        """Questions waiting for a decision, oldest first."""
         return sorted((asked.pending for asked in self._asked.values()), key=lambda pending: pending.requested_at)
 
     async def ask_approval(self, question: ApprovalQuestion, guard: Mutation) -> Json | Waiting:

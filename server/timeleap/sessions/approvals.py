@@ -1,4 +1,4 @@
-"""What runs without asking: what is believed of it, and how it is changed (G9)."""
+"""Approvals to run without asking: checking them against their seal, and changing them (G9)."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from timeleap.sessions.statefile import StateFile, StateValues, approval_members
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What is believed of the approvals in a file.
+    """Result of checking the approvals in a file.
 
     Attributes:
-        approval: In force; off where the file cannot be believed.
+        approval: In force; off where the file cannot be trusted.
         seal: The seal that covers it.
-        disbelieved: Why something the file switches on is off, in words.
+        disbelieved: Reason why something the file switches on is off, in words.
     """
 
     approval: Approval
@@ -124,12 +124,12 @@ class Approvals:
 
     @property
     def current(self) -> Approval:
-        """What is in force."""
+        """The approvals in force."""
         return self._verdict.approval
 
     @property
     def warnings(self) -> list[dict[str, Any]]:
-        """What a user should know about them."""
+        """Warnings about the approvals, for the user."""
         why = self._verdict.disbelieved
         if why is None:
             return []
@@ -137,8 +137,8 @@ class Approvals:
 
     @property
     def in_force(self) -> tuple[bool, bool, tuple[str, ...]] | None:
-        """What every save of `state.json` makes the file say, however it was edited since: the original program would
-        believe it. None for a session that is opened by its path: its approvals are its own."""
+        """The approvals that every save of `state.json` writes, however the file was edited since: the original program
+        would trust the edit. None for a session that is opened by its path: its approvals are its own."""
         return (self.current.yolo, self.current.afk, self.current.actions) if self._trusted else None
 
     def load(self, values: StateValues) -> None:

@@ -1,6 +1,6 @@
-"""Who switched approvals on or off, asked for one or decided one, and when: a file of JSON lines that is appended to.
+"""Audit trail of approvals: each one switched, asked for or decided, with client and time; a JSON lines file.
 
-Of a file that has grown too large the newest lines are kept, and the questions that are open.
+It is appended to. Of a file that has grown too large the newest lines are kept, and the questions that are open.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _AN_ID = re.compile(r"a[0-9a-f]{16}")
 
 
 def is_entry(document: Mapping[str, Any]) -> bool:
-    """Whether a line of the file has the form of an entry."""
+    """True if a line of the file has the form of an entry."""
     who, request_id = document.get("who"), document.get("requestId")
     return (
         is_date(document.get("time"))

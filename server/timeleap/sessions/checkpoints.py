@@ -98,7 +98,7 @@ def find_line(reader: LogReader, checkpoint_id: int | None, checkpoint_uid: str 
 
 
 def has_uid(reader: LogReader, checkpoint_uid: str) -> bool:
-    """Whether a log has the checkpoint."""
+    """True if a log has the checkpoint."""
     return _line_of_uid(reader, checkpoint_uid) is not None
 
 

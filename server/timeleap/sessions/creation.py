@@ -49,7 +49,7 @@ def free_id(home: Home, wanted: str | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """What a new session is given."""
+    """Initial values of a new session."""
 
     title: str | None = None
     system_prompt: str | None = None
@@ -60,7 +60,7 @@ class Traits:
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """What a fork takes from a session.
+    """The parts of a session that a fork copies.
 
     Attributes:
         log: The log as it is at the moment.
@@ -98,7 +98,7 @@ def source_log(source: Session, live: Callable[[str], StoredLog], timeline_id: s
 
 
 def taken(source: Session, log: StoredLog, at: tuple[int | None, str | None], title: str | None) -> Copy:
-    """What a fork takes of a session: the history up to and including a checkpoint's record, or all of it.
+    """The parts of a session that a fork copies: the history up to and including a checkpoint's record, or all of it.
 
     Args:
         source: The session.
@@ -177,7 +177,7 @@ def build_fork(directory: Path, copy: Copy, guard: Mutation) -> None:
 
 
 def trait_members(traits: Traits) -> Json:
-    """What `timeleap.json` says of the traits; None for what it does not say."""
+    """The members of `timeleap.json` for the traits; None for those left out."""
     return {
         "workspace": traits.workspace,
         "autoCheckpoint": None if traits.auto_checkpoint == "off" else traits.auto_checkpoint,

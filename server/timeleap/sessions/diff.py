@@ -1,4 +1,4 @@
-"""What two states of a context have in common: the messages both begin with, found without reading what is equal."""
+"""Common prefix of two states of a context: the messages both begin with, found without reading the equal part."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What takes space: the files of a session's directory, by what they are."""
+"""Disk usage: the files of a session's directory, by kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a rewrite of a session would do, without doing it: the dry runs of its methods."""
+"""Dry runs of the methods that rewrite a session: the result, without the change."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ class DryRuns(SessionTransactions):
         message_index: int | None = None,
         heal: bool = False,
     ) -> RewriteOutcome:
-        """What `revert` would do."""
+        """Result of a dry run of `revert`."""
         if message_index is not None:
             return self._imagined(rewrite_plan.plan_revert_to_message(self.engine, message_index, heal))
         return self._imagined(rewrite_plan.plan_revert(self.engine, checkpoint_id, checkpoint_uid, heal))
 
     def plan_clear(self, keep_system_prompt: bool = True) -> RewriteOutcome:
-        """What `clear` would do."""
+        """Result of a dry run of `clear`."""
         return self._imagined(rewrite_plan.plan_clear(self.engine, keep_system_prompt))
 
     def plan_restore(self, timeline_id: str) -> RewriteOutcome:
-        """What `restore_timeline` would do.
+        """Result of a dry run of `restore_timeline`.
 
         Raises:
             TimelineNotFoundError: There is no such timeline.
@@ -58,7 +58,7 @@ class DryRuns(SessionTransactions):
             raise not_restored(self.path / known.file, damage[0].offset)
 
     def plan_undo(self, direction: Direction, steps: int = 1) -> RewriteOutcome:
-        """What `undo` or `redo` would do.
+        """Result of a dry run of `undo` or `redo`.
 
         Raises:
             NothingToUndoError, NothingToRedoError: There are fewer steps.
@@ -70,11 +70,11 @@ class DryRuns(SessionTransactions):
         return self._imagined(rewrite_plan.plan_undo(self.engine, stacks, direction, steps))
 
     def plan_deliver_dmail(self, heal: bool = False) -> RewriteOutcome:
-        """What `deliver_dmail` would do."""
+        """Result of a dry run of `deliver_dmail`."""
         return self._imagined(rewrite_plan.plan_deliver(self.engine, self._session_state.facts.pending_dmail, heal))
 
     def plan_compact(self, compaction: CompactionPlan) -> CompactOutcome:
-        """What `compact` would do."""
+        """Result of a dry run of `compact`."""
         planned = rewrite_plan.plan_compact(self.engine, self.engine.state, compaction)
         return planned.outcome(self.head, None, self._foreseen(planned))
 

@@ -1,4 +1,4 @@
-"""What sessions tell their listeners: one class per kind of the contract's notifications.
+"""Events that sessions emit to their listeners: one class per kind of the contract's notifications.
 
 Events are emitted after the change is durable and before the method that made it returns, in the order of the changes.
 """
@@ -107,7 +107,7 @@ class External(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalChanged(Event):
-    """What runs without asking was changed."""
+    """The approvals were changed."""
 
     kind: str = "approvalChanged"
     approval: Approval

@@ -201,7 +201,7 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def is_text(value: object) -> TypeGuard[str]:
-    """Whether `value` is a text that every JSON parser takes (JSON can escape half of a surrogate pair)."""
+    """True if `value` is a text that every JSON parser takes (JSON can escape half of a surrogate pair)."""
     if not isinstance(value, str):
         return False
     try:

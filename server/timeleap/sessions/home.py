@@ -77,7 +77,7 @@ class Home:
         return None
 
     def is_inside(self, path: Path) -> bool:
-        """Whether `path` lies in the home at all."""
+        """True if `path` lies anywhere in the home."""
         return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(self.path))
 
     def locate(self, session_id: str) -> Path:
@@ -105,7 +105,7 @@ class Home:
         return path
 
     def twin(self, session_id: str) -> str | None:
-        """What has the name `session_id` in the store, or one that differs from it only by case; None if it is free."""
+        """The name in the store that equals `session_id` or differs from it only by case; None if it is free."""
         folded = session_id.casefold()
         for name in list_directory(self.sessions):
             if name.casefold() == folded and not self._is_empty(name):
@@ -222,7 +222,7 @@ class Home:
         return True
 
     def condemned(self) -> list[tuple[str, str, str, str]]:
-        """What is to be removed for good: its name, its name in the trash, session id and time of deletion.
+        """Directories to be removed for good: each one's name, its name in the trash, session id and time of deletion.
 
         Raises:
             StorageFailureError: The directory cannot be read, or is a link.
@@ -295,7 +295,7 @@ class Home:
             raise StorageFailureError.of(error, f"list {directory.name}", directory) from error
 
     def _is_empty(self, name: str) -> bool:
-        """Whether a name is only that of an empty directory, which a rename replaces."""
+        """True if a name is only that of an empty directory, which a rename replaces."""
         path = self.sessions / name
         if not _is_directory(path):
             return False
@@ -305,7 +305,7 @@ class Home:
             return False
 
     def _spelled_so(self, session_id: str) -> bool:
-        """Whether the directory has exactly this name: not a matter of course where case does not count."""
+        """True if the directory has exactly this name, which a file system that ignores case does not ensure."""
         other = self.sessions / session_id.swapcase()
         if other.name == session_id or not other.exists():
             return True
@@ -398,7 +398,7 @@ def discard(path: Path) -> None:
 
 
 def is_session(path: Path) -> bool:
-    """Whether a directory is that of a session: it has a log, earlier logs, or our file."""
+    """True if a directory is that of a session: it has a log, earlier logs, or our file."""
     for name in (LOG_NAME, META_NAME):
         try:
             os.lstat(path / name)

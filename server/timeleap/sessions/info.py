@@ -1,4 +1,4 @@
-"""What a list says of a session without opening it."""
+"""Information about a session for a list, read without opening it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LOG_NAME = session_files.LOG
 
 @dataclass(frozen=True, slots=True)
 class Glance:
-    """What it takes to put a session in its place in a list: two small files and the times of three.
+    """Sort and filter fields of a session in a list, from two small files and the times of three.
 
     Attributes:
         changed: Nanoseconds since 1970 of the last change.
@@ -112,7 +112,7 @@ def owner_of(log: Path) -> Owner | None:
 
 
 def holder_of(directory: Path) -> Holder:
-    """What the lock of the session in `directory` says of the process that holds it, if one does."""
+    """The process that holds the lock of the session in `directory`, as the lock file names it; None if none does."""
     return SessionLock(directory / LOG_NAME).holder()
 
 

@@ -35,7 +35,7 @@ BAD: Final = Bad.BAD
 
 
 class Problems:
-    """What is wrong with a document, in words."""
+    """Problems found in a document, in words."""
 
     def __init__(self) -> None:
         self._described: list[str] = []
@@ -196,7 +196,7 @@ def wire_value(value: Any, where: str, problems: Problems) -> Any:
 
 
 def is_encodable(value: str) -> bool:
-    """Whether a text has no half of a surrogate pair (JSON can escape one)."""
+    """True if a text has no half of a surrogate pair (JSON can escape one)."""
     try:
         value.encode("utf-8")
     except UnicodeEncodeError:
@@ -205,7 +205,7 @@ def is_encodable(value: str) -> bool:
 
 
 def is_date(value: object) -> bool:
-    """Whether `value` is an ISO-8601 date and time."""
+    """True if `value` is an ISO-8601 date and time."""
     if not isinstance(value, str) or len(value) > _DATE_LENGTH or not value.isascii():
         return False
     try:

@@ -46,11 +46,11 @@ def append(path: Path, documents: Sequence[Mapping[str, Any]]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """What a file of JSON lines says.
+    """Content of a file of JSON lines.
 
     Attributes:
         documents: Those that can be used, in order.
-        problem: What is wrong with the others, in words.
+        problem: Problem of the others, in words.
     """
 
     documents: list[dict[str, Any]]

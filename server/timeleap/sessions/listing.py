@@ -91,7 +91,7 @@ def glances(home: Home, elsewhere: Mapping[str, Path]) -> list[Glance]:
 
 
 def _glances(home: Home, elsewhere: Mapping[str, Path]) -> Iterable[Glance]:
-    """What is in the store; what is no session, or cannot be looked into, does not break the list."""
+    """The sessions in the store; a directory that is no session, or cannot be read, does not break the list."""
     paths = {name: home.sessions / name for name in home.names()}
     for session_id, path in {**paths, **elsewhere}.items():
         try:

@@ -47,7 +47,7 @@ def sound_pages(reader: LogReader, start: int, stop: int, lost: list[CorruptedEr
 
 
 def left_out(reader: LogReader, start: int, stop: int) -> list[str]:
-    """Which of the lines `[start, stop)` are no part of history since they are damaged, in words; at most 100."""
+    """The damaged lines of `[start, stop)`, which are left out of history, in words; at most 100."""
     gone = [damaged for damaged in reader.damage() if damaged.kind in ("damagedRecord", "checksumMismatch")]
     return [
         f"line {damaged.line} at byte {damaged.offset} is left out: {damaged.message}"

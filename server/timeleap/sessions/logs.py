@@ -24,7 +24,7 @@ class Logs(Protocol):
         ...
 
     def timelines(self) -> Sequence[Timeline]:
-        """What is known of the earlier ones, newest first. Raises StorageFailureError."""
+        """The earlier logs, newest first. Raises StorageFailureError."""
         ...
 
     def timeline(self, timeline_id: str) -> LogReader:
@@ -88,7 +88,7 @@ class LogPoint:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What a context amounts to at a point."""
+    """Counts and system prompt of a context at a point."""
 
     message_count: int
     checkpoint_count: int
@@ -112,7 +112,7 @@ class Stretch:
 
     @property
     def state(self) -> State:
-        """What they amount to."""
+        """Counts and system prompt after these lines."""
         end = self.log.entries(self.lines - 1, self.lines)[0].state if self.lines else None
         if end is None:
             return State(0, 0, 0, None)

@@ -134,11 +134,11 @@ MIGRATIONS: tuple[Callable[[dict[str, Any]], dict[str, Any]], ...] = (_add_versi
 
 @dataclass(frozen=True, slots=True)
 class MetaDocument:
-    """What a document of `timeleap.json` says.
+    """Content of a document of `timeleap.json`.
 
     Attributes:
         members: Those that can be used.
-        problem: What is wrong with the others, in words.
+        problem: Problem of the others, in words.
         newer: The document is of a newer version than this release knows.
         not_known: Of a newer version, the members that are of a form which this release does not know.
     """
@@ -198,13 +198,13 @@ class Meta:
 
     @property
     def warnings(self) -> list[dict[str, Any]]:
-        """What was wrong with the file."""
+        """Warnings about the file."""
         _ = self._members
         return self._warnings
 
     @property
     def problem(self) -> str | None:
-        """What is wrong with the file as it stands on disk, in words."""
+        """Problem of the file as it is on disk, in words."""
         _ = self._members
         return self._problem
 
@@ -305,7 +305,7 @@ class Meta:
             self.write(changes)
 
     def facts(self, timeline_id: str) -> TimelineFacts | None:
-        """What is remembered about a timeline, or None."""
+        """Recorded facts of a timeline, or None."""
         known = self._object("timelines").get(timeline_id)
         if known is None:
             return None
@@ -371,12 +371,12 @@ class Meta:
 
     @property
     def pins(self) -> tuple[str, ...]:
-        """What no compaction may lose."""
+        """Texts that no compaction may lose."""
         return tuple(self.get("pins") or ())
 
     @property
     def origin(self) -> str:
-        """What the records of the session's requests say of whose they are."""
+        """The origin written in the records of the session's requests."""
         return self.uid[:ORIGIN_DIGITS]
 
     @property

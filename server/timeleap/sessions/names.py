@@ -24,7 +24,7 @@ _DEVICES = frozenset(
 
 
 def is_session_id(text: str) -> bool:
-    """Whether `text` can be the id of a session."""
+    """True if `text` can be the id of a session."""
     return (
         _SESSION_ID.fullmatch(text) is not None
         and not text.endswith(".")

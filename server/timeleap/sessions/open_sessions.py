@@ -58,7 +58,7 @@ _registry = _OpenDirectories()
 
 
 class Openings:
-    """What is open of one store."""
+    """The open sessions of one store."""
 
     def __init__(
         self,
@@ -244,7 +244,7 @@ def _check(entry: _Entry) -> None:
 
 
 def _identity(path: Path) -> Identity:
-    """What tells a directory from others, whatever it is called."""
+    """Device and inode of a directory: its identity under any path."""
     try:
         found = path.stat()
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What sessions answer: plain frozen values, without I/O and without wire names."""
+"""Outcomes of session methods: plain frozen values, without I/O and without wire names."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Summarizer = Literal["caller", "client", "server", "builtin"]
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Who asked for a change; events carry it.
+    """Origin of a change; events carry it.
 
     Attributes:
         request_id: The request id of the contract, where the request had one.
@@ -108,7 +108,7 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """What a rewrite took away; negative where a restore brought more back."""
+    """Counts that a rewrite removed; negative where a restore brought more back."""
 
     messages: int
     checkpoints: int
@@ -117,11 +117,11 @@ class Removed:
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """What runs without asking.
+    """The approvals to run without asking.
 
     Attributes:
         actions: Approved by name, sorted.
-        sealed: Whether the stored values carry a valid seal; without one nothing is ever on.
+        sealed: True if the stored values carry a valid seal; without one nothing is ever on.
         changed_at: ISO-8601 UTC of the last change.
         changed_by: Name of the client that asked for it.
     """
@@ -135,17 +135,17 @@ class Approval:
 
     @property
     def anything_on(self) -> bool:
-        """Whether anything at all runs without asking."""
+        """True if any action runs without asking."""
         return self.yolo or self.afk or bool(self.actions)
 
 
 @dataclass(frozen=True, slots=True)
 class ApprovalQuestion:
-    """What somebody asks an approval for.
+    """The action that an approval is asked for.
 
     Attributes:
-        action: What kind of thing is to be done; automatic approvals go by it.
-        description: What exactly, for a person.
+        action: Kind of action; automatic approvals match it.
+        description: The action in detail, for a person.
         detail: The same for a program that can show more. In memory only.
         tool_call_id: The tool call that waits for it.
     """
@@ -168,7 +168,7 @@ class PendingApproval:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalDecision:
-    """What was decided, by whom and when; `automatic`: by the session's approvals, and nobody was asked."""
+    """A decision, with client and time; `automatic`: made by the session's approvals, no person was asked."""
 
     decision: Decision
     reason: str | None
@@ -254,13 +254,13 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """What there is to say of a summary.
+    """Review of a summary.
 
     Attributes:
-        summarizer: Who made it.
-        scorecard: What it keeps and what it loses.
-        pins: What it had to have in it.
-        pins_added: Those of them that were put behind it.
+        summarizer: Its author.
+        scorecard: Kept and lost facts.
+        pins: Texts it had to contain.
+        pins_added: Those of them that were appended to it.
     """
 
     summarizer: Summarizer

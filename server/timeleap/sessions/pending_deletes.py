@@ -1,4 +1,4 @@
-"""What goes for good on request: noted first, together with the request, then removed.
+"""Files to be deleted for good on request: noted first, together with the request, then removed.
 
 So a crash in between loses neither: the next opening removes what still is there, and a repeat of the request gets the
 answer it would have got.

@@ -1,4 +1,4 @@
-"""What the context was at a message, or at a time: which checkpoint led there, which log it was in."""
+"""The context at a message, or at a time: the checkpoint that led there, and the log it was in."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def _passed(log: LogReader, wanted: datetime) -> int:
 
 
 def _was_written(log: LogReader, wanted: datetime, passed: int) -> bool:
-    """Whether all of a log had been written at a time: no checkpoint tells a later one, and nothing was written since."""
+    """True if all of a log was written by a time: no checkpoint has a later one, and nothing was written since."""
     written = log.last_change()
     if written is None or wanted.timestamp() < floor(written * 1000) / 1000:  # many clocks show milliseconds
         return False

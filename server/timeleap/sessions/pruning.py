@@ -22,13 +22,13 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class PruneRequest:
-    """What is to go.
+    """Selection of timelines and files to remove.
 
     Attributes:
         limits: Timelines beyond these limits, but never the newest; None: no limits.
         older_than: Timelines set aside before this time, but never the newest.
         timeline_ids: These, the newest or not.
-        quarantine: What recovery kept of torn records, too.
+        quarantine: Also the torn records that recovery kept.
     """
 
     limits: Retention | None = None
@@ -39,7 +39,7 @@ class PruneRequest:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What goes, and what was asked for and stays."""
+    """Timelines and files to remove, and those that were selected but stay."""
 
     going: tuple[Timeline, ...]
     kept: tuple[tuple[str, str], ...]
@@ -47,11 +47,11 @@ class Plan:
 
 
 def plan_prune(timelines: Sequence[Timeline], selection: PruneRequest, referred_to: Collection[str]) -> Plan:
-    """Which timelines go.
+    """Select the timelines to remove.
 
     Args:
         timelines: All of them, newest first.
-        selection: What is asked for.
+        selection: The request.
         referred_to: Those that forks refer to: they stay.
 
     Raises:
@@ -125,7 +125,7 @@ class Pruning(SessionTransactions):
         return await self._once(guard, attempt)
 
     async def plan_prune(self, selection: PruneRequest) -> PruneOutcome:
-        """What `prune` would do. Raises TimelineNotFoundError."""
+        """Result of a dry run of `prune`. Raises TimelineNotFoundError."""
         return _outcome(self.head, await asyncio.to_thread(self._plan_prune, selection))
 
     def _plan_prune(self, selection: PruneRequest) -> Plan:

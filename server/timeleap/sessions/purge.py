@@ -25,7 +25,7 @@ from timeleap.sessions.store_requests import Gone, Ledger
 
 @dataclass(frozen=True, slots=True)
 class PurgeRequest:
-    """What is to be removed: sessions of one id, or what was deleted long ago.
+    """Sessions to remove from the trash: those of one id, or those deleted long ago.
 
     Attributes:
         session_id: The id; None: `older_than` counts.
@@ -54,10 +54,10 @@ class Trashed:
 
 @dataclass(frozen=True, slots=True)
 class PurgeOutcome:
-    """What was removed, or would be.
+    """Sessions that were removed, or would be.
 
     Attributes:
-        kept: What stays, since another process is using it.
+        kept: Sessions that stay, since another process is using them.
     """
 
     purged: tuple[Trashed, ...]
@@ -66,7 +66,7 @@ class PurgeOutcome:
 
 
 def matching(trashed: Trashed, request: PurgeRequest) -> bool:
-    """Whether the request is about that session."""
+    """True if the request selects that session."""
     if request.session_id is None:
         age = clock.now() - datetime.fromisoformat(trashed.deleted_at).timestamp()
         return request.older_than == 0 or age >= request.older_than
@@ -76,7 +76,7 @@ def matching(trashed: Trashed, request: PurgeRequest) -> bool:
 
 
 def same_time(ours: str, given: str) -> bool:
-    """Whether a text means one of our times, which have milliseconds."""
+    """True if a text means one of our times, which have milliseconds."""
     if given == ours:
         return True
     try:
@@ -87,7 +87,7 @@ def same_time(ours: str, given: str) -> bool:
 
 
 def in_trash(home: Home, request: PurgeRequest) -> list[Trashed]:
-    """What a request would remove, newest first; with sizes. Blocking.
+    """The sessions a request would remove, newest first; with sizes. Blocking.
 
     Raises:
         InvalidSessionIdError: The id cannot be one.

@@ -1,4 +1,4 @@
-"""What becomes of the files beside a log when something is taken out of them.
+"""Redaction of the sidecar files of a log.
 
 Those with a form of their own keep it. Of the requests that were made nothing is left in which a guess could be tried:
 neither fingerprints of their params, nor heads of the log as it was.
@@ -60,7 +60,7 @@ def redacted_meta(members: Mapping[str, Any], redactor: Redactor) -> tuple[Json,
 
 
 def forgetting(redactor: Redactor) -> Callable[[Mapping[str, Any]], Mapping[str, Any]]:
-    """What a stored request becomes: nothing is left to compare a guess with, neither the fingerprint of its params nor
+    """Redaction of a stored request: nothing is left to compare a guess with, neither the fingerprint of its params nor
     the heads around it, which are the log's."""
 
     def change(request: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -76,7 +76,7 @@ def forgetting(redactor: Redactor) -> Callable[[Mapping[str, Any]], Mapping[str,
 
 
 def redacted_file(path: Path, redactor: Redactor) -> tuple[bytes, RedactedText, bytes]:
-    """What becomes of a file, and what it is."""
+    """A file redacted, the text redacted in it, and its present content."""
     before = read_whole(path)
     if classify(path.name)[0].kind == "damaged":
         after, done = redacted_bytes(redactor, before)

@@ -37,14 +37,14 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class RedactionRequest:
-    """What is to be taken out.
+    """A request to redact.
 
     Attributes:
-        needle: What; None: what looks like a secret.
-        replacement: What stands in its place.
+        needle: Text to redact; None: anything that looks like a secret.
+        replacement: Text in its place.
         trash: Says, in a thread, which directories in the trash are earlier sessions of this one's.
         rules: Where the rules for secrets are kept between two processes.
-        progress: Told, in bytes, how far the looking is.
+        progress: Called with the bytes scanned so far.
     """
 
     needle: Matcher | None
@@ -56,7 +56,7 @@ class RedactionRequest:
 
 @dataclass(frozen=True, slots=True)
 class RedactOutcome:
-    """What was taken out, or would be.
+    """Result of a redaction, or of its dry run.
 
     Attributes:
         finds: The files that held it.
@@ -83,7 +83,7 @@ class Redacting(SessionTransactions):
     """The part of a session that takes something out of it."""
 
     async def plan_redact(self, order: RedactionRequest) -> RedactOutcome:
-        """What `redact` would do. Others may use the session meanwhile.
+        """Result of a dry run of `redact`. Others may use the session meanwhile.
 
         Raises:
             InvalidInputError, StorageFailureError: It cannot be looked through.
@@ -268,7 +268,7 @@ async def held_in_trash(directory: Path) -> AsyncIterator[None]:
 
 
 def counts_of(finds: Iterable[FileMatches]) -> Json:
-    """What the audit says of a redaction: how much, never what."""
+    """The audit entry of a redaction: counts, never the text."""
     found = [find for find in finds if find.occurrences]
     return {
         "files": len(found),

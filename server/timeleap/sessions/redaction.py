@@ -1,7 +1,7 @@
-"""What a redaction finds in a session's directory, and how it is carried out on files that nobody has open.
+"""Scan a session's directory for text to redact, and redact files that no process has open.
 
-Each file is rewritten in one step. Nothing is noted of what is taken out, not even that it is being done: who is cut
-short is asked again, finds what is left, and finishes it.
+Each file is rewritten in one step. Nothing is noted of the redacted text, not even that a redaction is being
+done: one cut short by a crash is requested again, finds the rest, and finishes.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ class Match:
 
 @dataclass(slots=True)
 class FileMatches:
-    """What was found in one file.
+    """Matches in one file.
 
     Attributes:
         path: The file.
-        name: What it is called in a report: relative to the session's directory, without what is looked for.
+        name: Its name in a report: relative to the session's directory, without the text to redact.
         trash: The name of the session's directory in the trash; None where it is not there.
         linked: The file has another name besides.
     """
@@ -81,7 +81,7 @@ class FileMatches:
 
 @dataclass(slots=True)
 class LogFind:
-    """What was found in a log, and what is to be done about it.
+    """Matches in a log, and the edits to make.
 
     Attributes:
         lines: Those that hold it, and whether they are records (else they are damaged).
@@ -97,7 +97,7 @@ class LogFind:
     uids: dict[int, str] = field(default_factory=dict)
 
     def edit(self, redactor: Redactor) -> Edit:
-        """What becomes of each line."""
+        """The edit of each line."""
 
         def change(number: int, line: bytes) -> bytes | None:
             if (uid := self.uids.get(number)) is not None:
@@ -114,7 +114,7 @@ class LogFind:
 
 @dataclass(slots=True)
 class ScanResult:
-    """What was found in a session's directory: in its logs, the live one first, and in other files."""
+    """Matches in a session's directory: in its logs, the live one first, and in other files."""
 
     directory: Path
     logs: list[LogFind] = field(default_factory=list)
@@ -232,7 +232,7 @@ def every_text(directory: Path) -> Iterator[str]:
 
 
 def is_in(directory: Path, redactor: Redactor) -> bool:
-    """Whether any file of a session holds it. Raises StorageFailureError."""
+    """True if any file of a session holds the text. Raises StorageFailureError."""
     return any(
         redactor.needle.may_be_in(piece) and redacted_bytes(redactor, piece)[1].occurrences
         for piece, _ in _pieces(directory)
@@ -282,7 +282,7 @@ def _look_at_log(find: FileMatches, redactor: Redactor, told: Told) -> LogFind:
 
 
 def _has_derived_uid(entry: Entry) -> bool:
-    """Whether it is a checkpoint of the original program."""
+    """True for a checkpoint of the original program."""
     return entry.kind == RecordKind.CHECKPOINT and not entry.flags & RecordFlag.HAS_TL
 
 

@@ -96,7 +96,7 @@ class RequestReplayer:
         return self._since(0)
 
     def last_origin(self) -> str | None:
-        """What the newest record of a request says of whose it is; None where none does."""
+        """The origin in the newest record of a request; None where it has none."""
         for _, body in self._bodies(self._engine.request_lines(1)):
             origin = read_tl(body).get("o")
             return origin if isinstance(origin, str) else None
@@ -126,8 +126,8 @@ class RequestReplayer:
         ]
 
     def result(self, known: StoredResponse) -> Mapping[str, Any]:
-        """What a request was answered with, its head that of right after the change; what was too large to be kept of it
-        is said of the session as it is now."""
+        """The result of a request, its head that of right after the change; members too large to be kept are computed
+        from the session as it is now."""
         render: Callable[[Any], dict[str, Any]] = self._renderers.get(known.method, asdict)
         if known.result is None:
             return render(self._outcome(known, self._end_of_batch(known.line)))
@@ -138,7 +138,7 @@ class RequestReplayer:
         return result
 
     def change(self, known: StoredResponse) -> Made:
-        """What listeners were told of a request that is known, to be told again."""
+        """The notifications that a known request caused, to be sent again."""
         result = self.result(known)
         head, told = str(result.get("head", "")), known.told
         if told is None and known.line >= 0:

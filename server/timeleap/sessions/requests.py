@@ -370,14 +370,14 @@ def _told(many: Any) -> tuple[Told, ...] | None:
 
 
 def told(method: str, kind: str, members: Mapping[str, Any], result: Mapping[str, Any]) -> Told | None:
-    """What is kept of a notification of a change that was answered with `result`; None if that is too much."""
+    """The stored form of a notification of a change whose result is `result`; None if it is too large."""
     same = tuple(name for name, value in members.items() if name in result and result[name] == value)
     rest = {name: value for name, value in members.items() if name not in same}
     return Told(method, kind, rest, same) if len(json.dumps(rest)) <= LARGE_TOLD else None
 
 
 def is_request_line(document: Mapping[str, Any]) -> bool:
-    """Whether a line of the file, or of the journal, has the form of a request."""
+    """True if a line of the file, or of the journal, has the form of a request."""
     texts = all(isinstance(document.get(name), str) for name in ("r", "h", "m"))
     return texts and isinstance(document.get("v"), dict)
 

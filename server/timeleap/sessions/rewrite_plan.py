@@ -1,4 +1,4 @@
-"""What a rewrite would do, worked out without doing it: the dry runs, and the plans the engine is given.
+"""Plans of rewrites, computed without carrying them out: for dry runs, and for the engine.
 
 Each function looks at a log through its reader, writes nothing, and costs the same for a long log as for a short one
 (only a compaction reads the messages it keeps).
@@ -93,12 +93,12 @@ class RewritePlan:
         return RewriteOutcome(head, timeline_id, self.removed, context, made, self.exchange, self.steps)
 
     def stacks_after(self, before: Stacks, prepared: Prepared, same: Callable[[str, str], bool]) -> Stacks:
-        """What can be undone and redone after it.
+        """The undo and redo stacks after the rewrite.
 
         Args:
-            before: What can be now.
+            before: The present stacks.
             prepared: The rewrite as it is about to be done.
-            same: Whether two timelines have the same bytes.
+            same: Returns True if two timelines have the same bytes.
         """
         if self.steps is None:
             reason = self.replacement.facts.reason
@@ -110,7 +110,7 @@ class RewritePlan:
         return before.moved("undo" if self.kind == "undone" else "redo", len(self.steps), prepared, equal)
 
     def event(self, head: str, timeline_id: str | None, context: Summary, cause: Cause) -> Rewritten:
-        """What listeners are told when it is done."""
+        """The event to emit when it is done."""
         target = self.target
         return Rewritten(
             head=head,
@@ -351,7 +351,7 @@ def plan_compact(engine: LogEngine, state: LogState, plan: CompactionPlan) -> Co
 
 
 def facts_now(engine: LogEngine, reason: TimelineReason, extra: Mapping[str, Any]) -> TimelineFacts:
-    """What is remembered of the present log when it is set aside: which of its lines were damaged even then, too."""
+    """Facts of the present log to record when it is set aside, with its lines that are damaged already."""
     damage = engine.damage()
     known = {DAMAGED_LINES: [damaged.line for damaged in damage]} if 0 < len(damage) < DAMAGE_LIMIT else {}
     return TimelineFacts(reason, clock.now_iso(), {**extra, **known})

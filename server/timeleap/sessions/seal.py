@@ -48,7 +48,7 @@ _REVISION = whole(-MAX_NUMBER)
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """What a seal covers."""
+    """The values that a seal covers."""
 
     uid: str
     session_id: str
@@ -72,7 +72,7 @@ class Seal:
     changed_by: str | None = None
 
     def covers(self, sealed: Sealed, key: bytes) -> bool:
-        """Whether this is the seal of `sealed` under `key`."""
+        """True if this is the seal of `sealed` under `key`."""
         return hmac.compare_digest(self.mac.encode("utf-8", "replace"), sealed.mac(key, self.revision).encode("ascii"))
 
 
@@ -82,13 +82,13 @@ SealLocation = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What is noted of a session beside the key.
+    """Record of a session in the register next to the key.
 
     Attributes:
         revision: The highest that was in force.
         place: Where it is at home; None where an earlier release noted it.
-        retired: Why its approvals do not count any more: the name of its directory in the trash, or an empty text where
-            another session has its id now. None: they count.
+        retired: Reason why its approvals do not count any more: the name of its directory in the trash, or an empty
+            text where another session has its id now. None: they count.
         announced: The name in the trash that a delete was about to give its directory; None where none began, or one was
             finished.
     """
@@ -100,7 +100,7 @@ class Standing:
 
 
 class Register:
-    """The document beside the key: the standing of every session, the longest unchanged first.
+    """The document next to the key: the standing of every session, the longest unchanged first.
 
     A retired session has a negative number there, which an earlier release takes for one that no seal has. Behind the place
     stands the name in the trash: where the number is not negative, the announced one.
@@ -284,7 +284,7 @@ class KeyRing:
             return None
 
     def register(self) -> Register:
-        """What is noted of all sessions."""
+        """The records of all sessions."""
         register = Register(files.read_document(self._revisions).members)
         if self._store is not None:
             register.finish_deletes(os.path.realpath(self._store))

@@ -30,7 +30,7 @@ Pause = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class SearchQuery:
-    """What is looked for.
+    """A search query.
 
     Attributes:
         pattern: The words or the expression.
@@ -82,7 +82,7 @@ class SearchPosition:
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """What could not be looked at, and why."""
+    """A log, or part of it, that could not be searched, and the reason."""
 
     timeline_id: str | None
     message: str
@@ -98,7 +98,7 @@ class SearchPage:
     ranges: int = 0
 
     def full(self, limit: int) -> bool:
-        """Whether the page has room for no more."""
+        """True if the page is full."""
         return len(self.hits) >= limit or self.ranges >= MAX_PAGE_RANGES
 
 
@@ -148,7 +148,7 @@ def search(logs: Logs, query: SearchQuery, begin: SearchPosition | None = None) 
 
 
 def _damage(log: LogReader, name: str | None) -> list[Unread]:
-    """What of a log is known not to be part of history, and so is not searched."""
+    """The damaged lines of a log, which are no part of history and are not searched."""
     damaged = [record for record in log.damage() if record.kind != "notReadableByOriginal"]
     if not damaged:
         return []

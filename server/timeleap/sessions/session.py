@@ -59,7 +59,7 @@ class Session(DryRuns, Pruning, Redacting, Mailing, ApprovalRequests):
 
     @property
     def title(self) -> str | None:
-        """What a person calls it."""
+        """Its title for people."""
         return self._session_state.facts.title
 
     @property
@@ -69,7 +69,7 @@ class Session(DryRuns, Pruning, Redacting, Mailing, ApprovalRequests):
 
     @property
     def archived(self) -> bool:
-        """Whether it is put away."""
+        """True if it is archived."""
         return self._session_state.facts.archived
 
     @property
@@ -89,7 +89,7 @@ class Session(DryRuns, Pruning, Redacting, Mailing, ApprovalRequests):
 
     @property
     def approval(self) -> Approval:
-        """What runs without asking."""
+        """The approvals to run without asking."""
         return self._session_state.facts.approval
 
     @property
@@ -99,7 +99,7 @@ class Session(DryRuns, Pruning, Redacting, Mailing, ApprovalRequests):
 
     @property
     def pins(self) -> tuple[str, ...]:
-        """What no compaction may lose."""
+        """Texts that no compaction may lose."""
         return self._session_state.facts.pins
 
     @property
@@ -114,7 +114,7 @@ class Session(DryRuns, Pruning, Redacting, Mailing, ApprovalRequests):
 
     @property
     def warnings(self) -> list[Json]:
-        """What a user should know: damage, recovery, broken seals. Each has `kind` and `message`."""
+        """Warnings for the user: damage, recovery, broken seals. Each has `kind` and `message`."""
         return [
             *log_warnings(self.engine),
             *self._session_state.warnings,
@@ -141,7 +141,7 @@ class Session(DryRuns, Pruning, Redacting, Mailing, ApprovalRequests):
         return checkpoints.read_checkpoint(self.engine, checkpoints.find_line(self.engine, id, uid))
 
     def is_approved(self, action: str) -> tuple[bool, str]:
-        """Whether an action runs without asking, and why: `yolo`, `autoApprove` or `notApproved`."""
+        """True if an action runs without asking; with the reason: `yolo`, `autoApprove` or `notApproved`."""
         if self.approval.yolo:
             return True, "yolo"
         if action in self.approval.actions:
@@ -149,7 +149,7 @@ class Session(DryRuns, Pruning, Redacting, Mailing, ApprovalRequests):
         return False, "notApproved"
 
     async def at_turn(self, read: Callable[[], T]) -> T:
-        """What `read` returns when all requests that came before have taken effect."""
+        """The result of `read`, called when all earlier requests have taken effect."""
         if self.access == "readOnly":
             return read()
 
@@ -159,7 +159,7 @@ class Session(DryRuns, Pruning, Redacting, Mailing, ApprovalRequests):
         return await self.engine.run(job)
 
     async def catch_its_turn(self) -> None:
-        """Return when all requests that came before have taken effect."""
+        """Return when all earlier requests have taken effect."""
         await self.at_turn(lambda: None)
 
     # What is appended
@@ -362,7 +362,7 @@ class Session(DryRuns, Pruning, Redacting, Mailing, ApprovalRequests):
         return RepairOutcome(done.head, done.timeline_id, removed)
 
     async def answered(self, guard: Mutation) -> Json | None:
-        """What a request was answered with before, or None if it is new. For work that is dear before the turn.
+        """The earlier result of a request, or None if it is new. For methods with expensive work before their turn.
 
         Raises:
             InvalidInputError: The id is known for another request.

@@ -55,12 +55,12 @@ IN_FLIGHT_SECONDS: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class FileRule:
-    """What is known of one kind of file.
+    """Properties of one kind of file.
 
     Attributes:
         kind: Its kind.
         pattern: Its name; a group `of` is the file it belongs to.
-        redaction: What a redaction does with it.
+        redaction: Way to redact it.
         exported: It goes into a native archive.
     """
 
@@ -150,7 +150,7 @@ def list_files(directory: Path) -> list[SessionFile]:
 
 
 def leftovers(directory: Path, *, older_than: float = 0.0) -> list[Leftover]:
-    """What a killed process left in a session's directory.
+    """Files that a killed process left in a session's directory.
 
     Args:
         directory: The session's directory.

@@ -1,4 +1,4 @@
-"""What belongs to a session beside its log: title, archive flag, sub-agents, pending D-Mail, approvals, request ids.
+"""State of a session outside its log: title, archive flag, sub-agents, pending D-Mail, approvals, request ids.
 
 A change is worked out first, as a value; then carried out: `state.json`, then, in one write, `timeleap.json` with the
 request that asked for it; then it counts here. A crash in between leaves a change that was not acknowledged and can be
@@ -55,7 +55,7 @@ POLL_SECONDS = 0.25
 
 @dataclass(frozen=True, slots=True)
 class StateSnapshot:
-    """The state beside the log, as it counts now."""
+    """The state outside the log, as it counts now."""
 
     title: str | None = None
     archived: bool = False
@@ -85,7 +85,7 @@ class StateChange:
 
 @dataclass(frozen=True, slots=True)
 class StateStep:
-    """A change of state beside the log, and what to say of it."""
+    """A change of the state outside the log, and its outcome."""
 
     change: StateChange
     outcome: Outcome
@@ -93,7 +93,7 @@ class StateStep:
 
 
 class StateManager:
-    """The state beside one session's log.
+    """The state outside one session's log.
 
     Attributes:
         facts: The state as it counts now.
@@ -111,7 +111,7 @@ class StateManager:
 
     @property
     def warnings(self) -> list[Json]:
-        """What a user should know about the files."""
+        """Warnings about the files, for the user."""
         return [*self._meta.warnings, *self._problems, *self._approvals.warnings]
 
     def load(self) -> None:
@@ -135,7 +135,7 @@ class StateManager:
         self._problems = values.warnings
 
     def stamp(self) -> tuple[FileStatus | None, FileStatus | None]:
-        """What changes whenever one of the files does."""
+        """A value that changes whenever one of the files does."""
         return status(self._state.path), status(self._meta.path)
 
     def carry_out(self, change: StateChange, request: Json | None) -> None:
@@ -304,7 +304,7 @@ class StateManager:
         self.facts = replace(self.facts, approval=self._approvals.current)
 
     def _unconditional(self) -> Json:
-        """What the last rewrite noted, said so that it holds whatever becomes of the timeline that says it was done."""
+        """The notes of the last rewrite, in a form that stays true when the timeline that proves it is gone."""
         found: Json = {}
         journal = self._meta.get("journal")
         if isinstance(journal, dict) and "timelineId" in journal:
@@ -415,7 +415,7 @@ def without_dmail(facts: StateSnapshot) -> StateChange:
 
 
 def changes(before: StateSnapshot, after: StateSnapshot, head: str) -> list[events.Event]:
-    """What listeners are told of a difference in the state beside the log."""
+    """The events for a difference in the state outside the log."""
     found: list[events.Event] = []
     if before.approval != after.approval:
         found.append(events.ApprovalChanged(head=head, approval=after.approval))

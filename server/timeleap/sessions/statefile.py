@@ -36,13 +36,13 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class StateValues:
-    """What `state.json` says.
+    """Content of `state.json`.
 
     Attributes:
         actions: Sorted.
         archived_at: Seconds since 1970.
         subagents: None where the file has no such field (newer releases of the original drop it).
-        problem: What is wrong with the file, in words; the usable rest of it counts all the same.
+        problem: Problem of the file, in words; the usable rest of it counts all the same.
         newer: The file's version, if it is newer than this release knows.
         file: The file that was read: that of an older release of the original where there is no other.
     """
@@ -60,12 +60,12 @@ class StateValues:
 
     @property
     def approvals(self) -> tuple[bool, bool, tuple[str, ...]]:
-        """What the file says of what runs without asking."""
+        """The approvals in the file."""
         return self.yolo, self.afk, self.actions
 
     @property
     def warnings(self) -> list[dict[str, Any]]:
-        """What a user should know about the file."""
+        """Warnings about the file, for the user."""
         found: list[dict[str, Any]] = []
         if self.problem is not None:
             message = f"{self.problem}; the rest of it counts, and the next save keeps the damaged file"
@@ -131,7 +131,7 @@ class StateDocument:
     file: str = FILE_NAME
 
     def values(self) -> StateValues:
-        """What the document says."""
+        """The values of the document."""
         approval: Mapping[str, Any] = self.fields.get("approval", {})
         subagents = self.fields.get("dynamic_subagents")
         return StateValues(
@@ -155,7 +155,7 @@ class StateFile:
         self.path = directory / FILE_NAME
 
     def read(self) -> StateValues:
-        """What the file says now; defaults for what it does not say."""
+        """The present values of the file; defaults for missing ones."""
         return self._decoded().values()
 
     def fields(self) -> dict[str, Any]:
@@ -243,7 +243,7 @@ def parse_subagents(many: list[Any], prompt_key: str) -> tuple[Subagent, ...]:
 
 
 def _from_legacy(path: Path) -> StateDocument:
-    """What older releases of the original kept in `metadata.json`, in the names of `state.json`."""
+    """Content of `metadata.json` of older releases of the original, in the names of `state.json`."""
     document = files.read_document(path)
     if not document.members:
         return StateDocument({}, present=False)

@@ -62,7 +62,7 @@ def _not_in_trash(request: PurgeRequest) -> SessionNotFoundError:
 
 
 def _noted(request: PurgeRequest, found: Iterable[Trashed]) -> list[dict[str, Any]]:
-    """What is noted of sessions that a request removes: not their id, if the request names it."""
+    """The notes of sessions that a request removes: without their id, if the request names it."""
     named = request.session_id is not None
     return [{**asdict(session), "session_id": "" if named else session.session_id} for session in found]
 
@@ -178,11 +178,11 @@ class SessionStore:
         return OpenedSession(session, created, duplicate)
 
     def turn(self, session_id: str) -> contextlib.AbstractAsyncContextManager[None]:
-        """What moves sessions of an id, or changes them where they lie, is done one after the other."""
+        """Serialize operations that move sessions of an id, or change them in place."""
         return self._openings.turn(session_id)
 
     def contains(self, path: Path) -> bool:
-        """Whether `path` is the directory of a session of this store."""
+        """True if `path` is the directory of a session of this store."""
         return self.home.contains(path) is not None
 
     def place(self, session_id: str | None, path: Path | None) -> SessionLocation:
@@ -333,7 +333,7 @@ class SessionStore:
 
     @contextlib.asynccontextmanager
     async def _taken_back(self, session_id: str, *, its_turn: bool = True) -> AsyncIterator[None]:
-        """Who made a session and cannot open it (no descriptors, no space) leaves none behind; unless others have it."""
+        """Remove a new session that its creator cannot open (no descriptors, no space), unless others have it open."""
         try:
             yield
         except SessionLockedError:
@@ -369,7 +369,7 @@ class SessionStore:
         timeline_id: str | None,
         expected_head: str | None,
     ) -> Copy:
-        """What a fork takes from a session, at the turn of the request that asks for it."""
+        """The parts of a session that a fork copies, read at the turn of the fork's request."""
         source = self._openings.again(session_id)  # without waiting, which would let later requests pass
         if source is None:
             source = (await self.open(session_id, create=False, access="read")).session
@@ -454,7 +454,7 @@ class SessionStore:
         return True
 
     async def plan_purge(self, request: PurgeRequest) -> PurgeOutcome:
-        """What `purge` would remove.
+        """Result of a dry run of `purge`.
 
         Raises:
             SessionNotFoundError: There is nothing of that id in the trash.
@@ -575,10 +575,10 @@ class SessionStore:
         self._ledger.note(guard, {"trash": name, "done": True})
 
     async def made_by(self, session_id: str, guard: Mutation) -> bool:
-        """Whether a session was made by this request (for one that is open already).
+        """True if a session was created by this request (for one that is open already).
 
         Raises:
-            InvalidInputError: By this request id, but another request.
+            InvalidInputError: It was created by another request with this id.
         """
         if guard.request_id is None:
             return False

@@ -1,4 +1,4 @@
-"""Whether a directory can be the home of a store: asked by `initialize`, so this module imports next to nothing."""
+"""Check that a directory can be the home of a store: used by `initialize`, so this module imports next to nothing."""
 
 from __future__ import annotations
 

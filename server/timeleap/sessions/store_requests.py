@@ -1,4 +1,4 @@
-"""What was asked of the store as a whole, by request id: making sessions, deleting them, bringing them back (G8).
+"""Requests to the store as a whole, by request id: creating, deleting, undeleting and purging sessions (G8).
 
 Each request is noted in the home's `requests.jsonl` before it is carried out, with what will show that it was:
 
@@ -76,10 +76,10 @@ class Ledger:
         return None, False
 
     def made_by(self, path: Path, guard: Mutation) -> bool:
-        """Whether the session in `path` was made by this request.
+        """True if the session in `path` was created by this request.
 
         Raises:
-            InvalidInputError: By this request id, but another request.
+            InvalidInputError: It was created by another request with this id.
         """
         if guard.request_id is None:
             return False
@@ -119,7 +119,7 @@ class Ledger:
             raise StorageFailureError.of(error, "note a request", self._home.path) from error
 
     def purge(self, guard: Mutation) -> dict[str, Any] | None:
-        """What was noted of this request to purge.
+        """The note of this request to purge.
 
         Raises:
             InvalidInputError: The request id was used for another request.
@@ -215,7 +215,7 @@ class Ledger:
         self._rewrite(change)
 
     def _noted(self, guard: Mutation) -> list[StoredResponse]:
-        """What was noted of a request id, last first."""
+        """The notes of a request id, last first."""
         if guard.request_id is None:
             return []
         names = (guard.request_id, _hashed(guard.request_id))
@@ -238,5 +238,5 @@ _HASHED = "~"
 
 
 def _hashed(request_id: str) -> str:
-    """What stands for a request id that is not to be kept."""
+    """The hash that replaces a request id that is not to be kept."""
     return _HASHED + blake2b(request_id.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()

@@ -119,7 +119,7 @@ class Remembered:
         return self.get(request_id) is not None
 
     def get(self, request_id: str) -> StoredResponse | None:
-        """What is known of a request."""
+        """The stored response of a request, or None."""
         return self._table(request_id).get(request_id)
 
     def items(self) -> list[tuple[str, StoredResponse]]:
@@ -174,7 +174,7 @@ class Remembered:
 
 
 def window_of(request_id: str) -> str:
-    """Which attached process made an id, and for which of its clients' openings of the session."""
+    """The attached process that made an id, and the client's opening of the session that it made it for."""
     return request_id[len(MADE_HERE) :].partition(".")[0]
 
 

@@ -18,7 +18,7 @@ SHOWN_CHECKPOINTS = 50
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """What there is beside a log to go back to: earlier logs, steps to undo and to redo."""
+    """Counts of states to go back to: earlier logs, steps to undo and to redo."""
 
     timelines: int
     can_undo: int = 0
@@ -37,7 +37,7 @@ def with_past(summary: Summary, past: Past) -> Summary:
 
 
 def fewer_steps(before: Past, after: Past) -> str:
-    """What to add to the news that timelines are gone; nothing where undo and redo reach as far as before."""
+    """Text to append to the warning that timelines are gone; empty where undo and redo reach as far as before."""
     if (before.can_undo, before.can_redo) == (after.can_undo, after.can_redo):
         return ""
     return f"; {after.can_undo} steps can be undone and {after.can_redo} redone now"

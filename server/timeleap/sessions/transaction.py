@@ -57,14 +57,14 @@ NOBODY = Mutation()
 
 @dataclass(frozen=True, slots=True)
 class SessionServices:
-    """What a session gets from its store.
+    """Values and callbacks that a session gets from its store.
 
     Attributes:
-        renderers: By method: what makes a result of an outcome.
-        retention: How many timelines are kept.
+        renderers: By method: the function that makes a result of an outcome.
+        retention: Limits of the timelines that are kept.
         fork_points: By session id: the checkpoint uids that its forks came from.
         release: Called when the session is closed once.
-        announce: What makes a notification of an event.
+        announce: Makes a notification of an event.
     """
 
     renderers: Renderers
@@ -76,7 +76,7 @@ class SessionServices:
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """What a session works on, opened with one access."""
+    """Files of a session, opened with one access."""
 
     engine: LogEngine
     meta: Meta
@@ -128,7 +128,7 @@ class SessionTransactions:
 
     @property
     def access(self) -> Access:
-        """Whether this process may write to it."""
+        """`owner` if this process may write to it."""
         return "owner" if self.engine.access == "write" else "readOnly"
 
     @property
@@ -294,7 +294,7 @@ class SessionTransactions:
     def _prepare(
         self, guard: Mutation, step: _Step, stacks: Stacks
     ) -> tuple[Callable[[Prepared], None], Callable[[Prepared], None]]:
-        """What is noted before a rewrite becomes true, and after; the ids that the new log will not have go along."""
+        """Callbacks that note a rewrite before and after it is done, with the request ids that the new log loses."""
         planned = step.planned
         carried = self._recall.leaving(planned.replacement.keep_lines, self._session_state.stored)
         after = stacks
@@ -324,16 +324,16 @@ class SessionTransactions:
         return prepare, lambda prepared: self._session_state.settle_rewrite(prepared, after)
 
     def _stacks(self, state: LogState) -> Stacks:
-        """What can be undone and redone where the log is at `state`."""
+        """The undo and redo stacks where the log is at `state`."""
         return self._session_state.facts.stacks.at(state).within(self.engine.timeline_ids())
 
     @property
     def stacks(self) -> Stacks:
-        """What can be undone and redone."""
+        """The undo and redo stacks."""
         return self._stacks(self.engine.state)
 
     def _past(self) -> Past:
-        """What there is to go back to."""
+        """Counts of states to go back to."""
         return past_of(self.engine.timeline_ids(), self._session_state.facts.stacks, self.engine.state)
 
     def _to_be_pruned(self, prepared: Prepared) -> set[str]:
@@ -379,7 +379,7 @@ class SessionTransactions:
         return self._requests.marks(guard, self.head.rpartition(".")[0]) if guard.request_id is not None else {}
 
     def _told(self, guard: Mutation, result: Json, *many: events.Event) -> list[Told] | None:
-        """What is kept of what listeners are told of a request that carries an id; None where that is too much."""
+        """The stored form of the events of a request that carries an id; None where it is too large."""
         if guard.request_id is None:
             return None
         parts = [told(*self._around.announce(event), result) for event in many]
@@ -544,4 +544,4 @@ class _NothingDoneError(Exception):
 
 
 async def _nothing(_: LogState) -> None:
-    """What is waited for at the end of a queue."""
+    """A job without effect, to wait for the end of the queue."""

@@ -42,7 +42,7 @@ class _State:
 
 
 async def plan_in_trash(directory: Path, order: RedactionRequest, expected_head: str | None) -> RedactOutcome:
-    """What `redact_in_trash` would do.
+    """Result of a dry run of `redact_in_trash`.
 
     Raises:
         HeadConflictError, InvalidInputError, StorageFailureError: It cannot be looked through.
@@ -102,7 +102,7 @@ def _outcome(found: Found, now: _State) -> RedactOutcome:
 
 
 def _noted(directory: Path, guard: Mutation) -> Json | None:
-    """What a redaction was answered with that is noted under the request's id."""
+    """The stored result of a redaction with the request's id."""
     if guard.request_id is None:
         return None
     for name, known in reversed(RequestFile(directory).read()):

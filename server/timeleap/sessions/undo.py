@@ -67,7 +67,7 @@ CHECK: Final = model(
 
 @dataclass(frozen=True, slots=True)
 class Stacks:
-    """What can be undone and redone, the next step last.
+    """The undo and redo stacks, the next step last.
 
     Attributes:
         undo: The states before the steps that can be undone.
@@ -84,7 +84,7 @@ class Stacks:
         return self if self.valid_for == (state.length, state.chain) else replace(self, redo=())
 
     def within(self, timeline_ids: Collection[str]) -> Stacks:
-        """What of them can be gone back to while these timelines exist: a missing one ends a stack."""
+        """The steps that can be taken while these timelines exist: a missing one ends a stack."""
         return replace(self, undo=_reachable(self.undo, timeline_ids), redo=_reachable(self.redo, timeline_ids))
 
     def without_redo(self) -> Stacks:
@@ -166,7 +166,7 @@ def in_force(value: Any, log: LogEngine) -> Stacks:
 
 
 def happened(proof: Mapping[str, Any], log: LogEngine) -> bool:
-    """Whether the log that a rewrite was to set aside is the timeline of that name now."""
+    """True if the log that a rewrite was to set aside is the timeline of that name now."""
     try:
         state = log.timeline(str(proof["timelineId"])).state
     except TimelineNotFoundError:
@@ -205,7 +205,7 @@ def after_old_rewrites(timelines: Sequence[Timeline]) -> Stacks:
 
 
 def is_fingerprint(text: str) -> bool:
-    """Whether `text` is a fingerprint as we write it."""
+    """True if `text` is a fingerprint as we write it."""
     return len(text) == 16 and all(character in "0123456789abcdef" for character in text)
 
 
@@ -240,11 +240,11 @@ def _read(value: Any) -> tuple[HistoryStep, ...]:
 
 
 def is_step(kind: str) -> TypeGuard[StepKind]:
-    """Whether a rewrite for that reason can be undone."""
+    """True if a rewrite for that reason can be undone."""
     return kind in KINDS
 
 
 def next_of(value: Any) -> Mapping[str, Any] | None:
-    """What a rewrite noted that may have been done: the timeline that says so, and the stacks after it."""
+    """The note of a rewrite that may have been done: the timeline that proves it, and the stacks after it."""
     following = value.get("next") if isinstance(value, dict) else None
     return following if isinstance(following, dict) and isinstance(following.get("timelineId"), str) else None

@@ -1,4 +1,4 @@
-"""What is wrong with a log, and what was mended, as a user is told of it."""
+"""Warnings for the user: damage of a log, and repairs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class FileProblem:
     bytes: int
 
     def warning(self) -> dict[str, Any]:
-        """As a user is told of it."""
+        """The warning for the user."""
         return {"kind": self.kind, "message": self.message, "file": self.file}
 
 
@@ -84,7 +84,7 @@ def log_warnings(engine: LogEngine) -> list[dict[str, Any]]:
 
 
 def recovered(engine: LogEngine) -> Recovered | None:
-    """What opening or reloading the log found and cut, if anything."""
+    """The incomplete tail that opening or reloading the log cut, if any."""
     found = engine.recovery
     if not found.cut_bytes and not found.quarantined:
         return None
