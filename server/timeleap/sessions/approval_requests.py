@@ -110,10 +110,8 @@ class ApprovalRequests(SessionTransactions):
         if self.access == "owner" and self._audit.path.exists():
             loop = asyncio.get_running_loop()
             self._taken_over_lately = True
-            self._left = {
-                name: (question, loop.create_future())
-                for name, question in left_open(self._audit.tail(_AUDIT_TAIL)).items()
-            }
+            left = left_open(self._audit.tail(_AUDIT_TAIL))
+            self._left = {name: (question, loop.create_future()) for name, question in left.items()}
             loop.call_later(RETURN_SECONDS, self._give_up_left)
 
     @property

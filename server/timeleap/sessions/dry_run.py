@@ -91,7 +91,5 @@ class DryRuns(SessionTransactions):
         if planned.refused is not None:
             return with_past(planned.context, past_of(known, stacks, state))
         prepared = rewrite_plan.foreseen(planned, timelines, state)
-        after = planned.stacks_after(
-            stacks, prepared, lambda timeline_id, other: known.get(timeline_id, 0) == known.get(other, 1)
-        )
+        after = planned.stacks_after(stacks, prepared, lambda name, other: known.get(name, 0) == known.get(other, 1))
         return with_past(planned.context, past_of(rewrite_plan.timelines_after(known, prepared), after, prepared.after))

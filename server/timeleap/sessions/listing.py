@@ -78,11 +78,8 @@ def fork_points(home: Home, session_id: str) -> set[str]:
     """The checkpoint uids that the forks of a session came from, those of forks in the trash included."""
     directories = [home.sessions / name for name in home.names()] + [path for _, _, path in home.trashed()]
     parents = (Meta(path, "readOnly").parent for path in directories)
-    return {
-        parent.checkpoint_uid
-        for parent in parents
-        if parent and parent.session_id == session_id and parent.checkpoint_uid
-    }
+    own = (parent for parent in parents if parent and parent.session_id == session_id)
+    return {parent.checkpoint_uid for parent in own if parent.checkpoint_uid}
 
 
 def glances(home: Home, elsewhere: Mapping[str, Path]) -> list[Glance]:

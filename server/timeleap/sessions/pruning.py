@@ -66,17 +66,10 @@ def plan_prune(timelines: Sequence[Timeline], selection: PruneRequest, referred_
         wanted |= {timeline.timeline_id for timeline in retention.excess(timelines, selection.limits, ())}
     if selection.older_than is not None:
         wanted |= {timeline.timeline_id for timeline in timelines[1:] if _older(timeline, selection.older_than)}
+    selected = [timeline for timeline in timelines if timeline.timeline_id in wanted]
     return Plan(
-        going=tuple(
-            timeline
-            for timeline in timelines
-            if timeline.timeline_id in wanted and timeline.timeline_id not in referred_to
-        ),
-        kept=tuple(
-            (timeline.timeline_id, "fork")
-            for timeline in timelines
-            if timeline.timeline_id in wanted & set(referred_to)
-        ),
+        going=tuple(timeline for timeline in selected if timeline.timeline_id not in referred_to),
+        kept=tuple((timeline.timeline_id, "fork") for timeline in selected if timeline.timeline_id in referred_to),
     )
 
 
@@ -135,9 +128,7 @@ class Pruning(SessionTransactions):
         return Plan(plan.going, plan.kept, tuple(quarantine_files(self.path)) if selection.quarantine else ())
 
     def _remove(self, plan: Plan, request: Json | None) -> None:
-        going = pending_deletes.members(
-            (timeline.timeline_id for timeline in plan.going), (name for name, _ in plan.quarantine)
-        )
+        going = pending_deletes.members((timeline.timeline_id for timeline in plan.going), dict(plan.quarantine))
         self._session_state.note(going, [request] if request is not None else [])
         try:
             failpoint("prune.noted")
@@ -149,6 +140,5 @@ class Pruning(SessionTransactions):
 
 
 def _outcome(head: str, plan: Plan) -> PruneOutcome:
-    return PruneOutcome(
-        head, tuple((timeline.timeline_id, timeline.bytes) for timeline in plan.going), plan.kept, plan.quarantine
-    )
+    removed = tuple((timeline.timeline_id, timeline.bytes) for timeline in plan.going)
+    return PruneOutcome(head, removed, plan.kept, plan.quarantine)

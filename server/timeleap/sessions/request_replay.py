@@ -114,9 +114,8 @@ class RequestReplayer:
             stored: The request ids whose answers are kept beside the log, and their numbers; asked for only if there is
                 need.
         """
-        damaged = (
-            record.line for record in self._engine.damage() if record.kind in ("damagedRecord", "checksumMismatch")
-        )
+        damage = self._engine.damage()
+        damaged = (record.line for record in damage if record.kind in ("damagedRecord", "checksumMismatch"))
         going = self._since(min((keep_lines, *damaged)))
         if not going:
             return []
@@ -145,16 +144,13 @@ class RequestReplayer:
             return Made(head, known.before or self._head_before(known), self._told_of(known, head))
         if told is None:
             return Made(head, known.before, None)
-        said = [
-            (notification.method, notification.kind, {**_of(result, notification.same), **notification.members})
-            for notification in told
-        ]
+        said = [(event.method, event.kind, {**_of(result, event.same), **event.members}) for event in told]
         return Made(head, known.before, said)
 
     def _remembered(self, known: StoredResponse) -> StoredResponse:
         """A request of a record with all that is to be stored of it."""
         result = self.result(known)
-        parts = [told(*notification, result) for notification in self._told_of(known, str(result.get("head", "")))]
+        parts = [told(*event, result) for event in self._told_of(known, str(result.get("head", "")))]
         kept = tuple(part for part in parts if part is not None)
         before = self._head_before(known)
         return replace(known, result=result, before=before, told=kept if len(kept) == len(parts) else None)

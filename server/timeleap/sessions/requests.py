@@ -321,10 +321,7 @@ def encode(request_id: str, known: StoredResponse) -> dict[str, Any]:
     if known.before:
         line["b"] = known.before
     if known.told is not None:
-        line["n"] = [
-            [notification.method, notification.kind, dict(notification.members), list(notification.same)]
-            for notification in known.told
-        ]
+        line["n"] = [[event.method, event.kind, dict(event.members), list(event.same)] for event in known.told]
     return line
 
 

@@ -221,11 +221,7 @@ def foreseen(planned: RewritePlan, timelines: Sequence[Timeline], state: LogStat
         timelines: Those that there are.
         state: Of the present log.
     """
-    equals = (
-        next((timeline.timeline_id for timeline in timelines if timeline.may_equal(state)), None)
-        if state.length
-        else ""
-    )
+    equals = next((log.timeline_id for log in timelines if log.may_equal(state)), None) if state.length else ""
     replaces = (planned.after.length, planned.after.chain) != (state.length, state.chain)
     return Prepared(_TO_COME, replaces, equals, planned.after)
 

@@ -82,7 +82,7 @@ SealLocation = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Record of a session in the register next to the key.
+    """Note about a session in the register next to the key.
 
     Attributes:
         revision: The highest that was in force.
@@ -136,14 +136,11 @@ class Register:
             self.forget(uid)
         kept = self.sessions
         places = {
-            uid: [*standing.place, *(name for name in (standing.retired, standing.announced) if name is not None)]
-            for uid, standing in kept.items()
-            if standing.place is not None
+            uid: [*note.place, *(name for name in (note.retired, note.announced) if name is not None)]
+            for uid, note in kept.items()
+            if note.place is not None
         }
-        numbers = {
-            uid: standing.revision if standing.retired is None else -standing.revision - 1
-            for uid, standing in kept.items()
-        }
+        numbers = {uid: note.revision if note.retired is None else -note.revision - 1 for uid, note in kept.items()}
         floor = {_FORGOTTEN: self.forgotten} if self.forgotten else {}
         return {**numbers, **floor, **({_PLACES: places} if places else {})}
 
@@ -164,9 +161,7 @@ class Register:
     def retire_at(self, place: SealLocation, trash: str, keep: str = "") -> bool:
         """Retire whatever is at home in a place, but for `keep`; says whether anything was."""
         found = [
-            uid
-            for uid, standing in self.sessions.items()
-            if standing.place == place and standing.retired is None and uid != keep
+            uid for uid, note in self.sessions.items() if note.place == place and note.retired is None and uid != keep
         ]
         for uid in found:
             self.put(uid, replace(self.sessions[uid], retired=trash, announced=None))
@@ -174,9 +169,9 @@ class Register:
 
     def rehome(self, before: str, after: str) -> None:
         """A store was moved."""
-        for uid, standing in self.sessions.items():
-            if standing.place is not None and standing.place[0] == before:
-                self.sessions[uid] = replace(standing, place=(after, standing.place[1]))
+        for uid, note in self.sessions.items():
+            if note.place is not None and note.place[0] == before:
+                self.sessions[uid] = replace(note, place=(after, note.place[1]))
 
     def finish_deletes(self, store: str) -> None:
         """Retire what was announced and then moved to the trash.
@@ -186,15 +181,15 @@ class Register:
         """
         found = [
             uid
-            for uid, standing in self.sessions.items()
-            if standing.announced
-            and standing.place
-            and standing.place[0] == store
-            and _is_there(Path(store, "trash", standing.announced))
+            for uid, note in self.sessions.items()
+            if note.announced
+            and note.place
+            and note.place[0] == store
+            and _is_there(Path(store, "trash", note.announced))
         ]
         for uid in found:
-            standing = self.sessions[uid]
-            self.put(uid, replace(standing, retired=standing.announced, announced=None))
+            note = self.sessions[uid]
+            self.put(uid, replace(note, retired=note.announced, announced=None))
             self.finished = True
 
     def refusal(self, uid: str, place: SealLocation) -> str | None:
@@ -217,7 +212,7 @@ class Register:
         was = self.sessions[uid].place if uid in self.sessions else None
         if was is None or _same_place(was, place) or was[1] != place[1]:
             return None
-        used = any(standing.place is not None and standing.place[0] == place[0] for standing in self.sessions.values())
+        used = any(note.place is not None and note.place[0] == place[0] for note in self.sessions.values())
         return None if used or Path(was[0], "sessions").is_dir() else was[0]
 
 
@@ -284,7 +279,7 @@ class KeyRing:
             return None
 
     def register(self) -> Register:
-        """The records of all sessions."""
+        """The notes about all sessions."""
         register = Register(files.read_document(self._revisions).members)
         if self._store is not None:
             register.finish_deletes(os.path.realpath(self._store))
@@ -348,11 +343,7 @@ class KeyRing:
                 register.rehome(
                     before, place[0]
                 )  # nobody has opened the session since: it is at home here all the same
-            found = [
-                name
-                for name, standing in register.sessions.items()
-                if standing.place == place and standing.retired is None
-            ]
+            found = [name for name, note in register.sessions.items() if note.place == place and note.retired is None]
             for name in found:
                 register.put(name, replace(register.sessions[name], announced=trash))
             return bool(found) or uid in register.sessions  # of which the retirement is noted
@@ -399,8 +390,8 @@ class KeyRing:
         def change(register: Register) -> bool:
             found = [
                 uid
-                for uid, standing in register.sessions.items()
-                if trash and trash in (standing.retired, standing.announced) and standing.place == place
+                for uid, note in register.sessions.items()
+                if trash and trash in (note.retired, note.announced) and note.place == place
             ]
             for uid in found:
                 register.put(uid, replace(register.sessions[uid], retired=None, announced=None))
@@ -420,9 +411,7 @@ class KeyRing:
 
         def change(register: Register) -> bool:
             found = [
-                uid
-                for uid, standing in register.sessions.items()
-                if (standing.retired or standing.announced or None) in trash
+                uid for uid, note in register.sessions.items() if (note.retired or note.announced or None) in trash
             ]
             for uid in found:
                 register.forget(uid)

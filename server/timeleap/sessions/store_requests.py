@@ -139,10 +139,8 @@ class Ledger:
         if guard.request_id is None:
             return
         line = encode(guard.request_id, StoredResponse(guard.fingerprint, PURGE, answer))
-        self._rewrite(
-            lambda request: None if request.get("r") == guard.request_id and request.get("m") == PURGE else request,
-            line,
-        )
+        known = (guard.request_id, PURGE)
+        self._rewrite(lambda request: None if (request.get("r"), request.get("m")) == known else request, line)
 
     def forget_purged(self, gone: Sequence[Gone]) -> None:
         """Forget the requests that made, deleted and brought back sessions that are removed for good.

@@ -196,11 +196,7 @@ def after_old_rewrites(timelines: Sequence[Timeline]) -> Stacks:
     Args:
         timelines: All of them, newest first.
     """
-    found = [
-        HistoryStep(timeline.facts.reason, timeline.timeline_id)
-        for timeline in timelines
-        if is_step(timeline.facts.reason)
-    ]
+    found = [HistoryStep(log.facts.reason, log.timeline_id) for log in timelines if is_step(log.facts.reason)]
     return Stacks(tuple(found[:MAX_STEPS][::-1]))
 
 

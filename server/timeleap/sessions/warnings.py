@@ -63,10 +63,7 @@ def line_problems(directory: Path, most: int = lines.MAX_BYTES, *, least: int = 
 def leftover_warnings(directory: Path) -> list[dict[str, Any]]:
     """Files that nothing reads any more."""
     left = session_files.leftovers(directory, older_than=session_files.IN_FLIGHT_SECONDS)
-    found = [
-        {"kind": "leftover", "message": f"{leftover.name} is {leftover.why}", "file": leftover.name}
-        for leftover in left
-    ]
+    found = [{"kind": "leftover", "message": f"{file.name} is {file.why}", "file": file.name} for file in left]
     kept = (file for file in session_files.list_files(directory) if file.kind == "damaged")
     text = "is a damaged file that a save has kept; remove it when you need nothing of it"
     return [*found, *({"kind": "damagedKept", "message": f"{file.name} {text}", "file": file.name} for file in kept)]
