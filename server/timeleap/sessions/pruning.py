@@ -128,7 +128,8 @@ class Pruning(SessionTransactions):
         return Plan(plan.going, plan.kept, tuple(quarantine_files(self.path)) if selection.quarantine else ())
 
     def _remove(self, plan: Plan, request: Json | None) -> None:
-        going = pending_deletes.members((timeline.timeline_id for timeline in plan.going), dict(plan.quarantine))
+        names = [timeline.timeline_id for timeline in plan.going]
+        going = pending_deletes.members(names, (name for name, _ in plan.quarantine))
         self._session_state.note(going, [request] if request is not None else [])
         try:
             failpoint("prune.noted")

@@ -323,7 +323,9 @@ JSON = st.recursive(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50, deadline=None)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=50, deadline=None
+)
 @given(st.dictionaries(st.text("uvw_", min_size=1, max_size=4), JSON, max_size=4))
 def test_any_unknown_field_survives(tmp_path: Path, extra: dict[str, Any]) -> None:
     write(tmp_path, {"version": 1, **extra})
