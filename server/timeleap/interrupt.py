@@ -8,36 +8,32 @@ lets the exception be raised only while it does its work, where it is caught and
 from __future__ import annotations
 
 import _signal as signal  # type: ignore[import-not-found]  # `signal` itself imports enum, during which it is not yet quiet
-import os
+
+from timeleap_command import EXIT_CODE, end, quiet
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import TracebackType
 
-EXIT_CODE = 130
-"""128 and the number of SIGINT, as shells report it."""
-
-
-def _end(*_: object) -> None:
-    os._exit(EXIT_CODE)
-
-
-def quiet() -> None:
-    """End the process at once from now on; where Ctrl-C is ignored (a background job) or taken already, do nothing."""
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, _end)
+__all__ = ["EXIT_CODE", "Raising", "quiet"]
 
 
 class Raising:
     """A context in which Ctrl-C raises `KeyboardInterrupt` again, if `quiet` had it end the process."""
 
+    _ours = False
+
     def __enter__(self) -> None:
-        self._ours = signal.getsignal(signal.SIGINT) is _end
+        self._ours = signal.getsignal(signal.SIGINT) is end
         if self._ours:
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.over()
+
+    def over(self) -> None:
+        """End the process at Ctrl-C again. To be repeated by who catches the exception: it may have cut the exit short."""
         if self._ours:
-            signal.signal(signal.SIGINT, _end)
+            signal.signal(signal.SIGINT, end)

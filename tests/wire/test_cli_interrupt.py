@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 from tests.support.cli import Cli
+
+ROOT = Path(__file__).parents[2]
 
 SCRIPT = """
 import os, signal, sys
@@ -22,7 +26,7 @@ class Interrupting:
 
 sys.meta_path.insert(0, Interrupting())
 sys.argv = ["timeleap", *arguments]
-from timeleap.__main__ import main
+from timeleap_command import main
 sys.exit(main())
 """
 """Sends itself Ctrl-C when a module is about to be imported."""
@@ -31,6 +35,8 @@ sys.exit(main())
 @pytest.mark.parametrize(
     ("module", "arguments"),
     [
+        ("timeleap", ["sessions"]),
+        ("timeleap.__main__", ["sessions"]),
         ("typing", ["sessions"]),
         ("typer", ["sessions"]),
         ("timeleap.cli.app", ["sessions"]),
@@ -52,3 +58,57 @@ def test_while_a_module_is_imported(module: str, arguments: list[str], tmp_path:
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (130, "")
     assert done.stderr in ("", "interrupted\n")
+
+
+EACH = """
+import json, os, signal, sys
+
+entry, *sys.argv[1:] = sys.argv[1:]
+seen, wrong = [], []
+
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == entry:
+            return  # the first of ours: until it is there, Ctrl-C is Python's
+        seen.append(name)
+        if child := os.fork():
+            if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) != 130:
+                wrong.append(name)
+            return
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+            while True:
+                pass
+        except BaseException:
+            os._exit(1)
+
+sys.meta_path.insert(0, Interrupting())
+sys.argv[0] = "timeleap"
+__import__(entry)
+code = sys.modules[entry].main()
+print(json.dumps([code, seen, wrong]), file=sys.stderr)
+"""
+"""Runs a command, and at every import a copy of it that gets Ctrl-C there."""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="forks")
+@pytest.mark.parametrize("argument", ["--version", "--help"])
+def test_at_every_import_of_the_console_script(argument: str, tmp_path: Path) -> None:
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+    module, function = scripts["timeleap"].split(":")
+    assert function == "main"
+    done = subprocess.run(
+        [sys.executable, "-c", EACH, module, argument],
+        env=Cli(tmp_path / "store").environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    code, seen, wrong = json.loads(done.stderr)
+    assert code == 0
+    assert {"timeleap", "timeleap.__main__", "timeleap.interrupt", "typer", "timeleap.cli.app"} <= set(seen)
+    assert wrong == []
+
+
+def test_as_a_library_leaves_ctrl_c_alone() -> None:
+    modules = "timeleap, timeleap.__main__, timeleap.cli.app, timeleap.client, timeleap.interrupt, timeleap_command"
+    code = f"import signal, {modules}; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout, done.stderr) == ("True\n", "")

@@ -203,8 +203,9 @@ def guarded(terminal: Terminal, session: object, work: Callable[[], None]) -> No
     Raises:
         typer.Exit: With 1 for an error, 2 for a misuse, 130 for Ctrl-C.
     """
+    raising = interrupt.Raising()
     try:
-        with interrupt.Raising():
+        with raising:
             work()
     except TimeleapRpcError as error:
         members = {"code": error.code, "kind": error.kind, "message": error.message, "data": dict(error.data)}
@@ -224,5 +225,6 @@ def guarded(terminal: Terminal, session: object, work: Callable[[], None]) -> No
         terminal.fail([text], {"kind": "os", "message": text})
         raise typer.Exit(FAILED) from None
     except KeyboardInterrupt:
+        raising.over()
         terminal.hint("interrupted")
         raise typer.Exit(interrupt.EXIT_CODE) from None

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,8 @@ from typer.core import TyperGroup
 from typer.main import get_command
 from typer.testing import CliRunner
 
+import timeleap_command
+from timeleap import interrupt
 from timeleap.cli.app import _MODULES, application
 from timeleap.cli.backend import Target
 from timeleap.cli.command import guarded
@@ -115,6 +118,20 @@ def test_ctrl_c_is_130(capsys):
         guarded(Terminal(None, False), None, work)
     assert caught.value.exit_code == 130
     assert "interrupted" in capsys.readouterr().err
+
+
+def test_ctrl_c_in_the_exit_of_the_work_leaves_the_next_one_quiet(monkeypatch, capsys):
+    def cut_short(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(interrupt.Raising, "__exit__", cut_short)
+    before = signal.signal(signal.SIGINT, timeleap_command.end)
+    try:
+        with pytest.raises(typer.Exit):
+            guarded(Terminal(None, False), None, lambda: None)
+        assert signal.getsignal(signal.SIGINT) is timeleap_command.end
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_settings_of_the_command_line_are_those_of_the_server(tmp_path: Path):
