@@ -64,7 +64,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 def run(command: list[str], environment: dict[str, str], folder: Path = ROOT) -> str:
     done = subprocess.run(
-        command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=110, check=False
+        command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=280, check=False
     )  # fmt: skip
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
     return done.stdout
@@ -99,7 +99,7 @@ def test_two_requests_with_one_id_are_not_both_done(environment: dict[str, str])
     [block] = [block for block in BLOCKS if "--fail-on-error" in block.text]
     same = block.text.replace("$((++id))", "1")
     done = subprocess.run(
-        ["bash", "-c", PREAMBLE + same], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=110, check=False
+        ["bash", "-c", PREAMBLE + same], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=280, check=False
     )  # fmt: skip
     assert done.returncode == 5
     assert "1: done" in done.stdout

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -89,6 +90,18 @@ def settle(windows: Iterable[Session]) -> None:
     """Wait until each window has heard of all that has happened: what is asked now is answered behind it."""
     for pending in [window.start("session/getState") for window in windows]:
         pending.result()
+
+
+@contextmanager
+def stopped(*windows: Session) -> Iterator[None]:
+    """The servers of some windows do nothing meanwhile."""
+    for window in windows:
+        window.server.signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for window in windows:
+            window.server.signal(signal.SIGCONT)
 
 
 def marks(windows: Iterable[Session]) -> dict[int, int]:

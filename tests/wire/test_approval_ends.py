@@ -20,7 +20,7 @@ from tests.support.approvals import (
     verdicts,
 )
 from tests.support.matching import at_least
-from tests.support.scene import settle, until
+from tests.support.scene import settle, stopped, until
 from tests.support.server import Pending
 from tests.support.session import Session
 
@@ -205,3 +205,61 @@ def test_a_decision_that_nobody_was_told_of_counts(windows: Windows, point: str)
         assert len(told(window, RESOLVED)) == 1
         assert pending(window) == []
     assert verdicts(other) == ["pending", "reject"]
+
+
+# a window that finds the next owner only after the end
+
+LATE: dict[str, dict[str, Any]] = {"attached": {}, "next owner": {}, "reader": {"access": "readOnly"}}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+@pytest.mark.parametrize("late", LATE)
+def test_who_finds_the_next_owner_after_the_decision_is_told_of_it(windows: Windows, late: str) -> None:
+    owner, asker, window = windows.open("owner"), windows.open("asker"), windows.open("late", **LATE[late])
+    request = ask(asker)
+    approval_id = asked(window)["approvalId"]
+    with stopped(window):
+        owner.server.kill()
+        decide(asker, approval_id, "reject", reason="no")
+        assert request.result()["decision"] == "reject"
+        if late == "next owner":
+            asker.server.kill()
+    assert resolved(window, approval_id) == {
+        "sessionId": "s",
+        "approvalId": approval_id,
+        "decision": "reject",
+        "reason": "no",
+        "cause": {"client": "asker"},
+    }
+    assert len(told(window, RESOLVED)) == len(told(window, REQUESTED)) == 1
+    assert pending(window) == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+@pytest.mark.parametrize("late", LATE)
+def test_who_finds_the_next_owner_after_it_was_given_up_is_told_of_it(windows: Windows, late: str) -> None:
+    owner, heir, window = windows.open("owner"), windows.open("heir"), windows.open("late", **LATE[late])
+    ask(owner)
+    approval_id = asked(window)["approvalId"]
+    with stopped(window):
+        owner.server.kill()
+        assert resolved(heir, approval_id)["decision"] == "cancelled"
+        if late == "next owner":
+            heir.server.kill()
+    end = {"sessionId": "s", "approvalId": approval_id, "decision": "cancelled", "cause": {}}
+    assert resolved(window, approval_id) == end
+    assert len(told(window, RESOLVED)) == 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_what_goes_on_waiting_has_no_end_for_who_finds_the_next_owner_late(windows: Windows) -> None:
+    owner, asker, window = windows.open("owner"), windows.open("asker"), windows.open("late")
+    request = ask(asker)
+    approval_id = asked(window)["approvalId"]
+    with stopped(window):
+        owner.server.kill()
+        until(lambda: pending(asker) != [])
+    decide(window, approval_id)
+    assert request.result()["decision"] == "approve"
+    assert [end["decision"] for end in told(window, RESOLVED)] == ["approve"]
+    assert len(told(window, REQUESTED)) == 1

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import signal
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.support.scene import Scene, changes, marks, settle, taken_over, told_first, until
+from tests.support.scene import Scene, changes, marks, settle, stopped, taken_over, told_first, until
 from tests.support.server import Pending
 from tests.support.session import Session, user
 from tests.wire.operations import OPERATIONS, Operation, prepare
@@ -26,18 +24,6 @@ def stays(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: stays(one) for name, one in value.items() if name not in CHANGING}
     return [stays(one) for one in value] if isinstance(value, list) else value
-
-
-@contextlib.contextmanager
-def stopped(*windows: Session) -> Iterator[None]:
-    """The servers of some windows do nothing meanwhile."""
-    for window in windows:
-        window.server.signal(signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        for window in windows:
-            window.server.signal(signal.SIGCONT)
 
 
 @pytest.mark.parametrize("operation", ATOMIC, ids=str)

@@ -488,9 +488,11 @@ def test_message_bodies_and_keys_never_reach_the_log_at_any_level(start_at: Star
 # nothing but protocol on stdout
 
 POLLUTER = """
-import os, subprocess, sys, threading
+import os, subprocess, sys, threading, time
 
 def pollute():
+    while not os.path.exists(os.environ["POLLUTE"]):
+        time.sleep(0.01)
     print("print")
     sys.stdout.write("write")
     sys.stdout.flush()
@@ -500,7 +502,7 @@ def pollute():
         pass
     subprocess.run(["echo", "child"])
 
-threading.Timer(1.0, pollute).start()
+threading.Thread(target=pollute, daemon=True).start()
 """
 
 
@@ -509,8 +511,10 @@ def test_prints_and_child_processes_do_not_reach_the_protocol(
 ) -> None:
     (tmp_path / "path").mkdir()
     (tmp_path / "path" / "sitecustomize.py").write_text(POLLUTER)
-    server = start_at(home, framing, env={"PYTHONPATH": str(tmp_path / "path")})
+    sign = tmp_path / "sign"
+    server = start_at(home, framing, env={"PYTHONPATH": str(tmp_path / "path"), "POLLUTE": str(sign)})
     server.initialize()
+    sign.touch()
     words = ("print", "write", "descriptor", "child")
     wait_until(lambda: all(word in server.stderr() for word in words))
     assert server.call("session/list")["sessions"] == []

@@ -24,7 +24,7 @@ from timeleap.clock import new_uid
 from timeleap.errors import CancelledError, SessionLockedError, SessionNotOpenError, TimeleapError
 from timeleap.service import handover, views
 from timeleap.service.forwarded import Forwarded, as_here, forwarded, plain, read_change
-from timeleap.service.notified_approvals import NotifiedApprovals
+from timeleap.service.notified_approvals import RESOLVED, NotifiedApprovals
 from timeleap.service.notified_state import NotifiedState
 from timeleap.service.owner_record import endpoint_of, unreachable
 from timeleap.service.peer_api import OwnersRefusalError, PeerCallbacks, PeerLostError
@@ -152,7 +152,7 @@ class Attachment:
         answer = self._opening = asyncio.get_running_loop().create_future()
         try:
             asked = {**params, "path": str(self.place.directory), "create": False}
-            peer.send("session/open", handover.asking_for(asked, self._in_doubt()), answer, None)
+            peer.send("session/open", handover.asking_for(asked, self._in_doubt(), self.notified.known), answer, None)
             state = _state(plain(await answer))
         except BaseException:
             peer.close()
@@ -161,8 +161,10 @@ class Attachment:
             self._opening = None
             asyncio.get_running_loop().call_soon(self._catch_up)
         self._owners_id = state["sessionId"]
-        self._tell_effects(handover.answer(state))
+        effects, ends = handover.answer(state)
+        self._tell_effects(effects)
         self._catch_up_with(state)
+        asyncio.get_running_loop().call_soon(self._tell_ends, ends)  # behind what was held back, which says more
         self._peer = peer
         self._regulate(self._congested)
         return self._as_here(state)
@@ -429,14 +431,16 @@ class Attachment:
         async with self._service.reachable():  # nobody holds it yet: we would stop listening for the others
             try:
                 made = await found.session.made(self._in_doubt())
+                ends = await found.session.approval_ends(self.notified.known)
             except (TimeleapError, OSError) as error:
                 log.warning("what took effect before the owner went cannot be told: %s", error)
-                made = []
+                made, ends = [], []
                 self._missed = True
             if self._closed:
                 await found.session.aclose()
             else:
                 self._take_over(found, handover.effects(made))
+                self._tell_ends([views.approval_end(end) for end in ends])
 
     def _tell_effects(self, effects: list[handover.Effect]) -> None:
         """Notify the client of its own changes whose answers got lost, as it would have been notified of them."""
@@ -454,6 +458,12 @@ class Attachment:
                     self._heard.append((effect.head, kind))
                 else:
                     self._notified.note(kind, msgspec.json.encode(members))
+
+    def _tell_ends(self, ends: list[Json]) -> None:
+        """Tell the client what became of requests for approvals that it knows."""
+        for end in ends:
+            if self.notified.ends(end["approvalId"]):
+                self._client.notify(RESOLVED, {"sessionId": self.place.session_id, **end})
 
     def _catch_up_with(self, state: Json) -> None:
         """Notify the client of the differences between the session and its last known state."""

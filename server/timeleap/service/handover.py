@@ -2,10 +2,12 @@
 
 It stands in `_meta`, under a name of ours, which every method accepts and releases that know nothing of it ignore.
 
-- With the `session/open` by which it attaches again, the process lists the requests it has no answers to. The owner's
-  reply lists those that took effect: the head before and right after each, and its notifications to other clients. So
-  the client is notified of its own changes, in their order, before any later change.
-- A repeated request is marked, so that it gets the original answer of the change.
+- With the `session/open` by which it attaches again, the process names the requests it has no answers to. The owner's
+  reply tells of those that took effect: the head before and right after each, and what everybody else was told of it. So
+  the client hears of its own changes, in their order, before it hears of anything later.
+- With it the process also names the requests for approvals that its client was told of and not the end of; the reply tells
+  what became of those that ended meanwhile.
+- A request that is asked again is marked, so that its answer is the one that the change had.
 """
 
 from __future__ import annotations
@@ -20,6 +22,8 @@ META = "_meta"
 _OURS = "timeleap"
 _UNANSWERED = "unanswered"
 _MADE = "made"
+_APPROVALS = "approvals"
+_ENDED = "endedApprovals"
 _AGAIN = "again"
 
 Told = tuple[str, str, dict[str, Any]]
@@ -43,20 +47,25 @@ class Effect:
     told: Sequence[Told] | None
 
 
-def asking_for(params: Mapping[str, Any], request_ids: Iterable[str]) -> dict[str, Any]:
-    """The params of a `session/open` that asks which requests took effect."""
-    names = list(request_ids)
-    return _marked(params, {_UNANSWERED: names}) if names else dict(params)
+def asking_for(
+    params: Mapping[str, Any], request_ids: Iterable[str], approval_ids: Iterable[str] = ()
+) -> dict[str, Any]:
+    """The params of a `session/open` that asks which requests took effect, and which requests for approvals ended."""
+    return _with(params, {_UNANSWERED: list(request_ids), _APPROVALS: list(approval_ids)})
 
 
 def asked_for(params: Mapping[str, Any]) -> list[str]:
     """The requests that a `session/open` asks for."""
-    names = _ours(params).get(_UNANSWERED)
-    return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
+    return _names(_ours(params).get(_UNANSWERED))
 
 
-def answered(state: Mapping[str, Any], effects: Iterable[Effect]) -> dict[str, Any]:
-    """The reply to a `session/open` that tells which requests took effect."""
+def approvals_asked_for(params: Mapping[str, Any]) -> list[str]:
+    """The requests for approvals that a `session/open` asks for."""
+    return _names(_ours(params).get(_APPROVALS))
+
+
+def answered(state: Mapping[str, Any], effects: Iterable[Effect], ends: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """The reply to a `session/open` that tells which requests took effect, and which requests for approvals ended."""
     many = [
         {
             "requestId": effect.request_id,
@@ -66,13 +75,24 @@ def answered(state: Mapping[str, Any], effects: Iterable[Effect]) -> dict[str, A
         }
         for effect in effects
     ]
-    return _marked(state, {_MADE: many}) if many else dict(state)
+    return _with(state, {_MADE: many, _ENDED: list(ends)})
 
 
-def answer(state: dict[str, Any]) -> list[Effect]:
-    """Take the effects of earlier requests out of a reply."""
-    many = _ours(state).get(_MADE)
+def answer(state: dict[str, Any]) -> tuple[list[Effect], list[dict[str, Any]]]:
+    """What a reply tells of requests that took effect, and of requests for approvals that ended, each as members of the
+    notification; it is taken out of the reply."""
+    ours = _ours(state)
     state.pop(META, None)
+    ended = ours.get(_ENDED)
+    ends = [entry for entry in ended if _is_end(entry)] if isinstance(ended, list) else []
+    return _effects(ours.get(_MADE)), ends
+
+
+def _is_end(one: Any) -> bool:
+    return isinstance(one, dict) and isinstance(one.get("approvalId"), str)
+
+
+def _effects(many: Any) -> list[Effect]:
     found: list[Effect] = []
     for entry in many if isinstance(many, list) else []:
         match entry:
@@ -104,6 +124,16 @@ def asking_again(params: Mapping[str, Any]) -> dict[str, Any]:
 def was_asked_before(params: Mapping[str, Any]) -> bool:
     """True if a request is marked as repeated."""
     return _ours(params).get(_AGAIN) is True
+
+
+def _with(params: Mapping[str, Any], ours: Mapping[str, list[Any]]) -> dict[str, Any]:
+    """Marked with what of ours is not empty."""
+    said = {name: many for name, many in ours.items() if many}
+    return _marked(params, said) if said else dict(params)
+
+
+def _names(many: Any) -> list[str]:
+    return [name for name in many if isinstance(name, str)] if isinstance(many, list) else []
 
 
 def _marked(params: Mapping[str, Any], ours: dict[str, Any]) -> dict[str, Any]:

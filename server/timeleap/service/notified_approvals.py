@@ -1,7 +1,8 @@
 """Pending requests for approvals that a client was notified of.
 
-After a handover each waiting process repeats its request to the next owner, which notifies all clients: a window that
-knows the request must not be notified again, or it would ask its user twice.
+After a hand-over who waits asks the next owner, which tells everybody: a window that knows the request is not to hear of
+it again, or it would ask its user twice. The end of one may come before a window has found the next owner: so it names
+those it knows, and is told what became of them, once.
 """
 
 from __future__ import annotations
@@ -21,19 +22,28 @@ class NotifiedApprovals:
 
     def __init__(self) -> None:
         self._known: dict[str, None] = {}
+        self._ended: dict[str, None] = {}
+
+    @property
+    def known(self) -> list[str]:
+        """The requests that the client has not been told the end of."""
+        return list(self._known)
 
     def is_new(self, approval_id: str) -> bool:
         """True if the client does not know a request yet; records it as known."""
         if approval_id in self._known:
             return False
-        self._known[approval_id] = None
-        if len(self._known) > MAX_KNOWN:
-            del self._known[next(iter(self._known))]
+        self._ended.pop(approval_id, None)  # it is asked again
+        _add(self._known, approval_id)
         return True
 
-    def forget(self, approval_id: str) -> None:
-        """Record that the client was notified of the end of a request."""
+    def ends(self, approval_id: str) -> bool:
+        """True if the client does not know yet that a request needs no decision any more; records that it does."""
         self._known.pop(approval_id, None)
+        if approval_id in self._ended:
+            return False
+        _add(self._ended, approval_id)
+        return True
 
     def passes(self, method: str, params: bytes) -> bool:
         """True if an owner's notification, its params as JSON text, has to be passed on to the client; records it."""
@@ -46,5 +56,10 @@ class NotifiedApprovals:
             return False
         if method == REQUESTED:
             return self.is_new(approval_id)
-        self.forget(approval_id)
-        return True
+        return self.ends(approval_id)
+
+
+def _add(many: dict[str, None], approval_id: str) -> None:
+    many[approval_id] = None
+    if len(many) > MAX_KNOWN:
+        del many[next(iter(many))]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from timeleap.errors import InvalidInputError, SessionLockedError, SessionNotOpenError
-from timeleap.service import handover
+from timeleap.service import handover, views
 from timeleap.service.mutation import fingerprint
 from timeleap.service.registry import handles
 from timeleap.service.subscribers import tell_recovery
@@ -160,7 +160,9 @@ async def _join(service: Service, params: SessionOpenParams, path: Path | None, 
         await session.aclose()
         raise SessionNotOpenError(f"session {session.session_id} is being handed over")
     held = service.hold(call, session, "readOnly" if params.access == "readOnly" else "owner")
-    return handover.answered(answer(service, held, duplicate=False), handover.effects(made))
+    state = answer(service, held, duplicate=False)
+    ends = await session.approval_ends(handover.approvals_asked_for(call.params))  # after `hold`: later ones are heard
+    return handover.answered(state, handover.effects(made), map(views.approval_end, ends))
 
 
 def answer(service: Service, held: OpenHandle, duplicate: bool) -> Json:

@@ -66,11 +66,8 @@ class Subscribers:
             if not client.wants_approvals:
                 continue
             if isinstance(event, events.ApprovalResolved):
-                notified.forget(event.approval_id)
-                cause = views.set_members(requestId=event.cause.request_id, client=event.cause.client)
-                resolved = {"approvalId": event.approval_id, "decision": event.decision}
-                reason = views.set_members(reason=event.reason)
-                client.notify(RESOLVED, {"sessionId": session_id, **resolved, **reason, "cause": cause})
+                if notified.ends(event.approval_id):
+                    client.notify(RESOLVED, {"sessionId": session_id, **views.approval_end(event)})
             elif notified.is_new(event.request.approval_id):
                 client.notify(REQUESTED, {"sessionId": session_id, "approval": views.approval_request(event.request)})
 

@@ -13,6 +13,7 @@ from timeleap.sessions.outcomes import AppendOutcome
 
 if TYPE_CHECKING:
     from timeleap.service.config import Budget
+    from timeleap.sessions.events import ApprovalResolved
     from timeleap.sessions.outcomes import (
         Approval,
         ApprovalDecision,
@@ -81,6 +82,16 @@ def approval_request(pending: PendingApproval) -> Json:
         **set_members(description=question.description, detail=question.detail, toolCallId=question.tool_call_id),
         "requestedAt": pending.requested_at,
         **set_members(client=pending.client),
+    }
+
+
+def approval_end(event: ApprovalResolved) -> Json:
+    """`approval/didResolve` of the contract, without the session."""
+    return {
+        "approvalId": event.approval_id,
+        "decision": event.decision,
+        **set_members(reason=event.reason),
+        "cause": set_members(requestId=event.cause.request_id, client=event.cause.client),
     }
 
 

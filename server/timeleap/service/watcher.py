@@ -11,8 +11,9 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
+from timeleap.service import handover
 from timeleap.service.forwarded import as_here, plain, read_change
-from timeleap.service.notified_approvals import NotifiedApprovals
+from timeleap.service.notified_approvals import RESOLVED, NotifiedApprovals
 from timeleap.service.owner_record import endpoint_of
 from timeleap.service.peer_api import OwnersRefusalError, PeerCallbacks, PeerLostError
 
@@ -109,13 +110,17 @@ class Watcher:
         peer = await self._network.connect(endpoint, self._client, callbacks)
         answer = loop.create_future()
         try:
-            path = str(self._session.path)
-            peer.send("session/open", {"path": path, "create": False, "access": "readOnly"}, answer, None)
+            params = {"path": str(self._session.path), "create": False, "access": "readOnly"}
+            peer.send("session/open", handover.asking_for(params, (), self._notified.known), answer, None)
             await asyncio.wait({answer, lost}, return_when=asyncio.FIRST_COMPLETED)
             if not answer.done():
                 raise PeerLostError("it went away")
-            self._owners_id = plain(answer.result())["sessionId"]
+            state = plain(answer.result())
+            self._owners_id = state["sessionId"]
             await self._session.catch_up()
+            for end in handover.answer(state)[1]:
+                if self._notified.ends(end["approvalId"]):
+                    self._client.notify(RESOLVED, {"sessionId": self._session.session_id, **end})
         except BaseException:
             peer.close()
             raise

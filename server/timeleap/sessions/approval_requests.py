@@ -12,9 +12,10 @@ import asyncio
 import hashlib
 import logging
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from timeleap import clock
 from timeleap.errors import (
@@ -25,7 +26,7 @@ from timeleap.errors import (
 )
 from timeleap.failpoints import failpoint
 from timeleap.sessions import approvals, events
-from timeleap.sessions.audit import FIELD, MAX_PENDING, Audit, entry, left_open
+from timeleap.sessions.audit import FIELD, MAX_PENDING, Audit, ends, entry, left_open
 from timeleap.sessions.outcomes import (
     Approval,
     ApprovalDecision,
@@ -118,6 +119,26 @@ class ApprovalRequests(SessionTransactions):
     def pending_approvals(self) -> list[PendingApproval]:
         """Questions waiting for a decision, oldest first."""
         return sorted((asked.pending for asked in self._asked.values()), key=lambda pending: pending.requested_at)
+
+    async def approval_ends(self, approval_ids: Sequence[str]) -> list[events.ApprovalResolved]:
+        """What became of requests for approvals, of those of them that ended: for who was told of them by the last owner.
+
+        Who listens already misses none: each end is in the audit before anybody is told of it.
+        """
+        if not approval_ids:
+            return []
+        entries = await asyncio.to_thread(self._audit.tail, _AUDIT_TAIL)
+        found = (self._end_of(*each) for each in ends(entries, approval_ids).items())
+        return [event for event in found if event is not None]
+
+    def _end_of(self, approval_id: str, said: Json) -> events.ApprovalResolved | None:
+        if said.get("to") not in get_args(Resolution):
+            return None
+        who, request_id, reason = (_text(said.get(name)) for name in ("who", "requestId", "reason"))
+        cause = Cause(request_id=request_id, client=who)
+        return events.ApprovalResolved(
+            head=self.head, cause=cause, approval_id=approval_id, decision=said["to"], reason=reason
+        )
 
     async def ask_approval(self, question: ApprovalQuestion, guard: Mutation) -> Json | Waiting:
         """Ask for an approval.
@@ -361,6 +382,10 @@ class ApprovalRequests(SessionTransactions):
             return f"a{clock.new_uid(16)}"
         text = f"{self.meta.uid}\0{guard.request_id}".encode("utf-8", "surrogatepass")
         return f"a{hashlib.blake2b(text, digest_size=8).hexdigest()}"
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
 
 
 def _asked(pending: PendingApproval, cause: Cause) -> Json:

@@ -56,6 +56,20 @@ def left_open(entries: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     return dict(list(found.items())[-MAX_PENDING:])
 
 
+def ends(entries: Iterable[dict[str, Any]], approval_ids: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """The entries that tell the end of some questions, by approval id; none of those that are open, or not in the audit."""
+    wanted, found = set(approval_ids), dict[str, dict[str, Any]]()
+    for entry in entries:
+        approval_id = entry.get("approvalId")
+        if entry.get("field") != FIELD or not isinstance(approval_id, str) or approval_id not in wanted:
+            continue
+        if entry.get("to") == "pending":
+            found.pop(approval_id, None)
+        else:
+            found[approval_id] = entry
+    return found
+
+
 class Audit:
     """The `audit.jsonl` of one session directory."""
 

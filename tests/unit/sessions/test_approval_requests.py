@@ -11,7 +11,7 @@ import pytest
 from timeleap.service.notified_approvals import MAX_KNOWN, REQUESTED, RESOLVED, NotifiedApprovals
 from timeleap.sessions import lines
 from timeleap.sessions.approval_requests import automatic
-from timeleap.sessions.audit import FIELD, MAX_PENDING, Audit, left_open
+from timeleap.sessions.audit import FIELD, MAX_PENDING, Audit, ends, left_open
 from timeleap.sessions.outcomes import Approval
 
 
@@ -49,6 +49,20 @@ def test_what_has_no_end_is_open() -> None:
 
 def test_what_is_asked_again_after_its_end_is_open_again() -> None:
     assert len(left_open([entry(1, "pending"), entry(1, "cancelled"), entry(1, "pending")])) == 1
+
+
+def test_only_the_newest_word_on_a_request_is_its_end() -> None:
+    names = [entry(number, "")["approvalId"] for number in range(5)]
+    ended = entry(0, "approve", who="w")
+    said = [
+        entry(0, "pending"),
+        entry(0, "timedOut"),
+        ended,
+        entry(1, "reject"),
+        entry(1, "pending"),
+        entry(3, "pending"),
+    ]
+    assert ends([*said, entry(4, "reject"), {}, {"field": FIELD, "approvalId": []}], names[:4]) == {names[0]: ended}
 
 
 def test_no_more_are_open_than_there_may_be() -> None:
@@ -89,6 +103,7 @@ def test_a_client_is_told_once_of_a_request() -> None:
     ended = json.dumps({"sessionId": "s", "approvalId": "a"}).encode()
     passed = [known.passes(REQUESTED, asked), known.passes(REQUESTED, asked)]
     assert [*passed, known.passes(RESOLVED, ended), known.passes(REQUESTED, asked)] == [True, False, True, True]
+    assert [known.passes(RESOLVED, ended), known.passes(RESOLVED, ended)] == [True, False]
     assert known.passes(RESOLVED, json.dumps({"approvalId": "of a list"}).encode())
     assert known.passes("session/didChange", b"not even JSON")
 
@@ -104,3 +119,8 @@ def test_what_a_client_knows_is_bounded() -> None:
         assert known.is_new(str(number))
     assert known.is_new("0")
     assert not known.is_new(str(MAX_KNOWN))
+    assert len(known.known) == MAX_KNOWN
+    for number in range(MAX_KNOWN + 2):
+        assert known.ends(f"end {number}")
+    assert known.ends("end 0")
+    assert not known.ends(f"end {MAX_KNOWN}")
