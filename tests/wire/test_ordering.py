@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from tests.support.fixtures import StartServer
-from tests.support.framing import Framing
+from tests.support.framing import Framing, dumps, frame
 from tests.support.holding import Hold, wait_until
 from tests.support.matching import A_STRING, at_least
-from tests.support.server import Server
+from tests.support.server import Message, Server
 from tests.support.session import Session, user
 
 SLOW = "append.after_write=sleep:0.6"
@@ -111,14 +111,18 @@ def test_a_cancelled_request_did_nothing_or_returns_its_real_result(start: Start
     assert Session.open(start(framing), "s").texts() == done
 
 
-def test_a_request_that_waits_its_turn_is_cancelled(start: StartServer, tmp_path: Path) -> None:
+def test_a_request_that_has_not_begun_is_cancelled(start: StartServer, tmp_path: Path) -> None:
     hold = Hold("append.after_write", tmp_path)
     server = start(failpoints=hold.failpoints)
     session = Session.open(server, "s")
     first = session.start("context/appendMessage", message=user("first"))
     hold.wait()
-    waiting = session.start("context/clear")
-    server.notify("$/cancelRequest", id=waiting.id)
+    waiting = server.expect("context/clear", "waiting")
+    both: list[Message] = [
+        {"jsonrpc": "2.0", "id": waiting.id, "method": "context/clear", "params": {"sessionId": session.id}},
+        {"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": waiting.id}},
+    ]
+    server.send_bytes(b"".join(frame(dumps(message), server.framing) for message in both))  # read at once
     assert waiting.error() == {
         "code": -32800,
         "message": A_STRING,
