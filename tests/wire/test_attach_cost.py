@@ -15,7 +15,7 @@ from tests.support.server import runtime_directory
 
 pytestmark = [pytest.mark.long, pytest.mark.slow, pytest.mark.timeout(300)]
 
-CHANCES = 6
+CHANCES = 20
 
 
 @pytest.mark.parametrize("in_flight", [1, 64])
