@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from timeleap.cli.arguments import Session
-from timeleap.cli.backend import Backend, OpenSession, Target
+from timeleap.cli.backend import Backend, OpenSession, Target, change_session, read_state
 from timeleap.cli.command import command
 from timeleap.cli.formatting import ago, one_line, safe
 from timeleap.cli.terminal import Terminal, UsageError
@@ -128,13 +128,10 @@ def afk(
 
         timeleap afk fix-dates off
     """
-    with Backend(terminal) as backend:
-        target = Target.of(session)
-        if switch is None:
-            state = backend.open_to_read(target).call("session/getState")
-            result = {"head": state["head"], "approval": state["approval"]}
-        else:
-            result = backend.open_to_write(target).call("session/setAfk", afk=switch == "on")
+    if switch is None:
+        result = read_state(terminal, session, "approval")
+    else:
+        result = change_session(terminal, session, "session/setAfk", afk=switch == "on")
     if terminal.machine:
         terminal.document(result)
     else:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from timeleap.cli.arguments import Session
-from timeleap.cli.backend import Backend, Target
+from timeleap.cli.backend import change_session, read_state
 from timeleap.cli.command import command
 from timeleap.cli.formatting import ago, one_line
 from timeleap.cli.terminal import Terminal
@@ -30,13 +30,10 @@ def yolo(
 
         timeleap yolo fix-dates off
     """
-    with Backend(terminal) as backend:
-        target = Target.of(session)
-        if switch is None:
-            state = backend.open_to_read(target).call("session/getState")
-            result = {"head": state["head"], "approval": state["approval"]}
-        else:
-            result = backend.open_to_write(target).call("session/setYolo", yolo=switch == "on")
+    if switch is None:
+        result = read_state(terminal, session, "approval")
+    else:
+        result = change_session(terminal, session, "session/setYolo", yolo=switch == "on")
     if terminal.machine:
         terminal.document(result)
         return

@@ -165,6 +165,21 @@ class Backend:
         return {"sessionId": info["sessionId"]}
 
 
+def read_state(terminal: Terminal, session: str, member: str) -> Json:
+    """One member of a session's state, with the head."""
+    with Backend(terminal) as backend:
+        state: Json = backend.open_to_read(Target.of(session)).call("session/getState")
+    return {"head": state["head"], member: state.get(member)}
+
+
+def change_session(terminal: Terminal, session: str, method: str, **params: Any) -> Json:
+    """The result of a method that changes a session; params that are None are sent, too."""
+    with Backend(terminal) as backend:
+        opened = backend.open_to_write(Target.of(session))
+        result: Json = backend.call(method, {"sessionId": opened.id, **params})
+    return result
+
+
 class OpenSession:
     """A session that is open on the server behind a command."""
 

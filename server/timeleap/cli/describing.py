@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from timeleap.cli.arguments import Session, text_or_file
-from timeleap.cli.backend import Backend, Target
+from timeleap.cli.backend import Backend, Target, change_session, read_state
 from timeleap.cli.command import command
 from timeleap.cli.formatting import one_line
 from timeleap.cli.terminal import Terminal, UsageError
@@ -23,19 +23,6 @@ Json = dict[str, Any]
 Text = Annotated[
     list[str] | None, typer.Argument(metavar="[TEXT]", help="Without it: print the present one.", show_default=False)
 ]
-
-
-def _state(terminal: Terminal, session: str, member: str) -> Json:
-    with Backend(terminal) as backend:
-        state: Json = backend.open_to_read(Target.of(session)).call("session/getState")
-    return {"head": state["head"], member: state.get(member)}
-
-
-def _change(terminal: Terminal, session: str, method: str, **params: Any) -> Json:
-    with Backend(terminal) as backend:
-        opened = backend.open_to_write(Target.of(session))
-        result: Json = backend.call(method, {"sessionId": opened.id, **params})
-    return result
 
 
 def _show(terminal: Terminal, result: Json, member: str) -> None:
@@ -64,10 +51,10 @@ def title(terminal: Terminal, session: Session, text: Text = None) -> None:
         timeleap title fix-dates "Dates before 1970"
     """
     if text is None:
-        _show(terminal, _state(terminal, session, "title"), "title")
+        _show(terminal, read_state(terminal, session, "title"), "title")
         return
     words = " ".join(text)
-    _done(terminal, _change(terminal, session, "session/setTitle", title=words), f"title: {one_line(words)}")
+    _done(terminal, change_session(terminal, session, "session/setTitle", title=words), f"title: {one_line(words)}")
 
 
 @command(app, rich_help_panel=PANEL)
@@ -89,11 +76,11 @@ def workspace(
     if folder is not None and none:
         raise UsageError("give a FOLDER or --none, not both")
     if folder is None and not none:
-        _show(terminal, _state(terminal, session, "workspace"), "workspace")
+        _show(terminal, read_state(terminal, session, "workspace"), "workspace")
         return
     uri = None if folder is None else folder.expanduser().absolute().as_uri()
     # Sent as null: it means no folder here, not "left out".
-    result = _change(terminal, session, "session/setWorkspace", workspace=uri)
+    result = change_session(terminal, session, "session/setWorkspace", workspace=uri)
     _done(terminal, result, f"workspace: {uri or 'none'}")
 
 
@@ -108,10 +95,10 @@ def system_prompt(terminal: Terminal, session: Session, text: Text = None) -> No
     """
     if text is not None:
         prompt = text_or_file(" ".join(text))
-        result = _change(terminal, session, "context/setSystemPrompt", systemPrompt=prompt)
+        result = change_session(terminal, session, "context/setSystemPrompt", systemPrompt=prompt)
         _done(terminal, result, "the system prompt is set")
         return
-    state = _state(terminal, session, "context")
+    state = read_state(terminal, session, "context")
     _show(terminal, {"head": state["head"], "systemPrompt": state["context"]["systemPrompt"]}, "systemPrompt")
 
 
@@ -132,10 +119,10 @@ def tokens(
         timeleap tokens fix-dates --set 12000
     """
     if count is not None:
-        result = _change(terminal, session, "context/updateTokenCount", tokenCount=count)
+        result = change_session(terminal, session, "context/updateTokenCount", tokenCount=count)
         _done(terminal, result, f"{count:,} tokens")
         return
-    state = _state(terminal, session, "context")
+    state = read_state(terminal, session, "context")
     counted, pending = (state["context"][name] for name in ("tokenCount", "tokenCountWithPending"))
     result = {"head": state["head"], "tokenCount": counted, "tokenCountWithPending": pending}
     _done(terminal, result, f"{counted:,} tokens; {pending:,} with an estimate of what came since")
@@ -181,9 +168,9 @@ def auto_approve(
     if action is None and off:
         raise UsageError("name the ACTION that is to be asked for again")
     if action is None:
-        result = _state(terminal, session, "approval")
+        result = read_state(terminal, session, "approval")
     else:
-        result = _change(terminal, session, "session/setAutoApprove", action=action, enabled=not off)
+        result = change_session(terminal, session, "session/setAutoApprove", action=action, enabled=not off)
     actions = result["approval"]["autoApproveActions"]
     words = ", ".join(one_line(name) for name in actions)
     _done(terminal, result, f"approved without asking: {words or 'nothing'}")
@@ -196,7 +183,7 @@ def list_subagents(terminal: Terminal, session: Session) -> None:
     Example:
         timeleap subagents list fix-dates
     """
-    result = _state(terminal, session, "dynamicSubagents")
+    result = read_state(terminal, session, "dynamicSubagents")
     if terminal.machine:
         terminal.document(result)
     elif result["dynamicSubagents"]:
@@ -221,7 +208,9 @@ def put(
     """
     text = text_or_file(prompt)
     _done(
-        terminal, _change(terminal, session, "session/putSubagent", name=name, systemPrompt=text), f"{name} is defined"
+        terminal,
+        change_session(terminal, session, "session/putSubagent", name=name, systemPrompt=text),
+        f"{name} is defined",
     )
 
 
@@ -236,7 +225,7 @@ def remove(
     Example:
         timeleap subagents remove fix-dates reviewer
     """
-    _done(terminal, _change(terminal, session, "session/removeSubagent", name=name), f"{name} is removed")
+    _done(terminal, change_session(terminal, session, "session/removeSubagent", name=name), f"{name} is removed")
 
 
 app.add_typer(subagents, name="subagents", help="List, define and remove sub-agents.", rich_help_panel=PANEL)
