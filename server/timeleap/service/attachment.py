@@ -24,7 +24,7 @@ from timeleap.clock import new_uid
 from timeleap.errors import CancelledError, SessionLockedError, SessionNotOpenError, TimeleapError
 from timeleap.service import handover, views
 from timeleap.service.forwarded import Forwarded, as_here, forwarded, plain, read_change
-from timeleap.service.notified_approvals import RESOLVED, NotifiedApprovals
+from timeleap.service.notified_approvals import NotifiedApprovals
 from timeleap.service.notified_state import NotifiedState
 from timeleap.service.owner_record import endpoint_of, unreachable
 from timeleap.service.peer_api import OwnersRefusalError, PeerCallbacks, PeerLostError
@@ -71,7 +71,7 @@ class Attachment:
 
     Attributes:
         times: How often the client has it open.
-        notified: The requests for approvals that the client knows.
+        notified_approvals: The requests for approvals that the client knows.
     """
 
     access: Access = "attached"
@@ -89,8 +89,8 @@ class Attachment:
         self._opening: asyncio.Future[Any] | None = None
         self._owners_id = place.session_id
         self._head = ""
-        self._notified = NotifiedState()
-        self.notified = NotifiedApprovals()
+        self._notified_state = NotifiedState()
+        self.notified_approvals = NotifiedApprovals()
         self._heard: deque[tuple[str, str]] = deque(maxlen=_REMEMBERED)  # heads and kinds of changes of the log
         self._given: dict[str, None] = {}  # request ids of the client's that were not refused
         self._missed = False  # it is not known whether the client has heard of all changes up to the head
@@ -152,7 +152,12 @@ class Attachment:
         answer = self._opening = asyncio.get_running_loop().create_future()
         try:
             asked = {**params, "path": str(self.place.directory), "create": False}
-            peer.send("session/open", handover.asking_for(asked, self._in_doubt(), self.notified.known), answer, None)
+            peer.send(
+                "session/open",
+                handover.asking_for(asked, self._in_doubt(), self.notified_approvals.known),
+                answer,
+                None,
+            )
             state = _state(plain(await answer))
         except BaseException:
             peer.close()
@@ -359,8 +364,8 @@ class Attachment:
         if method == CONTEXT:
             self._heard.append((change.head, change.kind))
         if method == SESSION:
-            self._notified.note(change.kind, params)
-        if self._quiet or not self.notified.passes(method, params):
+            self._notified_state.note(change.kind, params)
+        if self._quiet or not self.notified_approvals.passes(method, params):
             return
         self._client.notify(method, as_here(params, self._owners_id, self.place.session_id))
         if method == SESSION and change.kind == "deleted":
@@ -431,7 +436,7 @@ class Attachment:
         async with self._service.reachable():  # nobody holds it yet: we would stop listening for the others
             try:
                 made = await found.session.made(self._in_doubt())
-                ends = await found.session.approval_ends(self.notified.known)
+                ends = await found.session.approval_ends(self.notified_approvals.known)
             except (TimeleapError, OSError) as error:
                 log.warning("what took effect before the owner went cannot be told: %s", error)
                 made, ends = [], []
@@ -457,13 +462,10 @@ class Attachment:
                 if method == CONTEXT:
                     self._heard.append((effect.head, kind))
                 else:
-                    self._notified.note(kind, msgspec.json.encode(members))
+                    self._notified_state.note(kind, msgspec.json.encode(members))
 
     def _tell_ends(self, ends: list[Json]) -> None:
-        """Tell the client what became of requests for approvals that it knows."""
-        for end in ends:
-            if self.notified.ends(end["approvalId"]):
-                self._client.notify(RESOLVED, {"sessionId": self.place.session_id, **end})
+        self.notified_approvals.tell_ends(self._client, self.place.session_id, ends)
 
     def _catch_up_with(self, state: Json) -> None:
         """Notify the client of the differences between the session and its last known state."""
@@ -471,7 +473,7 @@ class Attachment:
         self._head, self._missed = state["head"], False
         if moved:
             self._tell(CONTEXT, "external")
-        for kind, members in self._notified.missed(state):
+        for kind, members in self._notified_state.missed(state):
             self._tell(SESSION, kind, **members)
 
     def _drop_peer(self) -> None:

@@ -7,9 +7,13 @@ those it knows, and is told what became of them, once.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+
+if TYPE_CHECKING:
+    from timeleap.service.call import Client
 
 REQUESTED = "approval/didRequest"
 RESOLVED = "approval/didResolve"
@@ -44,6 +48,12 @@ class NotifiedApprovals:
             return False
         _add(self._ended, approval_id)
         return True
+
+    def tell_ends(self, client: Client, session_id: str, ends: Iterable[dict[str, Any]]) -> None:
+        """Notify the client of those ends that it does not know, each given as members of the notification."""
+        for end in ends:
+            if self.ends(end["approvalId"]):
+                client.notify(RESOLVED, {"sessionId": session_id, **end})
 
     def passes(self, method: str, params: bytes) -> bool:
         """True if an owner's notification, its params as JSON text, has to be passed on to the client; records it."""

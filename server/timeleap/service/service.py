@@ -233,7 +233,7 @@ class Service:
         return await HANDLERS[method](self, params, call)  # the owner went just now
 
     async def _compact_elsewhere(self, attachment: Attachment, params: Any, call: Call) -> Any:
-        """Have the owner compact. Meanwhile changes wait here, so that they keep their order, no matter which process owns the session.
+        """Have the owner compact. Meanwhile changes wait here, so that they keep their order if the owner changes.
 
         Whether a summary is waited for only the owner knows: it is, if a read behind the compaction is answered first.
         """
@@ -373,7 +373,7 @@ class Service:
         connection.order.hold_up_for_now(attachment.place.session_id)
         connection.attached.pop(attachment.place.session_id, None)
         connection.held[attachment.place.session_id] = OpenHandle(session, "owner", attachment.times)
-        self._audience(session).join(client, attachment.notified)
+        self._audience(session).join(client, attachment.notified_approvals)
 
     @contextlib.contextmanager
     def asking(self, call: Call) -> Iterator[None]:

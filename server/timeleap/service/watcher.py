@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from timeleap.service import handover
 from timeleap.service.forwarded import as_here, plain, read_change
-from timeleap.service.notified_approvals import RESOLVED, NotifiedApprovals
+from timeleap.service.notified_approvals import NotifiedApprovals
 from timeleap.service.owner_record import endpoint_of
 from timeleap.service.peer_api import OwnersRefusalError, PeerCallbacks, PeerLostError
 
@@ -118,9 +118,7 @@ class Watcher:
             state = plain(answer.result())
             self._owners_id = state["sessionId"]
             await self._session.catch_up()
-            for end in handover.answer(state)[1]:
-                if self._notified.ends(end["approvalId"]):
-                    self._client.notify(RESOLVED, {"sessionId": self._session.session_id, **end})
+            self._notified.tell_ends(self._client, self._session.session_id, handover.answer(state)[1])
         except BaseException:
             peer.close()
             raise
