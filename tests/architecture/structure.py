@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from tests.architecture.sources import ROOT, SERVER
+from tests.architecture.sources import ROOT, SERVER, modules, tree
 
 CEILINGS: dict[str, Any] = tomllib.loads(
     (ROOT / "tests" / "architecture" / "ceilings.toml").read_text(encoding="utf-8")
@@ -53,7 +53,7 @@ class Module:
         relative = path.relative_to(folder)
         self.rel = relative.as_posix()
         self.source = path.read_text(encoding="utf-8")
-        self.tree = ast.parse(self.source)
+        self.tree = tree(path)
         self.lines = len(self.source.splitlines())
         self.is_package = path.name == "__init__.py"
         parts = ["timeleap", *relative.with_suffix("").parts]
@@ -104,7 +104,7 @@ class Structure:
     """The measures of all modules below a folder together."""
 
     def __init__(self, folder: Path = SERVER) -> None:
-        self.all = [Module(path, folder) for path in sorted(folder.rglob("*.py"))]
+        self.all = [Module(path, folder) for path in modules(folder)]
         self.modules = [module for module in self.all if not module.of_client]
         self.by_name = {module.name: module for module in self.all}
 

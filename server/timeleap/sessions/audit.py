@@ -6,7 +6,7 @@ It is appended to. Of a file that has grown too large the newest lines are kept,
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ MAX_PENDING = 100
 """Questions of a session."""
 FIELD = "approval"
 """Of entries of approvals that are asked."""
-_AN_ID = re.compile(r"a[0-9a-f]{16}")
+_APPROVAL_ID = re.compile(r"a[0-9a-f]{16}")
 
 
 def is_entry(document: Mapping[str, Any]) -> bool:
@@ -42,13 +42,18 @@ def is_entry(document: Mapping[str, Any]) -> bool:
     )
 
 
+def _question_entries(entries: Iterable[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The entries of approvals that are asked, each with its approval id, which has the form of one."""
+    for document in entries:
+        approval_id = document.get("approvalId")
+        if document.get("field") == FIELD and isinstance(approval_id, str) and _APPROVAL_ID.fullmatch(approval_id):
+            yield approval_id, document
+
+
 def left_open(entries: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """The entries of questions that an audit does not tell the end of, by approval id."""
     found: dict[str, dict[str, Any]] = {}
-    for document in entries:
-        approval_id = document.get("approvalId")
-        if document.get("field") != FIELD or not isinstance(approval_id, str) or not _AN_ID.fullmatch(approval_id):
-            continue
+    for approval_id, document in _question_entries(entries):
         if document.get("to") == "pending":
             found[approval_id] = document
         else:
@@ -59,14 +64,13 @@ def left_open(entries: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 def ends(entries: Iterable[dict[str, Any]], approval_ids: Iterable[str]) -> dict[str, dict[str, Any]]:
     """The entries that tell the end of some questions, by approval id; none of those that are open, or not in the audit."""
     wanted, found = set(approval_ids), dict[str, dict[str, Any]]()
-    for entry in entries:
-        approval_id = entry.get("approvalId")
-        if entry.get("field") != FIELD or not isinstance(approval_id, str) or approval_id not in wanted:
+    for approval_id, document in _question_entries(entries):
+        if approval_id not in wanted:
             continue
-        if entry.get("to") == "pending":
+        if document.get("to") == "pending":
             found.pop(approval_id, None)
         else:
-            found[approval_id] = entry
+            found[approval_id] = document
     return found
 
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
 from timeleap import clock
 from timeleap.errors import StorageFailureError, TooLargeError
@@ -198,14 +198,3 @@ def locked(path: Path) -> Iterator[None]:
         yield
     finally:
         lock.release()
-
-
-def is_text(value: object) -> TypeGuard[str]:
-    """True if `value` is a text that every JSON parser takes (JSON can escape half of a surrogate pair)."""
-    if not isinstance(value, str):
-        return False
-    try:
-        value.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -340,9 +340,8 @@ class KeyRing:
 
         def change(register: Register) -> bool:
             if (before := register.moved_from(uid, place)) is not None:
-                register.rehome(
-                    before, place[0]
-                )  # nobody has opened the session since: it is at home here all the same
+                # nobody has opened the session since the store was moved: it is at home here all the same
+                register.rehome(before, place[0])
             found = [name for name, note in register.sessions.items() if note.place == place and note.retired is None]
             for name in found:
                 register.put(name, replace(register.sessions[name], announced=trash))

@@ -29,9 +29,6 @@ from timeleap.sessions.stored_response import StoredResponse
 from timeleap.storage.durable import is_regular, list_directory, remove_file, status
 
 DELETE = "delete"
-UNDELETE = "undelete"
-
-
 PURGE = "purge"
 MAX_ANSWERED = 1000
 """Purged sessions that the answer to a repeated request names."""
