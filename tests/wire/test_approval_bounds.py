@@ -21,7 +21,7 @@ from tests.support.approvals import (
 )
 from tests.support.holding import wait_until
 from tests.support.matching import TIME, at_least
-from tests.support.scene import until
+from tests.support.scene import settle, until
 from tests.support.server import Launch, Message, Server
 from tests.support.session import Session
 
@@ -221,3 +221,36 @@ def test_a_key_that_cannot_be_had_leaves_it_undecided(windows: Windows, tmp_path
     assert owner.get_state()["approval"] == at_least({"autoApproveActions": []})
     decide(other, approval_id)
     assert request.result()["decision"] == "approve"
+
+
+@pytest.mark.parametrize("asker", ["owner", "attached"])
+def test_a_redaction_reaches_a_question_that_waits(windows: Windows, asker: str) -> None:
+    owner, attached = windows.open("owner"), windows.open("attached hunter2")
+    named: dict[str, Any] = {"action": "run hunter2", "description": "say hunter2", "toolCallId": "hunter2"}
+    request = ask(
+        {"owner": owner, "attached": attached}[asker], detail={"a": ["hunter2"]}, requestId="hunter2", **named
+    )
+    until(lambda: pending(owner) != [])
+    owner.call("session/redact", value="hunter2")
+    (shown,) = pending(attached)
+    assert "hunter2" not in json.dumps(shown)
+    assert shown["detail"] == {"a": ["[redacted]"]} and shown["action"] == "run [redacted]"
+    again = ask(owner, requestId="hunter2", **named)
+    settle([owner])
+    assert pending(owner) == [shown]
+    decide(owner, shown["approvalId"])
+    assert request.result()["decision"] == again.result()["decision"] == "approve"
+    everything = b"".join(path.read_bytes() for path in owner.path.rglob("*") if path.is_file())
+    assert b"hunter2" not in everything
+    assert verdicts(owner) == ["pending", "approve"]
+
+
+def test_a_redaction_reaches_a_question_that_the_last_owner_left(windows: Windows) -> None:
+    owner = windows.open("owner")
+    ask(owner, action="run hunter2")
+    until(lambda: pending(owner) != [])
+    owner.server.kill()
+    heir = windows.open("heir")
+    heir.call("session/redact", value="hunter2")
+    until(lambda: verdicts(heir) == ["pending", "cancelled"])
+    assert b"hunter2" not in (heir.path / "audit.jsonl").read_bytes()

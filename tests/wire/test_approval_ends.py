@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import sys
 from typing import Any
@@ -173,6 +174,20 @@ def test_what_the_last_owner_left_open_is_cancelled_in_the_audit(windows: Window
     heir = windows.open("heir")
     until(lambda: verdicts(heir) == ["pending", "cancelled"])
     assert heir.get_state()["warnings"] == []
+
+
+def test_a_question_is_taken_over_however_much_the_audit_says_since(windows: Windows) -> None:
+    owner, other = windows.open("owner"), windows.open("other")
+    request = ask(other)
+    shown = asked(owner)
+    fill = json.dumps({"time": "2026-01-01T00:00:00.000Z", "field": "yolo", "from": False, "to": True}) + "\n"
+    with (owner.path / "audit.jsonl").open("a") as file:
+        file.write(fill * 20_000)  # some 2 MB
+    owner.server.kill()
+    until(lambda: pending(other) == [shown])
+    decide(other, shown["approvalId"])
+    assert request.result()["decision"] == "approve"
+    assert verdicts(other) == ["pending", "approve"]
 
 
 def test_who_comes_back_under_the_same_request_id_goes_on(windows: Windows) -> None:

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal, get_args
@@ -48,9 +49,6 @@ Json = dict[str, Any]
 RETURN_SECONDS = 3.0
 """How long a new owner waits for those to ask again whose questions the last one left open."""
 DESCRIPTION_IN_AUDIT = 200
-_AUDIT_TAIL = 256 << 10
-"""Bytes of the audit in which open questions are looked for: as many as there may be."""
-
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", re.ASCII)
 
 
@@ -111,7 +109,7 @@ class ApprovalRequests(SessionTransactions):
         if self.access == "owner" and self._audit.path.exists():
             loop = asyncio.get_running_loop()
             self._taken_over_lately = True
-            left = left_open(self._audit.tail(_AUDIT_TAIL))
+            left = left_open(self._audit.questions())
             self._left = {name: (question, loop.create_future()) for name, question in left.items()}
             loop.call_later(RETURN_SECONDS, self._give_up_left)
 
@@ -127,7 +125,7 @@ class ApprovalRequests(SessionTransactions):
         """
         if not approval_ids:
             return []
-        entries = await asyncio.to_thread(self._audit.tail, _AUDIT_TAIL)
+        entries = await asyncio.to_thread(self._audit.questions)
         found = (self._end_of(*each) for each in ends(entries, approval_ids).items())
         return [event for event in found if event is not None]
 
@@ -186,6 +184,8 @@ class ApprovalRequests(SessionTransactions):
             finally:
                 self._requests.abandon(guard)
             return result
+        if (asked := self._asked.get(approval_id)) is not None:
+            return asked.join()  # its id is not among the requests on their way: a redaction took it out
         if len(self._asked) >= MAX_PENDING:
             raise OverloadedError(
                 f"{MAX_PENDING} approvals are pending in this session: wait for decisions, or cancel some"
@@ -328,6 +328,30 @@ class ApprovalRequests(SessionTransactions):
             self._resolve(asked, resolution, None, Cause())
         waiting.answer.cancel()
 
+    def redact_pending(self, redacted: Callable[[str], str]) -> None:
+        """Take a value out of all that waits for a decision; those who wait go on waiting.
+
+        Args:
+            redacted: Gives a text, JSON or any other, without the value.
+        """
+        for asked in self._asked.values():
+            question, client = asked.pending.question, asked.pending.client
+            shown = replace(
+                question,
+                action=redacted(question.action),
+                description=question.description and redacted(question.description),
+                detail=question.detail and _redacted_json(question.detail, redacted),
+                tool_call_id=question.tool_call_id and redacted(question.tool_call_id),
+            )
+            asked.pending = replace(asked.pending, question=shown, client=client and redacted(client))
+            request_id = asked.guard.request_id
+            if request_id is not None and redacted(request_id) != request_id:
+                # The decision would be noted under this id.
+                self._requests.abandon(asked.guard)
+                asked.guard = replace(asked.guard, request_id=None)
+        for left, _ in self._left.values():
+            left["action"] = redacted(_text(left.get("action")) or "")
+
     def leave_open(self, waiting: Waiting) -> None:
         """Somebody who waits is sent to the next owner, where the question goes on."""
         asked = waiting.asked
@@ -382,6 +406,15 @@ class ApprovalRequests(SessionTransactions):
             return f"a{clock.new_uid(16)}"
         text = f"{self.meta.uid}\0{guard.request_id}".encode("utf-8", "surrogatepass")
         return f"a{hashlib.blake2b(text, digest_size=8).hexdigest()}"
+
+
+def _redacted_json(value: Json, redacted: Callable[[str], str]) -> Json | None:
+    """An object without a value; None where the value gave it its form."""
+    try:
+        found = json.loads(redacted(json.dumps(value, ensure_ascii=False)))
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def _text(value: Any) -> str | None:

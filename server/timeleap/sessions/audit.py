@@ -123,12 +123,15 @@ class Audit:
             newest = file.pread(there.size - KEPT_BYTES, KEPT_BYTES).partition(b"\n")[2]
         finally:
             file.close()
-        asked = [lines.encode(document) for document in left_open(lines.read_end(self.path, lines.MAX_BYTES)).values()]
+        asked = [lines.encode(document) for document in left_open(self.questions()).values()]
         atomic_write(self.path, b"".join(line + b"\n" for line in asked if line not in newest) + newest)
 
-    def tail(self, size: int) -> list[dict[str, Any]]:
-        """The entries in the last `size` bytes, oldest first; none where the file cannot be read."""
-        return lines.read_end(self.path, size)
+    def questions(self) -> list[dict[str, Any]]:
+        """The entries of approvals that are asked, oldest first; none where the file cannot be read.
+
+        However much else is in the audit: between a question and its end there may be any number of other entries.
+        """
+        return lines.read_end(self.path, lines.MAX_BYTES, containing=b'"approvalId"')
 
 
 def entry(cause: Cause, field: str, before: Any, after: Any, **members: Any) -> dict[str, Any]:

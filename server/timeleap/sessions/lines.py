@@ -104,8 +104,14 @@ def _is_suspicious(line: bytes) -> bool:
     return line.count(b"{") + line.count(b"[") > MAX_DEPTH or _ODD.search(line) is not None
 
 
-def read_end(path: Path, size: int) -> list[dict[str, Any]]:
-    """The documents that lie whole in the last `size` bytes, in order; none where the file is missing or unusable."""
+def read_end(path: Path, size: int, containing: bytes) -> list[dict[str, Any]]:
+    """Some documents of those that lie whole in the end of a file, in order; none where it is missing or unusable.
+
+    Args:
+        path: The file.
+        size: Number of bytes at its end.
+        containing: Bytes of the lines that are wanted; no other one is parsed.
+    """
     try:
         file = OpenFile(path)
     except OSError:
@@ -118,7 +124,8 @@ def read_end(path: Path, size: int) -> list[dict[str, Any]]:
         return []
     finally:
         file.close()
-    return _documents(data.split(b"\n")[1 if start else 0 :], lambda _: True, Problems())
+    whole = data.split(b"\n")[1 if start else 0 :]
+    return _documents((line for line in whole if containing in line), lambda _: True, Problems())
 
 
 def encode(document: Mapping[str, Any]) -> bytes:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from timeleap import clock
+from timeleap.context.redaction import Redactor
 from timeleap.errors import InvalidInputError
 from timeleap.sessions import append_plan, approvals, checkpoints, events, rewrite_plan, session_state
 from timeleap.sessions.approval_requests import ApprovalRequests
@@ -121,6 +122,10 @@ class Session(DryRuns, Pruning, Redacting, Mailing, ApprovalRequests):
             *unreachable(self.unreachable),
             *self._notices,
         ]
+
+    def _reread_redacted(self, redactor: Redactor) -> None:
+        super()._reread_redacted(redactor)
+        self.redact_pending(lambda text: redactor.text(text).text)
 
     def summary(self) -> Summary:
         """The facts of the log."""

@@ -85,16 +85,25 @@ def test_what_somebody_wrote_into_an_audit_is_not_believed(odd: dict[str, Any]) 
     assert left_open([odd]) == {}
 
 
-def test_only_the_end_of_a_long_audit_is_read(tmp_path: Path) -> None:
+def test_the_end_of_a_file_of_lines_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "lines.jsonl"
+    assert lines.read_end(path, 1000, containing=b"n") == []
+    lines.append(path, [{"n": number} for number in range(1000)])
+    assert [found["n"] for found in lines.read_end(path, 35, containing=b'"n"')] == [997, 998, 999]
+    assert len(lines.read_end(path, 1 << 20, containing=b'"n"')) == 1000
+    assert [found["n"] for found in lines.read_end(path, 1 << 20, containing=b":99}")] == [99]
+    with path.open("ab") as file:
+        file.write(b'{"n')
+    assert [found["n"] for found in lines.read_end(path, 30, containing=b'"n"')] == [998, 999]
+    assert lines.read_end(tmp_path, 100, containing=b"n") == []  # a directory
+
+
+def test_questions_are_found_however_much_lies_behind_them(tmp_path: Path) -> None:
     audit = Audit(tmp_path)
-    assert audit.tail(1000) == []
-    audit.append([{"n": number} for number in range(1000)])
-    assert [one["n"] for one in audit.tail(35)] == [997, 998, 999]
-    assert len(audit.tail(1 << 20)) == 1000
-    with audit.path.open("ab") as file:
-        file.write(b'{"torn')
-    assert [one["n"] for one in audit.tail(30)] == [998, 999]
-    assert lines.read_end(tmp_path, 100) == []  # a directory
+    assert audit.questions() == []
+    asked = entry(1, "pending")
+    audit.append([asked, *({"field": "yolo", "n": "x" * 1000} for _ in range(5000))])
+    assert audit.questions() == [asked]
 
 
 def test_a_client_is_told_once_of_a_request() -> None:
