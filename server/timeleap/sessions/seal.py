@@ -213,7 +213,7 @@ class Register:
         if was is None or _same_place(was, place) or was[1] != place[1]:
             return None
         used = any(note.place is not None and note.place[0] == place[0] for note in self.sessions.values())
-        return None if used or Path(was[0], "sessions").is_dir() else was[0]
+        return None if used or _is_there(Path(was[0], "sessions")) else was[0]
 
 
 def _is_there(path: Path) -> bool:

@@ -370,3 +370,10 @@ def test_the_key_is_where_the_platform_keeps_settings(
         monkeypatch.setenv(name, value)
     expected = Path(platformdirs.user_config_dir("timeleap", appauthor=False)) / "approval.key"
     assert seal.default_key_file() == expected
+
+
+def test_a_home_that_cannot_be_looked_at_was_not_moved() -> None:
+    register = Register({})
+    register.put("u", Standing(3, ("/" + "long" * 2000, "s")))
+    assert register.moved_from("u", ("/new", "s")) is None
+    assert register.refusal("u", ("/new", "s")) is not None
