@@ -408,7 +408,7 @@ class Model:
         dmail = self.state["dmail"]
         if dmail is not None and dmail["uid"] not in self.checkpoint_uids():
             self.state["dmail"] = None
-        for going in self._beyond(self.max_timelines, self._referred_to()):
+        for going in self._beyond(self.max_timelines, self._referred_to(), self.lines):
             del self.timelines[going]
         if step:
             self._forget_steps()
@@ -441,10 +441,10 @@ class Model:
     def _newest(self) -> str:
         return f"context_{self.rotation}"
 
-    def _beyond(self, limit: int, kept: Iterable[str]) -> list[str]:
-        """The timelines beyond a number of them, the newest and those that are `kept` aside."""
+    def _beyond(self, limit: int, kept: Iterable[str], live: list[Json] | None = None) -> list[str]:
+        """The timelines beyond a number of them, the newest, those that are `kept` and those equal to `live` aside."""
         going, count = [], 0
-        counted: list[list[Json]] = []
+        counted: list[list[Json]] = [] if live is None else [live]
         for position, name in enumerate(reversed(self.timelines)):
             if any(same_bytes(self.timelines[name]["lines"], one) for one in counted):
                 continue

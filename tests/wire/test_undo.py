@@ -274,23 +274,66 @@ def test_a_pruned_timeline_ends_the_stack_and_that_is_told(start: StartServer) -
     assert session.texts() == ["4"]
 
 
-def test_a_log_that_undo_sets_aside_beyond_the_limit_ends_undo_earlier(start: StartServer) -> None:
+def full(start: StartServer) -> Session:
+    """A session with as many timelines as it may have, and work since."""
     server = start(options={"retention": {"maxTimelines": 3}})
     session = Session.open(server, "s")
     for number in range(3):
         session.say(str(number))
         session.call("context/clear")
     session.say("3")
-    assert can(session) == (3, 0)
-    for left in ((1, 1), (0, 2)):  # the oldest of them gave way to the log that the first one set aside
-        done = session.call("context/undo")
-        assert (done["canUndo"], done["canRedo"]) == left == can(session)
-    assert session.refuse("context/undo")["data"] == at_least({"canUndo": 0, "canRedo": 2})
-    warnings = [m["params"] for m in server.received if m.get("method") == "session/warning"]
-    assert [one["kind"] for one in warnings] == ["timelinesPruned"]
-    assert "1 steps can be undone and 1 redone" in warnings[0]["message"]
-    assert session.call("context/redo", steps=2)["canUndo"] == 2
-    assert session.texts() == ["3"]
+    return session
+
+
+def test_at_the_limit_of_timelines_undo_to_and_fro_loses_no_step(start: StartServer) -> None:
+    session = full(start)
+    for _ in range(3):
+        seen = []
+        for left in range(2, -1, -1):
+            session.call("context/undo")
+            seen += session.texts()
+            assert can(session) == (left, 3 - left)
+        assert seen == ["2", "1", "0"]
+        assert session.call("context/redo", steps=2)["canUndo"] == 2
+        session.call("context/redo")
+        assert (session.texts(), can(session)) == (["3"], (3, 0))
+    assert not [m for m in session.server.received if m.get("method") == "session/warning"]
+
+
+def test_beyond_the_limit_the_oldest_timeline_goes_at_the_next_step(start: StartServer) -> None:
+    session = full(start)
+    session.call("context/undo")
+    session.say("other")
+    assert [one["timelineId"] for one in session.timelines()] == [f"context_{number}" for number in (4, 3, 2, 1)]
+    session.call("context/clear")
+    assert [one["timelineId"] for one in session.timelines()] == [f"context_{number}" for number in (5, 4, 3)]
+    (warning,) = [m["params"] for m in session.server.received if m.get("method") == "session/warning"]
+    assert (warning["kind"], "1 steps can be undone" in warning["message"]) == ("timelinesPruned", True)
+    assert can(session) == (1, 0)
+
+
+def test_at_the_limit_results_and_dry_runs_say_what_will_be_left(start: StartServer) -> None:
+    session = full(start)
+    session.checkpoint(label="here")
+    session.server.call("session/fork", sessionId=session.id, newSessionId="child", checkpointId=0)
+    steps: list[tuple[str, dict[str, Any]]] = [
+        ("context/clear", {}),
+        ("context/undo", {"steps": 2}),
+        ("context/redo", {}),
+        ("context/clear", {}),
+        ("context/clear", {}),
+        ("context/restoreTimeline", {}),
+        ("context/clear", {}),
+    ]
+    for at, (method, more) in enumerate(steps):
+        if method == "context/clear":
+            session.say(f"work {at}")
+        oldest = session.timelines()[-1]["timelineId"]
+        params = {"timelineId": oldest} if method == "context/restoreTimeline" else more
+        planned = session.call(method, **params, dryRun=True)["context"]
+        done = session.call(method, **params)["context"]
+        assert planned == done == session.get_state()["context"], (at, method)
+        assert done["timelines"] == len(session.timelines())
 
 
 # what they survive

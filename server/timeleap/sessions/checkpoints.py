@@ -97,9 +97,10 @@ def find_line(reader: LogReader, checkpoint_id: int | None, checkpoint_uid: str 
     return line
 
 
-def has_uid(reader: LogReader, checkpoint_uid: str) -> bool:
-    """True if a log has the checkpoint."""
-    return _line_of_uid(reader, checkpoint_uid) is not None
+def has_uid(reader: LogReader, checkpoint_uid: str, lines: int | None = None) -> bool:
+    """True if a log has the checkpoint; or its first `lines` have it."""
+    line = _line_of_uid(reader, checkpoint_uid)
+    return line is not None and (lines is None or line < lines)
 
 
 def preview_of(message: Mapping[str, Any]) -> str | None:

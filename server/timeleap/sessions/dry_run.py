@@ -92,4 +92,5 @@ class DryRuns(SessionTransactions):
             return with_past(planned.context, past_of(known, stacks, state))
         prepared = rewrite_plan.foreseen(planned, timelines, state)
         after = planned.stacks_after(stacks, prepared, lambda name, other: known.get(name, 0) == known.get(other, 1))
-        return with_past(planned.context, past_of(rewrite_plan.timelines_after(known, prepared), after, prepared.after))
+        left, going = rewrite_plan.timelines_after(known, prepared), self._to_be_pruned(planned, prepared)
+        return with_past(planned.context, past_of(left, after, prepared.after, going))

@@ -11,6 +11,7 @@ from typing import Any
 from timeleap.errors import TimelineNotFoundError
 from timeleap.failpoints import failpoint
 from timeleap.sessions import events, pending_deletes, retention
+from timeleap.sessions.checkpoints import has_uid
 from timeleap.sessions.disk_usage import quarantine_files
 from timeleap.sessions.outcomes import Mutation, PruneOutcome, Retention
 from timeleap.sessions.summary import fewer_steps
@@ -122,9 +123,10 @@ class Pruning(SessionTransactions):
         return _outcome(self.head, await asyncio.to_thread(self._plan_prune, selection))
 
     def _plan_prune(self, selection: PruneRequest) -> Plan:
-        timelines = self.engine.timelines()
+        engine, timelines = self.engine, self.engine.timelines()
         points = self._around.fork_points(self.session_id)
-        plan = plan_prune(timelines, selection, retention.referred_to(self.engine, timelines, points))
+        kept = retention.referred_to(lambda uid: has_uid(engine, uid), timelines, engine.timeline, points)
+        plan = plan_prune(timelines, selection, kept)
         return Plan(plan.going, plan.kept, tuple(quarantine_files(self.path)) if selection.quarantine else ())
 
     def _remove(self, plan: Plan, request: Json | None) -> None:

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from timeleap.errors import CorruptedError, StorageFailureError, TimelineNotFoundError
 from timeleap.sessions.checkpoints import has_uid
 from timeleap.sessions.outcomes import Retention
-from timeleap.storage.engine import LogEngine, Timeline
+from timeleap.storage.engine import LogReader, LogState, Timeline
 
 
-def excess(timelines: Sequence[Timeline], limits: Retention, kept: Collection[str]) -> list[Timeline]:
+def excess(
+    timelines: Sequence[Timeline], limits: Retention, kept: Collection[str], live: LogState | None = None
+) -> list[Timeline]:
     """The timelines that are to go, oldest last.
 
     Args:
         timelines: All of them, newest first.
         limits: How many may stay, and how many bytes of them.
         kept: Ids that stay whatever the limits say.
+        live: The state of the log: what equals it does not count. Undo and redo go from one timeline to the next, and each
+            way there would else be one log more than on the way back.
     """
     going: list[Timeline] = []
-    counted: set[tuple[int, int]] = set()
+    counted = {(live.length, live.chain)} if live is not None else set()
     count = size = 0
     for position, timeline in enumerate(timelines):
         if timeline.chain and (timeline.bytes, timeline.chain) in counted:
@@ -35,15 +39,27 @@ def excess(timelines: Sequence[Timeline], limits: Retention, kept: Collection[st
     return going
 
 
-def referred_to(engine: LogEngine, timelines: Sequence[Timeline], fork_points: Collection[str]) -> set[str]:
-    """The timelines that forks refer to: of each fork's checkpoint the newest one that has it, if the log has not."""
-    missing = {uid for uid in fork_points if not has_uid(engine, uid)}
+def referred_to(
+    in_log: Callable[[str], bool],
+    timelines: Sequence[Timeline],
+    reader: Callable[[str], LogReader],
+    fork_points: Collection[str],
+) -> set[str]:
+    """The timelines that forks refer to: of each fork's checkpoint the newest one that has it, if the log has not.
+
+    Args:
+        in_log: Returns True if the log has a checkpoint.
+        timelines: All of them, newest first.
+        reader: Opens one of them.
+        fork_points: The checkpoints, by uid.
+    """
+    missing = {uid for uid in fork_points if not in_log(uid)}
     kept: set[str] = set()
     for timeline in timelines:
         if not missing:
             break
         try:
-            log = engine.timeline(timeline.timeline_id)
+            log = reader(timeline.timeline_id)
             found = {uid for uid in missing if has_uid(log, uid)}
         except (TimelineNotFoundError, CorruptedError, StorageFailureError):
             kept.add(timeline.timeline_id)  # what cannot be read cannot be cleared of being referred to

@@ -26,9 +26,10 @@ class Past:
 
 
 def past_of(timeline_ids: Collection[str], stacks: Stacks, state: LogState, going: Collection[str] = ()) -> Past:
-    """The past of a log at `state`, with these timelines, of which some are about to go."""
-    now = stacks.at(state).within({timeline_id for timeline_id in timeline_ids if timeline_id not in going})
-    return Past(len(timeline_ids), len(now.undo), len(now.redo))
+    """The past of a log at `state`, with these timelines, but for some that are about to go."""
+    left = {timeline_id for timeline_id in timeline_ids if timeline_id not in going}
+    now = stacks.at(state).within(left)
+    return Past(len(left), len(now.undo), len(now.redo))
 
 
 def with_past(summary: Summary, past: Past) -> Summary:

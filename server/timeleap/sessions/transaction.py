@@ -20,6 +20,7 @@ from timeleap.failpoints import failpoint
 from timeleap.sessions import events, retention
 from timeleap.sessions.append_plan import AppendPlan, Marks
 from timeleap.sessions.approvals import Approvals, WantedApprovals
+from timeleap.sessions.checkpoints import has_uid
 from timeleap.sessions.meta import REQUESTS_REDACTED, Meta
 from timeleap.sessions.outcomes import (
     Access,
@@ -39,6 +40,7 @@ from timeleap.sessions.undo import Stacks
 from timeleap.sessions.warnings import LARGE, SMALL, line_problems, recovered
 from timeleap.storage.engine import (
     LogEngine,
+    LogReader,
     LogState,
     NewRecord,
     Prepared,
@@ -305,7 +307,7 @@ class SessionTransactions:
             # Lines that carry ids are about to move; and if the rewrite fails, looking again costs nothing.
             self._requests.forget()
             after = planned.stacks_after(stacks, prepared, self.engine.same_timelines)
-            going = self._to_be_pruned(prepared)
+            going = self._to_be_pruned(planned, prepared)
             past = past_of(timelines_after(self.engine.timeline_ids(), prepared), after, prepared.after, going)
             head, name = prepared.head if prepared.replaces else step.before, prepared.kept_as
             # Of the log that was made: a plan does not know what the lines left out of it change, in size and in uids.
@@ -336,18 +338,25 @@ class SessionTransactions:
         """Counts of states to go back to."""
         return past_of(self.engine.timeline_ids(), self._session_state.facts.stacks, self.engine.state)
 
-    def _to_be_pruned(self, prepared: Prepared) -> set[str]:
+    def _to_be_pruned(self, planned: RewritePlan, prepared: Prepared) -> set[str]:
         """The timelines that will go by themselves after a rewrite: what can be undone must not be promised before."""
-        present = self.engine.timelines()
+        engine, present = self.engine, self.engine.timelines()
         if prepared.replaces and prepared.equals is None:
-            live, facts = self.engine.state, TimelineFacts()
+            live, facts = engine.state, TimelineFacts()
             added = Timeline(prepared.timeline_id, "", facts, live.length, live.messages, live.checkpoints, live.chain)
             present = [added, *present]
         limits = self._around.retention
-        if not retention.excess(present, limits, ()):
+        if not retention.excess(present, limits, (), prepared.after):
             return set()
-        kept = retention.referred_to(self.engine, present, self._around.fork_points(self.session_id))
-        return {timeline.timeline_id for timeline in retention.excess(present, limits, kept)}
+
+        def reader(timeline_id: str) -> LogReader:
+            return engine if timeline_id == prepared.timeline_id else engine.timeline(timeline_id)
+
+        restored = planned.replacement.from_timeline
+        source, lines = (engine, planned.replacement.keep_lines) if restored is None else (reader(restored), None)
+        points = self._around.fork_points(self.session_id)
+        kept = retention.referred_to(lambda uid: has_uid(source, uid, lines), present, reader, points)
+        return {timeline.timeline_id for timeline in retention.excess(present, limits, kept, prepared.after)}
 
     def _keeping_facts(self, work_out: Callable[[LogState], Replacement]) -> Callable[[LogState], Replacement]:
         """The plan of a rewrite nobody asked for by a request: what is remembered of the past goes along all the same."""
@@ -422,14 +431,15 @@ class SessionTransactions:
 
     async def _prune(self, timelines: Sequence[Timeline]) -> None:
         """Remove the oldest timelines beyond the limits, and say so."""
-        limits = self._around.retention
-        if not retention.excess(timelines, limits, ()):
+        limits, engine = self._around.retention, self.engine
+        if not retention.excess(timelines, limits, (), engine.state):
             return
 
         async def on_turn(_: LogState) -> str:
-            present = self.engine.timelines()
+            present = engine.timelines()
             points = await asyncio.to_thread(self._around.fork_points, self.session_id)
-            going = retention.excess(present, limits, retention.referred_to(self.engine, present, points))
+            kept = retention.referred_to(lambda uid: has_uid(engine, uid), present, engine.timeline, points)
+            going = retention.excess(present, limits, kept, engine.state)
             before = self._past()
             text = await asyncio.to_thread(self._session_state.remove_timelines, going)
             return text and text + fewer_steps(before, self._past())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from tests.unit.sessions.worlds import USER, World, heard, kinds, small_retentio
 from timeleap.errors import StorageFailureError
 from timeleap.sessions.outcomes import Retention
 from timeleap.sessions.retention import excess
-from timeleap.storage.engine import Timeline, TimelineFacts
+from timeleap.storage.engine import LogState, Timeline, TimelineFacts
 
 
 def timelines(*sizes: int) -> list[Timeline]:
@@ -36,6 +37,13 @@ def timelines(*sizes: int) -> list[Timeline]:
 )
 def test_what_goes(sizes: tuple[int, ...], limits: Retention, kept: tuple[str, ...], going: list[str]) -> None:
     assert [one.timeline_id for one in excess(timelines(*sizes), limits, kept)] == going
+
+
+@pytest.mark.parametrize(("live", "going"), [(3, []), (2, []), (1, []), (9, ["t1"])])
+def test_what_equals_the_log_does_not_count(live: int, going: list[str]) -> None:
+    many = [replace(one, bytes=number, chain=number) for number, one in zip((3, 2, 1), timelines(1, 1, 1), strict=True)]
+    state = LogState(length=live, chain=live)
+    assert [one.timeline_id for one in excess(many, Retention(2, 100), (), state)] == going
 
 
 async def test_pruning_is_reported_and_forgets_the_facts(tmp_path: Path) -> None:
