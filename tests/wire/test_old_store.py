@@ -1,0 +1,44 @@
+"""A store that an earlier commit wrote, its processes killed in the middle of everything, opens and goes on as it did."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.old_store import ask_again, made, unpack
+
+Compared = dict[str, tuple[Any, Any]]
+
+
+def named(requests: list[Any], answers: list[Any]) -> Compared:
+    """What was said of each request then, and what is said now."""
+    names = [f"{request['session']} {request['params']['requestId']}" for request in requests]
+    return dict(zip(names, zip(requests, answers, strict=True), strict=True))
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> Compared:
+    home, requests = unpack(tmp_path_factory.mktemp("old"))
+    return named(requests, ask_again(home, requests))
+
+
+@pytest.mark.parametrize("part", ["before", "answer", "after"])
+def test_asked_again_it_answers_as_the_commit_that_wrote_it(answers: Compared, part: str) -> None:
+    differing = {
+        name: (then[part], now[part])
+        for name, (then, now) in answers.items()
+        if part in now and then[part] != now[part]
+    }
+    assert not differing
+
+
+def test_all_that_was_answered_is_known(answers: Compared) -> None:
+    new = [name for name, (then, now) in answers.items() if not then["cutShort"] and "duplicate" not in now["answer"]]
+    assert new == []
+
+
+async def test_an_attached_process_hears_of_its_changes_as_from_the_commit_that_wrote_it(tmp_path: Path) -> None:
+    home, requests = unpack(tmp_path)
+    found = named(requests, await made(home, requests))
+    assert not {name: (then["made"], now) for name, (then, now) in found.items() if then["made"] != now}
