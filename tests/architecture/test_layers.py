@@ -11,7 +11,7 @@ import pytest
 from tests.architecture.sources import PROTOCOL, ROOT, SERVER, calls, dotted, imports, modules, tree, where
 
 STORAGE = SERVER / "storage"
-DURABLE, FILELOCK, DESCRIPTORS = (STORAGE / f"{name}.py" for name in ("durable", "filelock", "descriptors"))
+DURABLE, LOCK = STORAGE / "durable.py", STORAGE / "lock.py"
 DURABILITY_CALLS = {
     f"{module}.{name}"
     for module in ("os", "aiofiles.os", "shutil")
@@ -19,7 +19,7 @@ DURABILITY_CALLS = {
 }
 PATH_METHODS = {"rename", "hardlink_to", "link_to"}
 LOCKING_CALLS = {"fcntl.flock", "fcntl.lockf", "msvcrt.locking"}
-OWNERS = {**dict.fromkeys(DURABILITY_CALLS, DURABLE), **dict.fromkeys(LOCKING_CALLS, FILELOCK)}
+OWNERS = {**dict.fromkeys(DURABILITY_CALLS, DURABLE), **dict.fromkeys(LOCKING_CALLS, LOCK)}
 
 
 def test_imports_go_downwards_only() -> None:
@@ -62,24 +62,25 @@ def test_only_durable_makes_things_durable_and_only_the_lock_locks(module: Path)
 
 
 def test_durable_has_the_primitives() -> None:
-    used = {dotted(call.func) for owner in (DURABLE, FILELOCK) for call, _ in calls(owner)}
+    used = {dotted(call.func) for owner in (DURABLE, LOCK) for call, _ in calls(owner)}
     assert {"os.fsync", "os.replace", "os.link", "fcntl.flock"} <= used, "the rule above would guard an empty house"
 
 
-def test_nobody_gets_at_descriptors_but_through_durable_and_the_lock() -> None:
-    name = "timeleap.storage.descriptors"
-    importers = {
+def test_nobody_gets_at_descriptors_but_durable_and_the_lock() -> None:
+    """`durable` hands its functions on bare descriptors to the lock alone."""
+    of_descriptors = {"open_regular", "pread", "pwrite", "copy_bytes"}
+    users = {
         module
         for module in modules(SERVER)
-        if name in imports(module)
-        or any(
+        for node in ast.walk(tree(module))
+        if (isinstance(node, ast.Attribute) and dotted(node) in {f"durable.{name}" for name in of_descriptors})
+        or (
             isinstance(node, ast.ImportFrom)
-            and node.module == "timeleap.storage"
-            and any(alias.name == DESCRIPTORS.stem for alias in node.names)
-            for node in ast.walk(tree(module))
+            and node.module == "timeleap.storage.durable"
+            and any(alias.name in of_descriptors for alias in node.names)
         )
     }
-    assert importers == {DURABLE, FILELOCK}
+    assert users == {LOCK}
 
 
 def test_only_rpc_imports_pygls_and_lsprotocol() -> None:

@@ -9,7 +9,7 @@ from typing import Any, Final, SupportsIndex, overload
 
 from timeleap.context.message import Message
 from timeleap.storage.engine import LogReader, RecordKind
-from timeleap.storage.jsontext import decode_json
+from timeleap.storage.record import decode_json
 
 CACHE_BYTES: Final = 8 << 20
 """How much memory messages may take that were looked at, by estimate."""

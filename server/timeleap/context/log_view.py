@@ -26,8 +26,7 @@ from timeleap.storage.engine import (
     RecordKind,
     Replacement,
 )
-from timeleap.storage.jsontext import decode_json
-from timeleap.storage.record import classify
+from timeleap.storage.record import classify, decode_json
 
 if TYPE_CHECKING:
     from timeleap.storage.engine_pool import Lease

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from timeleap.context.message_text import Span, utf16_length, utf16_length_of_bytes
 from timeleap.errors import InvalidInputError
-from timeleap.storage.jsontext import encode_json
+from timeleap.storage.record import encode_json
 
 MAX_MEMORY: Final = 8 << 20  # bytes of one compiled expression, its caches included
 SMALL_PROGRAM: Final = 100  # instructions of an expression that is matched with texts of any length

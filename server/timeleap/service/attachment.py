@@ -30,7 +30,7 @@ from timeleap.service.owner_record import endpoint_of, unreachable
 from timeleap.service.peer_api import OwnersRefusalError, PeerCallbacks, PeerLostError
 from timeleap.service.subscribers import CONTEXT, SESSION, tell_recovery
 from timeleap.sessions.info import holder_of
-from timeleap.storage.marks import MADE_HERE
+from timeleap.storage.record import MADE_HERE
 from timeleap_protocol.errors import ERRORS, ErrorKind
 from timeleap_protocol.methods import REQUESTS
 

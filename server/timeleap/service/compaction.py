@@ -17,7 +17,7 @@ from timeleap.service.request_order import to_its_end
 from timeleap.service.summarizers import Answer, Builtin, ClientSummarizer, TooLongAnswerError, failed, summarised
 from timeleap.sessions.outcomes import CompactionPlan, Review
 from timeleap.storage.engine import RecordKind
-from timeleap.storage.jsontext import decode_json
+from timeleap.storage.record import decode_json
 
 if TYPE_CHECKING:
     from timeleap.service.call import Call

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from timeleap.service.handover import was_asked_before
 from timeleap.sessions.outcomes import Cause, Mutation
-from timeleap.storage.marks import MADE_HERE
+from timeleap.storage.record import MADE_HERE
 
 if TYPE_CHECKING:
     from timeleap.service.call import Call

@@ -16,7 +16,7 @@ from timeleap.errors import HeadConflictError
 from timeleap.service import cursors
 from timeleap.sessions.log_iteration import begin_of, end_of, fitting, messages_among
 from timeleap.storage.engine import LogReader, RecordFlag, Row
-from timeleap.storage.marks import SENDER, as_sent, read_tl
+from timeleap.storage.record import SENDER, as_sent, read_tl
 
 LISTING = "context/getHistory"
 

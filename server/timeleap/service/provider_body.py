@@ -13,7 +13,7 @@ from timeleap.service.reading import messages_of_checkpoint
 from timeleap.sessions.log_iteration import left_out, line_of_message, pages
 from timeleap.sessions.logs import OpenLogs
 from timeleap.sessions.summary import prompt_at
-from timeleap.storage.jsontext import decode_json, encode_json
+from timeleap.storage.record import decode_json, encode_json
 from timeleap_protocol.limits import MAX_MESSAGE_BYTES
 
 if TYPE_CHECKING:

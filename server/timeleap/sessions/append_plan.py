@@ -22,8 +22,7 @@ from timeleap.sessions.outcomes import (
 )
 from timeleap.sessions.summary import state_after
 from timeleap.storage.engine import Appended, LogState, NewRecord, Role
-from timeleap.storage.marks import SENDER, as_sent
-from timeleap.storage.record import message_record, system_prompt_record, usage_record
+from timeleap.storage.record import SENDER, as_sent, message_record, system_prompt_record, usage_record
 
 Outcome = AppendOutcome | CheckpointOutcome | UsageOutcome | HeadOutcome
 Marks = Mapping[str, str | int]

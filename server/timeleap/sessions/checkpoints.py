@@ -11,9 +11,7 @@ from timeleap.context.tokens import texts
 from timeleap.errors import CheckpointNotFoundError, CorruptedError
 from timeleap.sessions.outcomes import Checkpoint
 from timeleap.storage.engine import LogReader, LogState, NewRecord
-from timeleap.storage.jsontext import decode_json
-from timeleap.storage.marks import read_tl
-from timeleap.storage.record import checkpoint_record
+from timeleap.storage.record import checkpoint_record, decode_json, read_tl
 
 PREVIEW_CHARACTERS = 120
 MAX_PREVIEW_BYTES = 4 << 20

@@ -8,7 +8,7 @@ from typing import Any, Final
 from timeleap.context.tool_pairs import answered, called
 from timeleap.sessions.outcomes import Exchange
 from timeleap.storage.engine import LogReader, Role
-from timeleap.storage.jsontext import decode_json
+from timeleap.storage.record import decode_json
 
 _FARTHEST: Final = 1000  # messages that are looked at: no exchange is longer
 

@@ -30,7 +30,7 @@ from timeleap.storage.durable import (
     status,
     sync_directory,
 )
-from timeleap.storage.filelock import FileLock
+from timeleap.storage.lock import FileLock
 
 MAX_BYTES = 16 << 20
 """A larger file is not one of ours."""

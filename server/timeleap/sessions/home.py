@@ -32,7 +32,7 @@ from timeleap.storage.durable import (
     replace_file,
     sync_directory,
 )
-from timeleap.storage.filelock import FileLock
+from timeleap.storage.lock import FileLock
 from timeleap.storage.timelines import names as timeline_names
 
 ABANDONED_SECONDS = 24 * 3600

@@ -25,7 +25,7 @@ from timeleap.sessions.requests import encode, number_of, short, told
 from timeleap.sessions.stored_response import MADE_REMEMBERED, REMEMBERED, StoredResponse, by_age
 from timeleap.sessions.summary import past_of, summarize
 from timeleap.storage.engine import LogEngine, LogState, RecordFlag, RecordKind
-from timeleap.storage.marks import MADE_HERE, read_tl
+from timeleap.storage.record import MADE_HERE, read_tl
 
 if TYPE_CHECKING:
     from timeleap.sessions.meta import Meta

@@ -45,7 +45,7 @@ from timeleap.sessions.stored_response import (
     stored,
 )
 from timeleap.storage.durable import atomic_write, is_regular, status
-from timeleap.storage.marks import MADE_HERE
+from timeleap.storage.record import MADE_HERE
 
 FILE_NAME = session_files.REQUESTS
 FILE_LINES = 2 * REMEMBERED

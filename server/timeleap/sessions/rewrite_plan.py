@@ -45,10 +45,8 @@ from timeleap.storage.engine import (
     TimelineFacts,
     TimelineReason,
 )
-from timeleap.storage.jsontext import decode_json
-from timeleap.storage.marks import SENDER
 from timeleap.storage.reader import DAMAGE_LIMIT
-from timeleap.storage.record import copied, message_record, usage_record
+from timeleap.storage.record import SENDER, copied, decode_json, message_record, usage_record
 from timeleap.storage.timelines import DAMAGED_LINES
 
 COMPACTED_LABEL = "compacted"

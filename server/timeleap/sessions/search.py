@@ -17,7 +17,7 @@ from timeleap.errors import CorruptedError, StorageFailureError, TimelineNotFoun
 from timeleap.sessions.log_iteration import line_of_message, shared_lines, sound_pages, state_after_lines
 from timeleap.sessions.logs import Logs
 from timeleap.storage.engine import LogReader, Row
-from timeleap.storage.jsontext import decode_json
+from timeleap.storage.record import decode_json
 
 MAX_RANGES: Final = 1000  # of one message
 MAX_PAGE_RANGES: Final = 20_000  # of one page

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from timeleap.storage.marks import MADE_HERE
+from timeleap.storage.record import MADE_HERE
 
 REMEMBERED = 1000
 """Requests of a session whose ids its clients gave."""

@@ -17,11 +17,133 @@ import os
 import secrets
 import stat
 import sys
+import threading
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
-from timeleap.storage import descriptors
+from timeleap.errors import StorageFailureError
+
+# Descriptors of regular files (also for `lock`); what a platform lacks is made up for here
+
+FILE_MODE: Final = 0o600
+
+_COMMON: Final = (
+    getattr(os, "O_CLOEXEC", 0)
+    | getattr(os, "O_NOFOLLOW", 0)
+    | getattr(os, "O_NONBLOCK", 0)
+    | getattr(os, "O_NOCTTY", 0)
+    | getattr(os, "O_BINARY", 0)
+    | getattr(os, "O_NOINHERIT", 0)
+)
+_BLOCK: Final = 1 << 20
+_NO_KERNEL_COPY: Final = (errno.EXDEV, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL, errno.EBADF, errno.EPERM)
+_seek_lock: Final = threading.Lock()
+
+
+def open_regular(path: Path, flags: int) -> int:
+    """Open without following links and without blocking; what is made is private whatever the umask.
+
+    Raises:
+        OSError: As `os.open`.
+        StorageFailureError: It is no regular file.
+    """
+    mode = _mode_of(path)
+    if mode is not None and not stat.S_ISREG(mode):
+        raise _not_regular(path, mode)
+    try:
+        fd = os.open(path, flags | _COMMON, FILE_MODE)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EMLINK, errno.ENXIO):
+            raise _not_regular(path, _mode_of(path) or 0) from error
+        raise
+    try:
+        opened = os.fstat(fd)
+        if not stat.S_ISREG(opened.st_mode):
+            raise _not_regular(path, opened.st_mode)
+        if flags & os.O_CREAT and mode is None and hasattr(os, "fchmod"):
+            os.fchmod(fd, FILE_MODE)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def _mode_of(path: Path) -> int | None:
+    try:
+        return os.lstat(path).st_mode
+    except FileNotFoundError:
+        return None
+
+
+def _not_regular(path: Path, mode: int) -> StorageFailureError:
+    kinds: list[tuple[Callable[[int], bool], str]] = [
+        (stat.S_ISLNK, "a link"),
+        (stat.S_ISDIR, "a directory"),
+        (stat.S_ISFIFO, "a FIFO"),
+        (stat.S_ISSOCK, "a socket"),
+        (stat.S_ISCHR, "a device"),
+        (stat.S_ISBLK, "a device"),
+    ]
+    what = next((name for test, name in kinds if test(mode)), "something else")
+    return StorageFailureError(f"{path.name} must be a regular file, but is {what}", path=str(path), errno="EINVAL")
+
+
+if sys.platform == "win32":
+
+    def pread(fd: int, size: int, offset: int) -> bytes:
+        """Up to `size` bytes from `offset`, from any thread."""
+        with _seek_lock:
+            os.lseek(fd, offset, os.SEEK_SET)
+            return os.read(fd, size)
+
+    def pwrite(fd: int, data: memoryview, offset: int) -> int:
+        """Write at `offset`, from any thread; says how much was taken."""
+        with _seek_lock:
+            os.lseek(fd, offset, os.SEEK_SET)
+            return os.write(fd, data)
+
+else:
+
+    def pread(fd: int, size: int, offset: int) -> bytes:
+        """Up to `size` bytes from `offset`, from any thread."""
+        return os.pread(fd, size, offset)
+
+    def pwrite(fd: int, data: memoryview, offset: int) -> int:
+        """Write at `offset`, from any thread; says how much was taken."""
+        return os.pwrite(fd, data, offset)
+
+
+def copy_bytes(source: int, sink: int, offset: int, at: int, size: int) -> None:
+    """Copy within the kernel where it can, else by blocks."""
+    if hasattr(os, "copy_file_range"):
+        try:
+            while size:
+                done = os.copy_file_range(source, sink, min(size, 1 << 30), offset, at)
+                if done == 0:
+                    break
+                offset, at, size = offset + done, at + done, size - done
+        except OSError as error:
+            if error.errno not in _NO_KERNEL_COPY:
+                raise
+    for block in _blocks(source, offset, size):
+        view = memoryview(block)
+        while view:
+            done = pwrite(sink, view, at)
+            view, at = view[done:], at + done
+
+
+def _blocks(fd: int, offset: int, size: int) -> Iterator[bytes]:
+    while size:
+        block = pread(fd, min(size, _BLOCK), offset)
+        if not block:
+            raise OSError(errno.EIO, "the file is shorter than it was")
+        yield block
+        offset, size = offset + len(block), size - len(block)
+
+
+# Files
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
@@ -80,7 +202,7 @@ class OpenFile:
         self._fd = -1
         self.path = path
         make = (os.O_CREAT if create or new else 0) | (os.O_EXCL if new else 0)
-        self._fd = descriptors.open_regular(path, flags | make)
+        self._fd = open_regular(path, flags | make)
         self._flags = flags
         self.identity = status_of(self._fd).identity
         if not HOLD_OPEN:
@@ -102,12 +224,12 @@ class OpenFile:
     def pread(self, offset: int, size: int) -> bytes:
         """Up to `size` bytes from `offset`; fewer only at the end of the file."""
         with _Access(self) as fd:
-            data = descriptors.pread(fd, size, offset)
+            data = pread(fd, size, offset)
             if len(data) == size or not data:
                 return data
             parts = [data]
             got = len(data)
-            while got < size and (data := descriptors.pread(fd, size - got, offset + got)):
+            while got < size and (data := pread(fd, size - got, offset + got)):
                 parts.append(data)
                 got += len(data)
             return b"".join(parts)
@@ -117,7 +239,7 @@ class OpenFile:
         view = memoryview(data).cast("B")
         with _Access(self) as fd:
             while view:
-                done = descriptors.pwrite(fd, view, offset)
+                done = pwrite(fd, view, offset)
                 view, offset = view[done:], offset + done
 
     def append(self, data: Buffer) -> int:
@@ -156,7 +278,7 @@ class OpenFile:
     def copy_to(self, target: OpenFile, offset: int, size: int) -> None:
         """Copy `size` bytes from `offset` to the end of `target` (not opened for appending)."""
         with _Access(self) as source, _Access(target) as sink:
-            descriptors.copy(source, sink, offset, target.status().size, size)
+            copy_bytes(source, sink, offset, target.status().size, size)
 
 
 class _Access:
@@ -172,7 +294,7 @@ class _Access:
         held = self._file._fd
         if held >= 0:
             return held
-        self._own = fd = descriptors.open_regular(self._file.path, self._file._flags)
+        self._own = fd = open_regular(self._file.path, self._file._flags)
         if status_of(fd).identity != self._file.identity:
             self.__exit__()
             raise OSError(errno.ESTALE, "another file has this name now", str(self._file.path))

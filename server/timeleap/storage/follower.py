@@ -15,12 +15,11 @@ from timeleap.storage.engine_metadata import MemoryNotes, Notes
 from timeleap.storage.index import EntryStore
 from timeleap.storage.opening import LoadedLog
 from timeleap.storage.reader import StoredLog
-from timeleap.storage.shielded_future import Outcome
-from timeleap.storage.thread import LogThread
 from timeleap.storage.timelines import Timelines
 from timeleap.storage.validation import Validation
 from timeleap.storage.viewed import ViewedEngine, head_text
 from timeleap.storage.watch import Watch
+from timeleap.storage.writer import LogThread, Outcome
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")

@@ -19,7 +19,7 @@ from timeleap.storage.index import (
     read_header,
 )
 from timeleap.storage.reader import StoredLog
-from timeleap.storage.replay import ID_LIMIT
+from timeleap.storage.scan import ID_LIMIT
 
 SMALL: Final = 8 << 20  # logs up to this size are checked in full whenever they are opened
 _SAMPLE: Final = 8

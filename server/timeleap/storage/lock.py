@@ -1,4 +1,4 @@
-"""The lock of a log between processes, and the record of who holds it."""
+"""Locks between processes, and the record of who holds that of a log. The only module that calls flock and the like."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import asyncio
 import json
 import os
 import socket
+import stat
+import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +16,122 @@ from typing import Any, Final, Literal
 
 from timeleap import clock
 from timeleap.errors import SessionLockedError, StorageFailureError
-from timeleap.storage.filelock import FileLock
+from timeleap.storage import durable
+
+_LOCKED_BYTE: Final = 1 << 30  # Windows locks are mandatory: far beyond the owner record, so that it stays readable
+_RECORD_LIMIT: Final = 4096
+
+
+class FileLock:
+    """An exclusive lock between processes on a file; the system frees it at once when the process dies."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._fd = -1
+
+    @property
+    def held(self) -> bool:
+        """True if we hold the lock."""
+        return self._fd >= 0
+
+    def try_acquire(self) -> bool:
+        """Take the lock if it is free.
+
+        Raises:
+            OSError: The lock file cannot be made or opened.
+        """
+        while True:
+            fd = durable.open_regular(self._path, os.O_RDWR | os.O_CREAT)
+            try:
+                free = _try_lock(fd)
+                ours = free and _names(self._path, fd)
+            except BaseException:
+                os.close(fd)
+                raise
+            if ours:
+                self._fd = fd
+                return True
+            os.close(fd)
+            if not free:
+                return False
+            # Somebody removed the file meanwhile: a lock on it keeps nobody out.
+
+    def write(self, data: bytes) -> None:
+        """Replace the lock file's content (the owner record; `read` returns it).
+
+        What is shorter than the content before it is filled up with spaces: to cut the file would cost a file system
+        several milliseconds, and a lock that is taken for each write writes its record each time. Nobody else may read
+        it, no matter which process made the file: the record may say how its holder is reached.
+        """
+        there = os.fstat(self._fd)
+        if stat.S_IMODE(there.st_mode) != durable.FILE_MODE and hasattr(os, "fchmod"):
+            os.fchmod(self._fd, durable.FILE_MODE)
+        durable.pwrite(self._fd, memoryview(data.ljust(there.st_size)), 0)
+
+    def read(self) -> bytes:
+        """The lock file's content, of its holder; empty if it cannot be read."""
+        try:
+            fd = durable.open_regular(self._path, os.O_RDONLY)
+        except OSError:
+            return b""
+        try:
+            return durable.pread(fd, _RECORD_LIMIT, 0).rstrip()
+        except OSError:
+            return b""
+        finally:
+            os.close(fd)
+
+    def release(self) -> None:
+        """Free the lock. Idempotent. The file stays: removing it would race with the next owner."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            try:
+                _unlock(fd)
+            finally:
+                os.close(fd)
+
+
+def _names(path: Path, fd: int) -> bool:
+    there = durable.status(path)
+    return there is not None and there.identity == durable.status_of(fd).identity
+
+
+if sys.platform == "win32":
+
+    def _try_lock(fd: int) -> bool:
+        import msvcrt
+
+        os.lseek(fd, _LOCKED_BYTE, os.SEEK_SET)
+        try:
+            msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+
+    def _unlock(fd: int) -> None:
+        import msvcrt
+
+        os.lseek(fd, _LOCKED_BYTE, os.SEEK_SET)
+        msvcrt.locking(fd, msvcrt.LK_UNLCK, 1)
+
+else:
+
+    def _try_lock(fd: int) -> bool:
+        import fcntl
+
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def _unlock(fd: int) -> None:
+        import fcntl
+
+        fcntl.flock(fd, fcntl.LOCK_UN)
+
+
+# The lock of a log
 
 LockMode = Literal["hold", "per-write"]
 

@@ -28,9 +28,7 @@ from timeleap.storage.index import (
     own_flags,
     unpack_entry,
 )
-from timeleap.storage.jsontext import decode_json, strict_json
-from timeleap.storage.marks import read_tl
-from timeleap.storage.record import classify
+from timeleap.storage.record import classify, decode_json, read_tl, strict_json
 
 T = TypeVar("T")
 

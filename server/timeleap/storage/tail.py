@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from timeleap.storage.engine import Entry, RecordFlag, RecordKind
-from timeleap.storage.marks import read_tl
 from timeleap.storage.reader import StoredLog
+from timeleap.storage.record import read_tl
 
 _MARKS: Final = RecordFlag.BATCH_OPEN | RecordFlag.BATCH_TAIL
 _NO_RECORD: Final = (RecordKind.BLANK, RecordKind.DAMAGED)

@@ -9,9 +9,8 @@ from tests.crash.storage.workloads import Expected, Log, lines_of
 from tests.unit.storage.logs import say
 
 from timeleap.storage.jsonl import JsonlEngine
-from timeleap.storage.marks import strip_tl
 from timeleap.storage.reader import StoredLog
-from timeleap.storage.record import message_record
+from timeleap.storage.record import message_record, strip_tl
 from timeleap.storage.timelines import same_as_live
 
 

@@ -1,6 +1,6 @@
 """Recording what the storage layer does to a directory.
 
-`timeleap.storage.durable` and its two helpers change files through the name `os` (`system.py`). A recorder stands in the
+`timeleap.storage.durable` and `lock` change files through the name `os` (`system.py`). A recorder stands in the
 place of that name, does what is asked, and writes down each change as an operation on inodes and names: what was
 written where, what was synced, which names changed. `states.py` makes crash states of it. Directories count only as parts
 of names: one without files is none.

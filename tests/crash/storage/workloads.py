@@ -13,7 +13,7 @@ from tests.unit.storage.logs import always, count, keep, mark, restore, said, sa
 
 from timeleap.storage.engine import Durability, Replacement, TimelineFacts
 from timeleap.storage.jsonl import JsonlEngine
-from timeleap.storage.marks import strip_tl
+from timeleap.storage.record import strip_tl
 
 Log = tuple[bytes, ...]
 

@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 from timeleap import Context, Message
 from timeleap.context import history as history_module
 from timeleap.context.history import History
-from timeleap.storage.jsontext import decode_json
+from timeleap.storage.record import decode_json
 
 
 def say(text: str) -> Message:

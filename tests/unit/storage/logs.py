@@ -20,8 +20,7 @@ from timeleap.storage.engine import (
     TimelineFacts,
     TimelineReason,
 )
-from timeleap.storage.marks import strip_tl
-from timeleap.storage.record import checkpoint_record, message_record, usage_record
+from timeleap.storage.record import checkpoint_record, message_record, strip_tl, usage_record
 
 
 def said(text: str, role: str = "user", **tl: Any) -> NewRecord:

@@ -24,7 +24,7 @@ from timeleap.storage.jsonl import JsonlEngine
 from timeleap.storage.lock import SessionLock
 from timeleap.storage.opening import LoadedLog
 from timeleap.storage.record import message_record
-from timeleap.storage.thread import LogThread
+from timeleap.storage.writer import LogThread
 
 
 @pytest.fixture

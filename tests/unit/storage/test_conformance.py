@@ -24,8 +24,7 @@ from timeleap.storage.engine import (
     Role,
     TimelineFacts,
 )
-from timeleap.storage.marks import read_tl
-from timeleap.storage.record import checkpoint_record, system_prompt_record, usage_record
+from timeleap.storage.record import checkpoint_record, read_tl, system_prompt_record, usage_record
 
 
 @pytest.fixture(params=ENGINES)

@@ -15,9 +15,10 @@ from tests.crash.storage.faults import FaultyOs, faults
 from tests.crash.storage.system import stand_in_for_os
 
 from timeleap.errors import StorageFailureError
-from timeleap.storage import descriptors, durable, filelock
+from timeleap.storage import durable
+from timeleap.storage import lock as locks
 from timeleap.storage.durable import OpenFile
-from timeleap.storage.filelock import FileLock
+from timeleap.storage.lock import FileLock
 
 
 @pytest.fixture(params=[0o000, 0o022, 0o077, 0o777])
@@ -86,7 +87,7 @@ def test_a_file_swapped_at_the_last_moment_is_refused(
         path.symlink_to(tmp_path / "target")
     else:
         os.mkfifo(path)
-    monkeypatch.setattr(descriptors, "_mode_of", lambda _: None)
+    monkeypatch.setattr(durable, "_mode_of", lambda _: None)
     with pytest.raises(StorageFailureError, match="must be a regular file"):
         OpenFile(path)
 
@@ -238,7 +239,7 @@ def test_a_lock_on_a_file_that_was_removed_meanwhile_is_no_lock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "lock"
-    real = filelock._try_lock
+    real = locks._try_lock
     removed = False
 
     def remove_once(fd: int) -> bool:
@@ -248,7 +249,7 @@ def test_a_lock_on_a_file_that_was_removed_meanwhile_is_no_lock(
             removed = True
         return real(fd)
 
-    monkeypatch.setattr(filelock, "_try_lock", remove_once)
+    monkeypatch.setattr(locks, "_try_lock", remove_once)
     lock = FileLock(path)
     assert lock.try_acquire()
     assert path.exists()
@@ -259,7 +260,7 @@ def test_a_lock_on_a_file_that_was_removed_meanwhile_is_no_lock(
 @pytest.mark.crash
 def test_a_killed_process_frees_its_lock_at_once(tmp_path: Path) -> None:
     program = (
-        "import sys, time; from pathlib import Path; from timeleap.storage.filelock import FileLock\n"
+        "import sys, time; from pathlib import Path; from timeleap.storage.lock import FileLock\n"
         "lock = FileLock(Path(sys.argv[1])); print(lock.try_acquire(), flush=True); time.sleep(60)"
     )
     path = tmp_path / "lock"

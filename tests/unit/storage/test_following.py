@@ -17,7 +17,7 @@ from tests.support.turns import idle, until
 from tests.unit.storage.logs import always, keep, restore, said, say, texts
 
 from timeleap.errors import SessionLockedError, StorageFailureError
-from timeleap.storage import durable, filelock, intent, watch
+from timeleap.storage import durable, intent, watch
 from timeleap.storage import lock as locks
 from timeleap.storage.engine_metadata import MemoryNotes
 from timeleap.storage.engine_pool import share
@@ -160,7 +160,7 @@ async def test_an_owner_that_cannot_leave_a_record_is_still_the_owner(
     def refuse(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(filelock.FileLock, "write", refuse)
+    monkeypatch.setattr(locks.FileLock, "write", refuse)
     lock = SessionLock(log)
     await lock.acquire("hold")
     assert SessionLock(log).taken()

@@ -10,7 +10,7 @@ import pytest
 from tests.unit.storage.logs import always, count, hidden, keep, mark, names, records, restore, said, say, texts
 
 from timeleap.errors import ReadOnlyError, StorageFailureError
-from timeleap.storage import descriptors, durable, load, scan
+from timeleap.storage import durable, load, scan
 from timeleap.storage.engine import LogState, RecordKind
 from timeleap.storage.engine_metadata import MemoryNotes
 from timeleap.storage.index import ENTRY_SIZE, HEADER_SIZE, index_path
@@ -113,14 +113,14 @@ async def test_an_index_that_is_no_file_is_left_alone(log: Path) -> None:
 
 async def test_a_store_that_cannot_be_written_can_be_read(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     await written(log, "a")
-    real = descriptors.open_regular
+    real = durable.open_regular
 
     def read_only(path: Path, flags: int) -> int:
         if flags & (os.O_RDWR | os.O_CREAT):
             raise OSError(30, "Read-only file system", str(path))
         return real(path, flags)
 
-    monkeypatch.setattr(descriptors, "open_regular", read_only)
+    monkeypatch.setattr(durable, "open_regular", read_only)
     with pytest.raises(StorageFailureError, match="Read-only file system") as caught:
         await JsonlEngine.open(log)
     assert caught.value.data["errno"] == "EROFS"

@@ -19,7 +19,7 @@ from timeleap.storage.index import EntryStore, index_path, save
 from timeleap.storage.jsonl import JsonlEngine
 from timeleap.storage.memory import MemoryEngine
 from timeleap.storage.record import batch_member, message_record, usage_record
-from timeleap.storage.replay import after_record
+from timeleap.storage.scan import after_record
 
 
 def line(text: str) -> bytes:

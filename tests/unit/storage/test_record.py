@@ -8,14 +8,18 @@ import pytest
 
 from timeleap.errors import InvalidInputError, TooLargeError
 from timeleap.storage.engine import RecordFlag, RecordKind, Role
-from timeleap.storage.jsontext import decode_json, encode_json, strict_json
-from timeleap.storage.marks import as_sent, read_tl, strip_tl
 from timeleap.storage.record import (
+    as_sent,
     batch_member,
     checkpoint_record,
     classify,
+    decode_json,
+    encode_json,
     may_go_on,
     message_record,
+    read_tl,
+    strict_json,
+    strip_tl,
     system_prompt_record,
     usage_record,
     without_batch_marks,

@@ -15,7 +15,7 @@ from timeleap.errors import ExternallyModifiedError, ReadOnlyError, StorageFailu
 from timeleap.storage import durable
 from timeleap.storage.engine import Edit, LogEngine, RecordKind
 from timeleap.storage.jsonl import JsonlEngine
-from timeleap.storage.marks import read_tl
+from timeleap.storage.record import read_tl
 from timeleap.storage.scrub import revise_closed
 
 

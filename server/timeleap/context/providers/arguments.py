@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from timeleap.storage.jsontext import decode_strictly
+from timeleap.storage.record import decode_strictly
 
 DEEPEST: Final = 100
 """Nesting of arguments; deeper ones are sent as text."""

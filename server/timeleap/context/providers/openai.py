@@ -15,7 +15,7 @@ from timeleap.context.providers.losses import Losses
 from timeleap.context.providers.names import Ids, tool_name
 from timeleap.context.providers.picture import Picture
 from timeleap.context.providers.transcript import Piece, Taste, Text, Transcript, Turn
-from timeleap.storage.jsontext import encode_json
+from timeleap.storage.record import encode_json
 
 Json = dict[str, Any]
 

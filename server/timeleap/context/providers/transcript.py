@@ -14,7 +14,7 @@ from timeleap.context.message_text import without_halves
 from timeleap.context.providers.losses import Losses
 from timeleap.context.providers.picture import Picture, picture_at
 from timeleap.errors import TimeleapError, TooLargeError
-from timeleap.storage.jsontext import encode_json
+from timeleap.storage.record import encode_json
 
 Role = Literal["system", "user", "assistant"]
 

@@ -32,7 +32,7 @@ from timeleap.sessions.log_iteration import shared_lines, state_after_lines
 from timeleap.sessions.transfer.losses import ExportLoss
 from timeleap.sessions.transfer.source import Exhibit, Strand
 from timeleap.storage.engine import LogState
-from timeleap.storage.jsontext import encode_quickly
+from timeleap.storage.record import encode_quickly
 
 BLOCK: Final = 64  # messages
 MANY_CHARACTERS: Final = 100 << 20

@@ -25,8 +25,7 @@ from timeleap.sessions.outcomes import Checkpoint, Parent, Subagent
 from timeleap.sessions.summary import prompt_at
 from timeleap.sessions.transfer.losses import ExportLoss
 from timeleap.storage.engine import LogReader, TimelineReason
-from timeleap.storage.jsontext import decode_json
-from timeleap.storage.marks import without_marks
+from timeleap.storage.record import decode_json, without_marks
 
 _CHECKPOINTS_A_PAGE = 64
 
