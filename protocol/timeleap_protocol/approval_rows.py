@@ -15,6 +15,8 @@ APPROVAL_ROWS: Final[tuple[Method, ...]] = (
         "approval.ApprovalRequestParams",
         "approval.ApprovalDecision",
         "Asks for an approval and waits for the decision.",
+        handler="service.approval_requests.request_approval",
+        access="write",
         waits=True,
         errors=(_E.READ_ONLY, _E.EXTERNALLY_MODIFIED, _E.STORAGE_FAILURE, _E.APPROVAL_TIMEOUT),
     ),
@@ -23,6 +25,9 @@ APPROVAL_ROWS: Final[tuple[Method, ...]] = (
         "approval.ApprovalRespondParams",
         "session.EmptyResult",
         "Decides what was asked.",
+        handler="service.approval_requests.respond",
+        cancel="unbegun",
+        access="write",
         errors=(_E.READ_ONLY, _E.EXTERNALLY_MODIFIED, _E.STORAGE_FAILURE, _E.APPROVAL_NOT_PENDING),
     ),
     read(
@@ -30,5 +35,6 @@ APPROVAL_ROWS: Final[tuple[Method, ...]] = (
         "approval.ApprovalListParams",
         "approval.ApprovalListResult",
         "What waits for a decision, oldest first.",
+        handler="service.approval_requests.list_approvals",
     ),
 )

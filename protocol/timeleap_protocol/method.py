@@ -18,6 +18,41 @@ Kind = Literal["request", "notification", "clientRequest", "serverNotification"]
 Scope = Literal["open", "any", "none"]
 """The session a method works on: one that is open on the connection, any one of the store, or none in particular."""
 
+Order = Literal["free", "queue", "ahead", "blocks", "trash"]
+"""When a request on a session begins, as seen from the others of its connection on that session:
+
+free: It names no session.
+queue: In the order of arrival.
+ahead: As queue; though it changes something, it passes a request that waits for another party, as reads do.
+blocks: As queue; requests behind it begin when it is done.
+trash: As blocks; requests on the trash as a whole wait for it, and it for them.
+"""
+
+Cancel = Literal["anytime", "unbegun", "unwritten"]
+"""Until when a request can be cancelled: until it is answered, until it begins, or until it begins to write, which its
+handler sees to. After that it is finished, and answered with its result."""
+
+Access = Literal["none", "read", "write"]
+"""How the session has to be open on the connection, or is opened for the request: not at all, to be read, to be changed."""
+
+Forward = Literal["never", "owner", "handler", "attach", "readsAhead"]
+"""How a request on a session that another process owns gets to the owner:
+
+never: It is done here.
+owner: Passed on if the session is attached.
+handler: Passed on by its handler, changed.
+attach: As owner; where the session is not open here, it is attached for the time of the request.
+readsAhead: As owner; what does not change the log may go ahead once the owner waits for another party.
+"""
+
+Opens = Literal["opens", "closes", "ends"]
+"""What its success does to how often the session is open on the connection: once more, once less, not any more."""
+
+Outcome = Literal[
+    "append", "usage", "head", "checkpoint", "rewrite", "compact", "pins", "dmail", "approval", "subagents"
+]
+"""What a change of one session comes to: says how its result is rendered, and how it is given again to a repeat."""
+
 _E = ErrorKind
 
 _REQUEST_ERRORS: Final = (_E.INVALID_PARAMS, _E.INTERNAL_ERROR, _E.CANCELLED, _E.OVERLOADED, _E.TOO_LARGE)
@@ -35,9 +70,16 @@ class Method:
         params: `module.Class` of its params.
         result: `module.Class` of its result; None: it has none, or the result is null.
         summary: One line.
+        handler: `module.function` of the server that answers it; None where the connection does so itself.
         scope: Which session it works on.
-        serialize_by: `session`: requests on one session begin, and take effect, in the order of their arrival.
-            None: it may be answered out of turn.
+        order: When it begins.
+        cancel: Until when it can be cancelled.
+        access: How the session has to be open; a dry run only reads.
+        forward: How it gets to the owner of the session.
+        opens: What it does to how often the session is open; None: nothing.
+        outcome: What it comes to, where that is kept for repeats; None: its handler renders it.
+        session_id_counts: A repeat has to name the session by the same id: its request id is kept by the store, or names
+            a session that is not there yet.
         mutates: Whether it changes anything; then it takes `requestId` (and `expectedHead` where a log exists before).
         progress: Whether it reports `$/progress` when given a `workDoneToken`.
         waits: It is answered when a person has decided, which may take hours: nothing waits for it, and it ends with its
@@ -52,8 +94,15 @@ class Method:
     params: str
     result: str | None
     summary: str
+    handler: str | None = None
     scope: Scope = "none"
-    serialize_by: Literal["session"] | None = None
+    order: Order = "free"
+    cancel: Cancel = "anytime"
+    access: Access = "none"
+    forward: Forward = "never"
+    opens: Opens | None = None
+    outcome: Outcome | None = None
+    session_id_counts: bool = False
     mutates: bool = False
     progress: bool = False
     waits: bool = False
@@ -70,6 +119,19 @@ class Method:
     def result_model(self) -> type[Model] | None:
         """The model of the result; None where there is no result or it is null."""
         return None if self.result is None else _model(self.result)
+
+    def writes(self, params: Any) -> bool:
+        """Whether a request needs write access; `params`: its model."""
+        return self.access == "write" and not getattr(params, "dry_run", None)
+
+    def leaves_log_alone(self, params: Any) -> bool:
+        """Whether a request changes no record, and may pass one that waits for another party; `params`: its model."""
+        return not self.mutates or self.order == "ahead" or bool(getattr(params, "dry_run", None))
+
+    @property
+    def returns_state(self) -> bool:
+        """Whether its result is the state of the session."""
+        return self.result == "shapes.SessionState"
 
     @property
     def works_unopened(self) -> bool:
@@ -116,16 +178,18 @@ def request(name: str, params: str, result: str | None, summary: str, **rest: An
     return Method(name, "request", params, result, summary, **rest)
 
 
-def read(name: str, params: str, result: str, summary: str, **rest: Any) -> Method:
-    """A question about one open session."""
-    row: dict[str, Any] = {"scope": "open", "serialize_by": "session"} | rest
-    return request(name, params, result, summary, **row)
+def read(name: str, params: str, result: str, summary: str, *, handler: str, **rest: Any) -> Method:
+    """A question about one session, unless `rest` says otherwise about one that is open."""
+    row: dict[str, Any] = {"scope": "open", "order": "queue", "access": "read", "forward": "owner"} | rest
+    return request(name, params, result, summary, handler=handler, **row)
 
 
-def change(name: str, params: str, result: str, summary: str, *errors: ErrorKind, **rest: Any) -> Method:
-    """A change of one open session."""
-    row: dict[str, Any] = {"scope": "open", "serialize_by": "session", "mutates": True, "errors": errors} | rest
-    return request(name, params, result, summary, **row)
+def change(
+    name: str, params: str, result: str, summary: str, *, handler: str, outcome: Outcome | None, **rest: Any
+) -> Method:
+    """A change of one session, unless `rest` says otherwise of one that is open."""
+    row: dict[str, Any] = {"cancel": "unbegun", "access": "write", "mutates": True} | rest
+    return read(name, params, result, summary, handler=handler, outcome=outcome, **row)
 
 
 def notice(name: str, params: str, summary: str) -> Method:

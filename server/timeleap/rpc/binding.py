@@ -11,16 +11,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from timeleap.service.call import Call, Client
-from timeleap.service.request_order import SHIELDS_ITSELF
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from timeleap_protocol.methods import Method
-
-
-NEVER_HALF_DONE = frozenset({"session/close", "session/reload", "approval/respond"})
-"""Methods that change no log, but what this process has open or has asked: once begun they are finished, too."""
 
 
 class ServicePort(Protocol):
@@ -91,7 +86,12 @@ def _endpoint(row: Method, service: ServicePort) -> Endpoint:
     def run(params: Any, call: Call) -> Awaitable[Any]:
         return service.handle(name, params, call)
 
-    shielded = (row.mutates and name not in SHIELDS_ITSELF) or name in NEVER_HALF_DONE
     return Endpoint(
-        name, accept, run, shielded=shielded, waits=row.waits, reports_progress=row.progress, changes=row.mutates
+        name,
+        accept,
+        run,
+        shielded=row.cancel == "unbegun",
+        waits=row.waits,
+        reports_progress=row.progress,
+        changes=row.mutates,
     )

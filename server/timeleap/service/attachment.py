@@ -53,7 +53,6 @@ _LONGEST_PAUSE = 0.25
 _LAST_CALL = 0.25  # seconds after the end of input in which an answer may come that needs no person
 _REMEMBERED = 1024
 """Requests of the client, and changes it has heard of, that are remembered: as many as it may have in flight."""
-_WITH_STATE = frozenset({"session/open", "session/getState", "session/reload"})
 _NOT_OPEN = ERRORS[ErrorKind.SESSION_NOT_OPEN].code
 
 Access = Literal["attached", "readOnly"]
@@ -281,10 +280,10 @@ class Attachment:
     async def settle(self) -> None:
         """Return when everything asked for before has taken effect.
 
-        Requests that wait for a person have no effect on the log; an unanswered compaction is not waited for.
+        Requests that wait for a person have no effect on the log; those that let reads ahead (a compaction) are not waited for.
         """
         for request in list(self._unanswered.values()):
-            if request.until is None and request.method != "context/compact":
+            if request.until is None and REQUESTS[request.method].forward != "readsAhead":
                 await asyncio.wait([request.answer])
 
     def _note_id(self, request: Forwarded) -> None:
@@ -311,7 +310,7 @@ class Attachment:
         self._peer.send(request.method, {"sessionId": self._owners_id, **params}, request.answer, request.call.progress)
 
     def _result(self, request: Forwarded, result: Any) -> Any:
-        if request.method in _WITH_STATE and isinstance(result, msgspec.Raw):
+        if REQUESTS[request.method].returns_state and isinstance(result, msgspec.Raw):
             return self._as_here(plain(result))
         if request.again and request.own_id:
             # The client has asked once, and does not know that we asked twice.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from timeleap.service.handover import was_asked_before
 from timeleap.sessions.outcomes import Cause, Mutation
 from timeleap.storage.record import MADE_HERE
+from timeleap_protocol.methods import REQUESTS
 
 if TYPE_CHECKING:
     from timeleap.service.call import Call
@@ -18,8 +19,6 @@ IGNORED = frozenset({"expected_head", "request_id", "meta", "work_done_token", "
 
 DMAIL_HERE = f"{MADE_HERE}dmail."
 """Prefix of the request id under which a D-Mail arrives in another session."""
-
-_OF_THE_STORE = frozenset({"session/open", "session/fork", "session/import", "session/delete", "session/undelete"})
 
 
 def guard(params: Any, call: Call, render: Callable[[Any], dict[str, Any]]) -> Mutation:
@@ -54,7 +53,7 @@ def fingerprint(method: str, params: Any) -> str:
     Order of keys does not count, nor does what does not change the effect (expected head, tokens, `_meta`), nor what the
     session is called here: another process may know the same directory under another id.
     """
-    ignored = IGNORED if method in _OF_THE_STORE else IGNORED | {"session_id"}
+    ignored = IGNORED if REQUESTS[method].session_id_counts else IGNORED | {"session_id"}
     fields = params.model_dump(mode="json", by_alias=True, exclude=ignored, exclude_none=True)
     text = json.dumps([method, fields], sort_keys=True, separators=(",", ":"))
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()

@@ -15,34 +15,8 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-HOLDS_UP = frozenset(
-    {
-        "session/open",
-        "session/close",
-        "session/fork",
-        "session/import",
-        "session/archive",
-        "session/unarchive",
-        "session/delete",
-        "session/undelete",
-        "session/purge",
-        "session/reload",
-        "session/repair",
-        "context/compact",
-    }
-)
-"""Methods that block later requests on the same session until they are done."""
-
-
-CHANGES_TRASH = frozenset({"session/delete", "session/undelete", "session/purge"})
-"""Methods that wait for a purge of the trash as a whole, and that one waits for them."""
-
 WHOLE_TRASH = ""
 """In the place of a session id: all that lies in the trash, and is on its way there or back."""
-
-
-SHIELDS_ITSELF = frozenset({"context/compact", "session/import"})
-"""Changes that can be cancelled after they have begun, as long as nothing is written: they wait for others first."""
 
 
 async def to_its_end(work: Coroutine[Any, Any, T]) -> T:

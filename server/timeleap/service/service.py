@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from timeleap.errors import OverloadedError, ReadOnlyError, SessionLockedError, SessionNotOpenError, TimeleapError
 from timeleap.service import config as settings
 from timeleap.service.registry import HANDLERS
-from timeleap.service.request_order import CHANGES_TRASH, HOLDS_UP, WHOLE_TRASH, RequestOrder
+from timeleap.service.request_order import WHOLE_TRASH, RequestOrder
 from timeleap.service.session_drain import SessionDrain
 from timeleap.service.subscribers import Notices, Subscribers
 from timeleap.service.time_slicing import Slices
@@ -48,21 +48,6 @@ MAX_ASKING = 256
 WARM_UP = 0.005
 """Seconds after the reply to `initialize`."""
 
-_DONE_HERE = frozenset(
-    {"session/open", "session/close", "session/fork", "session/undelete", "session/export", "session/import"}
-    | {"session/purge"}
-    | {"context/sendDMail"}  # passed on once it is known where the note goes
-)
-"""Methods that are never passed on to the owner of a session, or not as they came."""
-
-_ATTACHES = frozenset(f"session/{name}" for name in ("archive", "unarchive", "delete", "repair", "prune", "redact"))
-"""Methods that, on a session that is live elsewhere and not open here, attach for the time of the request."""
-
-_APPROVALS = frozenset(name for name in REQUESTS if name.startswith("approval/")) | frozenset(
-    {"session/setYolo", "session/setAutoApprove", "session/setAfk"}
-)
-"""Methods that ask for approvals, or say what is approved."""
-
 _HANDLER_MODULES = (
     *("opening", "session_list", "state", "writing", "reading", "timetravel", "compaction", "maintenance"),
     *("searching", "comparing", "space", "transfer", "redacting", "mailing", "approval_requests", "trash"),
@@ -93,11 +78,6 @@ class _Connection:
     attached: dict[str, Attachment] = field(default_factory=dict)
     order: RequestOrder = field(default_factory=RequestOrder)
     asking: int = 0
-
-
-def _leaves_log_alone(method: str, params: Any) -> bool:
-    """True if a request changes no record: it reads, or is about approvals, which must not be delayed."""
-    return not REQUESTS[method].mutates or bool(getattr(params, "dry_run", None)) or method in _APPROVALS
 
 
 class Service:
@@ -195,35 +175,37 @@ class Service:
         Raises:
             TimeleapError: What went wrong, in the terms of the contract.
         """
+        row = REQUESTS[method]
         session_id = getattr(params, "session_id", None)
-        in_trash = method in CHANGES_TRASH or getattr(params, "deleted_at", None) is not None
+        in_trash = row.order == "trash" or getattr(params, "deleted_at", None) is not None
         if session_id is None and in_trash:
             session_id = WHOLE_TRASH
         if session_id is None:
             return await self.act(method, params, call)
         order = self._connection(call).order
-        if in_trash or method in HOLDS_UP:
+        if in_trash or row.order == "blocks":
             names = {session_id, getattr(params, "new_session_id", None) or session_id}
             async with order.holding_up(names, in_trash=in_trash):
                 return await self.act(method, params, call)
         if order.held_up(session_id):
-            await (order.turn_to_read if _leaves_log_alone(method, params) else order.turn)(session_id)
+            await (order.turn_to_read if row.leaves_log_alone(params) else order.turn)(session_id)
         return await self.act(method, params, call)
 
     async def act(self, method: str, params: Any, call: Call) -> Any:
         """Answer a request when its turn has come: here, or by the owner of the session."""
         attached = self._connection(call).attached
         in_trash = getattr(params, "deleted_at", None) is not None
-        if attached and method not in _DONE_HERE and not in_trash:
+        forward = "never" if in_trash else REQUESTS[method].forward
+        if attached and forward not in {"never", "handler"}:
             attachment = attached.get(getattr(params, "session_id", ""))
             if attachment is not None:
-                if method == "context/compact":
-                    return await self._compact_elsewhere(attachment, params, call)
+                if forward == "readsAhead":
+                    return await self._reads_ahead(attachment, params, call)
                 return await attachment.request(method, params, call)
         try:
             return await HANDLERS[method](self, params, call)
         except SessionLockedError:
-            if method not in _ATTACHES or in_trash or self.network is None:
+            if forward != "attach" or self.network is None:
                 raise
         from timeleap.service.opening import attached_for
 
@@ -232,24 +214,25 @@ class Service:
                 return await attachment.request(method, params, call)
         return await HANDLERS[method](self, params, call)  # the owner went just now
 
-    async def _compact_elsewhere(self, attachment: Attachment, params: Any, call: Call) -> Any:
-        """Have the owner compact. Meanwhile changes wait here, so that they keep their order if the owner changes.
+    async def _reads_ahead(self, attachment: Attachment, params: Any, call: Call) -> Any:
+        """Have the owner answer. Meanwhile changes wait here, so that they keep their order if the owner changes.
 
-        Whether a summary is waited for only the owner knows: it is, if a read behind the compaction is answered first.
+        Whether the owner waits for another party (a compaction for its summary) only the owner knows: it does, if a read
+        behind the request is answered first.
         """
         with contextlib.ExitStack() as until_answered:
 
             async def let_reads_ahead() -> None:
                 try:
                     await attachment.answers_reads(call)
-                except (TimeleapError, OSError):  # of an earlier release, or gone: the compaction itself tells
+                except (TimeleapError, OSError):  # of an earlier release, or gone: the request itself tells
                     return
                 if self.attached(call).get(params.session_id) is attachment:
                     until_answered.enter_context(self.waiting_elsewhere(params.session_id, call))
 
-            reading = asyncio.create_task(let_reads_ahead())  # begins when the compaction was sent
+            reading = asyncio.create_task(let_reads_ahead())  # begins when the request was sent
             try:
-                return await attachment.request("context/compact", params, call)
+                return await attachment.request(call.method, params, call)
             finally:
                 reading.cancel()
 

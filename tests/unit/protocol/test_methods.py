@@ -12,6 +12,7 @@ from timeleap_protocol.base import GENERAL_PARAMS, MutationParams, Params, Sessi
 from timeleap_protocol.capabilities import advertised
 from timeleap_protocol.errors import ErrorKind
 from timeleap_protocol.limits import LIMITS, PROTOCOL_VERSION
+from timeleap_protocol.method import change, read
 from timeleap_protocol.methods import (
     ANSWERED,
     CLIENT_REQUESTS,
@@ -34,6 +35,12 @@ UNOPENED = {
     "session/open", "session/list", "session/latest", "session/getState", "session/fork", "session/archive", "session/unarchive",
     "session/delete", "session/undelete", "session/listTrash", "session/purge", "session/listAudit", "session/search", "session/export", "session/import", "session/verify", "session/repair",
     "session/storage", "session/prune", "session/redact",
+}  # fmt: skip
+
+FINISHED = {"session/close", "session/reload", "approval/respond"}
+MEMBERS = {
+    "append": {"firstIndex"}, "usage": {"tokenCount"}, "head": {"head"}, "checkpoint": {"checkpoint"}, "rewrite": {"removed", "context"},
+    "compact": {"compacted"}, "pins": {"pins"}, "dmail": {"pendingDMail"}, "approval": {"approval"}, "subagents": {"dynamicSubagents"},
 }  # fmt: skip
 
 
@@ -89,9 +96,35 @@ def test_a_row_that_changes_something_takes_a_request_id_and_no_other_does(row: 
 def test_a_method_on_an_open_session_names_it_and_keeps_its_order(row: Method):
     if row.scope == "open":
         assert issubclass(row.params_model, SessionParams)
-        assert row.serialize_by == "session"
+        assert (row.order, row.access) != ("free", "none")
         assert {ErrorKind.SESSION_NOT_OPEN, ErrorKind.SESSION_NOT_FOUND} <= set(row.all_errors)
     assert row.works_unopened == (row.name in UNOPENED)
+
+
+@ours
+def test_a_row_says_who_answers_and_in_which_order(row: Method):
+    assert row.handler
+    names_a_session = "session_id" in row.params_model.model_fields
+    assert (row.order == "free") is not names_a_session
+    assert row.forward in ("never", "handler") or names_a_session
+    assert (row.cancel == "anytime") is not (row.mutates or row.name in FINISHED)
+    assert row.access != "none" or row.name in UNOPENED | {"session/close"}
+    assert row.access != "write" or row.mutates or row.waits or row.cancel != "anytime"
+
+
+@ours
+def test_what_is_kept_of_an_answer_is_what_its_handler_renders(row: Method):
+    assert row.outcome is None or (row.mutates and row.access == "write")
+    if row.outcome is not None:
+        assert row.result_model is not None
+        assert MEMBERS[row.outcome] <= {field.alias for field in row.result_model.model_fields.values()}
+
+
+def test_a_row_without_its_columns_is_refused():
+    with pytest.raises(TypeError, match="handler"):
+        read("session/probe", "base.SessionParams", "session.EmptyResult", "Probes.")  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="outcome"):
+        change("session/probe", "base.SessionParams", "session.EmptyResult", "Probes.", handler="probe")  # type: ignore[call-arg]
 
 
 @ours
