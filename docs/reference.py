@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import timeleap.client as library
+import timeleap_client as library
 
 PAGE = Path(__file__).resolve().parent / "python-client.md"
 HEAD = """\
@@ -70,7 +70,7 @@ def described(name: str, members: list[str], level: int = 2) -> Iterator[str]:
     yield markdown(inspect.getdoc(kind) or "")
     for base in kind.__mro__[1:]:
         # What `AsyncTimeleap` says of its arguments stands at the class it extends.
-        if base.__module__.startswith("timeleap.client") and "Args:" in (base.__doc__ or ""):
+        if base.__module__.startswith("timeleap_client") and "Args:" in (base.__doc__ or ""):
             yield markdown(inspect.getdoc(base) or "")
     yield from described_members(name, members)
 
@@ -93,7 +93,7 @@ def own_members(name: str) -> list[str]:
     found: list[str] = []
     kind: Any = getattr(library, name)
     for base in reversed(kind.__mro__):
-        if base.__module__.startswith("timeleap.client") and not base.__module__.rpartition(".")[2].startswith("_"):
+        if base.__module__.startswith("timeleap_client") and not base.__module__.rpartition(".")[2].startswith("_"):
             public = (
                 member
                 for member, value in vars(base).items()
@@ -158,7 +158,7 @@ def markdown(document: str) -> str:
 
 def requests() -> str:
     """Every request as a method, with what it is for."""
-    from timeleap.client._methods_async import AsyncMethods
+    from timeleap_client._methods_async import AsyncMethods
 
     rows = [
         "## All requests\n",

@@ -11,6 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 SERVER = ROOT / "server" / "timeleap"
 PROTOCOL = ROOT / "protocol" / "timeleap_protocol"
+CLIENT = ROOT / "protocol" / "python" / "timeleap_client"
 
 
 @cache

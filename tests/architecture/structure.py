@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from tests.architecture.sources import ROOT, SERVER, modules, tree
+from tests.architecture.sources import CLIENT, ROOT, SERVER, modules, tree
 
 CEILINGS: dict[str, Any] = tomllib.loads(
     (ROOT / "tests" / "architecture" / "ceilings.toml").read_text(encoding="utf-8")
@@ -46,9 +46,9 @@ class Import:
 
 
 class Module:
-    """One module of the server."""
+    """One module of the server or of the client library."""
 
-    def __init__(self, path: Path, folder: Path) -> None:
+    def __init__(self, path: Path, folder: Path, package: str) -> None:
         self.path = path
         relative = path.relative_to(folder)
         self.rel = relative.as_posix()
@@ -56,7 +56,7 @@ class Module:
         self.tree = tree(path)
         self.lines = len(self.source.splitlines())
         self.is_package = path.name == "__init__.py"
-        parts = ["timeleap", *relative.with_suffix("").parts]
+        parts = [package, *relative.with_suffix("").parts]
         self.name = ".".join(parts[:-1] if self.is_package else parts)
         self.room = relative.parts[0] if len(relative.parts) > 1 else ""
         self.generated = "_methods_" in self.rel
@@ -66,7 +66,7 @@ class Module:
     @property
     def of_client(self) -> bool:
         """The Python client library, which is no part of the server; its names count where doubles and circles are sought."""
-        return self.room == "client"
+        return self.name.startswith(("timeleap_client", "timeleap.client"))
 
     @property
     def in_core(self) -> bool:
@@ -101,10 +101,12 @@ class Module:
 
 
 class Structure:
-    """The measures of all modules below a folder together."""
+    """The measures of all modules below a folder together, and of the client library's."""
 
-    def __init__(self, folder: Path = SERVER) -> None:
-        self.all = [Module(path, folder) for path in modules(folder)]
+    def __init__(self, folder: Path = SERVER, client: Path | None = CLIENT) -> None:
+        self.all = [Module(path, folder, "timeleap") for path in modules(folder)]
+        if client is not None:
+            self.all += [Module(path, client, "timeleap_client") for path in modules(client)]
         self.modules = [module for module in self.all if not module.of_client]
         self.by_name = {module.name: module for module in self.all}
 

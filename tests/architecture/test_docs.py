@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.architecture.sources import PROTOCOL, ROOT, SERVER, imports, modules, project_files
+from tests.architecture.sources import CLIENT, PROTOCOL, ROOT, SERVER, imports, modules, project_files
 
 DOCUMENTS = [file for file in project_files() if file.suffix == ".md"]
 PYPROJECT = (ROOT / "pyproject.toml").read_text("utf-8")
@@ -78,7 +78,11 @@ def test_every_dependency_is_explained_and_everything_imported_is_one() -> None:
     table = (ROOT / "ARCHITECTURE.md").read_text("utf-8").partition("## Dependencies")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| ([a-z][\w, -]+?) \|", table, re.MULTILINE)
     assert {name for row in rows for name in row.split(", ")} - {"package"} == declared
-    ours = {*sys.stdlib_module_names, "timeleap", "timeleap_command", "timeleap_protocol", "__future__"}
-    imported = {name.split(".")[0] for module in modules(SERVER) + modules(PROTOCOL) for name in imports(module)}
+    ours = {*sys.stdlib_module_names, "timeleap", "timeleap_client", "timeleap_command", "timeleap_protocol"}
+    imported = {
+        name.split(".")[0]
+        for module in modules(SERVER) + modules(CLIENT) + modules(PROTOCOL)
+        for name in imports(module)
+    }
     companions = {"pydantic_core", "re2", "kingfisher_sdk"}  # what pydantic, google-re2 and kingfisher are imported as
     assert imported - ours - companions <= declared

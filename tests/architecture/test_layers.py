@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.architecture.sources import PROTOCOL, ROOT, SERVER, calls, dotted, imports, modules, tree, where
+from tests.architecture.sources import CLIENT, PROTOCOL, ROOT, SERVER, calls, dotted, imports, modules, tree, where
 
 STORAGE = SERVER / "storage"
 DURABLE, LOCK = STORAGE / "durable.py", STORAGE / "lock.py"
@@ -48,7 +48,7 @@ def taken(module: Path) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "module", modules(SERVER) + modules(PROTOCOL), ids=lambda module: str(module.relative_to(ROOT))
+    "module", modules(SERVER) + modules(CLIENT) + modules(PROTOCOL), ids=lambda module: str(module.relative_to(ROOT))
 )
 def test_only_durable_makes_things_durable_and_only_the_lock_locks(module: Path) -> None:
     found = [
@@ -98,10 +98,16 @@ def test_the_protocol_needs_pydantic_only() -> None:
     assert not foreign
 
 
+def test_the_client_needs_the_protocol_only() -> None:
+    allowed = {*sys.stdlib_module_names, "timeleap_client", "timeleap_protocol"}
+    foreign = {name for module in modules(CLIENT) for name in imports(module) if name.split(".")[0] not in allowed}
+    assert not foreign
+
+
 def test_only_the_command_line_prints() -> None:
     found = [
         where(module, call)
-        for module in modules(SERVER) + modules(PROTOCOL)
+        for module in modules(SERVER) + modules(CLIENT) + modules(PROTOCOL)
         for call, _ in calls(module)
         if dotted(call.func) in {"print", "sys.stdout.write"}
         and SERVER / "cli" not in module.parents

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from hatchling.builders.wheel import WheelBuilder
 from tests.architecture.sources import ROOT
 
 SKIPPING = """
@@ -98,3 +99,14 @@ def test_in_ci_nothing_is_skipped(tmp_path: Path) -> None:
 def test_elsewhere_tests_may_skip(tmp_path: Path) -> None:
     output = outcome_in("", tmp_path)
     assert "1 passed, 3 skipped, 1 xfailed" in output
+
+
+def test_the_wheel_has_our_packages_at_its_top() -> None:
+    files = {file.distribution_path for file in WheelBuilder(str(ROOT)).recurse_included_files()}
+    assert {name.partition("/")[0] for name in files} == {
+        "timeleap",
+        "timeleap_client",
+        "timeleap_command.py",
+        "timeleap_protocol",
+    }
+    assert {"timeleap_client/py.typed", "timeleap_client/_methods_async.py", "timeleap/client/__init__.py"} <= files

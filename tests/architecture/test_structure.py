@@ -106,7 +106,7 @@ def test_what_the_measures_find(tmp_path: Path) -> None:
         'from timeleap import a\nNAMES = {"context/revertTo", "session/didOpen"}\n'
         '@handles("context/clear")\ndef f(wish):\n    import timeleap.a\nclass Desk(a.Desk): ...\n'
     )
-    found = Structure(tmp_path)
+    found = Structure(tmp_path, client=None)
     assert found.classes_defined_twice() == ["Desk: a.py, turns.py"]
     assert found.old_module_names() == ["turns.py"]
     assert found.old_definitions() == ["a.py:2 Desk", "turns.py:6 Desk"]

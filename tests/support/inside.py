@@ -13,11 +13,11 @@ import threading
 from collections.abc import Iterator
 from unittest import mock
 
-from timeleap.client.process import Launch
 from timeleap.rpc import serve, stdio
 from timeleap.rpc.binding import ServicePort
 from timeleap.service import config
 from timeleap.service.service import Service
+from timeleap_client.process import Launch
 
 
 class ServerInside:
@@ -110,7 +110,7 @@ class _Thread(threading.Thread):
 def servers_inside() -> Iterator[None]:
     """Clients that are started meanwhile get their servers in threads of this process."""
     with (
-        mock.patch("timeleap.client.link.ServerProcess", ServerInside),
+        mock.patch("timeleap_client.link.ServerProcess", ServerInside),
         # Signals are the process's; only its main thread may ask for them.
         mock.patch.object(serve, "_signals", return_value=contextlib.nullcontext()),
     ):

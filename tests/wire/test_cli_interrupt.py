@@ -42,7 +42,7 @@ sys.exit(main())
         ("timeleap.cli.app", ["sessions"]),
         ("timeleap.cli.command", ["sessions"]),
         ("timeleap.cli.inspect", ["--help"]),
-        ("timeleap.client.raw", ["sessions"]),
+        ("timeleap_client.raw", ["sessions"]),
         ("pydantic", ["sessions"]),
         ("timeleap.cli.formatting", ["log", "s", "--watch"]),
         ("argparse", ["serve"]),

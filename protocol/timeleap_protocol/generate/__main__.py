@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[3]
 def outputs(root: Path = ROOT) -> dict[Path, str]:
     """Every generated file of the checkout at `root`, with the text it should have."""
     protocol = root / "protocol"
-    client = root / "server" / "timeleap" / "client"
+    client = protocol / "python" / "timeleap_client"
     typescript = protocol / "typescript" / "src" / "generated"
     files = {
         protocol / "timeleap_protocol" / "_advertised.py": advertised_module(),

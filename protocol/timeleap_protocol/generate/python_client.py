@@ -39,12 +39,12 @@ _SYNC = _Flavour(
 
 
 def async_module() -> str:
-    """The text of `timeleap/client/_methods_async.py`."""
+    """The text of `timeleap_client/_methods_async.py`."""
     return _module(_ASYNC)
 
 
 def sync_module() -> str:
-    """The text of `timeleap/client/_methods_sync.py`."""
+    """The text of `timeleap_client/_methods_sync.py`."""
     return _module(_SYNC)
 
 

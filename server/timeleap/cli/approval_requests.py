@@ -17,8 +17,8 @@ from timeleap.cli.backend import Backend, OpenSession, Target, change_session, r
 from timeleap.cli.command import command
 from timeleap.cli.formatting import ago, one_line, safe
 from timeleap.cli.terminal import Terminal, UsageError
-from timeleap.client.errors import TimeleapRpcError
-from timeleap.client.notifications import RECONNECTED
+from timeleap_client.errors import TimeleapRpcError
+from timeleap_client.notifications import RECONNECTED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,10 +12,10 @@ from typing import Any, Self
 
 from timeleap.cli.arguments import LATEST
 from timeleap.cli.terminal import Json, Progress, Terminal, UsageError
-from timeleap.client.connection import Trace
-from timeleap.client.loop import LoopThread
-from timeleap.client.notifications import RECONNECTED, Notification, Subscription
-from timeleap.client.raw import RawTimeleap
+from timeleap_client.connection import Trace
+from timeleap_client.loop import LoopThread
+from timeleap_client.notifications import RECONNECTED, Notification, Subscription
+from timeleap_client.raw import RawTimeleap
 from timeleap_protocol.limits import SESSION_ID_PATTERN
 from timeleap_protocol.methods import REQUESTS
 

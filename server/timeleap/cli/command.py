@@ -16,8 +16,8 @@ from timeleap import interrupt
 from timeleap.cli.arguments import LATEST, Session, looks_like_checkpoint
 from timeleap.cli.error_hints import explain
 from timeleap.cli.terminal import Terminal, UsageError, forget_output
-from timeleap.client.errors import ConnectionLostError, TimeleapClientError, TimeleapRpcError
 from timeleap.errors import TimeleapError
+from timeleap_client.errors import ConnectionLostError, TimeleapClientError, TimeleapRpcError
 
 P = ParamSpec("P")
 

@@ -17,7 +17,7 @@ from timeleap.cli.command import command
 from timeleap.cli.formatting import count
 from timeleap.cli.replay import BATCH_MESSAGES, Json, parse, steps
 from timeleap.cli.terminal import Terminal, UsageError
-from timeleap.client.errors import TimeleapRpcError
+from timeleap_client.errors import TimeleapRpcError
 
 app = typer.Typer()
 PANEL = "Write"

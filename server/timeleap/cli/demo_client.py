@@ -13,7 +13,7 @@ from timeleap.cli.backend import Backend, OpenSession
 from timeleap.cli.demo_screen import Screen
 from timeleap.cli.graph import read_graph
 from timeleap.cli.terminal import Terminal
-from timeleap.client.notifications import Notification
+from timeleap_client.notifications import Notification
 
 Json = dict[str, Any]
 

@@ -16,8 +16,8 @@ from timeleap.cli.demo_client import Actor
 from timeleap.cli.demo_screen import Screen
 from timeleap.cli.formatting import count, size
 from timeleap.cli.replay import steps
-from timeleap.client.errors import TimeleapRpcError
 from timeleap.clock import new_uid
+from timeleap_client.errors import TimeleapRpcError
 
 Json = dict[str, Any]
 

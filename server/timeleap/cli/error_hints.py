@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from timeleap.cli.formatting import ago, one_line
-from timeleap.client.errors import TimeleapRpcError
+from timeleap_client.errors import TimeleapRpcError
 
 Data = Mapping[str, Any]
 

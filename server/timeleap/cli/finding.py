@@ -14,7 +14,7 @@ from timeleap.cli.backend import Backend, OpenSession, Target
 from timeleap.cli.command import command
 from timeleap.cli.formatting import clock, one_line, safe
 from timeleap.cli.terminal import Terminal, UsageError
-from timeleap.client.errors import TimeleapRpcError
+from timeleap_client.errors import TimeleapRpcError
 
 if TYPE_CHECKING:
     from rich.text import Text

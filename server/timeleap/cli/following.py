@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from timeleap.cli.formatting import count, now, one_line
 from timeleap.cli.messages import render
-from timeleap.client.errors import TimeleapRpcError
-from timeleap.client.notifications import RECONNECTED
+from timeleap_client.errors import TimeleapRpcError
+from timeleap_client.notifications import RECONNECTED
 
 if TYPE_CHECKING:
     from rich.text import Text
 
     from timeleap.cli.backend import OpenSession
-    from timeleap.client.notifications import Notification
+    from timeleap_client.notifications import Notification
 
 Json = dict[str, Any]
 

@@ -12,7 +12,7 @@ from timeleap.cli.backend import Backend, Changes, OpenSession, Target
 from timeleap.cli.command import command
 from timeleap.cli.formatting import ago, count, one_line, process, size
 from timeleap.cli.terminal import Terminal, UsageError
-from timeleap.client.errors import TimeleapRpcError
+from timeleap_client.errors import TimeleapRpcError
 
 app = typer.Typer()
 PANEL = "Look"

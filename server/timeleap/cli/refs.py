@@ -8,7 +8,7 @@ from typing import Any
 from timeleap.cli.backend import OpenSession
 from timeleap.cli.formatting import count, one_line
 from timeleap.cli.terminal import UsageError
-from timeleap.client.errors import TimeleapRpcError
+from timeleap_client.errors import TimeleapRpcError
 
 Json = dict[str, Any]
 

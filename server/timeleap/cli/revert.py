@@ -11,7 +11,7 @@ from timeleap.cli.backend import Backend, OpenSession, Target
 from timeleap.cli.command import command
 from timeleap.cli.formatting import ago, count, gist, one_line
 from timeleap.cli.terminal import Terminal, UsageError
-from timeleap.client.errors import TimeleapRpcError
+from timeleap_client.errors import TimeleapRpcError
 
 app = typer.Typer()
 PANEL = "Travel in time"

@@ -1,96 +1,41 @@
-"""The Python client: starts a server, keeps it running, and speaks to it by the protocol's method table.
-
-    from timeleap.client import AsyncTimeleap
-
-    async with AsyncTimeleap() as client, client.session("first") as session:
-        await session.append("hello")
-        checkpoint = await session.checkpoint("before the plan")
-        await session.revert_to(checkpoint)
-        await session.undo()
-
-`SyncTimeleap` is the same for programs that block.
-"""
+"""The Python client library, which is the package `timeleap_client`, under the name that programs import it by."""
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, cast
+
+import timeleap_client
+from timeleap_client import __all__ as __all__
 
 if TYPE_CHECKING:
-    from timeleap.client.approvals import ApprovalHandler
-    from timeleap.client.client import AsyncTimeleap
-    from timeleap.client.errors import (
-        ClientClosedError,
-        ConnectionLostError,
-        NothingToUndoError,
-        RequestTimeoutError,
-        StartFailedError,
-        TimeleapClientError,
-        TimeleapRpcError,
-    )
-    from timeleap.client.frames import Framing
-    from timeleap.client.link import DEFAULT_RESTARTS, NO_RESTARTS, Restarts
-    from timeleap.client.notifications import RECONNECTED, Notification, Subscription
-    from timeleap.client.raw import RawTimeleap, Summarize
-    from timeleap.client.session import AsyncSession
-    from timeleap.client.sync import BlockingSummarize, SyncNotifications, SyncTimeleap
-    from timeleap.client.sync_session import SyncSession
+    from importlib.abc import Loader
 
-__all__ = [
-    "DEFAULT_RESTARTS",
-    "NO_RESTARTS",
-    "RECONNECTED",
-    "ApprovalHandler",
-    "AsyncSession",
-    "AsyncTimeleap",
-    "BlockingSummarize",
-    "ClientClosedError",
-    "ConnectionLostError",
-    "Framing",
-    "NothingToUndoError",
-    "Notification",
-    "RawTimeleap",
-    "RequestTimeoutError",
-    "Restarts",
-    "StartFailedError",
-    "Subscription",
-    "Summarize",
-    "SyncNotifications",
-    "SyncSession",
-    "SyncTimeleap",
-    "TimeleapClientError",
-    "TimeleapRpcError",
-]
-
-_HOMES = {
-    "ApprovalHandler": "approvals",
-    "AsyncSession": "session",
-    "AsyncTimeleap": "client",
-    "BlockingSummarize": "sync",
-    "ClientClosedError": "errors",
-    "ConnectionLostError": "errors",
-    "DEFAULT_RESTARTS": "link",
-    "Framing": "frames",
-    "NO_RESTARTS": "link",
-    "NothingToUndoError": "errors",
-    "Notification": "notifications",
-    "RECONNECTED": "notifications",
-    "RawTimeleap": "raw",
-    "RequestTimeoutError": "errors",
-    "Restarts": "link",
-    "StartFailedError": "errors",
-    "Subscription": "notifications",
-    "Summarize": "raw",
-    "SyncNotifications": "sync",
-    "SyncSession": "sync_session",
-    "SyncTimeleap": "sync",
-    "TimeleapClientError": "errors",
-    "TimeleapRpcError": "errors",
-}
+    from timeleap_client import *  # noqa: F403
 
 
 def __getattr__(name: str) -> Any:
-    """Load a public name when it is first asked for: who uses `RawTimeleap` alone pays for no model."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return getattr(timeleap_client, name)
+
+
+class _SubmoduleAliases:
+    """Imports `timeleap.client.errors` as the module `timeleap_client.errors`: a second copy would have other classes."""
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        return ModuleSpec(name, cast("Loader", self)) if name.startswith(f"{__name__}.") else None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        module = import_module(spec.name.replace(__name__, timeleap_client.__name__, 1))
+        spec.loader_state = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        alias = module.__spec__
+        assert alias is not None
+        module.__spec__ = alias.loader_state  # the import system has put the alias there
+
+
+sys.meta_path.append(_SubmoduleAliases())

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from timeleap.cli.error_hints import explain
-from timeleap.client.errors import TimeleapRpcError
+from timeleap_client.errors import TimeleapRpcError
 
 
 def words(kind, session="s", **data):

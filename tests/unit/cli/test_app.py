@@ -17,8 +17,8 @@ from timeleap.cli.backend import Target
 from timeleap.cli.command import guarded
 from timeleap.cli.settings import DEFAULTS, _variable
 from timeleap.cli.terminal import Terminal, UsageError
-from timeleap.client.errors import ConnectionLostError, TimeleapRpcError
 from timeleap.service import config
+from timeleap_client.errors import ConnectionLostError, TimeleapRpcError
 from timeleap_protocol.limits import DEFAULT_SUMMARIZER_TIMEOUT
 
 COMMANDS = [

@@ -9,8 +9,8 @@ import threading
 
 import pytest
 
-from timeleap.client.loop import LoopThread
-from timeleap.client.process import Launch, ServerProcess
+from timeleap_client.loop import LoopThread
+from timeleap_client.process import Launch, ServerProcess
 
 PATIENCE = 20.0
 SILENT = Launch(command=(sys.executable, "-c", "import sys; sys.stdin.read()"))

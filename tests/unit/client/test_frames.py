@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from timeleap.client.frames import BrokenStreamError, FrameReader, Framing, encode
+from timeleap_client.frames import BrokenStreamError, FrameReader, Framing, encode
 
 BOTH = [Framing.LSP, Framing.NDJSON]
 values = st.recursive(

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from timeleap.client import RECONNECTED, Notification, RawTimeleap
-from timeleap.client.notifications import Bus, Wanted
+from timeleap_client.notifications import Bus, Wanted
 from timeleap_protocol.notifications import SessionWarning
 
 CHANGE = "context/didChange"

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from timeleap.client.errors import ConnectionLostError
-from timeleap.client.frames import Framing
-from timeleap.client.link import Greeting, Link, Restarts
-from timeleap.client.notifications import RECONNECTED, Bus, Wanted
-from timeleap.client.process import Launch
+from timeleap_client.errors import ConnectionLostError
+from timeleap_client.frames import Framing
+from timeleap_client.link import Greeting, Link, Restarts
+from timeleap_client.notifications import RECONNECTED, Bus, Wanted
+from timeleap_client.process import Launch
 
 
 class Wire:

@@ -6,16 +6,16 @@ It loads no model and not pydantic, which counts where a process makes one reque
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from timeleap.client.connection import Handler, OnProgress, Params, Trace
-from timeleap.client.frames import Framing
-from timeleap.client.link import DEFAULT_RESTARTS, Greeting, Link, Restarts, timeleap_capabilities
-from timeleap.client.notifications import Bus, Notification, Subscription, Wanted
-from timeleap.client.process import Launch, default_command
-from timeleap.clock import new_uid
+from timeleap_client.connection import Handler, OnProgress, Params, Trace
+from timeleap_client.frames import Framing
+from timeleap_client.link import DEFAULT_RESTARTS, Greeting, Link, Restarts, timeleap_capabilities
+from timeleap_client.notifications import Bus, Notification, Subscription, Wanted
+from timeleap_client.process import Launch, default_command
 from timeleap_protocol.limits import DEFAULT_APPROVAL_TIMEOUT
 from timeleap_protocol.methods import REQUESTS
 
@@ -152,11 +152,11 @@ class RawTimeleap:
         row = REQUESTS.get(method)
         sent = dict(params or {})
         if row is not None and (row.mutates or row.waits) and sent.get("requestId") is None:
-            sent["requestId"] = new_uid(32)
+            sent["requestId"] = secrets.token_hex(16)
         if row is not None and row.waits and within is None:
             within = (sent.get("timeout") or DEFAULT_APPROVAL_TIMEOUT) + _AFTER_A_DECISION
         if on_progress is not None:
-            sent["workDoneToken"] = f"progress-{new_uid()}"
+            sent["workDoneToken"] = f"progress-{secrets.token_hex(6)}"
         return await self._link.request(
             method,
             sent,

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import TYPE_CHECKING, Self
 
-from timeleap.client.approvals import Verdict
-from timeleap.client.loop import LoopThread
-from timeleap.client.notifications import Notification
-from timeleap.client.session import AsyncSession, Message, Params, Place
+from timeleap_client.approvals import Verdict
+from timeleap_client.loop import LoopThread
+from timeleap_client.notifications import Notification
+from timeleap_client.session import AsyncSession, Message, Params, Place
 from timeleap_protocol.approval import ApprovalDecision, ApprovalRequest, Decision
 from timeleap_protocol.compaction import CompactResult
 from timeleap_protocol.context import (
@@ -31,7 +31,7 @@ from timeleap_protocol.shapes import (
 )
 
 if TYPE_CHECKING:
-    from timeleap.client.sync import SyncNotifications, SyncTimeleap
+    from timeleap_client.sync import SyncNotifications, SyncTimeleap
 
 
 class SyncSession:

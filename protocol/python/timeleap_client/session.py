@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from timeleap.client.approvals import ApprovalHandler, ApprovalHandling
-from timeleap.client.errors import ClientClosedError
-from timeleap.client.notifications import Notification, Subscription
+from timeleap_client.approvals import ApprovalHandler, ApprovalHandling
+from timeleap_client.errors import ClientClosedError
+from timeleap_client.notifications import Notification, Subscription
 from timeleap_protocol.approval import ApprovalDecision, ApprovalListResult, ApprovalRequest, Decision
 from timeleap_protocol.base import WireModel, given
 from timeleap_protocol.compaction import CompactResult
@@ -37,7 +37,7 @@ from timeleap_protocol.shapes import (
 )
 
 if TYPE_CHECKING:
-    from timeleap.client.client import AsyncTimeleap
+    from timeleap_client.client import AsyncTimeleap
 
 Params = dict[str, Any]
 Message = str | Params

@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from timeleap.client.errors import ConnectionLostError, RequestTimeoutError, TimeleapRpcError
-from timeleap.client.frames import BrokenStreamError, FrameReader, Framing, Message, encode
-from timeleap.client.process import ServerProcess
+from timeleap_client.errors import ConnectionLostError, RequestTimeoutError, TimeleapRpcError
+from timeleap_client.frames import BrokenStreamError, FrameReader, Framing, Message, encode
+from timeleap_client.process import ServerProcess
 
 _log = logging.getLogger(__name__)
 

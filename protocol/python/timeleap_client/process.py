@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from timeleap.client.errors import StartFailedError
+from timeleap_client.errors import StartFailedError
 
 _READ_BYTES = 1 << 18
 _STDERR_LINES = 200

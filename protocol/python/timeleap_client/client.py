@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from timeleap.client._methods_async import AsyncMethods
-from timeleap.client.connection import OnProgress
-from timeleap.client.raw import RawTimeleap
+from timeleap_client._methods_async import AsyncMethods
+from timeleap_client.connection import OnProgress
+from timeleap_client.raw import RawTimeleap
 from timeleap_protocol.base import WireModel, WireRoot
 
 if TYPE_CHECKING:
-    from timeleap.client.session import AsyncSession
+    from timeleap_client.session import AsyncSession
 
 R = TypeVar("R", bound=WireModel | WireRoot[Any])
 
@@ -79,7 +79,7 @@ class AsyncTimeleap(RawTimeleap, AsyncMethods):
             session_id: Created if there is none of that id; generated if None.
             **params: Further params of `session/open`, in wire names.
         """
-        from timeleap.client.session import AsyncSession
+        from timeleap_client.session import AsyncSession
 
         identity = {} if session_id is None else {"sessionId": session_id}
         return AsyncSession(self, {**identity, **params})

@@ -8,7 +8,7 @@ from collections.abc import Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from timeleap.client.errors import ClientClosedError
+from timeleap_client.errors import ClientClosedError
 
 T = TypeVar("T")
 

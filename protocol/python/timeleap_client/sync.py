@@ -9,17 +9,17 @@ import queue
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self, overload
 
-from timeleap.client._methods_sync import SyncMethods
-from timeleap.client.client import AsyncTimeleap, R
-from timeleap.client.connection import OnProgress, Params, Trace
-from timeleap.client.frames import Framing
-from timeleap.client.link import DEFAULT_RESTARTS, Restarts
-from timeleap.client.loop import LoopThread
-from timeleap.client.notifications import Notification
-from timeleap.client.raw import Summarize
+from timeleap_client._methods_sync import SyncMethods
+from timeleap_client.client import AsyncTimeleap, R
+from timeleap_client.connection import OnProgress, Params, Trace
+from timeleap_client.frames import Framing
+from timeleap_client.link import DEFAULT_RESTARTS, Restarts
+from timeleap_client.loop import LoopThread
+from timeleap_client.notifications import Notification
+from timeleap_client.raw import Summarize
 
 if TYPE_CHECKING:
-    from timeleap.client.sync_session import SyncSession
+    from timeleap_client.sync_session import SyncSession
 
 BlockingSummarize = Callable[[Params], "str | Params"]
 """Serves `context/summarize`; called in a thread of its own."""
@@ -203,7 +203,7 @@ class SyncTimeleap(SyncMethods):
 
     def session(self, session_id: str | None = None, **params: Any) -> SyncSession:
         """A session that is opened by `with` (or `open`) and closed at its end; see `AsyncTimeleap.session`."""
-        from timeleap.client.sync_session import SyncSession
+        from timeleap_client.sync_session import SyncSession
 
         return SyncSession(self, self._client.session(session_id, **params), self._loop)
 

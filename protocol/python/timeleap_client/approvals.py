@@ -8,12 +8,12 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
-from timeleap.client.errors import TimeleapClientError, TimeleapRpcError
-from timeleap.client.notifications import RECONNECTED, Notification
+from timeleap_client.errors import TimeleapClientError, TimeleapRpcError
+from timeleap_client.notifications import RECONNECTED, Notification
 from timeleap_protocol.approval import ApprovalRequest, Decision
 
 if TYPE_CHECKING:
-    from timeleap.client.session import AsyncSession
+    from timeleap_client.session import AsyncSession
 
 _log = logging.getLogger(__name__)
 

@@ -13,18 +13,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from timeleap.client.connection import Connection, Handler, OnProgress, Params, Trace
-from timeleap.client.errors import (
+from timeleap_client.connection import Connection, Handler, OnProgress, Params, Trace
+from timeleap_client.errors import (
     ClientClosedError,
     ConnectionLostError,
     RequestTimeoutError,
     StartFailedError,
     TimeleapRpcError,
 )
-from timeleap.client.frames import Framing
-from timeleap.client.notifications import RECONNECTED, Bus
-from timeleap.client.opened import Opened, OpenSessions
-from timeleap.client.process import Launch, ServerProcess
+from timeleap_client.frames import Framing
+from timeleap_client.notifications import RECONNECTED, Bus
+from timeleap_client.opened import Opened, OpenSessions
+from timeleap_client.process import Launch, ServerProcess
 from timeleap_protocol.limits import PROTOCOL_VERSION
 
 _REOPEN_PATIENCE = 2.0
