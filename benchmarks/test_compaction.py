@@ -6,8 +6,8 @@ import pytest
 from tests.conftest import session_files
 from tests.support import matters
 
-from timeleap.context.summary import summarise
-from timeleap.context.tokens import CHARS_PER_TOKEN
+from timeleap.features.compaction.summary import summarise
+from timeleap.tokens import CHARS_PER_TOKEN
 
 pytestmark = pytest.mark.bench
 

@@ -10,12 +10,11 @@ TYPE_CHECKING = False  # not imported from `typing`: that takes longer than all 
 if TYPE_CHECKING:
     from typing import Any
 
-    from timeleap.context.compaction import should_auto_compact
-    from timeleap.context.context import Context
-    from timeleap.context.denwarenji import BackToTheFuture, DenwaRenji, DenwaRenjiError, DMail
-    from timeleap.context.linear import JsonlLinearStorage, LinearContext, LinearStorage, MemoryLinearStorage
-    from timeleap.context.message import Message, ToolCall, ToolCallPart, system
-    from timeleap.context.parts import (
+    from timeleap.api.context import Context
+    from timeleap.api.denwarenji import BackToTheFuture, DenwaRenji, DenwaRenjiError, DMail
+    from timeleap.api.linear import JsonlLinearStorage, LinearContext, LinearStorage, MemoryLinearStorage
+    from timeleap.api.message import Message, ToolCall, ToolCallPart, estimate_text_tokens, system
+    from timeleap.api.parts import (
         AudioURLPart,
         ContentPart,
         ImageURLPart,
@@ -24,9 +23,9 @@ if TYPE_CHECKING:
         UnknownPart,
         VideoURLPart,
     )
-    from timeleap.context.rotation import next_available_rotation
-    from timeleap.context.simple import CompactionResult, SimpleCompaction, TokenUsage
-    from timeleap.context.state import (
+    from timeleap.api.rotation import next_available_rotation
+    from timeleap.api.simple import CompactionResult, SimpleCompaction, TokenUsage
+    from timeleap.api.state import (
         STATE_FILE_NAME,
         ApprovalStateData,
         DynamicSubagentSpec,
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
         load_session_state,
         save_session_state,
     )
-    from timeleap.context.tokens import estimate_text_tokens
+    from timeleap.tokens import should_auto_compact
 
 __version__ = "0.1.0"
 
@@ -78,12 +77,11 @@ __all__ = [
 ]
 
 _MODULES = {
-    "compaction": ("should_auto_compact",),
-    "context": ("Context",),
-    "denwarenji": ("BackToTheFuture", "DMail", "DenwaRenji", "DenwaRenjiError"),
-    "linear": ("JsonlLinearStorage", "LinearContext", "LinearStorage", "MemoryLinearStorage"),
-    "message": ("Message", "ToolCall", "ToolCallPart", "system"),
-    "parts": (
+    "api.context": ("Context",),
+    "api.denwarenji": ("BackToTheFuture", "DMail", "DenwaRenji", "DenwaRenjiError"),
+    "api.linear": ("JsonlLinearStorage", "LinearContext", "LinearStorage", "MemoryLinearStorage"),
+    "api.message": ("Message", "ToolCall", "ToolCallPart", "estimate_text_tokens", "system"),
+    "api.parts": (
         "AudioURLPart",
         "ContentPart",
         "ImageURLPart",
@@ -92,9 +90,9 @@ _MODULES = {
         "UnknownPart",
         "VideoURLPart",
     ),
-    "rotation": ("next_available_rotation",),
-    "simple": ("CompactionResult", "SimpleCompaction", "TokenUsage"),
-    "state": (
+    "api.rotation": ("next_available_rotation",),
+    "api.simple": ("CompactionResult", "SimpleCompaction", "TokenUsage"),
+    "api.state": (
         "STATE_FILE_NAME",
         "ApprovalStateData",
         "DynamicSubagentSpec",
@@ -104,7 +102,7 @@ _MODULES = {
         "load_session_state",
         "save_session_state",
     ),
-    "tokens": ("estimate_text_tokens",),
+    "tokens": ("should_auto_compact",),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 
@@ -115,7 +113,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    value = getattr(import_module(f"timeleap.context.{module}"), name)
+    value = getattr(import_module(f"timeleap.{module}"), name)
     globals()[name] = value  # the next look-up does not come here
     return value
 

@@ -28,7 +28,7 @@ NOTIFICATION = re.compile(r"/(did[A-Z]\w*|compactionSuggested|warning|summarize)
 METHOD_PREFIX = re.compile(r"(session|context|files|approval)/\Z")
 HANDLERS = re.compile(r"(^|/)(handlers|methods)(/|\w*\.py$)")
 
-ROOMS_OUTSIDE_THE_CORE = {"api", "context", "features", "cli"}
+ROOMS_OUTSIDE_THE_CORE = {"api", "features", "cli"}
 SMALL = 80  # lines
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef

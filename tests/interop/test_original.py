@@ -23,7 +23,7 @@ from timeleap import (
     load_session_state,
     save_session_state,
 )
-from timeleap.context.compaction import summary_message
+from timeleap.features.compaction.prepare import summary_message
 from timeleap.storage.record import checkpoint_record, classify, message_record, system_prompt_record, usage_record
 
 pytestmark = pytest.mark.interop

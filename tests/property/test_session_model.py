@@ -51,6 +51,10 @@ from tests.support.session_seen import (
 from tests.unit.storage.engines import ENGINES, Opener
 
 from timeleap.errors import TimeleapError
+from timeleap.features.transfer.exporting import exhibit
+from timeleap.features.transfer.importing import take_in
+from timeleap.features.transfer.packing import write_archive
+from timeleap.features.transfer.publish import Admission
 from timeleap.sessions.approvals import Approvals
 from timeleap.sessions.meta import Meta
 from timeleap.sessions.outcomes import Mutation, Retention
@@ -59,10 +63,6 @@ from timeleap.sessions.session import Session
 from timeleap.sessions.statefile import StateFile
 from timeleap.sessions.store import SessionStore
 from timeleap.sessions.transaction import Files, SessionServices, SessionTransactions
-from timeleap.sessions.transfer.exporting import exhibit
-from timeleap.sessions.transfer.importing import take_in
-from timeleap.sessions.transfer.packing import write_archive
-from timeleap.sessions.transfer.publish import Admission
 from timeleap.storage.engine import Durability
 from timeleap.storage.index import index_path
 

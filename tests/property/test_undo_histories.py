@@ -27,8 +27,8 @@ import pytest
 from tests.crash.storage.faults import CHANGING, faults
 from tests.support.session_seen import RENDERERS, guard_of
 
-from timeleap.context.compaction import summary_message
 from timeleap.errors import TimeleapError
+from timeleap.features.compaction.prepare import summary_message
 from timeleap.sessions.approvals import Approvals
 from timeleap.sessions.meta import Meta
 from timeleap.sessions.outcomes import CompactionPlan, Mutation, Retention

@@ -7,8 +7,8 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from timeleap.context import tokens
-from timeleap.context.compaction import call_texts, preserved_from
+from timeleap import tokens
+from timeleap.features.compaction.prepare import call_texts, preserved_from
 
 LISTS = Path(__file__).resolve().parents[2] / "benchmarks" / "compaction"
 PRESERVED = 2

@@ -8,16 +8,16 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-from timeleap.context.compaction import summary_message
-from timeleap.context.matchers import TextMatcher
-from timeleap.context.pins import with_pins
-from timeleap.context.summary import summarise
-from timeleap.context.tool_pairs import called
-from timeleap.service.compaction import read_history
+from timeleap.features.compaction.handlers import read_history
+from timeleap.features.compaction.pins import with_pins
+from timeleap.features.compaction.prepare import summary_message
+from timeleap.features.compaction.summary import summarise
+from timeleap.features.redaction.redacting import RedactionRequest, RedactOutcome
+from timeleap.features.search.matchers import TextMatcher
 from timeleap.sessions.outcomes import Cause, CompactionPlan, Mutation, Retention
 from timeleap.sessions.pruning import PruneRequest
-from timeleap.sessions.redacting import RedactionRequest, RedactOutcome
 from timeleap.sessions.session import Session
+from timeleap.sessions.tool_pairs import called
 from timeleap.storage.engine import LogReader, RecordKind
 
 Json = dict[str, Any]

@@ -108,7 +108,7 @@ test.afterAll(async () => {
 });
 
 test("a type checker finds nothing wrong with the page's script", async () => {
-    const assets = join(ROOT, "server/timeleap/sessions/transfer/assets");
+    const assets = join(ROOT, "server/timeleap/features/transfer/assets");
     const scripts = readdirSync(assets).filter((name) => name.endsWith(".js"));
     const how = "--noEmit --allowJs --checkJs --strict --noImplicitAny false --target es2023 --lib es2023,dom,dom.iterable --moduleDetection legacy";
     const tsc = join(ROOT, "client-vscode/e2e/node_modules/typescript/bin/tsc");

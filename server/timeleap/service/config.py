@@ -13,11 +13,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from timeleap.context.compaction import reserve_fits, should_compact
 from timeleap.errors import InvalidInputError, StorageFailureError
 from timeleap.sessions.files import read_bytes
 from timeleap.sessions.outcomes import Retention
 from timeleap.storage.engine import Durability
+from timeleap.tokens import reserve_fits, should_compact
 from timeleap_protocol.limits import DEFAULT_PRESERVED_MESSAGES, DEFAULT_RESERVED_CONTEXT, DEFAULT_TRIGGER_RATIO
 
 FILE_NAME = "config.toml"

@@ -44,7 +44,7 @@ def reader_of(session: Session, timeline_id: str | None) -> LogReader:
 async def get_history(service: Service, params: GetHistoryParams, call: Call) -> Json:
     """A page of messages, cut out of the log as bytes."""
     if params.format is not None:
-        from timeleap.service.provider_body import body
+        from timeleap.features.providers.body import body
 
         return await body(service, params, call)
     session = service.session(call, params.session_id)

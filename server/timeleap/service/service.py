@@ -49,8 +49,9 @@ WARM_UP = 0.005
 """Seconds after the reply to `initialize`."""
 
 _HANDLER_MODULES = (
-    *("opening", "session_list", "state", "writing", "reading", "timetravel", "compaction", "maintenance"),
-    *("searching", "comparing", "space", "transfer", "redacting", "mailing", "approval_requests", "trash"),
+    *(f"service.{name}" for name in ("opening", "session_list", "state", "writing", "reading", "timetravel")),
+    *(f"service.{name}" for name in ("maintenance", "comparing", "approval_requests", "trash")),
+    *(f"features.{name}.handlers" for name in ("compaction", "search", "disk_usage", "transfer", "redaction", "dmail")),
 )
 
 
@@ -90,7 +91,7 @@ class Service:
 
     def __init__(self, config: Config, make_network: Callable[[Service], Network] | None = None) -> None:
         for module in _HANDLER_MODULES:
-            importlib.import_module(f"timeleap.service.{module}")
+            importlib.import_module(f"timeleap.{module}")
         self.config = config
         self.views = Views(config.budget)
         self.slices = Slices()

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from timeleap.context.dmail import note_text
 from timeleap.errors import InvalidInputError, TooLargeError
+from timeleap.features.dmail.dmail import note_text
 from timeleap.sessions import events
 from timeleap.sessions.checkpoints import new_checkpoint, preview_of
 from timeleap.sessions.names import first_words

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
-from timeleap.context.tool_pairs import answered, called
 from timeleap.sessions.outcomes import Exchange
+from timeleap.sessions.tool_pairs import answered, called
 from timeleap.storage.engine import LogReader, Role
 from timeleap.storage.record import decode_json
 

@@ -2,7 +2,7 @@
 
 Members: `version`, `uid` (of the session, for ever), `createdAt`, `createdBy` (the request that made the session),
 `workspace`, `parent`, `autoCheckpoint`, `subagents`, `pendingDMail`, `pins`, `seals`, `epoch` and `rotation` (parts of the
-head), `timelines` (facts by timeline id), `importedFrom` (see `timeleap.sessions.transfer.sanitize`), `journal` (see
+head), `timelines` (facts by timeline id), `importedFrom` (see `timeleap.features.transfer.sanitize`), `journal` (see
 `timeleap.sessions.requests`), `requestsMarked` (the records of its requests all say whose they are), `requestsOf` (what
 they say, where this file was lost), `requestsRedacted` (the number of the newest request at the last redaction:
 fingerprints up to it do not count), `removing` (see `timeleap.sessions.pending_deletes`) and `undo` (see `timeleap.sessions.undo`).

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from timeleap.context.scorecard import Scorecard
+    from timeleap.features.compaction.scorecard import Scorecard
 
 AutoCheckpoint = Literal["off", "turn", "step"]
 Access = Literal["owner", "readOnly"]

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from timeleap.errors import StorageFailureError
+from timeleap.features.disk_usage.disk_usage import quarantine_files
 from timeleap.sessions import undo
-from timeleap.sessions.disk_usage import quarantine_files
 from timeleap.sessions.meta import Meta
 from timeleap.storage.durable import remove_file
 from timeleap.storage.engine import LogEngine

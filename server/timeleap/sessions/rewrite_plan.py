@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from timeleap import clock
-from timeleap.context.dmail import dmail_text
-from timeleap.context.tool_pairs import orphan_results
 from timeleap.errors import HeadConflictError, InvalidInputError, NoPendingDMailError
+from timeleap.features.dmail.dmail import dmail_text
 from timeleap.sessions.append_plan import DMAIL_LABEL
 from timeleap.sessions.checkpoints import find_line, new_checkpoint, preview_of, read_checkpoint
 from timeleap.sessions.events import RewriteKind, Rewritten
@@ -32,6 +31,7 @@ from timeleap.sessions.outcomes import (
     Summary,
 )
 from timeleap.sessions.summary import Past, state_after, summarize, summarize_prefix
+from timeleap.sessions.tool_pairs import orphan_results
 from timeleap.sessions.undo import Direction, Stacks, is_step
 from timeleap.storage.engine import (
     LogEngine,

@@ -11,14 +11,15 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from timeleap import clock
-from timeleap.context.redaction import Redactor
 from timeleap.errors import InvalidInputError
+from timeleap.features.dmail.mailing import Mailing
+from timeleap.features.redaction.redacting import Redacting
+from timeleap.features.redaction.redactor import Redactor
 from timeleap.sessions import append_plan, approvals, checkpoints, events, rewrite_plan, session_state
 from timeleap.sessions.approval_requests import ApprovalRequests
 from timeleap.sessions.dry_run import DryRuns
 from timeleap.sessions.events import External
 from timeleap.sessions.info import created_at, last_change
-from timeleap.sessions.mailing import Mailing
 from timeleap.sessions.outcomes import (
     Approval,
     AutoCheckpoint,
@@ -37,7 +38,6 @@ from timeleap.sessions.outcomes import (
     Summary,
 )
 from timeleap.sessions.pruning import Pruning
-from timeleap.sessions.redacting import Redacting
 from timeleap.sessions.summary import summarize
 from timeleap.sessions.transaction import NOBODY
 from timeleap.sessions.warnings import log_warnings, recovered, unreachable

@@ -3,7 +3,7 @@
 The file is kept as the JSON object it is, not as a model: what we do not change stays as it stands on disk, whichever program
 wrote it, and one field of a wrong type costs that field and not the file. It is read again before each save, because
 the original changes titles and the archive flag while a session is open here.
-(`timeleap.context.state` is the original's own view of the file, for programs that were written for it.)
+(`timeleap.api.state` is the original's own view of the file, for programs that were written for it.)
 """
 
 from __future__ import annotations
@@ -247,7 +247,7 @@ def _from_legacy(path: Path) -> StateDocument:
     document = files.read_document(path)
     if not document.members:
         return StateDocument({}, present=False)
-    from timeleap.context.state import upgrade
+    from timeleap.api.state import upgrade
 
     decoded = decode(upgrade({**document.members, "version": 0}))
     problem = decoded.problem and f"{LEGACY_FILE_NAME}: {decoded.problem}"

@@ -9,8 +9,8 @@ import pytest
 from tests.unit.sessions.worlds import ANSWER, USER, World, asked, heard, kinds, records
 
 from timeleap import failpoints
-from timeleap.context.compaction import summary_message
 from timeleap.errors import StorageFailureError
+from timeleap.features.compaction.prepare import summary_message
 from timeleap.sessions.approvals import Approvals
 from timeleap.sessions.meta import Meta
 from timeleap.sessions.outcomes import CompactionPlan, Retention

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from tests.unit.sessions.worlds import ANSWER, USER, World, asked, heard, run_child, texts
 
-from timeleap.context.compaction import summary_message
 from timeleap.errors import HeadConflictError, InvalidInputError
+from timeleap.features.compaction.prepare import summary_message
 from timeleap.sessions.events import Rewritten
 from timeleap.sessions.outcomes import CompactionPlan, Mutation
 from timeleap.sessions.requests import RequestFile

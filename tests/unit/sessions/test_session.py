@@ -11,7 +11,6 @@ import pytest
 from tests.support.turns import until
 from tests.unit.sessions.worlds import ANSWER, USER, World, asked, heard, kinds, records, run_child, texts
 
-from timeleap.context.compaction import summary_message
 from timeleap.errors import (
     CheckpointNotFoundError,
     DMailPendingError,
@@ -21,6 +20,7 @@ from timeleap.errors import (
     ReadOnlyError,
     TimelineNotFoundError,
 )
+from timeleap.features.compaction.prepare import summary_message
 from timeleap.sessions import events
 from timeleap.sessions.outcomes import Cause, CompactionPlan, Mutation
 from timeleap.sessions.session import Session

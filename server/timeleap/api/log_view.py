@@ -1,0 +1,206 @@
+"""The log as an object of the Python API sees it and writes to it.
+
+All objects of a process on one file share one engine, so they share the order of things. An object that has seen the
+log from its first record (it restored it, replaced it, or began it) shows the log itself. One that writes to an
+existing log without having restored it shows what it wrote itself, as the original's objects do; the file has it all.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from timeleap.api.history import History
+from timeleap.api.message import Message
+from timeleap.errors import AlreadyRestoredError
+from timeleap.storage.engine import (
+    Appended,
+    Durability,
+    LogEngine,
+    LogReader,
+    LogState,
+    NewRecord,
+    RecordKind,
+    Replacement,
+)
+from timeleap.storage.record import classify, decode_json
+
+if TYPE_CHECKING:
+    from timeleap.storage.engine_pool import Lease
+
+
+@dataclass(slots=True)
+class Own:
+    """Records that an object wrote to a log it has not read."""
+
+    messages: list[Message] = field(default_factory=list[Message])
+    token_count: int = 0
+    pending_chars: int = 0
+    next_checkpoint_id: int = 0
+    system_prompt: str | None = None
+
+
+class LogView:
+    """One object's view of the log at `path`.
+
+    Attributes:
+        path: The log file.
+        history: The messages seen, live.
+
+    Args:
+        path: The log file.
+        durability: What a write waits for.
+        modified: The text of the error of a second `restore`.
+    """
+
+    def __init__(self, path: Path | str, durability: Durability, *, modified: str) -> None:
+        self.path = Path(path)
+        self.history = History(self._messages)
+        self._durability: Durability = durability
+        self._modified = modified
+        self._engine: LogEngine | None = None
+        self._lease: Lease | None = None
+        self._whole = False
+        self._own = Own()
+
+    @property
+    def state(self) -> LogState | None:
+        """The state of the log if this object sees it from its first record on, else None."""
+        if not self._whole:
+            return None
+        return LogState() if self._engine is None else self._engine.state
+
+    @property
+    def token_count(self) -> int:
+        """The last token count reported, 0 before there is one."""
+        state = self.state
+        return self._own.token_count if state is None else state.token_count
+
+    @property
+    def pending_tokens(self) -> int:
+        """The estimate for the messages after that."""
+        state = self.state
+        return (self._own.pending_chars if state is None else state.pending_chars) // 4
+
+    @property
+    def next_checkpoint_id(self) -> int:
+        """The id the next checkpoint gets, as far as this object sees."""
+        state = self.state
+        return self._own.next_checkpoint_id if state is None else state.next_checkpoint_id
+
+    @property
+    def system_prompt(self) -> str | None:
+        """The system prompt in force."""
+        state = self.state
+        if state is None:
+            return self._own.system_prompt
+        if self._engine is None or state.system_prompt_line < 0:
+            return None
+        [body] = self._engine.read(state.system_prompt_line, state.system_prompt_line + 1)
+        return str(decode_json(body)["content"])
+
+    async def restore(self) -> bool:
+        """Show the log from its first record on. Writes nothing.
+
+        Returns:
+            Whether there was anything in it.
+
+        Raises:
+            AlreadyRestoredError: Messages are shown already.
+        """
+        if self.history:
+            raise AlreadyRestoredError(self._modified)
+        found = self.path.exists() and self.path.stat().st_size > 0
+        if found:
+            await self.engine()
+        self._show_log()
+        return found
+
+    async def engine(self) -> LogEngine:
+        """The engine on the file; opened when it is first asked for."""
+        lease = self._lease
+        if lease is None:
+            from timeleap.storage.engine_pool import share
+
+            lease = await share(self.path, lock="per-write", durability=self._durability)
+            if self._lease is None:
+                self._lease, self._engine = lease, lease.engine
+                weakref.finalize(self, lease.abandon)
+            else:
+                await lease.aclose()
+                lease = self._lease  # another task was faster
+        return lease.engine
+
+    def begins_with(self, earlier: LogState) -> bool:
+        """True if the log that this object sees has only grown since it was in the state `earlier`."""
+        if self._engine is None or earlier.lines == 0:
+            return earlier.lines == 0
+        last = self._engine.entries(earlier.lines - 1, earlier.lines)
+        return bool(last) and (last[0].state.chain, last[0].state.messages) == (earlier.chain, earlier.messages)
+
+    async def append(
+        self, plan: Callable[[LogState], Sequence[NewRecord]], seen: Callable[[Own], None], *, mark: bool = True
+    ) -> Appended:
+        """Append records.
+
+        Args:
+            plan: Says which, from the state of the log (see `LogEngine.append`).
+            seen: Notes what this object wrote, in case it does not see the log itself.
+            mark: Mark several records as one batch.
+        """
+        engine = await self.engine()
+        appended = await engine.append(plan, mark=mark)
+        if appended.before.lines == 0:
+            self._show_log()
+        elif not self._whole:
+            seen(self._own)
+        return appended
+
+    async def replace(
+        self, plan: Callable[[LogEngine, LogState], Replacement], seen: Callable[[Own], None] | None = None
+    ) -> None:
+        """Put a new log in the place of the present one.
+
+        Args:
+            plan: Says which, from the present one and its state (see `LogEngine.replace`).
+            seen: As for `append`; without it this object sees the new log from now on.
+        """
+        engine = await self.engine()
+        await engine.replace(lambda state: plan(engine, state))
+        if seen is None:
+            self._show_log()
+        elif not self._whole:
+            seen(self._own)
+
+    async def aclose(self) -> None:
+        """Let go of the file. What was seen can still be read; the next write opens it again."""
+        lease, self._lease = self._lease, None
+        if lease is not None:
+            await lease.aclose()
+
+    def _show_log(self) -> None:
+        self._whole = True
+        self._own = Own()
+
+    def _messages(self) -> LogReader | list[Message]:
+        if self._whole and self._engine is not None:
+            return self._engine
+        return self._own.messages
+
+
+def message_records(lines: Sequence[str]) -> list[NewRecord]:
+    """The records of messages whose JSON is written already.
+
+    Args:
+        lines: Each message's JSON, made by a `Message`.
+
+    Raises:
+        ValueError: A line has no UTF-8 form (lone surrogates).
+    """
+    records = [classify(line.encode("utf-8")) for line in lines]
+    if any(record.kind is not RecordKind.MESSAGE for record in records):
+        raise ValueError("a message needs a role of its own; roles with an underscore are reserved")
+    return records

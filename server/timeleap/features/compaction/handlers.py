@@ -1,0 +1,181 @@
+"""context/compact, prepareCompaction and setPins: choice of the summariser, and use of the summary."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from timeleap import tokens
+from timeleap.errors import InvalidInputError
+from timeleap.features.compaction import openai_client, prompts
+from timeleap.features.compaction.prepare import preserved_from, prompt_message, summary_message
+from timeleap.features.compaction.summarizers import (
+    Answer,
+    Builtin,
+    ClientSummarizer,
+    TooLongAnswerError,
+    failed,
+    summarised,
+)
+from timeleap.service import views
+from timeleap.service.mutation import guard
+from timeleap.service.registry import handles
+from timeleap.service.request_order import to_its_end
+from timeleap.sessions.outcomes import CompactionPlan, Review
+from timeleap.sessions.tool_pairs import called
+from timeleap.storage.engine import RecordKind
+from timeleap.storage.record import decode_json
+
+if TYPE_CHECKING:
+    from timeleap.features.compaction.summarizers import Summarizer
+    from timeleap.service.call import Call
+    from timeleap.service.service import Service
+    from timeleap.service.views import Json
+    from timeleap.sessions.outcomes import Summarizer as Name
+    from timeleap.sessions.session import Session
+    from timeleap_protocol.compaction import CompactParams, PrepareCompactionParams, SetPinsParams
+
+_LINES_AT_ONCE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionInput:
+    """All messages of a session as they were at `head`, and where those begin that a compaction keeps."""
+
+    head: str
+    messages: list[dict[str, Any]]
+    preserved_from: int
+
+    @property
+    def removed(self) -> list[dict[str, Any]]:
+        """The messages a summary would stand for."""
+        return self.messages[: self.preserved_from]
+
+    @property
+    def preserved(self) -> list[dict[str, Any]]:
+        """The messages that stay."""
+        return self.messages[self.preserved_from :]
+
+
+async def read_history(session: Session, max_preserved_messages: int) -> CompactionInput:
+    """Read the whole history, letting other requests pass now and then."""
+    head, lines = await session.at_turn(lambda: (session.head, session.engine.state.lines))
+    bodies: list[bytes] = []
+    for start in range(0, lines, _LINES_AT_ONCE):
+        rows = session.engine.rows(start, min(start + _LINES_AT_ONCE, lines))
+        bodies += [row.body for row in rows if row.kind == RecordKind.MESSAGE]
+        await asyncio.sleep(0)
+    messages = await asyncio.to_thread(lambda: [decode_json(body) for body in bodies])
+    return CompactionInput(head, messages, preserved_from(messages, max_preserved_messages))
+
+
+@handles("context/prepareCompaction")
+async def prepare_compaction(service: Service, params: PrepareCompactionParams, call: Call) -> Json:
+    """Prompt for a client's own summariser."""
+    session = service.session(call, params.session_id)
+    history = await read_history(session, params.max_preserved_messages or service.config.max_preserved_messages)
+    prompt = prompt_message(history.removed, params.custom_instruction or "") if history.removed else None
+    return {
+        "systemPrompt": prompts.SUMMARISER_SYSTEM_PROMPT,
+        "prompt": prompt,
+        "preservedFrom": history.preserved_from,
+    }
+
+
+@handles("context/setPins")
+async def set_pins(service: Service, params: SetPinsParams, call: Call) -> Json:
+    """Set the facts that no compaction of a session may lose."""
+    session = service.writable(call, params.session_id)
+    return await session.set_pins(params.pins, guard=guard(params, call, views.pins_changed))
+
+
+@handles("context/compact")
+async def compact(service: Service, params: CompactParams, call: Call) -> Json:
+    """Put a summary in the place of all but the latest messages."""
+    dry = bool(params.dry_run)
+    session = service.session(call, params.session_id) if dry else service.writable(call, params.session_id)
+    made_under = guard(params, call, service.views.compact)
+    if dry:
+        await session.at_turn(lambda: session.expect_head(params.expected_head))
+    elif (stored := await session.answered(made_under)) is not None:
+        return stored
+    history = await read_history(session, params.max_preserved_messages or service.config.max_preserved_messages)
+    if not history.removed:
+        reason = "nothing to compact: all messages are among those that are kept"
+        return service.views.compact(session.not_compacted(reason, expected_head=params.expected_head))
+    try:
+        name, answer = await _summary(service, history, params, call)
+    except TooLongAnswerError:
+        reason = "it would make the context longer: the summariser gave back more than it got"
+        return service.views.compact(session.not_compacted(reason, expected_head=params.expected_head))
+    call.say("comparing what is kept with what was there")
+    pins = tuple(dict.fromkeys([*session.pins, *(params.pins or ())]))
+    plan = await asyncio.to_thread(_plan, history, name, answer, pins)
+    if dry:
+        return service.views.compact(session.plan_compact(plan))
+    call.say("rewriting the log")
+    return await to_its_end(session.compact(plan, guard=made_under))
+
+
+async def _summary(
+    service: Service, history: CompactionInput, params: CompactParams, call: Call
+) -> tuple[Name, Answer]:
+    """The summary and the name of its author: handed in, or made by the requested summariser."""
+    if params.summary is not None:
+        if not params.summary.strip():
+            problem = {"loc": ["summary"], "msg": "must not be empty", "type": "summary"}
+            raise InvalidInputError("summary: must not be empty", errors=[problem])
+        return "caller", Answer(params.summary)
+    summarizer = _chosen(service, params, call)
+    made = summarised(summarizer, history.removed, params.custom_instruction or "", call)
+    if isinstance(summarizer, Builtin):
+        return summarizer.name, await made
+    with service.waiting_elsewhere(params.session_id, call):
+        return summarizer.name, await made
+
+
+def _chosen(service: Service, params: CompactParams, call: Call) -> Summarizer | Builtin:
+    """The requested summariser; without a request, the first available of client, endpoint and built-in summariser.
+
+    Raises:
+        CompactionFailedError: It is not available.
+    """
+    settings, wanted = service.config.summarizer, params.summarizer or "auto"
+    if wanted == "client" or (wanted == "auto" and call.client.can_summarize):
+        if not call.client.can_summarize:
+            raise failed(
+                "the client has not declared that it can summarise (capabilities.experimental.timeleap)",
+                "client",
+                retryable=False,
+            )
+        window = service.config.budget.max_context_size
+        return ClientSummarizer(call, params.session_id, params.custom_instruction, settings, window)
+    if wanted == "server" or (wanted == "auto" and openai_client.configured(settings)):
+        if not openai_client.configured(settings):
+            what = "no summarising endpoint is set: summarizer.baseUrl and summarizer.model say which"
+            raise failed(what, "server", retryable=False)
+        if openai_client.installed():
+            return openai_client.OpenAiClient(settings)
+        if wanted == "server":
+            what = "the summarising endpoint needs the library openai: install timeleap[openai]"
+            raise failed(what, "server", retryable=False)
+    return Builtin()
+
+
+def _plan(history: CompactionInput, name: Name, answer: Answer, pins: tuple[str, ...]) -> CompactionPlan:
+    """Compaction with a given summary. Slow: searches it for every fact of the removed messages."""
+    from timeleap.features.compaction.pins import with_pins
+    from timeleap.features.compaction.scorecard import score
+
+    summary, added = with_pins(answer.text, pins)
+    return CompactionPlan(
+        history.head,
+        history.preserved_from,
+        summary_message(summary),
+        summary,
+        summary_tokens=None if added else answer.tokens,
+        review=Review(name, score(history.removed, summary, history.preserved), pins, added),
+        calls=frozenset[str]().union(*(called(message) for message in history.removed)),
+        replaced_tokens=tokens.estimate_tokens_with_calls(history.removed),
+    )

@@ -1,0 +1,204 @@
+"""Summarisers behind one interface: the client, an endpoint and the built-in summariser; and their prompts."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from timeleap import tokens
+from timeleap.errors import ClientRequestError, CompactionFailedError
+from timeleap.features.compaction import prompts
+from timeleap.features.compaction.chunked_summary import Fold, cost, fits
+from timeleap.features.compaction.prepare import prompt_message
+from timeleap_protocol.limits import DEFAULT_SUMMARIZER_TIMEOUT
+
+if TYPE_CHECKING:
+    from timeleap.service.call import Call
+    from timeleap.sessions.outcomes import Summarizer as Name
+
+Record = Mapping[str, Any]
+Hear = Callable[[int], None]
+"""Told how many characters of an answer have come."""
+
+NEXT_STEP = 'se the summarizer "builtin", or hand in a summary. Nothing was changed.'
+_ENDS = 16  # tokens that may stand around a text
+_SMALLEST_WINDOW = 1_000  # tokens; what is too long for less than this will not fit in parts either
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A summary as a summariser gave it.
+
+    Attributes:
+        text: The summary; not empty.
+        tokens: What it came to, as the model counted; None where that is not known, or cannot be: no token is less than
+            a byte, so what counts more has counted thoughts as well.
+    """
+
+    text: str
+    tokens: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.tokens is not None and self.tokens > len(self.text.encode(errors="replace")) + _ENDS:
+            object.__setattr__(self, "tokens", None)
+
+
+class TooLongPromptError(Exception):
+    """The summariser says that the prompt is too long for it."""
+
+
+class TooLongAnswerError(Exception):
+    """The summariser gave back more than it got."""
+
+
+class Summarizer(Protocol):
+    """Makes summaries of conversations.
+
+    Attributes:
+        name: As the wire has it.
+        window: Tokens it can take; None where that is not known.
+    """
+
+    name: Name
+    window: int | None
+
+    async def summarize(self, prompt: Record, hear: Hear) -> Answer:
+        """Answer a prompt (see `compaction.prompt_message`).
+
+        Raises:
+            CompactionFailedError: There is no usable answer.
+            TooLongPromptError: The prompt is too long for it.
+            TooLongAnswerError: The answer is longer than the prompt.
+        """
+        ...
+
+
+class ClientSummarizer:
+    """Asks the client, which has a model of its own.
+
+    Args:
+        call: The request that needs the summary.
+        session_id: As the client knows the session.
+        custom_instruction: An instruction of the user's; it stands in the prompt too.
+        settings: `Config.summarizer`.
+        window: Tokens its model takes, where the session's budget says so.
+    """
+
+    name: Name = "client"
+
+    def __init__(
+        self,
+        call: Call,
+        session_id: str,
+        custom_instruction: str | None,
+        settings: Mapping[str, Any],
+        window: int | None,
+    ) -> None:
+        self.window = window
+        self._client = call.client
+        self._params = {"sessionId": session_id, "systemPrompt": prompts.SUMMARISER_SYSTEM_PROMPT}
+        self._instruction = {} if custom_instruction is None else {"customInstruction": custom_instruction}
+        self._timeout = float(settings.get("timeout", DEFAULT_SUMMARIZER_TIMEOUT))
+
+    async def summarize(self, prompt: Record, hear: Hear) -> Answer:
+        """Answer a prompt. Raises as `Summarizer.summarize`."""
+        params = {**self._params, "prompt": prompt, **self._instruction}
+        try:
+            said = await self._client.request("context/summarize", params, timeout=self._timeout)
+        except ClientRequestError as error:
+            lasting = {"retryable": False} if error.data.get("reason") == "gone" else {}
+            raise failed(f"the client made no summary: {error}", self.name, **error.data, **lasting) from error
+        summary = said.get("summary") if isinstance(said, Mapping) else None
+        if not isinstance(summary, str):
+            raise failed("the client's answer to context/summarize has no text member summary", self.name)
+        if not summary.strip():
+            raise failed("the client's summary is empty", self.name)
+        hear(len(summary))
+        return checked(Answer(summary, _output_tokens(said)), prompt)
+
+
+class Builtin:
+    """Asks nobody. It reads the messages themselves, not the prompt: see `summarised`."""
+
+    name: Name = "builtin"
+
+
+def failed(what: str, summarizer: str, **data: Any) -> CompactionFailedError:
+    """The error of a summariser: what went wrong, and what to do now."""
+    again = "U" if data.get("retryable") is False else "Try again, u"
+    return CompactionFailedError(f"{what}. {again}{NEXT_STEP}", summarizer=summarizer, **data)
+
+
+def checked(answer: Answer, prompt: Record) -> Answer:
+    """An answer that is no longer than its prompt.
+
+    Raises:
+        TooLongAnswerError: It is.
+    """
+    if len(answer.text) > tokens.text_length(prompt):
+        raise TooLongAnswerError
+    return answer
+
+
+async def summarised(
+    summarizer: Summarizer | Builtin, messages: Sequence[Record], custom_instruction: str, call: Call
+) -> Answer:
+    """A summary of `messages`, whole or, where they are too many for the summariser, in parts.
+
+    Args:
+        summarizer: The summariser to use.
+        messages: The messages to summarise.
+        custom_instruction: An instruction of the user's; empty for none.
+        call: Where progress is told.
+
+    Raises:
+        CompactionFailedError: There is no usable summary.
+        TooLongAnswerError: It is longer than what it is to stand for.
+    """
+    if isinstance(summarizer, Builtin):
+        from timeleap.features.compaction.summary import summarise
+
+        call.say("summarising")
+        return Answer(await asyncio.to_thread(summarise, messages, custom_instruction))
+    whole = prompt_message(messages, custom_instruction)
+    window = summarizer.window
+    while True:
+        try:
+            if fits(whole, window):
+                call.say(f"the summariser ({summarizer.name}) reads {cost(whole)} tokens")
+                return await summarizer.summarize(whole, _telling(call, ""))
+            assert window is not None
+            return await _folded(summarizer, Fold(messages, custom_instruction, window), call)
+        except TooLongPromptError:
+            window = min(window or cost(whole), cost(whole)) * 2 // 3
+            if window < _SMALLEST_WINDOW:
+                what = "the conversation is too long for the summariser, also in parts"
+                raise failed(what, summarizer.name, retryable=False) from None
+            call.say("too long for the summariser: in parts then")
+
+
+async def _folded(summarizer: Summarizer, fold: Fold, call: Call) -> Answer:
+    answer: Answer | None = None
+    for number in itertools.count(1):
+        percent = fold.done
+        prompt = fold.next_prompt(answer.text if answer else "")
+        if prompt is None:
+            break
+        if call.progress is not None:
+            call.progress(f"the summariser ({summarizer.name}) reads part {number}", percent)
+        answer = await summarizer.summarize(prompt, _telling(call, f"part {number}: "))
+    assert answer is not None
+    return answer
+
+
+def _telling(call: Call, what: str) -> Hear:
+    return lambda characters: call.say(f"{what}{characters} characters of the summary have come")
+
+
+def _output_tokens(said: Mapping[str, Any]) -> int | None:
+    usage = said.get("usage")
+    output = usage.get("output") if isinstance(usage, Mapping) else None
+    return output if isinstance(output, int) and not isinstance(output, bool) and output > 0 else None

@@ -1,0 +1,98 @@
+"""session/storage and session/prune: what takes space, and freeing it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from timeleap.features.disk_usage.disk_usage import Space, measure, measure_store
+from timeleap.service import cursors, views
+from timeleap.service.mutation import guard
+from timeleap.service.registry import handles
+from timeleap.sessions.outcomes import PruneOutcome, Retention
+from timeleap.sessions.point_in_time import parse_time
+from timeleap.sessions.pruning import PruneRequest
+from timeleap_protocol.limits import DEFAULT_SESSION_PAGE, MAX_PAGE
+
+if TYPE_CHECKING:
+    from timeleap.service.call import Call
+    from timeleap.service.service import Service
+    from timeleap.service.views import Json
+    from timeleap_protocol.space import SessionPruneParams, SessionStorageParams
+
+LISTING = "session/storage"
+
+
+@handles("session/storage")
+async def storage(service: Service, params: SessionStorageParams, call: Call) -> Json:
+    """Disk usage of the store, or of one session."""
+    if params.session_id is not None:
+        if held := service.if_held(call, params.session_id):
+            await held.session.catch_its_turn()
+        space = await asyncio.to_thread(measure, params.session_id, service.store.locate(params.session_id))
+        return {"totalBytes": space.bytes, "trashBytes": 0, "sessions": [_space(space, files=True)]}
+    every = await asyncio.to_thread(measure_store, service.store.home)
+    start = cursors.offset(params.cursor, LISTING)
+    stop = min(start + (params.limit or DEFAULT_SESSION_PAGE), len(every))
+    return {
+        "totalBytes": sum(space.bytes for space in every),
+        "trashBytes": sum(space.bytes for space in every if space.deleted_at is not None),
+        "sessions": [_space(space) for space in every[start:stop]],
+        **views.set_members(nextCursor=cursors.after(stop, len(every), LISTING)),
+    }
+
+
+def _space(space: Space, *, files: bool = False) -> Json:
+    listed = [{"file": each.name, "kind": each.kind, "bytes": each.bytes} for each in space.files[:MAX_PAGE]]
+    return {
+        "sessionId": space.session_id,
+        **views.set_members(deletedAt=space.deleted_at),
+        "bytes": space.bytes,
+        "logBytes": space.bytes_of("log"),
+        "timelineBytes": space.bytes_of("timeline"),
+        "timelineCount": space.number_of("timeline"),
+        "indexBytes": space.bytes_of("index"),
+        "quarantineBytes": space.bytes_of("quarantine"),
+        "otherBytes": space.bytes_of("other"),
+        **views.set_members(files=listed if files else None),
+    }
+
+
+@handles("session/prune")
+async def prune(service: Service, params: SessionPruneParams, call: Call) -> Json:
+    """Remove timelines for good."""
+    selection = _selection(service, params)
+    async with service.borrowed(call, params.session_id, "read" if params.dry_run else "write") as session:
+        if params.dry_run:
+            await session.at_turn(lambda: session.expect_head(params.expected_head))
+            return _pruned(await session.plan_prune(selection))
+        return await session.prune(selection, guard(params, call, _pruned))
+
+
+def _selection(service: Service, params: SessionPruneParams) -> PruneRequest:
+    """Timelines to remove; by default those beyond the limits of the configuration."""
+    usual = service.config.retention
+    count, size = params.max_timelines, params.max_timeline_bytes
+    named = count is not None or size is not None
+    unsaid = not (named or params.older_than or params.timeline_ids or params.quarantine)
+    limits = Retention(
+        usual.max_timelines if unsaid else 1 << 62 if count is None else count,
+        usual.max_timeline_bytes if unsaid else 1 << 62 if size is None else size,
+    )
+    return PruneRequest(
+        limits=limits if named or unsaid else None,
+        older_than=parse_time(params.older_than, "olderThan") if params.older_than is not None else None,
+        timeline_ids=tuple(params.timeline_ids or ()),
+        quarantine=bool(params.quarantine),
+    )
+
+
+def _pruned(outcome: PruneOutcome) -> Json:
+    freed = sum(size for _, size in (*outcome.removed, *outcome.quarantine))
+    return {
+        "head": outcome.head,
+        "removed": [{"timelineId": name, "bytes": size} for name, size in outcome.removed],
+        "kept": [{"timelineId": name, "reason": reason} for name, reason in outcome.kept],
+        "quarantine": [{"file": name, "bytes": size} for name, size in outcome.quarantine],
+        "freedBytes": freed,
+    }

@@ -1,0 +1,99 @@
+"""context/getHistory with a format: a history as the body of a request to a model's provider."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from timeleap.errors import InvalidInputError
+from timeleap.service import views
+from timeleap.service.reading import messages_of_checkpoint
+from timeleap.sessions.log_iteration import left_out, line_of_message, pages
+from timeleap.sessions.logs import OpenLogs
+from timeleap.sessions.summary import prompt_at
+from timeleap.storage.record import decode_json, encode_json
+from timeleap_protocol.limits import MAX_MESSAGE_BYTES
+
+if TYPE_CHECKING:
+    from timeleap.service.call import Call
+    from timeleap.service.service import Service
+    from timeleap.service.time_slicing import Work
+    from timeleap.service.views import Json
+    from timeleap.storage.engine import LogReader
+    from timeleap_protocol.context import GetHistoryParams
+
+MOST_BYTES = MAX_MESSAGE_BYTES
+"""Of a body: what providers take at most, and well below what fits a reply."""
+
+_OF_PAGES = ("cursor", "limit", "order")
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """The requested messages and format."""
+
+    format: str
+    log: LogReader
+    start: int
+    stop: int
+    max_bytes: int
+
+
+async def body(service: Service, params: GetHistoryParams, call: Call) -> Json:
+    """The complete body, or an error: a request with a part of its messages would mislead the model.
+
+    Raises:
+        InvalidInputError: A page is asked for, too.
+        TooLargeError: It would be larger than `maxBytes`.
+    """
+    for name in _OF_PAGES:
+        if getattr(params, name) is not None and (name, params.order) != ("order", "asc"):
+            problem = {"loc": [name], "msg": "does not go with format: a body has no pages", "type": "choice"}
+            raise InvalidInputError(f"{name}: {problem['msg']}", errors=[problem])
+    session = service.session(call, params.session_id)
+    logs = await session.at_turn(lambda: OpenLogs(session.engine))
+    log = logs.live() if params.timeline_id is None else logs.timeline(params.timeline_id)
+    return await service.slices.run(_work(_wanted(log, params)))
+
+
+def _wanted(log: LogReader, params: GetHistoryParams) -> _Wanted:
+    count = log.state.messages
+    if params.checkpoint_uid is not None:
+        start, stop = messages_of_checkpoint(log, params.checkpoint_uid)
+    else:
+        start, stop = params.from_ or 0, count if params.to is None else min(params.to, count)
+    return _Wanted(params.format or "", log, start, stop, min(params.max_bytes or MOST_BYTES, MOST_BYTES))
+
+
+def _work(wanted: _Wanted) -> Work[Json]:
+    from timeleap.features.providers.format import FORMATS
+    from timeleap.features.providers.transcript import Transcript, too_large
+
+    log, lines = wanted.log, wanted.log.state.lines
+    first = line_of_message(log, wanted.start, lines)
+    last = line_of_message(log, wanted.stop, lines)
+    form = FORMATS[wanted.format]
+    transcript = Transcript(prompt_at(log, log.state_before(last)), form.taste, wanted.max_bytes)
+    for gone in left_out(log, first if wanted.start else 0, last):
+        transcript.losses.add(None, "damaged", gone)
+    for page in pages(log, first, last):
+        for row in page:
+            transcript.add(row.messages_before, decode_json(row.body))
+            yield row.line, last
+    transcript.finish()
+    text = encode_json(form.body(transcript))
+    if len(text) > wanted.max_bytes:
+        raise too_large(wanted.max_bytes)
+    losses = transcript.losses
+    return {
+        "messages": [],
+        "format": wanted.format,
+        "body": msgspec.Raw(text),
+        "losses": [
+            {**views.set_members(index=loss.index), "kind": loss.kind, "message": loss.message}
+            for loss in losses.listed()
+        ],
+        "lossCount": losses.count,
+    }

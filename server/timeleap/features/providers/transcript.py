@@ -1,0 +1,238 @@
+"""A conversation as providers of models see it: turns of a few known pieces, each tool's result beside its call.
+
+Logs hold more than providers accept: keys and parts of other programs, results far from their calls, calls that were
+never answered. Here all of that is put in order once for every provider, and what is lost by it is noted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from timeleap.errors import TimeleapError, TooLargeError
+from timeleap.features.providers.losses import Losses
+from timeleap.features.providers.picture import Picture, picture_at
+from timeleap.features.search.message_text import without_halves
+from timeleap.storage.record import encode_json
+
+Role = Literal["system", "user", "assistant"]
+
+NO_RESULT: Final = "(There is no result: the call was interrupted or its result was lost.)"
+NO_CALL: Final = "(A tool's result, whose call is not part of this conversation:)"
+
+_ROLES: Final[Mapping[str, Role]] = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "assistant": "assistant",
+}
+_MEDIA: Final = {"image_url": "an image", "audio_url": "audio", "video_url": "a video"}
+_LEAST: Final = 30  # bytes that a turn or a call takes in any body, whatever it says
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A text of a turn."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Thought:
+    """A thought of an assistant, signed by its provider."""
+
+    text: str
+    signature: str
+
+
+Piece = Text | Picture | Thought
+
+
+@dataclass(slots=True)
+class TranscriptCall:
+    """A call of a tool; `result` is None while it waits."""
+
+    id: str
+    name: str
+    arguments: str
+    result: list[Piece] | None = None
+
+
+@dataclass(slots=True)
+class Turn:
+    """The content of a message: a user's text and pictures, the system's text, an assistant's text and thoughts.
+
+    Attributes:
+        index: Of the message.
+        role: Of its author.
+        pieces: Not empty, unless there are calls.
+        name: Of its author.
+        calls: The tools it calls, an assistant's only.
+    """
+
+    index: int
+    role: Role
+    pieces: list[Piece]
+    name: str | None = None
+    calls: list[TranscriptCall] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Taste:
+    """The content that a provider accepts.
+
+    Attributes:
+        thought: True for the signature of a thought that it accepts.
+        picture: True for a picture that it accepts.
+    """
+
+    thought: Callable[[str], bool]
+    picture: Callable[[Picture], bool]
+
+
+class Transcript:
+    """The turns of a conversation, read message by message.
+
+    Args:
+        system_prompt: The one in force.
+        taste: What is taken; the rest is left out.
+        max_bytes: What a body may have. More is refused as soon as it is certain.
+
+    Attributes:
+        system: The system prompt, where there is one.
+        turns: In order.
+        losses: What the turns do not say as the messages do.
+    """
+
+    def __init__(self, system_prompt: str | None, taste: Taste, max_bytes: int) -> None:
+        self.system = without_halves(system_prompt) if system_prompt and not system_prompt.isspace() else None
+        self.turns: list[Turn] = []
+        self.losses = Losses()
+        self._taste = taste
+        self._waiting: dict[str, list[tuple[Turn, TranscriptCall]]] = {}
+        self._max_bytes = max_bytes
+        self._bytes = 0
+
+    def add(self, index: int, record: Mapping[str, Any]) -> None:
+        """Take in the next message, in its JSON form.
+
+        Raises:
+            TooLargeError: No body of all this has so few bytes.
+        """
+        role = str(record.get("role"))
+        pieces = list(self._pieces(index, role, record.get("content")))
+        if role == "tool":
+            self._answer(index, record.get("tool_call_id"), pieces)
+            return
+        known = _ROLES.get(role, "user")
+        if role not in _ROLES and pieces:
+            pieces.insert(0, Text(f"({without_halves(role)}:)"))
+            self.losses.add(index, "role", f"the role {role[:80]} is a user's, and named in the text")
+        calls = list(self._calls(index, record.get("tool_calls"))) if role == "assistant" else []
+        if not calls:
+            self._drop_last_thoughts(index, pieces)
+        if not pieces and not calls:
+            self.losses.add(index, "empty", "the message says nothing and is left out")
+            return
+        name = record.get("name")
+        self._say(Turn(index, known, pieces, name if isinstance(name, str) and name else None, calls))
+
+    def finish(self) -> None:
+        """Give every call that was never answered a result of ours."""
+        for turn in self.turns:
+            for call in turn.calls:
+                if call.result is None:
+                    call.result = [Text(NO_RESULT)]
+                    self.losses.add(turn.index, "openCall", f"the call {call.id[:80]} has no result; one says so now")
+
+    def _say(self, turn: Turn) -> None:
+        self.turns.append(turn)
+        by_id: dict[str, list[tuple[Turn, TranscriptCall]]] = {}
+        for call in turn.calls:
+            by_id.setdefault(call.id, []).append((turn, call))
+        self._waiting.update(by_id)  # models use ids again: a result belongs to the nearest call before it
+        self._count(_LEAST + sum(_LEAST + len(call.arguments) for call in turn.calls))
+
+    def _answer(self, index: int, call_id: Any, pieces: list[Piece]) -> None:
+        waiting = self._waiting.get(call_id) if isinstance(call_id, str) else None
+        if not waiting:
+            self.losses.add(
+                index, "orphanResult", f"the result of {str(call_id)[:80]} has no call; it is a user's text"
+            )
+            self._say(Turn(index, "user", [Text(NO_CALL), *pieces]))
+            return
+        turn, call = waiting.pop(0)
+        call.result = pieces
+        if turn is not self.turns[-1]:
+            self.losses.add(index, "order", "the result stands directly after its call, before what came between")
+
+    def _pieces(self, index: int, role: str, content: Any) -> Iterator[Piece]:
+        parts: Sequence[Any] = content if isinstance(content, list) else [content]
+        for part in parts:
+            fields: Mapping[str, Any] = part if isinstance(part, Mapping) else {"type": "text", "text": part}
+            kind = fields.get("type")
+            if kind == "think":
+                yield from self._thought(index, role, fields)
+            elif kind == "text" and isinstance(text := fields.get("text"), str):
+                if text and not text.isspace():
+                    self._count(len(text))
+                    yield Text(without_halves(text))
+            elif kind == "image_url" and (picture := self._picture(role, fields.get("image_url"))):
+                self._count(picture.size)
+                yield picture
+            elif part is not None:
+                what = _MEDIA.get(str(kind), "a part")
+                self.losses.add(index, what.split()[-1], f"{what} that cannot be sent there is left out")
+                yield Text(f"({what.split()[-1]} left out)")
+
+    def _picture(self, role: str, image_url: Any) -> Picture | None:
+        picture = picture_at(image_url)
+        shows = _ROLES.get(role, "user") == "user"
+        return picture if picture is not None and shows and self._taste.picture(picture) else None
+
+    def _thought(self, index: int, role: str, part: Mapping[str, Any]) -> Iterator[Thought]:
+        match role, part:
+            case "assistant", {"think": str(text), "encrypted": str(signature)} if self._taste.thought(signature):
+                self._count(len(text) + len(signature))
+                yield Thought(without_halves(text), without_halves(signature))
+            case _:
+                self.losses.add(index, "think", "a thought that cannot be sent there is left out")
+
+    def _drop_last_thoughts(self, index: int, pieces: list[Piece]) -> None:
+        """A message does not end with a thought."""
+        while pieces and isinstance(pieces[-1], Thought):
+            pieces.pop()
+            self.losses.add(index, "think", "a thought that leads to nothing is left out")
+
+    def _calls(self, index: int, calls: Any) -> Iterator[TranscriptCall]:
+        for call in calls if isinstance(calls, list) else ():
+            function = call.get("function") if isinstance(call, Mapping) else None
+            name = function.get("name") if isinstance(function, Mapping) else None
+            if not isinstance(function, Mapping) or not isinstance(name, str) or not name:
+                self.losses.add(index, "toolCall", "a call that names no function is left out")
+                continue
+            call_id = call.get("id")
+            arguments = self._arguments(index, function.get("arguments"))
+            yield TranscriptCall(call_id if isinstance(call_id, str) else "", name, arguments)
+
+    def _arguments(self, index: int, found: Any) -> str:
+        """The arguments of a call as JSON text, whether they were kept as text or as a value."""
+        if isinstance(found, str):
+            return without_halves(found) or "{}"
+        try:
+            return "{}" if found is None else encode_json(found).decode()
+        except TimeleapError:
+            self.losses.add(index, "arguments", "the arguments of a call are no JSON and are left out")
+            return "{}"
+
+    def _count(self, size: int) -> None:
+        self._bytes += size
+        if self._bytes > self._max_bytes:
+            raise too_large(self._max_bytes)
+
+
+def too_large(max_bytes: int) -> TooLargeError:
+    """The body would have more than it may."""
+    message = f"the body has more than {max_bytes} bytes; ask for a part of the history (from, to), or compact it"
+    return TooLargeError(message, limit="maxBytes", maximum=max_bytes)

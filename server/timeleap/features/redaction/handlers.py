@@ -1,0 +1,187 @@
+"""session/redact: taking a secret out of everything a session keeps."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from timeleap.errors import InvalidInputError, StorageFailureError
+from timeleap.features.redaction.redacting import RedactionRequest, RedactOutcome
+from timeleap.features.redaction.redaction import FileMatches, is_in
+from timeleap.features.redaction.redactor import Redactor
+from timeleap.features.redaction.trash_redaction import plan_in_trash, redact_in_trash
+from timeleap.features.search.matchers import ExpressionMatcher, Matcher, TextMatcher
+from timeleap.service import views
+from timeleap.service.mutation import guard
+from timeleap.service.registry import handles
+from timeleap.sessions.purge import PurgeRequest
+from timeleap.sessions.session_files import in_trash
+from timeleap.sessions.store_requests import Ledger
+from timeleap_protocol.limits import MAX_PAGE
+
+if TYPE_CHECKING:
+    from timeleap.service.call import Call
+    from timeleap.service.service import Service
+    from timeleap.service.views import Json
+    from timeleap.sessions.session import Session
+    from timeleap_protocol.redaction import SessionRedactParams
+
+REPLACEMENTS = ("[redacted]", "***", "")
+"""Default replacements: the first that does not contain the redacted text is used."""
+
+RULES = "secret-rules"
+
+
+@handles("session/redact")
+async def redact(service: Service, params: SessionRedactParams, call: Call) -> Json:
+    """Remove text from a session for good, or list its occurrences."""
+    needle = _needle(params)
+    replacement = _replacement(needle, params.replacement)
+    home = service.store.home
+    if params.deleted_at is not None:
+        order = RedactionRequest(
+            needle, replacement, rules=home.path / RULES, progress=call.byte_progress("looking through it")
+        )
+        return await _redact_in_trash(service, params, call, order)
+    async with service.borrowed(call, params.session_id, "read" if params.dry_run else "write") as session:
+        # What takes time comes at the session's turn: nothing that was sent later is to get there first.
+        looking = call.byte_progress("looking through the session")
+        order = RedactionRequest(needle, replacement, partial(_trashed, service, session), home.path / RULES, looking)
+        also: list[str] | None = None
+
+        async def elsewhere(redactor: Redactor) -> list[str]:
+            skipped = {session.path, *_trashed(service, session)}
+            return await asyncio.to_thread(_holders, service, redactor, skipped)
+
+        if params.dry_run:
+            await session.at_turn(lambda: session.expect_head(params.expected_head))
+            planned = await session.plan_redact(order)
+            also = await elsewhere(planned.redactor) if params.store else None
+            return {**_shown(service, planned, places=True), **views.set_members(alsoIn=also)}
+        used: list[Redactor] = []
+
+        def render(outcome: RedactOutcome) -> Json:
+            used.append(outcome.redactor)
+            return _shown(service, outcome)
+
+        result = await session.redact(order, guard(params, call, render))
+        if used:
+            taken_out = used[0]
+            await asyncio.to_thread(home.sweep)
+            await asyncio.to_thread(
+                Ledger(home).forget_fingerprints, session.session_id, lambda text: taken_out.text(text).text
+            )
+            also = await elsewhere(used[0]) if params.store else None
+        return {**result, **views.set_members(alsoIn=also)}
+
+
+async def _redact_in_trash(service: Service, params: SessionRedactParams, call: Call, order: RedactionRequest) -> Json:
+    """The same for a session in the trash."""
+    home, used = service.store.home, list[Redactor]()
+
+    def render(outcome: RedactOutcome) -> Json:
+        used.append(outcome.redactor)
+        return _shown(service, outcome, places=bool(params.dry_run))
+
+    def forget(taken_out: Redactor) -> None:
+        Ledger(home).forget_fingerprints(params.session_id, lambda text: taken_out.text(text).text)
+
+    async with service.store.turn(params.session_id):
+        found = (await service.store.plan_purge(PurgeRequest(params.session_id, params.deleted_at))).purged[0]
+        directory = home.trash / found.name
+        if params.dry_run:
+            result = render(await plan_in_trash(directory, order, params.expected_head))
+        else:
+            result = await redact_in_trash(directory, order, guard(params, call, render), forget)
+    also = await asyncio.to_thread(_holders, service, used[0], {directory}) if params.store and used else None
+    return {**result, **views.set_members(alsoIn=also)}
+
+
+def _needle(params: SessionRedactParams) -> Matcher | None:
+    if params.value is not None:
+        try:
+            params.value.encode()
+        except UnicodeEncodeError as error:
+            raise _refused("value", f"half of a surrogate pair at character {error.start}", "value") from None
+        return TextMatcher([params.value])
+    if params.pattern is not None:
+        return ExpressionMatcher(params.pattern)
+    if not params.secrets:
+        raise _refused("secrets", "say what is to be taken out: a value, a pattern, or secrets: true", "choice")
+    return None
+
+
+def _replacement(needle: Matcher | None, wanted: str | None) -> str:
+    """The replacement text: it must not match the text to remove, nor end a line."""
+    if wanted is None:
+        return next(candidate for candidate in REPLACEMENTS if needle is None or not needle.spans(candidate))
+    if any(char < " " or 0xD800 <= ord(char) < 0xE000 for char in wanted):
+        raise _refused("replacement", "control characters and half surrogate pairs have no place in it", "value")
+    if needle is not None and needle.spans(wanted):
+        raise _refused("replacement", "it holds what is to be taken out", "value")
+    return wanted
+
+
+def _refused(name: str, text: str, kind: str) -> InvalidInputError:
+    return InvalidInputError(f"{name}: {text}", errors=[{"loc": [name], "msg": text, "type": kind}])
+
+
+def _trashed(service: Service, session: Session) -> tuple[Path, ...]:
+    """Directories in the trash with this session's id or uid: earlier sessions of that id, or copies."""
+    if not service.store.contains(session.path):
+        return ()
+    return tuple(in_trash(service.store.home, session.session_id, session.meta.uid))
+
+
+def _holders(service: Service, redactor: Redactor, skipped: Collection[Path]) -> list[str]:
+    """The ids of the store's other sessions that hold it, too; what cannot be looked at counts, since it may."""
+    home = service.store.home
+    places = [(name, home.sessions / name) for name in home.names()]
+    places += [(name, path) for name, _, path in home.trashed()]
+    found: list[str] = []
+    for name, path in places:
+        if path in skipped or path.is_symlink() or not path.is_dir():
+            continue
+        try:
+            holds = is_in(path, redactor)
+        except StorageFailureError:
+            holds = True
+        if holds and name not in found:
+            found.append(name)
+    return found
+
+
+def _shown(service: Service, outcome: RedactOutcome, *, places: bool = False) -> Json:
+    rules = (
+        None if outcome.rules is None else [{"rule": rule, "values": number} for rule, number in outcome.rules.items()]
+    )
+    occurrences = outcome.total(lambda find: find.occurrences)
+    return {
+        "head": outcome.head,
+        "redacted": occurrences > 0,
+        "records": outcome.total(lambda find: find.records),
+        "occurrences": occurrences,
+        "kept": outcome.total(lambda find: find.kept),
+        "split": outcome.total(lambda find: find.split),
+        "files": [_file(find, places) for find in outcome.finds if find.occurrences][:MAX_PAGE],
+        **views.set_members(rules=rules),
+        "context": service.views.summary(outcome.context),
+    }
+
+
+def _file(find: FileMatches, places: bool) -> Json:
+    shown = [
+        {"line": place.line, **views.set_members(index=place.index), "occurrences": place.occurrences}
+        for place in find.places
+    ]
+    return {
+        "file": find.name,
+        **views.set_members(trash=find.trash),
+        "kind": find.kind,
+        "records": find.records,
+        "occurrences": find.occurrences,
+        **views.set_members(places=shown if places else None, linked=find.linked or None),
+    }

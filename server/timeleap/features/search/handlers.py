@@ -1,0 +1,182 @@
+"""context/search and session/search: finding what was said, in one session or in all of them."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from timeleap.errors import CorruptedError, SessionNotFoundError, StorageFailureError, TimelineNotFoundError
+from timeleap.features.search.pattern import pattern
+from timeleap.features.search.search import Hit, SearchPage, SearchPosition, SearchQuery, Unread, search
+from timeleap.service import cursors, paging, views
+from timeleap.service.registry import handles
+from timeleap.sessions.info import LOG_NAME, Glance
+from timeleap.sessions.listing import glances
+from timeleap.sessions.logs import OpenLogs, StoredLogs
+from timeleap_protocol.limits import DEFAULT_PAGE
+
+if TYPE_CHECKING:
+    from timeleap.service.call import Call
+    from timeleap.service.service import Service
+    from timeleap.service.time_slicing import Work
+    from timeleap.service.views import Json
+    from timeleap_protocol.past import SearchParams, SessionSearchParams
+
+LISTING = "context/search"
+STORE_LISTING = "session/search"
+
+
+@dataclass(frozen=True, slots=True)
+class SearchCursor:
+    """Position at which a search of a session continues, and its query."""
+
+    session_id: str
+    query: str
+    timeline_id: str | None
+    index: int
+    era: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoreLeft:
+    """Position at which a search of the store continues: in the session that had its last change then."""
+
+    query: str
+    session_id: str
+    changed: int
+    timeline_id: str | None
+    index: int
+
+
+@handles("context/search")
+async def search_context(service: Service, params: SearchParams, call: Call) -> Json:
+    """Messages of one session."""
+    session = service.session(call, params.session_id)
+    query, asked = _query(params), _asked(params)
+    era, logs = await session.at_turn(lambda: (paging.era_of(session.head), OpenLogs(session.engine)))
+    begin = None
+    if params.cursor is not None:
+        left = cursors.decode_as(params.cursor, LISTING, SearchCursor)
+        if (left.session_id, left.query) != (session.session_id, asked) or left.index < 0:
+            raise cursors.unknown()
+        paging.check_era(left.era, session.head)
+        begin = SearchPosition(left.timeline_id, left.index)
+    found = await service.slices.run(search(logs, query, begin), call.byte_progress("searching"))
+    cursor = None
+    if (place := found.following) is not None:
+        left = SearchCursor(session.session_id, asked, place.timeline_id, place.index, era)
+        cursor = cursors.encode(LISTING, **asdict(left))
+    return {
+        "matches": [_match(hit) for hit in found.hits],
+        **views.set_members(nextCursor=cursor, unread=[_unread(unread) for unread in found.unread] or None),
+    }
+
+
+@handles("session/search")
+async def search_store(service: Service, params: SessionSearchParams, call: Call) -> Json:
+    """Messages of all sessions: the session changed last comes first. All of it is read from disk, so that sessions
+    which are live in other processes are no exception."""
+    query, asked = _query(params), _asked(params)
+    begin = None
+    if params.cursor is not None:
+        begin = cursors.decode_as(params.cursor, STORE_LISTING, StoreLeft)
+        if begin.query != asked or begin.index < 0:
+            raise cursors.unknown()
+    places = [attachment.place for attachment in service.attached(call).values()]
+    elsewhere = service.store.elsewhere({place.session_id: place.path for place in places if place.path is not None})
+    sessions = await asyncio.to_thread(glances, service.store.home, elsewhere)
+    rest = list(sessions)
+    if begin is not None:
+        rest = [session for session in rest if session.session_id == begin.session_id or _behind(session, begin)]
+        # It may have changed, and moved up, since.
+        rest.sort(key=lambda session: session.session_id != begin.session_id)
+    return await service.slices.run(_search_sessions(rest, query, begin, asked), _in_parts(call, len(rest)))
+
+
+def _search_sessions(sessions: Sequence[Glance], query: SearchQuery, begin: StoreLeft | None, asked: str) -> Work[Json]:
+    page: Json = {"matches": []}
+    unread: list[Json] = []
+    for number, session in enumerate(sessions):
+        place = None
+        if begin is not None and session.session_id == begin.session_id:
+            place = SearchPosition(begin.timeline_id, begin.index)
+        try:
+            searching = search(StoredLogs(session.path / LOG_NAME), _with_room(query, len(page["matches"])), place)
+            found = yield from _passing_on(searching, number)
+        except TimelineNotFoundError:
+            continue  # where the search was to go on in it is gone
+        except (StorageFailureError, CorruptedError, SessionNotFoundError) as error:
+            unread.append({"sessionId": session.session_id, "message": error.message})
+            continue
+        page["matches"] += [{"sessionId": session.session_id, **_match(hit)} for hit in found.hits]
+        unread += [{"sessionId": session.session_id, **_unread(each)} for each in found.unread]
+        following = found.following
+        if following is not None or (len(page["matches"]) >= query.limit and number + 1 < len(sessions)):
+            page["nextCursor"] = _cursor(session, following, sessions[number + 1 :], asked)
+            break
+    return {**page, **views.set_members(unread=unread or None)}
+
+
+def _cursor(session: Glance, place: SearchPosition | None, rest: Sequence[Glance], asked: str) -> str:
+    if place is None:
+        session, place = rest[0], SearchPosition(None, 0)
+    left = StoreLeft(asked, session.session_id, session.changed, place.timeline_id, place.index)
+    return cursors.encode(STORE_LISTING, **asdict(left))
+
+
+def _passing_on(searching: Work[SearchPage], number: int) -> Work[SearchPage]:
+    """The search of the session `number`; its progress is reported in thousandths of a session."""
+    while True:
+        try:
+            done, total = next(searching)
+        except StopIteration as stop:
+            found: SearchPage = stop.value
+            return found
+        yield number * 1000 + done * 1000 // max(1, total), 1000
+
+
+def _in_parts(call: Call, sessions: int) -> Callable[[int, int], None] | None:
+    report = call.byte_progress("searching")
+    return None if report is None else lambda done, each: report(done, each * sessions)
+
+
+def _behind(session: Glance, begin: StoreLeft) -> bool:
+    return (session.changed, session.session_id) < (begin.changed, begin.session_id)
+
+
+def _with_room(query: SearchQuery, taken: int) -> SearchQuery:
+    return SearchQuery(query.pattern, query.timelines, query.distinct, query.excerpts, query.limit - taken)
+
+
+def _query(params: SearchParams | SessionSearchParams) -> SearchQuery:
+    return SearchQuery(
+        pattern=pattern(params.query, regex=bool(params.regex), ignore_case=bool(params.ignore_case)),
+        timelines=params.timelines is not False,
+        distinct=bool(params.distinct),
+        excerpts=bool(params.excerpts),
+        limit=params.limit or DEFAULT_PAGE,
+    )
+
+
+def _asked(params: Any) -> str:
+    """Fingerprint of a search: a cursor is valid for the search that made it only."""
+    members = [params.query, bool(params.regex), bool(params.ignore_case), params.timelines, bool(params.distinct)]
+    return hashlib.blake2b(json.dumps(members).encode(), digest_size=8).hexdigest()
+
+
+def _match(hit: Hit) -> Json:
+    shown = hit.excerpt
+    return {
+        "index": hit.index,
+        **views.set_members(timelineId=hit.timeline_id),
+        "ranges": [list(span) for span in hit.ranges],
+        **views.set_members(moreRanges=hit.more or None, excerpt=shown and {"start": shown.start, "text": shown.text}),
+    }
+
+
+def _unread(unread: Unread) -> Json:
+    return {**views.set_members(timelineId=unread.timeline_id), "message": unread.message}

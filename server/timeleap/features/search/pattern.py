@@ -1,0 +1,136 @@
+"""Search patterns: words as they are, or a regular expression.
+
+Regular expressions are RE2's: the time a search takes grows with the length of the text and with nothing else, so none
+of them can explode. What cannot be had in linear time (look-around, back-references) is refused as a bad pattern.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any, Final
+
+from timeleap.errors import InvalidInputError
+from timeleap.features.search.message_text import Span, utf16_length, utf16_length_of_bytes
+from timeleap.storage.record import encode_json
+
+MAX_MEMORY: Final = 8 << 20  # bytes of one compiled expression, its caches included
+SMALL_PROGRAM: Final = 100  # instructions of an expression that is matched with texts of any length
+MAX_STEPS: Final = 500_000_000  # instructions times characters: seconds, where RE2 has to try all of them
+_PATIENCE: Final = 512  # empty matches in a row
+_HIDING: Final = (b"\\u", b"\\/", b'"tool_calls"')
+"""Signs of a record in which words may stand that its bytes do not show: escapes we do not write, several texts."""
+
+
+class Pattern(ABC):
+    """A pattern to search for."""
+
+    @abstractmethod
+    def spans(self, text: str) -> Iterator[Span | None]:
+        """Spans of the matches in a text, in UTF-16 units: ascending, not overlapping, none of them empty.
+
+        None comes now and then where finding the next one takes long: a moment to do something else.
+        """
+
+    def too_dear(self, text: str) -> bool:
+        """True if searching so long a text could take minutes."""
+        del text
+        return False
+
+    def may_be_in(self, line: bytes) -> bool:
+        """True if a record could contain a match: saves parsing most of those that do not."""
+        del line
+        return True
+
+
+def pattern(query: str, *, regex: bool = False, ignore_case: bool = False) -> Pattern:
+    """The pattern a query stands for.
+
+    Args:
+        query: The words, or the expression.
+        regex: It is a regular expression.
+        ignore_case: `a` is `A`.
+
+    Raises:
+        InvalidInputError: The query is no such expression, or no text; says where.
+    """
+    try:
+        query.encode()
+    except UnicodeEncodeError as error:
+        raise _refused(f"half of a surrogate pair at character {error.start}", "regex" if regex else "query") from None
+    return Expression(query, literal=not regex, ignore_case=ignore_case) if regex or ignore_case else Words(query)
+
+
+class Words(Pattern):
+    """Text that is looked for as it is."""
+
+    def __init__(self, words: str) -> None:
+        self._words = words
+        self._units = utf16_length(words)
+        written = encode_json(words)[1:-1]
+        self._written = written if b"\\u" not in written else b""  # control characters: others write them otherwise
+
+    def spans(self, text: str) -> Iterator[Span | None]:
+        """Every place from left to right."""
+        done = units = 0
+        at = text.find(self._words)
+        while at >= 0:
+            begin = units + (at - done if text.isascii() else utf16_length(text[done:at]))
+            done, units = at + len(self._words), begin + self._units
+            yield begin, units
+            at = text.find(self._words, done)
+
+    def may_be_in(self, line: bytes) -> bool:
+        """True if the words are in the record's JSON, or it is written in a way that may hide them."""
+        return self._written in line or any(sign in line for sign in _HIDING) or line.count(b'"type"') > 1
+
+
+class Expression(Pattern):
+    """A regular expression, or text whose case does not count."""
+
+    def __init__(self, expression: str, *, literal: bool, ignore_case: bool) -> None:
+        import re2  # not before somebody needs it
+
+        options = re2.Options()
+        options.log_errors = False
+        options.max_mem = MAX_MEMORY
+        options.never_capture = True
+        options.literal = literal
+        options.case_sensitive = not ignore_case
+        try:
+            self._compiled: Any = re2.compile(expression.encode(), options)
+        except re2.error as error:
+            raise _refused(_explained(error, expression), "regex") from None
+
+    def too_dear(self, text: str) -> bool:
+        """True if so large an expression could take minutes for the text: linear time is steps times characters."""
+        steps: int = self._compiled.programsize
+        return steps > SMALL_PROGRAM and steps * len(text) > MAX_STEPS
+
+    def spans(self, text: str) -> Iterator[Span | None]:
+        """Every place from left to right; a place where the expression matches nothing is none."""
+        encoded = text.encode()
+        done = units = 0
+        for number, match in enumerate(self._compiled.finditer(encoded)):
+            start, end = match.span()
+            if start < end:
+                begin = units + utf16_length_of_bytes(encoded[done:start])
+                done, units = end, begin + utf16_length_of_bytes(encoded[start:end])
+                if begin < units:
+                    yield begin, units
+            elif number % _PATIENCE == 0:
+                yield None
+
+
+def _explained(error: Exception, expression: str) -> str:
+    """The error in an expression, and its position. RE2 says `missing ]: [abc`: the problem, and the piece with it."""
+    said = error.args[0] if error.args else ""
+    text = said.decode(errors="replace") if isinstance(said, bytes) else str(said)
+    problem, _, piece = text.partition(": ")
+    at = expression.find(piece) if piece else -1
+    return f"{problem} at character {at}: {piece[:80]}" if at >= 0 else text[:200] or "no regular expression"
+
+
+def _refused(message: str, kind: str) -> InvalidInputError:
+    problem = {"loc": ["query"], "msg": message, "type": kind}
+    return InvalidInputError(f"query: {message}", errors=[problem])

@@ -1,0 +1,148 @@
+"""session/export and session/import: sessions to files of other forms, and back."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Final
+
+from timeleap.service import opening
+from timeleap.service.registry import handles
+from timeleap.service.request_order import to_its_end
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from timeleap.features.transfer.publish import Admission
+    from timeleap.features.transfer.source import Exhibit
+    from timeleap.service.call import Call
+    from timeleap.service.service import Service
+    from timeleap.service.time_slicing import T, Work
+    from timeleap.service.views import Json
+    from timeleap.sessions.session import Session
+    from timeleap.sessions.store import OpenedSession
+    from timeleap_protocol.session import SessionExportParams, SessionImportParams
+
+WRITTEN_AT_ONCE: Final = 1 << 20  # bytes
+
+
+@handles("session/export")
+async def export_session(service: Service, params: SessionExportParams, call: Call) -> Json:
+    """Write a session to a file; it may be open here, elsewhere or nowhere: it is only read."""
+    from timeleap.features.transfer import exporting
+    from timeleap.features.transfer.export_file import NewFile, absolute, check_target
+    from timeleap.features.transfer.formats import exported
+
+    path, overwrite = absolute(params.path), bool(params.overwrite)
+    form = exported(params.format)
+    async with _looked_at(service, params.session_id, call) as session:
+        exhibit = await exporting.exhibit(session)  # first of all: later requests must not show in it
+        _heed_cancellation()
+        await asyncio.to_thread(check_target, service.store.home, path, overwrite)
+        pieces = form.write(exhibit)
+        async with NewFile(path, overwrite=overwrite) as file:
+            written = await _told(call, "writing", exhibit)
+            while (block := await service.slices.run(_gathered(pieces))) is not None:
+                await file.write(block)
+                written(file.bytes)
+            call.say("putting the file in place")
+            await to_its_end(file.finish())
+    losses = await asyncio.to_thread(exhibit.all_losses)
+    return {"path": str(path), "bytes": file.bytes, "losses": [asdict(loss) for loss in losses]}
+
+
+def _heed_cancellation() -> None:
+    """Stop if that was asked for while the session had its turn, which puts a cancellation aside."""
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
+
+
+@contextlib.asynccontextmanager
+async def _looked_at(service: Service, session_id: str, call: Call) -> AsyncIterator[Session]:
+    attachment = service.attached(call).get(session_id)
+    if attachment is None:
+        async with service.borrowed(call, session_id, "read") as session:
+            yield session
+        return
+    await attachment.settle()  # what is exported is read from disk
+    place = attachment.place
+    opened = await service.store.open(session_id, path=place.path, create=False, access="read")
+    try:
+        yield opened.session
+    finally:
+        await opened.session.aclose()
+
+
+def _gathered(pieces: Iterator[bytes]) -> Work[bytes | None]:
+    """As much of a file as is written in one go; None at its end."""
+    found = bytearray()
+    for piece in pieces:
+        found += piece
+        if len(found) >= WRITTEN_AT_ONCE:
+            return bytes(found)
+        yield 0, 0
+    return bytes(found) or None
+
+
+async def _told(call: Call, message: str, exhibit: Exhibit) -> Callable[[int], None]:
+    """Tells the client how many bytes are written. How many there will be depends on the form; that there will be more
+    than the session has is as good as unknown."""
+    report = call.byte_progress(message)
+    if report is None:
+        return lambda _: None
+    total = await asyncio.to_thread(lambda: sum(strand.bytes for strand in exhibit.strands))  # opens every timeline
+    return lambda done: report(min(done, total), total)
+
+
+@handles("session/import")
+async def import_session(service: Service, params: SessionImportParams, call: Call) -> Json:
+    """Make a session of a file, and open it."""
+    from timeleap.features.transfer.export_file import absolute
+    from timeleap.features.transfer.publish import Admission
+    from timeleap.features.transfer.sanitize import origin_losses
+
+    path = absolute(params.path)
+    admission = Admission(service.store, opening.creation_guard(params, call))
+    async with service.reachable():
+        opened = await admission.repeated()
+        if opened is None:
+            opened = await _made(service, (path, params.format, params.session_id), call, admission)
+        held = service.hold(call, opened.session, "owner")
+    state = opening.answer(service, held, opened.duplicate)
+    return {**state, "losses": origin_losses(opened.session.meta)}
+
+
+async def _made(
+    service: Service, asked: tuple[Path, str | None, str | None], call: Call, admission: Admission
+) -> OpenedSession:
+    from timeleap.features.transfer.importing import take_in
+
+    path, form, wanted = asked
+    session_id = await asyncio.to_thread(admission.session_id, wanted)
+    with service.store.home.building() as directory:
+        work = take_in(path, form, directory, admission.guard)
+        await _run(service, work, call.byte_progress("reading"))
+        return await to_its_end(admission.put_in_place(directory, session_id))
+
+
+async def _run(service: Service, work: Work[T], progress: Callable[[int, int], None] | None) -> T:
+    """Do `work`; when it does not come to its end, it has stopped before this returns: what it wrote can be removed."""
+    try:
+        return await service.slices.run(work, progress)
+    except BaseException:
+        await to_its_end(asyncio.to_thread(_stop, work))
+        raise
+
+
+def _stop(work: Generator[Any, None, Any]) -> None:
+    while True:
+        try:
+            work.close()
+        except ValueError:  # a slice of it is still being done
+            time.sleep(0.002)
+        else:
+            return

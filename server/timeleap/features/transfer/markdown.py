@@ -1,0 +1,188 @@
+"""A session for people to read: one Markdown file, turn by turn, tool calls and their results folded.
+
+What messages hold is shown, not interpreted, wherever it could change the page around it: tool calls, results and
+thoughts stand in fences longer than any in them, and what a user wrote stands in a quotation.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from timeleap.features.transfer.inert import fenced, inert_markdown
+from timeleap.features.transfer.losses import ExportLoss, LossTally
+from timeleap.features.transfer.source import Exhibit, Said, Strand
+from timeleap.sessions.outcomes import Checkpoint
+
+SUMMARY_LENGTH: Final = 80
+
+_LINES = re.compile(r"\r\n?|\n")
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|])")
+_USUAL: Final = frozenset({"role", "content", "tool_calls", "tool_call_id", "name", "partial"})
+_TITLES: Final = {"user": "User", "assistant": "Assistant", "tool": "Tool", "system": "System"}
+
+
+def write_markdown(exhibit: Exhibit) -> Iterator[str]:
+    """The page, piece by piece.
+
+    What cannot be shown is noted in `exhibit.losses`: pictures and other media, unknown parts, the contents of timelines.
+    """
+    left_out = LossTally()
+    yield f"# {_plain(exhibit.title or exhibit.session_id)}\n\n"
+    yield from _facts(exhibit)
+    yield from _prompt(exhibit.live.system_prompt)
+    yield from _conversation(exhibit.live, left_out)
+    yield from _timelines(exhibit)
+    exhibit.losses.extend(left_out.losses())
+    if exhibit.timelines:
+        message = f"{len(exhibit.timelines)} timelines are listed, but what was said in them is not part of this form"
+        exhibit.losses.append(ExportLoss("timelines", message))
+
+
+def _facts(exhibit: Exhibit) -> Iterator[str]:
+    live = exhibit.live
+    rows = [
+        ("Session", exhibit.session_id),
+        ("Created", exhibit.created_at),
+        ("Last change", exhibit.updated_at),
+        ("Workspace", exhibit.workspace),
+        ("Forked from", exhibit.parent.session_id if exhibit.parent else None),
+        ("Messages", f"{live.message_count:,}"),
+        ("Checkpoints", f"{live.checkpoint_count:,}"),
+        ("Tokens", f"{live.token_count:,}"),
+        ("Sub-agents", ", ".join(subagent.name for subagent in exhibit.subagents)),
+    ]
+    yield "| | |\n|---|---|\n"
+    for name, value in rows:
+        if value:
+            yield f"| {name} | {_plain(value)} |\n"
+    yield "\n"
+
+
+def _prompt(text: str | None) -> Iterator[str]:
+    if text:
+        yield _folded("System prompt", fenced(text))
+
+
+def _conversation(strand: Strand, left_out: LossTally) -> Iterator[str]:
+    checkpoints = strand.checkpoints()
+    following = next(checkpoints, None)
+    role = None
+    for said in strand.messages():
+        while following is not None and following.message_count <= said.index:
+            yield _marked(following)
+            following, role = next(checkpoints, None), None
+        speaker = str(said.record.get("role"))
+        if speaker not in (role, "tool"):
+            yield f"## {_plain(_TITLES.get(speaker, speaker))}\n\n"
+        role = "assistant" if speaker == "tool" else speaker
+        yield from _message(said, left_out)
+    while following is not None:
+        yield _marked(following)
+        following = next(checkpoints, None)
+
+
+def _marked(checkpoint: Checkpoint) -> str:
+    facts = [
+        f"checkpoint {checkpoint.id}",
+        checkpoint.label,
+        checkpoint.created_at,
+        f"{checkpoint.token_count:,} tokens",
+    ]
+    return "---\n\n*" + " · ".join(_plain(fact) for fact in facts if fact) + "*\n\n"
+
+
+def _message(said: Said, left_out: LossTally) -> Iterator[str]:
+    record = said.record
+    content = record.get("content")
+    if not record.keys() <= _USUAL:
+        left_out.add("members", "messages have members of their own, which are not shown")
+    if record.get("role") == "tool":
+        text = _joined(content, left_out)
+        yield _folded(f"Result · {_first_line(text)}", fenced(text))
+        return
+    parts = content if isinstance(content, list) else [{"type": "text", "text": content}]
+    for part in parts:
+        yield from _part(part, str(record.get("role")), left_out)
+    calls = record.get("tool_calls")
+    for call in calls if isinstance(calls, list) else []:
+        yield _call(call)
+
+
+def _part(part: Any, role: str, left_out: LossTally) -> Iterator[str]:
+    kind = part.get("type") if isinstance(part, Mapping) else None
+    if kind == "text":
+        text = part.get("text")
+        if isinstance(text, str) and text.strip():
+            shown = inert_markdown(text)
+            yield (_quoted(shown) if role == "user" else shown) + "\n\n"
+    elif kind == "think":
+        thought = part.get("think")
+        if isinstance(thought, str) and thought.strip():
+            yield _folded(f"Thought · {_first_line(thought)}", fenced(thought))
+    else:
+        yield f"*[{_plain(str(kind))}]*\n\n"
+        left_out.add("parts", f"parts of the type {kind} are only named")
+
+
+def _call(call: Any) -> str:
+    function = call.get("function") if isinstance(call, Mapping) else None
+    if not isinstance(function, Mapping):
+        return _folded("Tool call", fenced(_indented(call), "json"))
+    arguments = function.get("arguments")
+    try:
+        shown = _indented(json.loads(arguments)) if isinstance(arguments, str) else _indented(arguments)
+    except (ValueError, RecursionError):
+        shown = str(arguments)
+    return _folded(f"Call · {function.get('name')}", fenced(shown, "json"))
+
+
+def _timelines(exhibit: Exhibit) -> Iterator[str]:
+    if not exhibit.timelines:
+        return
+    yield "## Timelines\n\nEarlier states of this session, oldest first.\n\n"
+    yield "| Timeline | Set aside by | When | Messages | Checkpoints |\n|---|---|---|---:|---:|\n"
+    for timeline in exhibit.timelines:
+        counts = f"{timeline.message_count:,} | {timeline.checkpoint_count:,}"
+        yield f"| {_plain(timeline.timeline_id or '')} | {timeline.reason} | {timeline.created_at or ''} | {counts} |\n"
+
+
+def _joined(content: Any, left_out: LossTally) -> str:
+    """The text of a tool's result."""
+    if not isinstance(content, list):
+        return "" if content is None else str(content)
+    texts: list[str] = []
+    for part in content:
+        text = part.get("text") if isinstance(part, Mapping) else None
+        if isinstance(text, str):
+            texts.append(text)
+        else:
+            kind = part.get("type") if isinstance(part, Mapping) else None
+            left_out.add("parts", f"parts of the type {kind} are only named")
+            texts.append(f"[{kind}]")
+    return "\n".join(texts)
+
+
+def _folded(summary: str, body: str) -> str:
+    return f"<details>\n<summary>{html.escape(' '.join(summary.split()))}</summary>\n\n{body}\n\n</details>\n\n"
+
+
+def _quoted(text: str) -> str:
+    return "\n".join(f"> {line}" for line in _LINES.split(text))
+
+
+def _indented(value: Any) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def _first_line(text: str) -> str:
+    line = " ".join(text[: 4 * SUMMARY_LENGTH].split())
+    return line if len(line) <= SUMMARY_LENGTH else line[: SUMMARY_LENGTH - 1] + "…"
+
+
+def _plain(text: str) -> str:
+    """A text on one line in which nothing is markup."""
+    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))

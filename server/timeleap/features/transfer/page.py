@@ -1,0 +1,263 @@
+"""A session as one HTML page for people: a slider through its checkpoints, its timelines as branches, what differs.
+
+The page is whole in itself. Its skeleton, style and script are the files of the folder `assets` beside this module,
+written by hand; the scripts are joined in the order of `SCRIPTS` into one module. The session is data in
+`<script type="application/json">` elements, which no browser runs, and the script turns texts into text nodes, never
+into markup. The policy in the page's head allows exactly this script and this style (by their hashes), images that are
+in the page itself, and nothing else: whatever a message holds, nothing of it runs and nothing is fetched.
+
+A message stands in the page once, however many logs have it: it has a number, and a log is runs of numbers behind what
+it shares with the log it branches off. So messages are the same exactly if their numbers are. They come in blocks of
+`BLOCK`, each an element of its own, which the script parses when it needs one of them.
+
+The same session gives the same bytes. What no browser would show is not written: a page has at most `MOST_CHARACTERS`.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from base64 import b64encode
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from hashlib import blake2b, sha256
+from importlib.resources import files
+from typing import Any, Final
+
+from timeleap.errors import TooLargeError
+from timeleap.features.transfer.losses import ExportLoss
+from timeleap.features.transfer.source import Exhibit, Strand
+from timeleap.sessions.checkpoints import list_checkpoints
+from timeleap.sessions.log_iteration import shared_lines, state_after_lines
+from timeleap.storage.engine import LogState
+from timeleap.storage.record import encode_quickly
+
+BLOCK: Final = 64  # messages
+MANY_CHARACTERS: Final = 100 << 20
+MOST_CHARACTERS: Final = 512 << 20
+SCRIPTS: Final = ("words", "elements", "session", "overview", "message", "conversation", "comparison", "search", "page")
+
+_PLACE = re.compile(r"\{\{(\w+)\}\}")
+_UNSAFE = re.compile("[<>&\u2028\u2029]")
+_CHECKPOINTS_AT_ONCE: Final = 64
+
+
+def write_page(exhibit: Exhibit) -> Iterator[str]:
+    """The page, piece by piece; what is read of the session is read on the way, and nothing of it is kept.
+
+    Args:
+        exhibit: The session. What of it could not be read is told in the page, too; that the page is hard to open is told
+            in `exhibit.losses`.
+
+    Raises:
+        TooLargeError: No browser would open it.
+    """
+    size = 0
+    for piece in _pieces(exhibit):
+        size += len(piece)
+        if size > MOST_CHARACTERS:
+            message = f"the page would have more than {MOST_CHARACTERS >> 20} MiB, which browsers do not open"
+            raise TooLargeError(f"{message}; write native or markdown", limit="bytes", maximum=MOST_CHARACTERS)
+        yield piece
+    if size > MANY_CHARACTERS:
+        message = f"the page has {size >> 20} MiB: browsers need long to open it, or cannot"
+        exhibit.losses.append(ExportLoss("size", message))
+
+
+def _pieces(exhibit: Exhibit) -> Iterator[str]:
+    style, script = asset("page.css"), program()
+    title = html.escape(exhibit.title or exhibit.session_id)
+    yield filled(asset("page.html"), {"policy": policy(style, script), "title": title, "style": style})
+    pool = _Pool(single=not exhibit.timelines)
+    branches = _branches(exhibit)
+    runs: list[list[list[int]]] = []
+    for branch in branches:
+        runs.append([])
+        yield from pool.take(branch.strand, branch.shared.messages, runs[-1])
+    yield pool.end()
+    yield embedded("session", _facts(exhibit, branches, runs))
+    yield f'<script type="module">{script}</script>\n</body>\n</html>\n'
+
+
+@cache
+def asset(name: str) -> str:
+    """The text of one of the page's own files."""
+    return (files("timeleap.features.transfer") / "assets" / name).read_text(encoding="utf-8")
+
+
+@cache
+def program() -> str:
+    """The page's script."""
+    return "\n".join(asset(f"{name}.js") for name in SCRIPTS)
+
+
+def policy(style: str, script: str) -> str:
+    """The Content-Security-Policy of a page with exactly this style and script."""
+    return (
+        f"default-src 'none'; script-src '{_fingerprint(script)}'; style-src '{_fingerprint(style)}'; img-src data:; "
+        "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+    )
+
+
+def filled(template: str, values: Mapping[str, str]) -> str:
+    """The template with its `{{names}}` replaced; values are not looked at for names in turn."""
+    return _PLACE.sub(lambda place: values[place[1]], template)
+
+
+def safe_json(value: object) -> str:
+    """JSON that means the same inside a `<script>` element: none of its characters can end one, or begin a comment."""
+    try:
+        text = encode_quickly(value).decode("utf-8")
+    except UnicodeEncodeError:  # half of a surrogate pair, which no file in UTF-8 can hold
+        text = json.dumps(value, separators=(",", ":"))
+    # Outside of strings JSON has none of these, so they can be written as escapes wherever they are.
+    return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def embedded(name: str, value: object) -> str:
+    """A value as data in the page."""
+    return f"{_opening(name)}{safe_json(value)}{_CLOSING}"
+
+
+_CLOSING: Final = "</script>\n"
+
+
+def _opening(name: str) -> str:
+    return f'<script type="application/json" id="{name}">'
+
+
+def _fingerprint(text: str) -> str:
+    return f"sha256-{b64encode(sha256(text.encode('utf-8')).digest()).decode('ascii')}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Branch:
+    """A log, and what it shares with the one it branches off, which is the `parent`-th of all."""
+
+    strand: Strand
+    parent: int | None = None
+    shared: LogState = LogState()
+
+
+def _branches(exhibit: Exhibit) -> list[_Branch]:
+    """The present, then the timelines, newest first; each branches off the one before it with which it shares most."""
+    found = [_Branch(exhibit.live)]
+    for strand in reversed(exhibit.timelines):
+        found.append(_placed(strand, found))
+    return found
+
+
+def _placed(strand: Strand, before: Sequence[_Branch]) -> _Branch:
+    """The branch of a log. Of the logs that branch off a second log, only those that leave it where this log does can
+    share more with this log than the second log does: so it is compared with few of them."""
+    parent, lines = 0, _shared_lines(strand, before[0].strand)
+    for place, branch in enumerate(before):
+        if branch.parent != parent or branch.shared.lines != lines:
+            continue
+        if (more := _shared_lines(strand, branch.strand)) > lines:
+            parent, lines = place, more
+    return _Branch(strand, parent, state_after_lines(strand.log, lines))
+
+
+def _shared_lines(strand: Strand, other: Strand) -> int:
+    return shared_lines(strand.log, other.log, min(strand.log.state.lines, other.log.state.lines))
+
+
+class _Pool:
+    """The messages of all logs, each once.
+
+    Args:
+        single: There is only one log: no message is looked up among the earlier ones.
+    """
+
+    def __init__(self, *, single: bool) -> None:
+        self._count = 0
+        self._known: dict[bytes, int] | None = None if single else {}
+
+    def take(self, strand: Strand, start: int, runs: list[list[int]]) -> Iterator[str]:
+        """The messages of a log from `start` on, as far as they are not in the page; their numbers go to `runs`, as
+        pairs of a first number and how many follow each other. In the place of a damaged message stands null."""
+        expected = start
+        for said in strand.messages(start):
+            for _ in range(expected, said.index):
+                yield self._put("null", runs)
+            yield self._put(safe_json(said.record), runs)
+            expected = said.index + 1
+        for _ in range(expected, strand.message_count):
+            yield self._put("null", runs)
+
+    def end(self) -> str:
+        """The closing of the last block, if it is still open."""
+        return f"]{_CLOSING}" if self._count % BLOCK else ""
+
+    def _put(self, text: str, runs: list[list[int]]) -> str:
+        number, piece = self._numbered(text)
+        if runs and sum(runs[-1]) == number:
+            runs[-1][1] += 1
+        else:
+            runs.append([number, 1])
+        return piece
+
+    def _numbered(self, text: str) -> tuple[int, str]:
+        number = self._count
+        if self._known is not None:
+            known = self._known.setdefault(blake2b(text.encode("utf-8"), digest_size=16).digest(), number)
+            if known != number:
+                return known, ""
+        self._count += 1
+        before = f"{_opening(f'messages-{number // BLOCK}')}[" if number % BLOCK == 0 else ","
+        after = f"]{_CLOSING}" if self._count % BLOCK == 0 else ""
+        return number, f"{before}{text}{after}"
+
+
+def _facts(exhibit: Exhibit, branches: Sequence[_Branch], runs: Sequence[list[list[int]]]) -> dict[str, Any]:
+    """All but the messages."""
+    prompts: dict[str, int] = {}
+    logs = [_log(branch, own, prompts) for branch, own in zip(branches, runs, strict=True)]
+    session = {
+        "id": exhibit.session_id,
+        "title": exhibit.title,
+        "createdAt": exhibit.created_at,
+        "updatedAt": exhibit.updated_at,
+        "parent": exhibit.parent.session_id if exhibit.parent else None,
+    }
+    lost = [*exhibit.lost, *(loss for branch in branches for loss in branch.strand.lost)]
+    return {"session": session, "block": BLOCK, "prompts": list(prompts), "logs": logs, "losses": lost}
+
+
+def _log(branch: _Branch, runs: list[list[int]], prompts: dict[str, int]) -> dict[str, Any]:
+    strand = branch.strand
+    prompt = strand.system_prompt
+    begun = branch.shared
+    shared = {"messages": begun.messages, "checkpoints": begun.checkpoints, "usages": begun.usages}
+    return {
+        "id": strand.timeline_id,
+        "reason": strand.reason,
+        "createdAt": strand.created_at,
+        "from": None if branch.parent is None else {"log": branch.parent, **shared},
+        "runs": runs,
+        "checkpoints": _checkpoints(strand, begun.checkpoints),
+        "usages": _usages(strand, begun.usages),
+        "tokens": strand.token_count,
+        "systemPrompt": None if prompt is None else prompts.setdefault(prompt, len(prompts)),
+    }
+
+
+def _checkpoints(strand: Strand, start: int) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for first in range(start, strand.checkpoint_count, _CHECKPOINTS_AT_ONCE):
+        # `messages=0`: the page shows what comes next itself, so it needs no previews.
+        for checkpoint in list_checkpoints(strand.log, first, _CHECKPOINTS_AT_ONCE, newest_first=False, messages=0):
+            more = {"label": checkpoint.label, "createdAt": checkpoint.created_at}
+            told = {name: value for name, value in more.items() if value is not None}
+            counts = {"messages": checkpoint.message_count, "tokens": checkpoint.token_count}
+            found.append({"id": checkpoint.id, **told, **counts})
+    return found
+
+
+def _usages(strand: Strand, start: int) -> list[list[int]]:
+    lines = (strand.log.line_of_usage(ordinal) for ordinal in range(start, strand.log.state.usages))
+    entries = (strand.log.entries(line, line + 1)[0] for line in lines)
+    return [[entry.state.messages, entry.value] for entry in entries]

@@ -1,0 +1,169 @@
+"""Make an imported session one of ours: new uid, approvals off, no data that only its old store understood."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+from timeleap import clock
+from timeleap.features.transfer.losses import ExportLoss
+from timeleap.sessions import files, undo
+from timeleap.sessions.creation import Traits, trait_members, write_meta
+from timeleap.sessions.meta import FILE_NAME as META_NAME
+from timeleap.sessions.meta import REASONS, Meta, decode, dmail_members, subagent_members
+from timeleap.sessions.outcomes import Mutation
+from timeleap.sessions.statefile import FILE_NAME as STATE_NAME
+from timeleap.sessions.statefile import VERSION as STATE_VERSION
+from timeleap.sessions.statefile import approval_members
+from timeleap.sessions.statefile import decode as decode_fields
+from timeleap.sessions.statefile import subagent_members as state_subagents
+from timeleap.storage.engine import TimelineFacts
+
+LONGEST_TITLE: Final = 1000
+MOST_LOSSES: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The source of an import: stored in `timeleap.json`, and in the answer to a repeated request."""
+
+    format: str
+    session_id: str | None = None
+    uid: str | None = None
+    losses: tuple[ExportLoss, ...] = ()
+
+    def members(self) -> dict[str, Any]:
+        """As the file keeps it."""
+        said = {"format": self.format, "sessionId": self.session_id, "uid": self.uid, "at": clock.now_iso()}
+        losses = [asdict(loss) for loss in self.losses[:MOST_LOSSES]]
+        return {**{name: value for name, value in said.items() if value is not None}, "losses": losses}
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """The data of an imported session apart from its logs.
+
+    Attributes:
+        traits: Title, workspace, checkpoints before turns, pins.
+        created_at: ISO-8601 UTC; None where it is not known.
+        notes: The members of its `timeleap.json`, if it had one; all of it is validated before use.
+        state: The fields of its `state.json`, if it had one.
+        timelines: Facts of timelines that are made by the import, by id.
+        lines: Of its live log.
+        origin: Its source.
+    """
+
+    traits: Traits = Traits()
+    created_at: str | None = None
+    notes: Mapping[str, Any] = field(default_factory=dict)
+    state: Mapping[str, Any] = field(default_factory=dict)
+    timelines: Mapping[str, TimelineFacts] = field(default_factory=dict)
+    lines: int = 0
+    origin: Origin = Origin("native")
+
+
+def settle_in(directory: Path, arrival: Arrival, guard: Mutation, present: Iterable[str]) -> None:
+    """Write the files that belong with the logs in `directory`. Blocking.
+
+    Args:
+        directory: Of the new session, in the staging area; the logs are there.
+        arrival: Its data apart from the logs.
+        guard: The request that asked for it.
+        present: The ids of the timelines that are there.
+
+    Raises:
+        StorageFailureError: It could not be written.
+    """
+    notes, fields = decode(arrival.notes), decode_fields(arrival.state)
+    files.write_document(directory / META_NAME, notes.members)
+    brought, state = Meta(directory, "readOnly"), fields.values()
+    damaged = [
+        f"{name}: {problem}" for name, problem in ((META_NAME, notes.problem), (STATE_NAME, fields.problem)) if problem
+    ]
+    losses = (*arrival.origin.losses, *(ExportLoss("damaged", f"left out of {text}") for text in damaged))
+    origin = replace(arrival.origin, losses=losses)
+    # As where a session is opened: what the original, or a crash between the two files, has left in `state.json` counts.
+    subagents = state.subagents if state.subagents is not None else brought.subagents or ()
+    facts = {name: _facts(brought.facts(name)) for name in present}
+    facts |= {name: _facts(known) for name, known in arrival.timelines.items()}
+    parent = brought.parent
+    title = _title(arrival.traits.title or state.title)
+    members = _set(
+        **{
+            **trait_members(_traits(arrival.traits, brought)),
+            "createdAt": arrival.created_at or brought.created_at or clock.now_iso(),
+            "parent": parent and {"sessionId": parent.session_id, **_set(checkpointUid=parent.checkpoint_uid)},
+            "subagents": subagent_members(subagents) or None,
+            "pendingDMail": dmail_members(brought.pending_dmail),
+            "timelines": facts or None,
+            "rotation": _rotation(brought),
+            undo.MEMBER: _stacks(brought, facts),
+            # The records bring the request ids of another session along, which are none of this one's.
+            "inheritedLines": arrival.lines or None,
+            "importedFrom": origin.members(),
+        }
+    )
+    # What other programs call a date, or a text, may be none of ours.
+    write_meta(directory, guard, decode(members).members)
+    state_file = {
+        "version": STATE_VERSION,
+        **fields.not_known,
+        **fields.fields,
+        "approval": approval_members(False, False, ()),
+        "custom_title": title,
+        "title_generated": title is not None,
+        "archived": False,
+        "archived_at": None,
+    }
+    if subagents:
+        state_file["dynamic_subagents"] = state_subagents(subagents)
+    files.write_document(directory / STATE_NAME, state_file)
+
+
+def origin_losses(meta: Meta) -> list[dict[str, str]]:
+    """The losses of an imported session, as its file records them."""
+    origin = meta.get("importedFrom")
+    many = origin.get("losses") if isinstance(origin, dict) else None
+    return [
+        {"kind": loss["kind"], "message": loss["message"]}
+        for loss in (many if isinstance(many, list) else [])
+        if isinstance(loss, dict) and isinstance(loss.get("kind"), str) and isinstance(loss.get("message"), str)
+    ]
+
+
+def _traits(given: Traits, brought: Meta) -> Traits:
+    return Traits(
+        workspace=given.workspace or brought.workspace,
+        auto_checkpoint=given.auto_checkpoint or brought.auto_checkpoint,
+        pins=given.pins or brought.pins,
+    )
+
+
+def _facts(known: TimelineFacts | None) -> dict[str, Any]:
+    facts = known or TimelineFacts("import", clock.now_iso())
+    reason = facts.reason if facts.reason in REASONS else "unknown"
+    return {
+        "reason": reason,
+        **{name: value for name, value in (("createdAt", facts.created_at), ("extra", facts.extra)) if value},
+    }
+
+
+def _rotation(brought: Meta) -> int | None:
+    """The highest timeline number ever used; a number that no file name can follow is ignored."""
+    return brought.rotation if 0 < brought.rotation < 1 << 53 else None
+
+
+def _stacks(brought: Meta, timeline_ids: Collection[str]) -> dict[str, Any] | None:
+    """Its undo and redo stacks; None where an older release stored none: its timelines tell then."""
+    member = brought.get(undo.MEMBER)
+    return None if member is None else undo.read(member).within(timeline_ids).members()
+
+
+def _title(text: str | None) -> str | None:
+    return " ".join(text.encode("utf-8", "replace").decode().split())[:LONGEST_TITLE] or None if text else None
+
+
+def _set(**members: Any) -> dict[str, Any]:
+    return {name: value for name, value in members.items() if value is not None}

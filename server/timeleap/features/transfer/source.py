@@ -1,0 +1,191 @@
+"""A session as the writers of export formats see it: its facts, and its logs as they were at one moment.
+
+An `Exhibit` is made by `timeleap.features.transfer.exporting.exhibit`, at the session's turn; from then on nothing that
+happens to the session shows in it. A format is a function from an `Exhibit` to an iterator of pieces of text (or bytes),
+registered in `timeleap.features.transfer.formats`; it is run in a thread, some milliseconds at a time, so it should
+yield often: after every message, say.
+
+Everything of a `Strand` is read when it is asked for, a page in memory at a time; a log may have a million messages, so
+no writer keeps them. Texts may hold anything: a writer escapes what its form needs escaped. Approvals, keys and request
+ids are no part of an exhibit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from timeleap.errors import CorruptedError
+from timeleap.features.transfer.losses import ExportLoss
+from timeleap.sessions.checkpoints import list_checkpoints
+from timeleap.sessions.info import LOG_NAME
+from timeleap.sessions.log_iteration import left_out, line_of_message, shared_lines, sound_pages, state_after_lines
+from timeleap.sessions.outcomes import Checkpoint, Parent, Subagent
+from timeleap.sessions.summary import prompt_at
+from timeleap.storage.engine import LogReader, TimelineReason
+from timeleap.storage.record import decode_json, without_marks
+
+_CHECKPOINTS_A_PAGE = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One message.
+
+    Attributes:
+        index: Its place among the messages of its strand, from 0.
+        record: The JSON object the client sent, with all its fields and none of ours. `role` is a string; `content` may
+            be a string, None, a list of parts (objects with a `type`), or missing; `tool_calls`, `tool_call_id` and
+            `name` as in the OpenAI API, where they are there at all: nothing below the first level can be relied on.
+    """
+
+    index: int
+    record: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class TokenCount:
+    """A token count that a model reported.
+
+    Attributes:
+        index: Number of messages before the report.
+        tokens: Its input usage.
+    """
+
+    index: int
+    tokens: int
+
+
+@dataclass(slots=True)
+class Strand:
+    """One log of a session: the live one, or a timeline.
+
+    Attributes:
+        log: To read; opened when it is first used.
+        timeline_id: Of a timeline, such as `context_3`; None of the live log.
+        reason: Why the timeline was set aside; None of the live log.
+        created_at: When that was, ISO-8601 UTC; None where it is not known, and of the live log.
+        file: Its name in the session's directory.
+        lost: What could not be read so far, in words; grows while the strand is being read.
+    """
+
+    log: LogReader
+    timeline_id: str | None = None
+    reason: TimelineReason | None = None
+    created_at: str | None = None
+    file: str = LOG_NAME
+    lost: list[str] = field(default_factory=list)
+
+    @property
+    def message_count(self) -> int:
+        """Number of messages."""
+        return self.log.state.messages
+
+    @property
+    def checkpoint_count(self) -> int:
+        """Number of checkpoints."""
+        return self.log.state.checkpoints
+
+    @property
+    def token_count(self) -> int:
+        """The last token count on record, else 0."""
+        return self.log.state.token_count
+
+    @property
+    def bytes(self) -> int:
+        """Of the log."""
+        return self.log.state.length
+
+    @property
+    def system_prompt(self) -> str | None:
+        """The system prompt in force at its end."""
+        return prompt_at(self.log, self.log.state)
+
+    def messages(self, start: int = 0, stop: int | None = None) -> Iterator[Said]:
+        """The messages `[start, stop)`, in order; what is damaged is left out and noted in `lost`."""
+        end = self.message_count if stop is None else min(stop, self.message_count)
+        lines = self.log.state.lines
+        first, last = line_of_message(self.log, max(0, start), lines), line_of_message(self.log, end, lines)
+        self.lost += [f"{self.file}: {text}" for text in left_out(self.log, first if start > 0 else 0, last)]
+        damaged: list[CorruptedError] = []
+        for page in sound_pages(self.log, first, last, damaged):
+            self.lost += [error.message for error in damaged]
+            damaged.clear()
+            for row in page:
+                yield Said(row.messages_before, _record(row.body))
+
+    def checkpoints(self) -> Iterator[Checkpoint]:
+        """All of them, oldest first: `id`, `uid`, `label`, `created_at` (None where not known), `message_count` and
+        `token_count` at it, `preview` of the message after it."""
+        for start in range(0, self.checkpoint_count, _CHECKPOINTS_A_PAGE):
+            yield from list_checkpoints(self.log, start, _CHECKPOINTS_A_PAGE, newest_first=False)
+
+    def token_trail(self) -> Iterator[TokenCount]:
+        """All token counts on record, oldest first."""
+        for ordinal in range(self.log.state.usages):
+            line = self.log.line_of_usage(ordinal)
+            entry = self.log.entries(line, line + 1)[0]
+            yield TokenCount(entry.state.messages, entry.value)
+
+    def common_messages(self, other: Strand) -> int:
+        """Number of messages at the beginning of this strand that are, record for record, those of the other one: the
+        point where they branch. Cheap: nothing is read but the indexes."""
+        lines = shared_lines(self.log, other.log, min(self.log.state.lines, other.log.state.lines))
+        return state_after_lines(self.log, lines).messages
+
+
+@dataclass(frozen=True, slots=True)
+class Exhibit:
+    """A session as it was at one moment.
+
+    Attributes:
+        session_id: What it is called in its store.
+        uid: What it is called everywhere.
+        title: What a person calls it.
+        workspace: URI of the folder it is about.
+        created_at: ISO-8601 UTC.
+        updated_at: ISO-8601 UTC of its last change.
+        parent: Where it was forked from.
+        subagents: Defined while it ran.
+        pins: What no compaction may lose.
+        live: The present log.
+        timelines: The earlier ones, oldest first; each can be restored, so each is a branch of the session's tree.
+        directory: Where its files are.
+        state: Fields of its `state.json`, approvals left out.
+        notes: Members of its `timeleap.json` that mean something elsewhere.
+        lost: What is no part of it though it should be, in words: say, a timeline that cannot be opened.
+        losses: What the form cannot hold; a writer appends to it.
+    """
+
+    session_id: str
+    uid: str
+    title: str | None
+    workspace: str | None
+    created_at: str
+    updated_at: str
+    parent: Parent | None
+    subagents: tuple[Subagent, ...]
+    pins: tuple[str, ...]
+    live: Strand
+    timelines: tuple[Strand, ...]
+    directory: Path = Path()
+    state: Mapping[str, Any] = field(default_factory=dict)
+    notes: Mapping[str, Any] = field(default_factory=dict)
+    lost: tuple[str, ...] = ()
+    losses: list[ExportLoss] = field(default_factory=list)
+
+    @property
+    def strands(self) -> tuple[Strand, ...]:
+        """The live log, then the timelines."""
+        return (self.live, *self.timelines)
+
+    def all_losses(self) -> list[ExportLoss]:
+        """All losses of an export, when it is done."""
+        unread = [*self.lost, *(text for strand in self.strands for text in strand.lost)]
+        return [*(ExportLoss("damaged", text) for text in dict.fromkeys(unread)), *self.losses]
+
+
+def _record(body: bytes) -> Mapping[str, Any]:
+    return without_marks(decode_json(body))

@@ -1,0 +1,144 @@
+"""What is looked for: words and expressions; the places are right to the unit, and nothing explodes."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from itertools import islice
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.unit.features.search.test_wording import CHARACTERS, TEXTS, units
+
+from timeleap.errors import InvalidInputError
+from timeleap.features.search.message_text import text_of, utf16_length
+from timeleap.features.search.pattern import pattern
+
+QUERIES = st.text(CHARACTERS, min_size=1, max_size=3)
+
+
+def spans(query: str, text: str, **options: bool) -> list[tuple[int, int]]:
+    return [one for one in pattern(query, **options).spans(text) if one is not None]
+
+
+def found(query: str, text: str, **options: bool) -> list[str]:
+    """The pieces of a text that the spans name."""
+    return [b"".join(units(text)[start:end]).decode("utf-16-le") for start, end in spans(query, text, **options)]
+
+
+def model(query: str, text: str) -> list[tuple[int, int]]:
+    """Every place of a literal, by Python's own engine, counted the slow way."""
+    places = (match.span() for match in re.finditer(re.escape(query), text))
+    return [(utf16_length(text[:start]), utf16_length(text[:end])) for start, end in places]
+
+
+@settings(deadline=None)
+@given(QUERIES, TEXTS)
+def test_words_are_found_where_they_stand(query: str, text: str) -> None:
+    assert spans(query, text) == model(query, text)
+
+
+@settings(deadline=None)
+@given(QUERIES, TEXTS)
+def test_an_expression_for_the_same_words_finds_the_same_places(query: str, text: str) -> None:
+    expression = "".join(rf"\x{{{ord(character):x}}}" for character in query)
+    assert spans(expression, text, regex=True) == model(query, text)
+
+
+@settings(deadline=None)
+@given(QUERIES, st.lists(TEXTS, max_size=3), st.booleans(), st.booleans())
+def test_no_record_is_passed_over_in_which_the_words_stand(
+    query: str, texts: list[str], ascii_only: bool, slashes: bool
+) -> None:
+    several: Any = [{"type": "text", "text": one} for one in [*texts, query]]
+    for content in (several, "".join(texts) + query):
+        record = {"role": "user", "content": content}
+        line = json.dumps(record, ensure_ascii=ascii_only)
+        if slashes:
+            line = line.replace("/", "\\/")
+        assert spans(query, text_of(record))
+        assert pattern(query).may_be_in(line.encode())
+
+
+def test_words_across_two_parts_are_found() -> None:
+    record = {"role": "user", "content": [{"type": "text", "text": "nee"}, {"type": "text", "text": "dle"}]}
+    assert pattern("needle").may_be_in(json.dumps(record).encode())
+    assert spans("needle", text_of(record)) == [(0, 6)]
+
+
+def test_most_records_without_the_words_are_passed_over_unparsed() -> None:
+    line = b'{"role":"user","content":[{"type":"text","text":"hay \xf0\x9f\x98\x80 \\n \\" stack"}]}'
+    assert not pattern("needle").may_be_in(line)
+    assert pattern("hay").may_be_in(line)
+
+
+@pytest.mark.parametrize(
+    ("query", "text", "pieces"),
+    [
+        ("a.c", "abc a\nc aéc a😀c", ["abc", "aéc", "a😀c"]),
+        (r"\bfix\w*", "fixed prefix fix", ["fixed", "fix"]),
+        ("(?i)über", "ÜBER über", ["ÜBER", "über"]),
+        ("x*", "axxa", ["xx"]),
+        ("^|$", "abc", []),
+        (r"(?m)^\d+", "1 a\n22 b", ["1", "22"]),
+        (r"\p{Greek}+", "abc αβγ", ["αβγ"]),
+        (r"\C", "é", ["é"]),
+    ],
+)
+def test_expressions(query: str, text: str, pieces: list[str]) -> None:
+    assert found(query, text, regex=True) == pieces
+
+
+def test_case_is_ignored_where_that_is_asked_for() -> None:
+    assert found("STRASSE.", "Strasse. strasse! ", ignore_case=True) == ["Strasse."]
+    assert found("É", "été", ignore_case=True) == ["é", "é"]
+    assert found("a|b", "A|B", ignore_case=True) == ["A|B"]
+    assert found("a|b", "AxB", ignore_case=True, regex=True) == ["A", "B"]
+    assert found("É", "été") == []
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("uml[aut", "missing ] at character 3: [aut"),
+        ("ü(a", "missing ) at character 0: ü(a"),
+        ("ab**", "bad repetition operator at character 2: **"),
+        ("x(?=y)", "invalid perl operator at character 1: (?="),
+        (r"(a)\1", r"invalid escape sequence at character 3: \1"),
+        ("a{1001}", "invalid repetition size at character 1: {1001}"),
+        ("end\\", "trailing \\"),
+        ("((a{1000}){1000}){1000}", "invalid repetition size"),
+        ("half \ud800", "half of a surrogate pair at character 5"),
+    ],
+)
+def test_a_bad_expression_is_refused_and_says_where(query: str, said: str) -> None:
+    with pytest.raises(InvalidInputError) as refusal:
+        pattern(query, regex=True)
+    (problem,) = refusal.value.data["errors"]
+    assert problem["loc"] == ["query"] and problem["type"] == "regex"
+    assert problem["msg"].startswith(said)
+
+
+@pytest.mark.parametrize(
+    "query", ["(a+)+$", "(a|aa)+$", "(x+x+)+y", "(.*)*=(.*)*;", "(a|a|a|a)*b", "(?:a?){100}a{100}b"]
+)
+def test_nothing_explodes(query: str) -> None:
+    text = "a" * 50_000 + "!" + "x" * 50_000
+    began = time.process_time()
+    list(islice(pattern(query, regex=True).spans(text), 10))
+    assert time.process_time() - began < 5
+
+
+def test_a_long_text_without_a_match_leaves_moments_for_others() -> None:
+    moments = list(islice(pattern("x*", regex=True).spans("a" * 100_000), 20))
+    assert moments == [None] * 20
+
+
+def test_a_large_expression_is_too_dear_for_a_long_text_only() -> None:
+    large = pattern("|".join(f"[ab]{{1,{1000 - number}}}{number}" for number in range(8)), regex=True)
+    assert large.too_dear("a" * 1_000_000) and not large.too_dear("a" * 10_000)
+    for small in (pattern("a", regex=True), pattern(r"(\w+)\s*=\s*(\w+)", regex=True), pattern("a")):
+        assert not small.too_dear("a" * 32_000_000)

@@ -1,0 +1,113 @@
+"""What a file is, by its content."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from timeleap.errors import InvalidInputError, TooLargeError
+from timeleap.features.transfer import jsonlines
+from timeleap.features.transfer.importing import FIRST_LOOK, may_be_a_log, recognised
+from timeleap.features.transfer.jsonlines import JsonLines, time_of, workspace_of
+from timeleap.features.transfer.losses import MOST, LossTally
+from timeleap.storage.durable import OpenFile
+
+
+def written(path: Path, *lines: Any) -> Path:
+    texts = [one if isinstance(one, str) else json.dumps(one) for one in lines]
+    path.write_text("\n".join(texts) + "\n")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("lines", "form"),
+    [
+        ([{"role": "_system_prompt", "content": "x"}], "kimi"),
+        (["", "{torn", {"role": "user", "content": "x"}], "kimi"),
+        ([{"type": "summary", "summary": "x", "leafUuid": "y"}], "claude-code"),
+        ([{"type": "file-history-snapshot", "snapshot": {}}], "claude-code"),
+        ([{"type": "mode", "x": 1}, {"type": "user", "uuid": "a", "message": {}}], "claude-code"),
+        ([{"type": "session_meta", "payload": {}}], "codex"),
+        ([{"id": "x", "timestamp": "y", "instructions": None}], "codex"),
+        ([{"type": "message", "role": "user", "content": []}], "codex"),
+        ([{"session": {"id": "x"}, "items": []}], "codex"),
+        (["", "{", '  "session": {', '    "id": "x"'], "codex"),
+    ],
+)
+def test_lines_are_recognised(tmp_path: Path, lines: list[Any], form: str) -> None:
+    assert recognised(written(tmp_path / "any", *lines)) == form
+
+
+def test_a_first_line_may_be_long(tmp_path: Path) -> None:
+    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * (3 * FIRST_LOOK)}}
+    path = written(tmp_path / "any", {"role": "user", "content": [picture]}, {"role": "user", "content": "x"})
+    assert recognised(path) == "kimi" and may_be_a_log(path)
+    (tmp_path / "other").write_bytes(b"x" * (3 * FIRST_LOOK))
+    with pytest.raises(InvalidInputError, match="none of the forms"):
+        recognised(tmp_path / "other")
+
+
+def test_archives_and_directories_are_recognised(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "any", "w") as target:
+        target.writestr("x", "")
+    assert recognised(tmp_path / "any") == "native"
+    assert recognised(tmp_path) == "kimi"
+
+
+@pytest.mark.parametrize("lines", [["text"], [[]], [{"type": ["session_meta"], "payload": 1}], [{"a": 1}], [""]])
+def test_others_are_not(tmp_path: Path, lines: list[Any]) -> None:
+    with pytest.raises(InvalidInputError, match="none of the forms"):
+        recognised(written(tmp_path / "any", *lines))
+
+
+def test_lines_across_blocks_and_too_long_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jsonlines, "BLOCK", 16)
+    monkeypatch.setattr(jsonlines, "MAX_LINE", 64)
+    objects: list[dict[str, object]] = [{"a": 1}, {"b": "x" * 40}, {"c": "y" * 200}, {"d": 1}, {"e": "ü" * 10}]
+    path = written(tmp_path / "any", *objects, "", "[1]")
+    left_out = LossTally()
+    lines = JsonLines(OpenFile(path), left_out)
+    found = [line for line in lines if line.record is not None]
+    assert [line.record for line in found] == [one for one in objects if "c" not in one]
+    assert [lines.at(line.offset, line.length) for line in found] == [line.record for line in found]
+    assert [one.message for one in left_out.losses()] == ["1 lines have more than 0 MiB", "1 lines are no JSON objects"]
+
+
+def test_a_last_line_without_a_line_feed_counts(tmp_path: Path) -> None:
+    (tmp_path / "any").write_text('{"a": 1}\n{"b": 2}')
+    assert [line.record for line in JsonLines(OpenFile(tmp_path / "any"), LossTally())] == [{"a": 1}, {"b": 2}]
+
+
+def test_a_file_beyond_the_limit_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jsonlines, "MAX_FILE", 10)
+    with pytest.raises(TooLargeError, match="at most 10"):
+        JsonLines(OpenFile(written(tmp_path / "any", {"a": "more than ten"})), LossTally())
+
+
+def test_a_file_of_too_many_lines_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jsonlines, "MAX_LINES", 2)
+    path = written(tmp_path / "any", {"a": 1}, {"a": 2})
+    assert len(list(JsonLines(OpenFile(path), LossTally()))) == 2
+    with pytest.raises(TooLargeError, match="more than 2 lines"):
+        list(JsonLines(OpenFile(written(path, {"a": 1}, {"a": 2}, {"a": 3})), LossTally()))
+
+
+def test_folders_and_times_of_other_machines() -> None:
+    assert workspace_of("/home/ada/my shop") == "file:///home/ada/my%20shop"
+    assert workspace_of("C:\\Users\\ada") == "file:///C:/Users/ada"
+    assert [workspace_of(odd) for odd in ("here", "", None, 7)] == [None] * 4
+    assert time_of("2025-05-26T09:27:40+02:00") == "2025-05-26T07:27:40.000Z"
+    assert time_of("2025-05-26T07:27:40") == "2025-05-26T07:27:40.000Z"
+    assert [time_of(odd) for odd in ("yesterday", 7, None, "0001-01-01T00:00:00+23:00")] == [None] * 4
+
+
+def test_a_million_kinds_of_losses_are_told_as_a_hundred() -> None:
+    left_out = LossTally()
+    for number in range(3 * MOST):
+        left_out.add("records", f"records of the type {number}")
+    assert len(left_out.losses()) == MOST + 1
+    assert left_out.losses()[-1].message == f"{2 * MOST} things of other kinds"

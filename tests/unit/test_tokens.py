@@ -1,0 +1,39 @@
+"""The token estimate: a quarter of the characters of the text parts, rounded down once."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from timeleap import Message, TextPart, ThinkPart, ToolCall, estimate_text_tokens, tokens
+
+
+def test_only_text_counts_and_it_is_rounded_once() -> None:
+    call = ToolCall(id="1", function=ToolCall.FunctionBody(name="f", arguments="x" * 400))
+    messages = [
+        Message(role="user", content="abc"),
+        Message(role="assistant", content=[ThinkPart(think="t" * 400), TextPart(text="d")], tool_calls=[call]),
+        Message(role="assistant", content=[]),
+    ]
+    assert estimate_text_tokens(messages) == 1
+    assert estimate_text_tokens(messages[:1]) == 0
+    assert estimate_text_tokens([]) == 0
+
+
+def test_characters_are_code_points() -> None:
+    assert estimate_text_tokens([Message(role="user", content="时间跳跃")]) == 1
+    assert tokens.text_length({"role": "user", "content": "🏠🏠"}) == 2
+
+
+def test_what_is_no_text_counts_nothing() -> None:
+    strange = [None, 5, {"text": "x"}, [1, {"type": "text"}, {"type": "text", "text": 5}, {"type": "x", "text": "y"}]]
+    assert [tokens.text_length({"role": "user", "content": content}) for content in strange] == [0, 0, 0, 0]
+    assert tokens.text_length({"role": "user"}) == 0
+
+
+@given(st.lists(st.lists(st.text(max_size=9), max_size=3), max_size=6))
+def test_both_forms_are_estimated_alike(contents: list[list[str]]) -> None:
+    messages = [Message(role="user", content=[TextPart(text=text) for text in texts]) for texts in contents]
+    expected = sum(len(text) for texts in contents for text in texts) // 4
+    assert estimate_text_tokens(messages) == expected
+    assert tokens.estimate_record_tokens(message.model_dump() for message in messages) == expected
