@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.support.matching import HEAD
-from tests.support.scene import Scene, access_told, changes, marks, owner_of, settle, taken_over, until
+from tests.support.scene import Scene, access_told, changes, marks, owner_of, settle, stopped, taken_over, until
 from tests.support.server import runtime_directory
 from tests.support.session import Session, user
 from tests.wire.operations import OPERATIONS, prepare
@@ -445,3 +445,45 @@ def test_with_attach_false_nothing_is_taken_over_in_silence(scene: Scene) -> Non
     assert third.heard("context/didChange", since=before[id(follower)], kind="external")["head"] == HEAD
     assert [change["kind"] for change in changes(follower, before)] == ["external"]
     assert follower.get_state()["access"] == "readOnly"
+
+
+@pytest.mark.parametrize("meanwhile", ["recreated", "recreated and closed", "deleted"])
+def test_what_was_meant_for_a_session_never_reaches_another_of_its_id(scene: Scene, meanwhile: str) -> None:
+    owner, asking = scene.crowd(2)
+    owner.say("old")
+    other = scene.servers(1)[0]
+    settle([owner, asking])
+    mark = len(asking.server.received)
+    with stopped(owner):
+        pending = [asking.start("context/appendMessage", message=user("mine")), asking.start("context/clear")]
+        asking.server.call("rpc.discover")  # its server has read what was asked before
+        with stopped(asking):
+            owner.server.kill()
+            other.call("session/delete", sessionId=scene.session_id)
+            if meanwhile != "deleted":
+                Session.open(other, scene.session_id).say("new")
+            if meanwhile == "recreated and closed":
+                other.call("session/close", sessionId=scene.session_id)
+    for one in pending:
+        assert one.error()["code"] == 4001
+    assert [told["kind"] for told in changes(asking, mark)] == ["deleted"]
+    assert asking.refuse("context/appendMessage", message=user("x"))["code"] in (4001, 4013)
+    again = asking.reopen(asking.server)
+    assert again.texts() == ([] if meanwhile == "deleted" else ["new"])
+    assert again.timelines() == []
+
+
+def test_a_session_that_was_deleted_and_brought_back_goes_on(scene: Scene) -> None:
+    owner, asking = scene.crowd(2)
+    owner.say("old")
+    other = scene.servers(1)[0]
+    settle([owner, asking])
+    with stopped(owner):
+        pending = asking.start("context/appendMessage", message=user("mine"))
+        asking.server.call("rpc.discover")
+        with stopped(asking):
+            owner.server.kill()
+            other.call("session/delete", sessionId=scene.session_id)
+            other.call("session/undelete", sessionId=scene.session_id)
+    assert pending.result()["messageCount"] == 2
+    assert asking.texts() == ["old", "mine"]

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from timeleap.clock import new_uid
-from timeleap.errors import CancelledError, SessionLockedError, SessionNotOpenError, TimeleapError
+from timeleap.errors import CancelledError, SessionLockedError, SessionNotFoundError, SessionNotOpenError, TimeleapError
 from timeleap.service import handover, views
 from timeleap.service.forwarded import Forwarded, as_here, forwarded, plain, read_change
 from timeleap.service.notified_approvals import NotifiedApprovals
@@ -54,6 +54,7 @@ _LAST_CALL = 0.25  # seconds after the end of input in which an answer may come 
 _REMEMBERED = 1024
 """Requests of the client, and changes it has heard of, that are remembered: as many as it may have in flight."""
 _NOT_OPEN = ERRORS[ErrorKind.SESSION_NOT_OPEN].code
+_NOT_FOUND = ERRORS[ErrorKind.SESSION_NOT_FOUND].code
 
 Access = Literal["attached", "readOnly"]
 
@@ -87,6 +88,7 @@ class Attachment:
         self._peer: Peer | None = None
         self._opening: asyncio.Future[Any] | None = None
         self._owners_id = place.session_id
+        self._uid = ""
         self._head = ""
         self._notified_state = NotifiedState()
         self.notified_approvals = NotifiedApprovals()
@@ -119,6 +121,7 @@ class Attachment:
 
         Raises:
             SessionLockedError: It has an owner that cannot be reached, or does not answer.
+            SessionNotFoundError: It was deleted, and may be another one by now.
             OwnersRefusalError: The owner refuses.
             TimeleapError: As opening it.
         """
@@ -132,17 +135,26 @@ class Attachment:
             except PeerLostError as error:
                 lost = error
             except OwnersRefusalError as error:
+                if self._uid and error.wire.get("code") == _NOT_FOUND:
+                    raise handover.deleted(self.place.session_id) from None
                 if error.wire.get("code") != _NOT_OPEN:  # it is about to be the owner, or was
                     raise
             finally:
                 self._reaching_out = False
             try:
-                return await self._service.own(self.place, progress)
+                return await self._own(progress)
             except SessionLockedError as locked:
                 if lost.hopeless or lost.hung or loop.time() >= until:
                     raise unreachable(lost, locked.data.get("owner")) from None
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
+
+    async def _own(self, progress: Progress | None) -> OpenedSession:
+        found = await self._service.own(self.place, progress)
+        if self._uid and not found.session.meta.is_of(self._uid):
+            await found.session.aclose()
+            raise handover.deleted(self.place.session_id)
+        return found
 
     async def _attach(self, params: Json) -> Json:
         endpoint = endpoint_of(self.place.directory)
@@ -153,7 +165,7 @@ class Attachment:
             asked = {**params, "path": str(self.place.directory), "create": False}
             peer.send(
                 "session/open",
-                handover.asking_for(asked, self._in_doubt(), self.notified_approvals.known),
+                handover.asking_for(asked, self._in_doubt(), self.notified_approvals.known, self._uid),
                 answer,
                 None,
             )
@@ -165,7 +177,7 @@ class Attachment:
             self._opening = None
             asyncio.get_running_loop().call_soon(self._catch_up)
         self._owners_id = state["sessionId"]
-        effects, ends = handover.answer(state)
+        effects, ends, self._uid = handover.answer(state)
         self._tell_effects(effects)
         self._catch_up_with(state)
         asyncio.get_running_loop().call_soon(self._tell_ends, ends)  # behind what was held back, which says more
@@ -412,6 +424,11 @@ class Attachment:
                 except (SessionLockedError, OwnersRefusalError) as error:
                     log.info("no owner yet: %s", error)
                     await asyncio.sleep(_LONGEST_PAUSE)
+        except SessionNotFoundError as error:
+            self._fail(error)
+            self._tell(SESSION, "deleted")
+            self._service.forget(self._client, self)
+            self.leave()
         except (TimeleapError, OSError) as error:
             # Nothing that waiting helps against: those who wait hear of it, the next request tries again.
             self._fail(error)

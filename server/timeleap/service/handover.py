@@ -7,6 +7,8 @@ It stands in `_meta`, under a name of ours, which every method accepts and relea
   the client hears of its own changes, in their order, before it hears of anything later.
 - With it the process also names the requests for approvals that its client was told of and not the end of; the reply tells
   what became of those that ended meanwhile.
+- The reply also has the session's uid, and the process names it when it attaches again: a session of the same id may have
+  been made since, which must not get what was meant for the other.
 - A request that is asked again is marked, so that its answer is the one that the change had.
 """
 
@@ -16,6 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from timeleap.errors import SessionNotFoundError
 from timeleap.sessions.request_replay import Made
 
 META = "_meta"
@@ -25,6 +28,7 @@ _MADE = "made"
 _APPROVALS = "approvals"
 _ENDED = "endedApprovals"
 _AGAIN = "again"
+_SESSION = "session"
 
 Told = tuple[str, str, dict[str, Any]]
 """A notification: its method, the kind of change, and the members that are its own."""
@@ -48,10 +52,23 @@ class Effect:
 
 
 def asking_for(
-    params: Mapping[str, Any], request_ids: Iterable[str], approval_ids: Iterable[str] = ()
+    params: Mapping[str, Any], request_ids: Iterable[str], approval_ids: Iterable[str] = (), uid: str = ""
 ) -> dict[str, Any]:
-    """The params of a `session/open` that asks which requests took effect, and which requests for approvals ended."""
-    return _with(params, {_UNANSWERED: list(request_ids), _APPROVALS: list(approval_ids)})
+    """The params of a `session/open` that asks which requests took effect, and which requests for approvals ended.
+
+    Args:
+        params: The others.
+        request_ids: The requests.
+        approval_ids: The requests for approvals.
+        uid: The session's, if it was open before.
+    """
+    return _with(params, {_UNANSWERED: list(request_ids), _APPROVALS: list(approval_ids), _SESSION: uid})
+
+
+def session_asked_for(params: Mapping[str, Any]) -> str:
+    """The uid of the session that a `session/open` asks for; empty where any will do."""
+    uid = _ours(params).get(_SESSION)
+    return uid if isinstance(uid, str) else ""
 
 
 def asked_for(params: Mapping[str, Any]) -> list[str]:
@@ -64,8 +81,18 @@ def approvals_asked_for(params: Mapping[str, Any]) -> list[str]:
     return _names(_ours(params).get(_APPROVALS))
 
 
-def answered(state: Mapping[str, Any], effects: Iterable[Effect], ends: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """The reply to a `session/open` that tells which requests took effect, and which requests for approvals ended."""
+def deleted(session_id: str) -> SessionNotFoundError:
+    """The error where the session that was open is gone, and another one may have its id."""
+    return SessionNotFoundError(
+        f"session {session_id} was deleted; open it again to use another of that id", sessionId=session_id
+    )
+
+
+def answered(
+    state: Mapping[str, Any], effects: Iterable[Effect], ends: Iterable[dict[str, Any]], uid: str
+) -> dict[str, Any]:
+    """The reply to a `session/open` that tells which requests took effect, and which requests for approvals ended; with
+    the session's uid."""
     many = [
         {
             "requestId": effect.request_id,
@@ -75,17 +102,18 @@ def answered(state: Mapping[str, Any], effects: Iterable[Effect], ends: Iterable
         }
         for effect in effects
     ]
-    return _with(state, {_MADE: many, _ENDED: list(ends)})
+    return _with(state, {_MADE: many, _ENDED: list(ends), _SESSION: uid})
 
 
-def answer(state: dict[str, Any]) -> tuple[list[Effect], list[dict[str, Any]]]:
+def answer(state: dict[str, Any]) -> tuple[list[Effect], list[dict[str, Any]], str]:
     """What a reply tells of requests that took effect, and of requests for approvals that ended, each as members of the
-    notification; it is taken out of the reply."""
+    notification; and the session's uid, if it says that. It is taken out of the reply."""
+    uid = session_asked_for(state)
     ours = _ours(state)
     state.pop(META, None)
     ended = ours.get(_ENDED)
     ends = [entry for entry in ended if _is_end(entry)] if isinstance(ended, list) else []
-    return _effects(ours.get(_MADE)), ends
+    return _effects(ours.get(_MADE)), ends, uid
 
 
 def _is_end(one: Any) -> bool:
@@ -126,9 +154,9 @@ def was_asked_before(params: Mapping[str, Any]) -> bool:
     return _ours(params).get(_AGAIN) is True
 
 
-def _with(params: Mapping[str, Any], ours: Mapping[str, list[Any]]) -> dict[str, Any]:
+def _with(params: Mapping[str, Any], ours: Mapping[str, list[Any] | str]) -> dict[str, Any]:
     """Marked with what of ours is not empty."""
-    said = {name: many for name, many in ours.items() if many}
+    said = {name: value for name, value in ours.items() if value}
     return _marked(params, said) if said else dict(params)
 
 

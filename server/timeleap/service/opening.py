@@ -150,6 +150,9 @@ async def _join(service: Service, params: SessionOpenParams, path: Path | None, 
     directory = path or service.store.locate(params.session_id or "")
     session = await service.store.join(directory)
     try:
+        uid = handover.session_asked_for(call.params)
+        if uid and not session.meta.is_of(uid):
+            raise handover.deleted(session.session_id)
         await session.keep_auto_checkpoint(params.auto_checkpoint)
         asked = handover.asked_for(call.params)
         made = await session.made(asked) if asked else []
@@ -162,7 +165,7 @@ async def _join(service: Service, params: SessionOpenParams, path: Path | None, 
     held = service.hold(call, session, "readOnly" if params.access == "readOnly" else "owner")
     state = answer(service, held, duplicate=False)
     ends = await session.approval_ends(handover.approvals_asked_for(call.params))  # after `hold`: later ones are heard
-    return handover.answered(state, handover.effects(made), map(views.approval_end, ends))
+    return handover.answered(state, handover.effects(made), map(views.approval_end, ends), session.meta.uid)
 
 
 def answer(service: Service, held: OpenHandle, duplicate: bool) -> Json:

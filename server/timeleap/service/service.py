@@ -348,8 +348,8 @@ class Service:
     def forget(self, client: Client, attachment: Attachment) -> None:
         """An attached session is gone for good."""
         connection = self._connections.get(id(client))
-        if connection is not None:
-            connection.attached.pop(attachment.place.session_id, None)
+        if connection is not None and connection.attached.get(attachment.place.session_id) is attachment:
+            del connection.attached[attachment.place.session_id]
 
     def replace(self, client: Client, attachment: Attachment, session: Session) -> None:
         """A session that was attached to is ours now; what the last owner has not answered is about to be done here."""

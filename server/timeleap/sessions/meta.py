@@ -385,6 +385,10 @@ class Meta:
         before = self._text("requestsOf")
         return frozenset((self.origin, before or self.origin))
 
+    def is_of(self, uid: str) -> bool:
+        """True if the session has this uid, or had it before this file was lost."""
+        return uid[:ORIGIN_DIGITS] in self.origins
+
     @property
     def unmarked_lines(self) -> int:
         """How many of the log's first lines have nothing that counts if they do not say whose they are: all of them,
