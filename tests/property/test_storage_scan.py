@@ -10,13 +10,13 @@ from zlib import crc32
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.support.memory_engine import MemoryFile
 from tests.unit.storage.logs import always, said, say
 
 from timeleap.storage import load, scan
 from timeleap.storage.engine import LogState, RecordFlag, RecordKind
 from timeleap.storage.index import EntryStore
 from timeleap.storage.jsonl import JsonlEngine
-from timeleap.storage.memory import MemoryFile
 from timeleap.storage.record import batch_member, classify, message_record, usage_record
 
 SOLID = [

@@ -23,9 +23,9 @@ from timeleap.sessions.statefile import VERSION as STATE_VERSION
 from timeleap.sessions.statefile import StateFile, approval_members
 from timeleap.sessions.statefile import subagent_members as state_subagents
 from timeleap.storage.durable import atomic_write
-from timeleap.storage.forking import fork_log
 from timeleap.storage.reader import StoredLog
 from timeleap.storage.record import system_prompt_record
+from timeleap.storage.rewrite import fork_log
 
 if TYPE_CHECKING:
     from timeleap.sessions.session import Session

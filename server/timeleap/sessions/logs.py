@@ -10,8 +10,7 @@ from typing import Protocol
 from timeleap.errors import CheckpointNotFoundError, CorruptedError, StorageFailureError, TimelineNotFoundError
 from timeleap.sessions.checkpoints import find_line, has_uid
 from timeleap.sessions.summary import prompt_at
-from timeleap.storage.engine import LogEngine, LogReader, Timeline
-from timeleap.storage.engine_metadata import MemoryNotes
+from timeleap.storage.engine import LogEngine, LogReader, MemoryNotes, Timeline
 from timeleap.storage.load import load
 from timeleap.storage.timelines import Timelines, damaged_before
 

@@ -41,8 +41,7 @@ from timeleap.sessions.outcomes import Access, AutoCheckpoint, Parent, PendingDM
 from timeleap.sessions.seal import Seal
 from timeleap.sessions.statefile import parse_subagents
 from timeleap.sessions.stored_response import HIGHEST
-from timeleap.storage.engine import TimelineFacts, TimelineReason
-from timeleap.storage.engine_metadata import MAX_ROTATION, highest_noted
+from timeleap.storage.engine import MAX_ROTATION, TimelineFacts, TimelineReason, highest_noted
 
 FILE_NAME = session_files.META
 VERSION = 1

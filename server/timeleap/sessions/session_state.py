@@ -43,8 +43,7 @@ from timeleap.sessions.statefile import StateFile, StateValues, subagent_members
 from timeleap.sessions.stored_response import StoredResponse
 from timeleap.sessions.undo import Stacks
 from timeleap.storage.durable import FileStatus, status
-from timeleap.storage.engine import LogEngine, Prepared, Replacement, Timeline
-from timeleap.storage.engine_metadata import highest_noted
+from timeleap.storage.engine import LogEngine, Prepared, Replacement, Timeline, highest_noted
 
 Json = dict[str, Any]
 

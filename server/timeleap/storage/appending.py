@@ -15,10 +15,10 @@ from typing import Final
 
 from timeleap.errors import ExternallyModifiedError, StorageFailureError
 from timeleap.failpoints import failpoint
-from timeleap.storage import compare, durable
+from timeleap.storage import durable
 from timeleap.storage.durable import OpenFile
 from timeleap.storage.engine import Durability, LogState
-from timeleap.storage.index import IndexDamagedError, header
+from timeleap.storage.index import IndexDamagedError, header, same_lines
 from timeleap.storage.load import extend, fresh_store
 from timeleap.storage.reader import StoredLog
 from timeleap.storage.writer import Group
@@ -135,7 +135,7 @@ def reopened(log: StoredLog) -> StoredLog:
         raise OSError("the log is not the file it was")
     file.forget_cached()
     try:
-        same = compare.same_lines(file, log.store, max(0, lines - _TAIL), lines)
+        same = same_lines(file, log.store, max(0, lines - _TAIL), lines)
     except IndexDamagedError as error:
         raise OSError("the index is damaged") from error
     if not same:

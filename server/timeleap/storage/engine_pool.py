@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from timeleap.storage.durable import Identity, status
-from timeleap.storage.engine import Access, Durability, Progress
-from timeleap.storage.engine_metadata import Notes
+from timeleap.storage.engine import Access, Durability, Notes, Progress
 from timeleap.storage.jsonl import JsonlEngine
 from timeleap.storage.lock import Endpoint, LockMode
 

@@ -16,12 +16,12 @@ from timeleap.storage.engine import (
     Durability,
     Edit,
     LogState,
+    Notes,
     Progress,
     Recovery,
     Replaced,
     Replacement,
 )
-from timeleap.storage.engine_metadata import Notes
 from timeleap.storage.follower import Follower
 from timeleap.storage.lock import Endpoint, LockMode, SessionLock
 from timeleap.storage.timelines import Timelines

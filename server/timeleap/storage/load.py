@@ -2,24 +2,149 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from timeleap.storage import compare, durable, intent, scan, tail
+from timeleap.storage import durable, scan
 from timeleap.storage.durable import OpenFile
-from timeleap.storage.engine import Damage, LogState, Progress
+from timeleap.storage.engine import Damage, Entry, LogState, Progress, RecordFlag, RecordKind
 from timeleap.storage.index import (
     ENTRY_SIZE,
     HEADER_SIZE,
     EntryStore,
     IndexDamagedError,
+    Reference,
+    first_difference,
     header,
     index_path,
+    not_as_written,
     read_header,
+    same_lines,
 )
 from timeleap.storage.reader import StoredLog
+from timeleap.storage.record import read_tl
 from timeleap.storage.scan import ID_LIMIT
+
+# The end of a log: is its last batch whole, was it cut short by a crash, or was it damaged later?
+#
+# A batch is one write, and it is acknowledged after a sync. So a crash leaves the beginning of it (the process was
+# killed), or, if the power failed, the file's new size with blocks of zeros in it that never reached the disk. Either was
+# never acknowledged, and goes as a whole. Everything else that is wrong with a batch (a line that is not JSON, two lines
+# in one, one line in two) came about later, in a batch that was whole: its sound members stay.
+#
+# Three things look the same, and a side had to be chosen:
+#
+# - Zeroed blocks in the last batch are what a power failure left, or a disk's doing in a batch that was acknowledged. If
+#   the index knows the batch, it was acknowledged and stays. If not, it goes (to quarantine, where it can be looked at):
+#   half of a turn that nobody was promised is worse in a history than its absence.
+# - Zeroed blocks with whole records behind them are a disk's doing, and stay where they are. (A power failure may leave
+#   them only in the middle of a group of appends none of which was acknowledged, on a disk that wrote the end first.)
+# - A log that ends before its last batch does was cut short by a crash, though it may have lost its end later; also if
+#   the index knew more, since without syncs (durability `os`) a power failure leaves just that.
+
+_MARKS: Final = RecordFlag.BATCH_OPEN | RecordFlag.BATCH_TAIL
+_NO_RECORD: Final = (RecordKind.BLANK, RecordKind.DAMAGED)
+_BLOCK: Final = 512  # what a disk writes is a multiple of it
+_ZEROS: Final = re.compile(rb"\0+")
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """The sound members of the batch that the last record of a log belongs to.
+
+    Attributes:
+        first, last: The lines of the first and the last of them.
+        positions: Where in the batch they stand.
+        size: How many members the batch has.
+    """
+
+    first: int
+    last: int
+    positions: list[int]
+    size: int
+
+    @property
+    def whole(self) -> bool:
+        """True if all members are there."""
+        return self.positions == list(range(self.size))
+
+    @property
+    def ended(self) -> bool:
+        """True if its end is there (a damaged mark may lie about a position or the size, not about both)."""
+        return self.positions[-1] >= self.size - 1 or len(self.positions) >= self.size
+
+
+def without_incomplete_tail(log: StoredLog, covered: int, *, torn: bool) -> int:
+    """How many lines of a log are left without what a crash cut short at its end.
+
+    Args:
+        log: The log.
+        covered: Lines below were indexed, so they were acknowledged once.
+        torn: After the last line there is something that may be the beginning of a record.
+    """
+    lines = log.state.lines
+    while lines > covered:
+        if _has_hole(log, log.store.entry(lines - 1)):
+            lines, torn = lines - 1, True
+            continue
+        batch = _last_batch(log, lines)
+        if batch is None or batch.last < covered or not _cut_short(log, batch, lines, torn=torn):
+            return lines
+        lines, torn = batch.first, False
+    return lines
+
+
+def cut_through(log: StoredLog) -> int:
+    """The line from which on a log ends in a batch that is not whole; its number of lines if there is none."""
+    batch = _last_batch(log, log.state.lines)
+    return log.state.lines if batch is None or batch.whole else batch.first
+
+
+def last_record(log: StoredLog, stop: int, floor: int = 0) -> int:
+    """The last line before `stop` that is neither blank nor damaged; `floor` - 1 if there is none from `floor` on."""
+    for line in range(stop - 1, floor - 1, -1):
+        if log.store.entry(line).kind not in _NO_RECORD:
+            return line
+    return floor - 1
+
+
+def _last_batch(log: StoredLog, lines: int) -> _Batch | None:
+    positions: list[int] = []
+    sizes: list[int] = []
+    batch_id, first = None, lines
+    last = line = last_record(log, lines)
+    while line >= 0 and log.store.entry(line).flags & _MARKS:
+        tl = read_tl(log.read(line, line + 1)[0])
+        if positions and tl.get("b") != batch_id:
+            break
+        batch_id, first = tl.get("b"), line
+        positions.append(int(tl.get("i", 0)))
+        sizes.append(int(tl.get("n", 0)))
+        line = last_record(log, line)
+    return _Batch(first, last, positions[::-1], min(sizes)) if positions else None
+
+
+def _cut_short(log: StoredLog, batch: _Batch, lines: int, *, torn: bool) -> bool:
+    """True if a crash left the last batch of the first `lines` lines in its present state."""
+    start = batch.first if batch.positions[0] == 0 else last_record(log, batch.first) + 1
+    stop = batch.last if batch.ended else lines
+    damaged = [entry for entry in log.entries(start, stop) if entry.kind == RecordKind.DAMAGED]
+    if any(_has_hole(log, entry) for entry in damaged):
+        return True
+    return not batch.ended and (torn or not any(entry.line > batch.last for entry in damaged))
+
+
+def _has_hole(log: StoredLog, entry: Entry) -> bool:
+    """True if a line is damaged by zeros that end where a block of the disk ends."""
+    if entry.kind != RecordKind.DAMAGED or log.file is None:
+        return False
+    line = log.file.pread(entry.offset, entry.length)
+    return any((entry.offset + zeros.end()) % _BLOCK == 0 for zeros in _ZEROS.finditer(line))
+
+
+# Loading
 
 SMALL: Final = 8 << 20  # logs up to this size are checked in full whenever they are opened
 _SAMPLE: Final = 8
@@ -73,7 +198,7 @@ def load(path: Path, *, writable: bool, progress: Progress | None = None, trust_
     reference = None
     if found is not None:
         known = found[0] if durable.HOLD_OPEN else found[0].in_memory()
-        reference = compare.Reference(known, known.count, binding=trust_index)
+        reference = Reference(known, known.count, binding=trust_index)
     store = fresh_store(path) if writable else EntryStore()
     scanned = _scan(path, file, size, store, reference=reference, trust_index=trust_index, progress=progress)
     lost = reference.lost if reference is not None and trust_index else None
@@ -116,7 +241,7 @@ def catch_up(log: StoredLog, seen: int) -> Loaded | None:
     """
     there = durable.status(log.path)
     if there is None:
-        if log.file is None or intent.pending(log.path):
+        if log.file is None:
             return None
         return Loaded(StoredLog(log.path, None, EntryStore(), LogState()))
     if log.file is None or there.identity != log.file.identity:
@@ -125,7 +250,7 @@ def catch_up(log: StoredLog, seen: int) -> Loaded | None:
         return None
     lines = log.state.lines
     try:
-        if there.size >= log.state.length and compare.same_lines(log.file, log.store, max(0, lines - 1), lines):
+        if there.size >= log.state.length and same_lines(log.file, log.store, max(0, lines - 1), lines):
             return extend(log, there.size)
     except IndexDamagedError:
         pass
@@ -144,7 +269,7 @@ def _scan(
     size: int,
     store: EntryStore,
     *,
-    reference: compare.Reference | None,
+    reference: Reference | None,
     trust_index: bool,
     progress: Progress | None,
 ) -> Loaded:
@@ -190,14 +315,14 @@ def _from_index(
         state = store.state(lines)
         if not 0 <= state.next_checkpoint_id <= ID_LIMIT:
             return None  # made when such ids were still counted on from
-        lost = compare.not_as_written(lines, state.length, store.state(store.count).length) if ahead else None
+        lost = not_as_written(lines, state.length, store.state(store.count).length) if ahead else None
     except IndexDamagedError:
         return None
     store.truncate(lines)
     known = None
     if lines and file.pread(state.length - 1, 1) != b"\n":
         lines -= 1  # it had no line feed when it was indexed; see whether it has one now
-        known = compare.Reference(store.in_memory(lines), 1)
+        known = Reference(store.in_memory(lines), 1)
         store.truncate(lines)
         state = store.state(lines)
     little = size - state.length <= SMALL or known is not None
@@ -227,8 +352,8 @@ def _agrees(file: OpenFile, store: EntryStore, first: int, lines: int) -> bool:
     if lines == 0:
         return True
     if first == 0:
-        return compare.first_difference(file, store, lines) is None
-    return compare.same_lines(file, store, first, lines)
+        return first_difference(file, store, lines) is None
+    return same_lines(file, store, first, lines)
 
 
 def _settled(
@@ -236,11 +361,11 @@ def _settled(
 ) -> Loaded:
     """Leave out what a crash cut short at the end. Lines below `covered` were indexed, so they were acknowledged."""
     log = StoredLog(path, file, store, scanned.state, open_ended=scanned.open_ended)
-    keep = tail.without_incomplete_tail(log, covered, torn=scanned.torn > 0)
+    keep = without_incomplete_tail(log, covered, torn=scanned.torn > 0)
     if keep == scanned.state.lines:
         return Loaded(log, scanned.torn, scanned.torn, rebuilt, parsed)
     state = store.state(keep)
     cut = scanned.state.length - state.length + scanned.torn
-    torn = scanned.torn if tail.last_record(log, scanned.state.lines, keep) >= keep else cut
+    torn = scanned.torn if last_record(log, scanned.state.lines, keep) >= keep else cut
     store.truncate(keep)
     return Loaded(StoredLog(path, file, store, state), cut, torn, rebuilt, parsed)

@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 from zlib import crc32
 
 from timeleap.errors import CorruptedError, StorageFailureError
-from timeleap.storage import compare, scan
+from timeleap.storage import scan
 from timeleap.storage.durable import OpenFile
 from timeleap.storage.engine import Damage, Entry, LogReader, LogState, Progress, RecordFlag, RecordKind, Row
 from timeleap.storage.index import (
@@ -25,6 +25,7 @@ from timeleap.storage.index import (
     USAGES,
     EntryStore,
     IndexDamagedError,
+    Reference,
     own_flags,
     unpack_entry,
 )
@@ -136,7 +137,7 @@ class StoredLog(LogReader):
         """Rebuild the entries from the log: the index was damaged."""
         fresh = EntryStore()
         if self.file is not None:
-            known = compare.Reference(self.store, self._state.lines)
+            known = Reference(self.store, self._state.lines)
             scan.thoroughly(self.file, LogState(), self._state.length, fresh, reference=known)
         self.store.replace_by(fresh, min(fresh.count, self._state.lines))
 

@@ -8,21 +8,37 @@ crash after it leaves the new one live and the old one as a timeline.
 
 from __future__ import annotations
 
+import json
 import logging
+import re
 from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from timeleap.errors import CorruptedError, ExternallyModifiedError, StorageFailureError, TimeleapError
+from timeleap.errors import (
+    CorruptedError,
+    ExternallyModifiedError,
+    SessionExistsError,
+    StorageFailureError,
+    TimeleapError,
+)
 from timeleap.failpoints import failpoint
-from timeleap.storage import compare, durable, intent, scan, tail
+from timeleap.storage import durable, scan
 from timeleap.storage.appending import UnwritableError, check_untouched, new_log
 from timeleap.storage.durable import OpenFile
 from timeleap.storage.engine import LogState, NewRecord, Prepared, RecordFlag, RecordKind, Replacement
-from timeleap.storage.index import ENTRY_SIZE, EntryStore, IndexDamagedError, header, index_path
-from timeleap.storage.load import Loaded, load
+from timeleap.storage.index import (
+    ENTRY_SIZE,
+    EntryStore,
+    IndexDamagedError,
+    Reference,
+    first_difference,
+    header,
+    index_path,
+)
+from timeleap.storage.load import Loaded, cut_through, load
 from timeleap.storage.reader import StoredLog
 from timeleap.storage.record import without_batch_marks
 from timeleap.storage.timelines import (
@@ -211,7 +227,7 @@ def copy_prefix(draft: Draft, log: StoredLog, keep_lines: int) -> None:
     if log.file is None or keep_lines <= 0:
         return
     state = log.store.state(keep_lines)
-    damaged = compare.first_difference(log.file, log.store, keep_lines)
+    damaged = first_difference(log.file, log.store, keep_lines)
     if damaged is not None:
         raise CorruptedError(
             f"line {damaged} of {log.path.name} is not what was written; verify the session",
@@ -267,7 +283,7 @@ def _copy_sound_lines(draft: Draft, log: StoredLog, keep_lines: int) -> None:
 def _unmark_cut_batch(draft: Draft) -> None:
     """A batch that was cut through on purpose is no incomplete one: its members lose their marks."""
     log = draft.log
-    keep = tail.cut_through(log)
+    keep = cut_through(log)
     lines = log.read(keep, log.state.lines)
     if not lines:
         return
@@ -297,7 +313,7 @@ def copy_timeline(draft: Draft, source: Loaded, damaged_before: Collection[int] 
         if _is_known(draft, source):
             _take_entries(draft, log, log.state.lines)
         else:
-            known = compare.Reference(log.store, log.state.lines)
+            known = Reference(log.store, log.state.lines)
             scanned = scan.thoroughly(draft.file, LogState(), log.state.length, draft.log.store, reference=known)
             open_ended = scanned.open_ended
             draft.log = StoredLog(draft.log.path, draft.file, draft.log.store, scanned.state, open_ended=open_ended)
@@ -312,7 +328,7 @@ def _is_known(draft: Draft, source: Loaded) -> bool:
     if not source.parsed or log.state.has_damage or log.state.pending_chars < 0 or not log.state.lines:
         return False
     try:
-        return compare.first_difference(draft.file, log.store, log.state.lines) is None
+        return first_difference(draft.file, log.store, log.state.lines) is None
     except IndexDamagedError:
         return False
 
@@ -348,7 +364,7 @@ def _exchange_by_renames(log: StoredLog, draft: Draft, timeline: Path) -> None:
     """The same without hard links; between the two renames the intent record tells what was meant."""
     if durable.status(timeline) is not None:
         raise _external_change(log.path)
-    intent.declare(log.path, timeline, draft.file.path)
+    declare_intent(log.path, timeline, draft.file.path)
     try:
         failpoint("replace.declared")
         durable.replace_file(log.path, timeline)
@@ -362,7 +378,7 @@ def _exchange_by_renames(log: StoredLog, draft: Draft, timeline: Path) -> None:
         _make_names_durable(log, timeline)
     finally:
         with suppress(OSError):  # a record of something done or undone does no harm
-            intent.withdraw(log.path)
+            withdraw_intent(log.path)
 
 
 def _make_names_durable(log: StoredLog, timeline: Path) -> None:
@@ -401,3 +417,123 @@ def _moved_in(live: OpenFile, draft: Draft, timeline: Path) -> StoredLog:
 
 def _external_change(path: Path) -> ExternallyModifiedError:
     return ExternallyModifiedError(f"another program is changing the logs of {path.name}; reload the session")
+
+
+# Replacing a log where the file system has no hard links: an intent record, then two renames
+#
+# Between the renames the live log has no name. The record says what was meant, so that the next process that opens the
+# log for writing can finish it, or undo it where the new log is gone.
+
+
+def intent_path(log: Path) -> Path:
+    """Where the intent of a replacement is written down."""
+    return log.parent / f".{log.name}.intent"
+
+
+def declare_intent(log: Path, timeline: Path, temporary: Path) -> None:
+    """Write down, durably, that `log` is to become `timeline` and `temporary` is to become `log`."""
+    record = {"timeline": timeline.name, "new": temporary.name}
+    durable.atomic_write(intent_path(log), json.dumps(record).encode())
+
+
+def withdraw_intent(log: Path) -> None:
+    """The replacement is done, or given up."""
+    durable.remove_file(intent_path(log))
+    durable.sync_directory(log.parent)
+
+
+def settle_intent(log: Path) -> bool:
+    """Finish or undo a replacement that was cut short.
+
+    Returns:
+        Whether there was anything to do.
+    """
+    path = intent_path(log)
+    if not durable.is_regular(path):
+        return False
+    record = _read_intent(path)
+    # Whatever the record says, nothing is touched but a temporary file of ours and a name that a timeline may have.
+    timeline = _sibling(log, record.get("timeline"), rf"{re.escape(log.stem)}_[0-9]{{1,18}}{re.escape(log.suffix)}")
+    new = _sibling(log, record.get("new"), rf"\.{re.escape(log.name)}\.[0-9a-f]{{16}}\.tmp")
+    if durable.status(log) is None:
+        if new is not None and durable.is_regular(new):
+            durable.replace_file(new, log)
+        elif timeline is not None and durable.is_regular(timeline):
+            durable.replace_file(timeline, log)
+        durable.sync_directory(log.parent)
+    elif new is not None:
+        durable.remove_file(new)
+    withdraw_intent(log)
+    return True
+
+
+def intent_pending(log: Path) -> bool:
+    """True if a replacement is between its two renames."""
+    return durable.status(log) is None and durable.is_regular(intent_path(log))
+
+
+def _read_intent(path: Path) -> dict[str, Any]:
+    try:
+        record = json.loads(durable.OpenFile(path).pread(0, 4096))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return record if isinstance(record, dict) else {}
+
+
+def _sibling(log: Path, name: object, form: str) -> Path | None:
+    """The file of that name in the log's directory, if the name is of that form."""
+    if not isinstance(name, str) or re.fullmatch(form, name) is None:
+        return None
+    return log.parent / name
+
+
+# Beginning a new log with the first lines of another one
+
+
+def fork_log(source: StoredLog, keep_lines: int, target: Path) -> LogState:
+    """Make the log `target` of the first lines of another log, damaged ones left out. Blocking, durable, one step.
+
+    Args:
+        source: The log to copy from: a timeline's reader, or `JsonlEngine.view`.
+        keep_lines: How many of its lines.
+        target: The new log's name in an existing directory.
+
+    Returns:
+        The state of the new log.
+
+    Raises:
+        CorruptedError: A line of the source is not what was written.
+        SessionExistsError: There is a log of that name.
+        StorageFailureError: The operating system refused.
+    """
+    try:
+        draft = Draft.for_log(target)
+    except OSError as error:
+        raise wrapped(error, target) from error
+    try:
+        copy_prefix(draft, source, keep_lines)
+        draft.finish()
+        if durable.status(target) is not None:
+            raise SessionExistsError(f"there is a log at {target.name} already")
+        draft.file.close()
+        _put_in_place(draft, target)
+    except OSError as error:
+        draft.discard()
+        raise wrapped(error, target) from error
+    except BaseException:
+        draft.discard()
+        raise
+    return draft.log.state
+
+
+def _put_in_place(draft: Draft, target: Path) -> None:
+    """Give the draft its name; where that cannot be made durable, it is taken away again."""
+    try:
+        durable.replace_file(draft.index.path, index_path(target))
+        durable.replace_file(draft.file.path, target)
+        durable.sync_directory(target.parent)
+    except OSError:
+        with suppress(OSError):
+            durable.remove_file(target)
+            durable.remove_file(index_path(target))
+        raise

@@ -13,7 +13,6 @@ from io import BufferedReader, RawIOBase
 from typing import Final
 from zlib import crc32
 
-from timeleap.storage.compare import Reference
 from timeleap.storage.durable import Readable
 from timeleap.storage.engine import LogState, NewRecord, Progress, RecordFlag, RecordKind, Role
 from timeleap.storage.index import (
@@ -22,6 +21,7 @@ from timeleap.storage.index import (
     PACK,
     EntryStore,
     Line,
+    Reference,
     pack_entry,
 )
 from timeleap.storage.record import TL_MARK, classify, may_go_on

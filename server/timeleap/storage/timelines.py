@@ -11,8 +11,7 @@ from typing import Final
 from timeleap.errors import CorruptedError, StorageFailureError, TimelineNotFoundError
 from timeleap.storage import durable
 from timeleap.storage.durable import Identity
-from timeleap.storage.engine import Damage, LogReader, LogState, Timeline, TimelineFacts
-from timeleap.storage.engine_metadata import MAX_ROTATION, Notes
+from timeleap.storage.engine import MAX_ROTATION, Damage, LogReader, LogState, Notes, Timeline, TimelineFacts
 from timeleap.storage.index import ENTRY_SIZE, HEADER_SIZE, EntryStore, IndexDamagedError, index_path, read_header, save
 from timeleap.storage.load import Loaded, load
 from timeleap.storage.reader import StoredLog

@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from tests.support.memory_engine import MemoryEngine
 from tests.unit.sessions.worlds import ANSWER, USER, World, asked, heard, kinds, records
 
 from timeleap import failpoints
@@ -19,7 +20,6 @@ from timeleap.sessions.seal import KeyRing
 from timeleap.sessions.session import Session
 from timeleap.sessions.statefile import StateFile
 from timeleap.sessions.transaction import Files, SessionServices, SessionTransactions
-from timeleap.storage.memory import MemoryEngine
 
 
 async def test_a_rewrite_answers_with_its_own_log_though_the_next_one_waits_already(tmp_path: Path) -> None:

@@ -37,9 +37,8 @@ from timeleap.sessions.requests import is_request_line
 from timeleap.sessions.statefile import StateFile
 from timeleap.sessions.transaction import MAX_NOTICES
 from timeleap.sessions.warnings import file_problems
-from timeleap.storage import intent, timelines
-from timeleap.storage.engine import LogState, TimelineFacts
-from timeleap.storage.engine_metadata import MAX_ROTATION, MemoryNotes, highest_noted
+from timeleap.storage import rewrite, timelines
+from timeleap.storage.engine import MAX_ROTATION, LogState, MemoryNotes, TimelineFacts, highest_noted
 from timeleap.storage.lock import SessionLock, decode_record
 from timeleap.storage.viewed import head_text
 
@@ -340,8 +339,8 @@ def test_an_intent_touches_nothing_but_what_it_may_name(tmp_path: Path, record: 
     names = ["context_1.jsonl", "timeleap.json", "state.json", *(["context.jsonl"] if live else [])]
     for name in names:
         (tmp_path / name).write_text(name)
-    intent.intent_path(tmp_path / "context.jsonl").write_text(json.dumps(record))
-    intent.settle(tmp_path / "context.jsonl")
+    rewrite.intent_path(tmp_path / "context.jsonl").write_text(json.dumps(record))
+    rewrite.settle_intent(tmp_path / "context.jsonl")
     assert sorted(os.listdir(tmp_path)) == sorted(names)
     assert all((tmp_path / name).read_text() == name for name in names)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.support.memory_engine import MemoryEngine
 from tests.unit.sessions.worlds import ANSWER, USER, asked, heard, kinds, texts
 
 from timeleap.sessions.approvals import Approvals
@@ -13,7 +14,6 @@ from timeleap.sessions.seal import KeyRing
 from timeleap.sessions.session import Session
 from timeleap.sessions.statefile import StateFile
 from timeleap.sessions.transaction import Files, SessionServices, SessionTransactions
-from timeleap.storage.memory import MemoryEngine
 
 
 async def test_append_checkpoint_revert_restore_and_a_repeat(tmp_path: Path) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+from tests.support.memory_engine import MemoryEngine
+
 from timeleap.storage.engine import LogEngine
 from timeleap.storage.jsonl import JsonlEngine
-from timeleap.storage.memory import MemoryEngine
 
 Opener = Callable[[Path], Awaitable[LogEngine]]
 

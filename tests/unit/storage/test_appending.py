@@ -17,7 +17,7 @@ from tests.unit.storage.logs import always, hidden, keep, mark, said, say, texts
 
 from timeleap import failpoints
 from timeleap.errors import CorruptedError, ExternallyModifiedError, HeadConflictError, StorageFailureError
-from timeleap.storage import compare, durable, writer
+from timeleap.storage import appending, durable, writer
 from timeleap.storage.appending import UnwritableError
 from timeleap.storage.durable import OpenFile
 from timeleap.storage.engine import LogState, NewRecord
@@ -284,7 +284,7 @@ async def test_a_log_whose_end_cannot_be_established_is_only_read(
         case _:
             patch = faults(errno.EIO, 1, calls=("fdatasync",))
     if trouble == "bytes":
-        monkeypatch.setattr(compare, "same_lines", lambda *_: False)
+        monkeypatch.setattr(appending, "same_lines", lambda *_: False)
     elif trouble == "index":
         os.truncate(engine.path.parent / ".context.jsonl.idx", 10)
     elif trouble == "size":

@@ -16,7 +16,7 @@ from tests.support.turns import until
 from tests.unit.storage.logs import keep, names, restore, say, texts
 
 from timeleap.errors import StorageFailureError
-from timeleap.storage import appending, durable, index, load, opening, recovery
+from timeleap.storage import appending, durable, index, load, opening
 from timeleap.storage.durable import FileStatus, Identity, OpenFile
 from timeleap.storage.engine_pool import share
 from timeleap.storage.index import index_path
@@ -163,7 +163,7 @@ async def test_a_quarantine_file_that_cannot_be_opened_is_passed_over(
         assert how == {"writable": True}, "what is opened to be read cannot be synced everywhere"
         raise PermissionError(errno.EACCES, "Permission denied", str(path))
 
-    monkeypatch.setattr(recovery, "OpenFile", refused)
+    monkeypatch.setattr(opening, "OpenFile", refused)
     engine = await JsonlEngine.open(log)
     assert len(list(log.parent.glob("*.quarantine-*"))) == 2
     await engine.aclose()

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.support.repaired import repair
 from tests.unit.storage.logs import keep, say, texts
 
 from timeleap.storage import load
 from timeleap.storage.index import index_path
 from timeleap.storage.jsonl import JsonlEngine
-from timeleap.storage.repair import repair
 
 BLOCK = 512
 INDEXES = ["present", "missing", "older"]

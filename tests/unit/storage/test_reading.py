@@ -8,17 +8,16 @@ from pathlib import Path
 
 import pytest
 from tests.crash.storage.faults import faults
+from tests.support.memory_engine import MemoryEngine
 from tests.unit.storage.logs import always, keep, said, say, texts
 
 from timeleap.errors import CorruptedError, StorageFailureError
 from timeleap.storage import load, reader
-from timeleap.storage.engine import Damage, RecordFlag
-from timeleap.storage.engine_metadata import MemoryNotes
-from timeleap.storage.forking import fork_log
+from timeleap.storage.engine import Damage, MemoryNotes, RecordFlag
 from timeleap.storage.index import EntryStore, index_path, save
 from timeleap.storage.jsonl import JsonlEngine
-from timeleap.storage.memory import MemoryEngine
 from timeleap.storage.record import batch_member, message_record, usage_record
+from timeleap.storage.rewrite import fork_log
 from timeleap.storage.scan import after_record
 
 

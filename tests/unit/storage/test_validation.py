@@ -13,7 +13,7 @@ from tests.support.holding import PATIENCE
 from tests.unit.storage.logs import always, hidden, keep, said, say, texts
 
 from timeleap.errors import StorageFailureError
-from timeleap.storage import compare, load, scan, validation
+from timeleap.storage import follower, index, load, scan
 from timeleap.storage.durable import OpenFile
 from timeleap.storage.index import HEADER_SIZE, index_path
 from timeleap.storage.jsonl import JsonlEngine
@@ -26,8 +26,8 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(load, "SMALL", 16)
     monkeypatch.setattr(scan, "BLOCK", 64)
     monkeypatch.setattr(scan, "_BUFFER", 64)
-    monkeypatch.setattr(compare, "_AT_ONCE", 64)
-    monkeypatch.setattr(compare, "_STEP", 7)
+    monkeypatch.setattr(index, "_AT_ONCE", 64)
+    monkeypatch.setattr(index, "_LINES_AT_ONCE", 7)
     path = tmp_path / "context.jsonl"
     path.write_bytes(line("a") * 40 + line("b")[:-3] + b'\xff"}\n{"role":"_usage","token_count":1}\n')
     return path
@@ -46,7 +46,7 @@ class Gate:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.reached, self.open = threading.Event(), threading.Event()
-        real = validation.continue_to
+        real = follower.continue_to
 
         def held(*args: object) -> None:
             real(*args)  # type: ignore[arg-type]
@@ -54,7 +54,7 @@ class Gate:
                 self.reached.set()
                 self.open.wait(PATIENCE)
 
-        monkeypatch.setattr(validation, "continue_to", held)
+        monkeypatch.setattr(follower, "continue_to", held)
 
     async def wait(self) -> None:
         await asyncio.to_thread(self.reached.wait, 10)

@@ -1,4 +1,4 @@
-"""Repairing a log: what opening leaves alone, because it is the user's to decide, is mended here."""
+"""Repairing a log without a session: the damaged lines go, as they do in `Session.repair`, but none is taken as it is."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from timeleap import clock
-from timeleap.storage.engine import Damage, LogState, Progress, Recovery, Replacement, TimelineFacts
-from timeleap.storage.engine_metadata import Notes
+from timeleap.storage.engine import Damage, LogState, Notes, Progress, Recovery, Replacement, TimelineFacts
 from timeleap.storage.jsonl import JsonlEngine
 
 
