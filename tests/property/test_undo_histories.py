@@ -183,7 +183,7 @@ class History:
         after = self.log()
         (self.model.stepped if step else self.model.appended)(after)
         self.head_moved(after != before)
-        if guard.request_id is not None and result.get("compacted") is not False:
+        if guard.request_id is not None:
             self.asked.append((guard, request, result))
         return result
 

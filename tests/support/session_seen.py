@@ -192,7 +192,7 @@ async def _compact(session: Session, guard: Mutation, summary: str, max_preserve
         return stored
     history = await read_history(session, max_preserved)
     if not history.removed:
-        return asdict(session.not_compacted("nothing to compact", guard.expected_head))
+        return await session.leave_uncompacted("nothing to compact", guard)
     plan = CompactionPlan(
         history.head,
         history.preserved_from,

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from tests.support.fixtures import StartServer
 from tests.support.matching import A_COUNT, A_STRING, HEAD, at_least, containing
 from tests.support.session import Session, assistant, user
 
@@ -220,3 +221,23 @@ def test_a_summary_longer_than_the_calls_it_replaces_is_refused(session: Session
     done = session.call("context/compact", summary="All files were written. " * 100)
     assert done["compacted"] is False and "longer" in done["reason"]
     assert session.timelines() == []
+
+
+@pytest.mark.parametrize("crash", [False, True])
+@pytest.mark.parametrize("preserved", [1, 2], ids=["longer", "nothing to compact"])
+def test_a_refusal_that_is_asked_for_again_stays_one(start: StartServer, preserved: int, crash: bool) -> None:
+    server = start()
+    session = Session.open(server, "s")
+    session.say("a", "b")
+    asked = {"summary": "in short " * 9, "maxPreservedMessages": preserved, "requestId": "c"}
+    first = session.call("context/compact", **asked)
+    assert first["compacted"] is False
+    session.append(*[user("x" * 400) for _ in range(9)])
+    if crash:
+        server.kill()
+        session = Session.open(start(), "s")
+    again = session.call("context/compact", **asked)
+    assert again == {**first, "duplicate": True, "head": session.head}
+    assert session.timelines() == []
+    assert session.refuse("context/compact", **{**asked, "summary": "other"})["code"] == -32602
+    assert session.call("context/compact", **{**asked, "requestId": "new"})["compacted"] is True

@@ -380,13 +380,17 @@ class Session(DryRuns, Pruning, Redacting, Mailing, ApprovalRequests):
 
         return await self._once(guard, attempt) or None
 
-    def not_compacted(self, reason: str, expected_head: str | None = None) -> CompactOutcome:
-        """The outcome of a compaction for which there is nothing to do.
+    async def leave_uncompacted(self, reason: str, guard: Mutation = NOBODY) -> Json:
+        """Answer a compaction for which there is nothing to do.
 
         Raises:
             HeadConflictError: The head is not the expected one.
         """
-        self.expect_head(expected_head)
+        self._refuse_reader()
+        return await self._unchanged(guard, lambda: self.not_compacted(reason))
+
+    def not_compacted(self, reason: str) -> CompactOutcome:
+        """The outcome of a compaction for which there is nothing to do."""
         summary = self.summary()
         tokens = summary.token_count_with_pending
         return CompactOutcome(

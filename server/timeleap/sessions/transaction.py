@@ -27,15 +27,17 @@ from timeleap.sessions.outcomes import (
     Approval,
     ApprovalOutcome,
     Cause,
+    CompactOutcome,
     Mutation,
     Retention,
+    RewriteOutcome,
 )
 from timeleap.sessions.request_replay import Announce, Made, Renderers, RequestReplayer, barely
 from timeleap.sessions.requests import RepeatedError, RequestTable, told
 from timeleap.sessions.rewrite_plan import RewritePlan, timelines_after
 from timeleap.sessions.session_state import StateManager, StateSnapshot, StateStep, changes, follow
 from timeleap.sessions.stored_response import Remembered, Told, by_age
-from timeleap.sessions.summary import Past, fewer_steps, past_of, summarize, with_past
+from timeleap.sessions.summary import Past, fewer_steps, past_of, summarize
 from timeleap.sessions.undo import Stacks
 from timeleap.sessions.warnings import LARGE, SMALL, line_problems, recovered
 from timeleap.storage.engine import (
@@ -202,8 +204,10 @@ class SessionTransactions:
             try:
                 await self.engine.replace(on_turn)
             except _NothingDoneError as nothing:
-                context = with_past(nothing.planned.context, self._past())
-                return mine.render(nothing.planned.outcome(self.head, None, context))
+                planned = nothing.planned
+                return await self._unchanged(
+                    guard, lambda: planned.outcome(self.head, None, summarize(self.engine, self._past()))
+                )
             assert step is not None
             assert step.event is not None
             timelines = self.engine.timelines()
@@ -236,6 +240,23 @@ class SessionTransactions:
             for event in step.events:
                 self.emit(replace(event, cause=mine.cause))
             return result
+
+        return await self._once(guard, attempt)
+
+    async def _unchanged(self, guard: Mutation, work_out: Callable[[], CompactOutcome | RewriteOutcome]) -> Json:
+        """Answer at its turn a request that is refused by its result: asked again, it must not be done after all."""
+
+        async def attempt(mine: Mutation) -> Json:
+            async def on_turn(_: LogState) -> Json:
+                self._requests.admit(mine, self.head)
+                self._requests.begin(mine)
+                result, head = mine.render(work_out()), self.head
+                if (line := self._requests.line(mine, result, head, [])) is not None:
+                    await asyncio.to_thread(self._session_state.note, {}, [line])
+                self._requests.finish(mine, result, head, [])
+                return result
+
+            return await self.engine.run(on_turn)
 
         return await self._once(guard, attempt)
 

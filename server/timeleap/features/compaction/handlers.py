@@ -22,7 +22,7 @@ from timeleap.service import views
 from timeleap.service.mutation import guard
 from timeleap.service.registry import handles
 from timeleap.service.request_order import to_its_end
-from timeleap.sessions.outcomes import CompactionPlan, Review
+from timeleap.sessions.outcomes import CompactionPlan, Mutation, Review
 from timeleap.sessions.tool_pairs import called
 from timeleap.storage.engine import RecordKind
 from timeleap.storage.record import decode_json
@@ -103,12 +103,12 @@ async def compact(service: Service, params: CompactParams, call: Call) -> Json:
     history = await read_history(session, params.max_preserved_messages or service.config.max_preserved_messages)
     if not history.removed:
         reason = "nothing to compact: all messages are among those that are kept"
-        return service.views.compact(session.not_compacted(reason, expected_head=params.expected_head))
+        return await _leave_uncompacted(service, session, reason, made_under, dry=dry)
     try:
         name, answer = await _summary(service, history, params, call)
     except TooLongAnswerError:
         reason = "it would make the context longer: the summariser gave back more than it got"
-        return service.views.compact(session.not_compacted(reason, expected_head=params.expected_head))
+        return await _leave_uncompacted(service, session, reason, made_under, dry=dry)
     call.say("comparing what is kept with what was there")
     pins = tuple(dict.fromkeys([*session.pins, *(params.pins or ())]))
     plan = await asyncio.to_thread(_plan, history, name, answer, pins)
@@ -116,6 +116,15 @@ async def compact(service: Service, params: CompactParams, call: Call) -> Json:
         return service.views.compact(session.plan_compact(plan))
     call.say("rewriting the log")
     return await to_its_end(session.compact(plan, guard=made_under))
+
+
+async def _leave_uncompacted(
+    service: Service, session: Session, reason: str, made_under: Mutation, *, dry: bool
+) -> Json:
+    if not dry:
+        return await session.leave_uncompacted(reason, made_under)
+    session.expect_head(made_under.expected_head)
+    return service.views.compact(session.not_compacted(reason))
 
 
 async def _summary(
