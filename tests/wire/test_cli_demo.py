@@ -46,13 +46,13 @@ def test_a_promise_that_is_not_kept_fails_the_demo(cli, tmp_path):
     """A server whose histories lack their last message is found out, and the exit code says so."""
     (tmp_path / "sitecustomize.py").write_text(
         "import timeleap_client.connection as wire\n"
-        "take = wire.Connection._take_reply\n"
+        "take = wire.ServerConnection._take_reply\n"
         "def lie(self, message):\n"
         "    result = message.get('result')\n"
         "    if isinstance(result, dict) and result.get('messages'):\n"
         "        result['messages'].pop()\n"
         "    take(self, message)\n"
-        "wire.Connection._take_reply = lie\n"
+        "wire.ServerConnection._take_reply = lie\n"
     )
     liar = Cli(cli.home, {"PYTHONPATH": str(tmp_path)})
     told = liar.execute("demo", "--json", code=1).json()

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from timeleap_client.errors import ConnectionLostError, RequestTimeoutError, TimeleapRpcError
-from timeleap_client.frames import BrokenStreamError, FrameReader, Framing, Message, encode
+from timeleap_client.frames import BrokenStreamError, Framing, Message, MessageReader, encode
 from timeleap_client.process import ServerProcess
 
 _log = logging.getLogger(__name__)
@@ -45,7 +45,7 @@ class _Pending:
             self.clock.reschedule(None)
 
 
-class Connection:
+class ServerConnection:
     """Speaks JSON-RPC with one server process until either of them ends.
 
     Args:
@@ -181,7 +181,7 @@ class Connection:
         self.process.write(data)
 
     async def _read(self) -> None:
-        reader = FrameReader(self._framing)
+        reader = MessageReader(self._framing)
         why = "the server went away"
         try:
             while data := await self.process.read():

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from timeleap_client.connection import Connection, Handler, OnProgress, Params, Trace
+from timeleap_client.connection import Handler, OnProgress, Params, ServerConnection, Trace
 from timeleap_client.errors import (
     ClientClosedError,
     ConnectionLostError,
@@ -167,13 +167,13 @@ class Link:
         self._patience = patience
         self._trace = trace
         self._running = False
-        self._connection: Connection | None = None
+        self._connection: ServerConnection | None = None
         self._recovery: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
         self._starts = 0
         self._started_at = 0.0
         self._calls = 0
-        self._tickets: list[tuple[int, asyncio.Future[Connection]]] = []
+        self._tickets: list[tuple[int, asyncio.Future[ServerConnection]]] = []
         self._queued = 0
 
     @property
@@ -242,7 +242,12 @@ class Link:
             return result
 
     async def _attempt(
-        self, connection: Connection, method: str, params: Params, within: float | None, on_progress: OnProgress | None
+        self,
+        connection: ServerConnection,
+        method: str,
+        params: Params,
+        within: float | None,
+        on_progress: OnProgress | None,
     ) -> Any:
         opened = self.sessions.get(params.get("sessionId"))
         if opened is not None and opened.refusal is not None:
@@ -256,7 +261,7 @@ class Link:
         self._calls += 1
         (await self._connected(self._calls)).notify(method, params)
 
-    async def _connected(self, number: int) -> Connection:
+    async def _connected(self, number: int) -> ServerConnection:
         """The live connection; waits for a recovery that is under way, in the order of the call numbers."""
         if not self._running:
             raise ClientClosedError("the client is not running; use `async with` or call `start` first")
@@ -264,7 +269,7 @@ class Link:
         if live is not None and not self._queued:
             return live
         loop = asyncio.get_running_loop()
-        ticket: asyncio.Future[Connection] = loop.create_future()
+        ticket: asyncio.Future[ServerConnection] = loop.create_future()
         self._tickets.append((number, ticket))
         if live is not None:
             # Others were let go a moment ago and have not sent yet: stay behind them.
@@ -317,7 +322,7 @@ class Link:
     async def _connect(self) -> None:
         """A new server, ready, with our sessions open; it becomes `_connection`."""
         process = await ServerProcess.start(self._launch)
-        connection = Connection(process, self._framing, self._bus.publish, self.handlers, self._trace)
+        connection = ServerConnection(process, self._framing, self._bus.publish, self.handlers, self._trace)
         try:
             await self._shake_hands(connection)
             self.sessions.forget_openings()
@@ -330,7 +335,7 @@ class Link:
         self._connection = connection
         self._watching = asyncio.create_task(self._watch(connection), name="timeleap-client-watch")
 
-    async def _shake_hands(self, connection: Connection) -> None:
+    async def _shake_hands(self, connection: ServerConnection) -> None:
         params = self._greeting.params(summarize="context/summarize" in self.handlers)
         try:
             self.initialized = await connection.request("initialize", params, within=self._greeting.timeout)
@@ -343,13 +348,13 @@ class Link:
         _check_version(announced.get("protocolVersion"))
         connection.max_frame_bytes = announced.get("limits", {}).get("maxFrameBytes")
 
-    async def _watch(self, connection: Connection) -> None:
+    async def _watch(self, connection: ServerConnection) -> None:
         """Start again even if nobody calls: listeners of a session are to go on hearing."""
         await connection.lost()
         if self._running and len(self.sessions) and (self._recovery is None or self._recovery.done()):
             self._recovery = asyncio.create_task(self._recover(), name="timeleap-client-recovery")
 
-    async def _try_to_reopen(self, connection: Connection, opened: Opened) -> None:
+    async def _try_to_reopen(self, connection: ServerConnection, opened: Opened) -> None:
         """Open a session again; a refusal waits for the next request on that session and stops no other one."""
         # The lock of a server that was killed is free at once; that of one that still drains is, a little later.
         patience = Patience(_REOPEN_PATIENCE, None)
@@ -365,7 +370,7 @@ class Link:
             data = {"kind": "sessionLocked", "retryable": True}
             opened.refusal = TimeleapRpcError(4003, "sessionLocked", str(error), data, retryable=True)
 
-    async def _reopen(self, connection: Connection, opened: Opened) -> None:
+    async def _reopen(self, connection: ServerConnection, opened: Opened) -> None:
         async with opened.turn:
             while opened.again < opened.count:
                 state = await connection.request("session/open", opened.params, within=self._greeting.timeout)

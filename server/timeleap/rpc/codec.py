@@ -17,8 +17,8 @@ from typing import Any, NoReturn, TypeGuard
 import msgspec
 
 from timeleap.rpc.errors import RefusedError, refused_value
-from timeleap.rpc.framing import BOM
 from timeleap_protocol.errors import ErrorKind
+from timeleap_protocol.framing import BOM
 from timeleap_protocol.limits import MAX_DEPTH
 
 MAX_DIGITS = 4300

@@ -21,10 +21,10 @@ from typing import Any, Protocol, cast
 from timeleap.rpc.binding import ServicePort, endpoints
 from timeleap.rpc.codec import UnreadableError, decode
 from timeleap.rpc.errors import RefusedError
-from timeleap.rpc.framing import Fault, FrameReader, Framing
 from timeleap.rpc.lifecycle import ExitCode, Lifecycle, Stage
 from timeleap.rpc.protocol import CANCEL, ClientNotification, Message, Reply, Request, Server
 from timeleap_protocol.errors import ErrorKind
+from timeleap_protocol.framing import Fault, FrameReader, Framing
 from timeleap_protocol.limits import MAX_FRAME_BYTES, MAX_IN_FLIGHT
 from timeleap_protocol.methods import ANSWERED
 

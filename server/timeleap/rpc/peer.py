@@ -18,9 +18,9 @@ import msgspec
 
 from timeleap.rpc.codec import encode
 from timeleap.rpc.errors import RefusedError, to_wire
-from timeleap.rpc.framing import Fault, FrameReader, Framing
 from timeleap.service.peer_api import OwnersRefusalError, PeerCallbacks, PeerLostError
 from timeleap_protocol.errors import ErrorKind
+from timeleap_protocol.framing import Fault, FrameReader, Framing
 from timeleap_protocol.methods import CLIENT_REQUESTS, SERVER_NOTIFICATIONS
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from timeleap_client.frames import BrokenStreamError, FrameReader, Framing, encode
+from timeleap_client.frames import BrokenStreamError, Framing, MessageReader, encode
 
 BOTH = [Framing.LSP, Framing.NDJSON]
 values = st.recursive(
@@ -20,7 +20,7 @@ values = st.recursive(
 @given(messages=st.lists(st.dictionaries(st.text(), values, max_size=3), max_size=4), size=st.integers(1, 40))
 def test_what_is_encoded_comes_back_however_it_is_cut(framing, messages, size):
     stream = b"".join(encode(message, framing) for message in messages)
-    reader = FrameReader(framing)
+    reader = MessageReader(framing)
     got = [message for start in range(0, len(stream), size) for message in reader.feed(stream[start : start + size])]
     assert got == messages
     assert reader.pending == 0
@@ -28,7 +28,7 @@ def test_what_is_encoded_comes_back_however_it_is_cut(framing, messages, size):
 
 def test_line_separators_of_other_standards_do_not_end_a_line():
     message = {"text": "a\u2028b\u2029c\u0085d"}
-    assert FrameReader(Framing.NDJSON).feed(encode(message, Framing.NDJSON)) == [message]
+    assert MessageReader(Framing.NDJSON).feed(encode(message, Framing.NDJSON)) == [message]
 
 
 def test_a_lone_surrogate_travels_escaped():
@@ -48,7 +48,7 @@ def test_what_json_cannot_say_is_refused():
 
 def test_a_header_may_hold_other_fields_in_any_case():
     data = b"content-type: x\r\nCONTENT-LENGTH: 2\r\n\r\n{}"
-    assert FrameReader(Framing.LSP).feed(data) == [{}]
+    assert MessageReader(Framing.LSP).feed(data) == [{}]
 
 
 @pytest.mark.parametrize(
@@ -70,4 +70,4 @@ def test_a_header_may_hold_other_fields_in_any_case():
 )
 def test_anything_else_breaks_the_stream(framing, data):
     with pytest.raises(BrokenStreamError):
-        FrameReader(framing, max_frame_bytes=100).feed(data)
+        MessageReader(framing, max_frame_bytes=100).feed(data)

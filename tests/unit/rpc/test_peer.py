@@ -12,9 +12,9 @@ from tests.support.turns import Clock, idle
 
 from timeleap.errors import ClientRequestError
 from timeleap.rpc import peer as module
-from timeleap.rpc.framing import FrameReader, Framing
 from timeleap.rpc.peer import PeerConnection
 from timeleap.service.peer_api import OwnersRefusalError, PeerCallbacks, PeerLostError
+from timeleap_protocol.framing import FrameReader, Framing
 
 Json = dict[str, Any]
 

@@ -1,4 +1,4 @@
-"""From bytes to frames: both framings of the wire, recognised by the first byte. No I/O, no JSON.
+"""From bytes to frames: both framings of the wire, for servers and clients. No I/O, no JSON.
 
 `FrameReader.feed` takes chunks of any size and gives back what they complete, in order: the body of a frame as
 `bytes`, or a `Fault`. A frame over the limit is a fault that costs only itself: its bytes are passed over as they
@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 
 from timeleap_protocol.limits import MAX_FRAME_BYTES
 
@@ -26,11 +26,13 @@ _HEADER_END = re.compile(rb"\r?\n\r?\n")
 _FIELD = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+)[ \t]*:[ \t]*(.*?)[ \t]*")
 
 
-class Framing(Enum):
-    """How messages are told apart on the stream."""
+class Framing(StrEnum):
+    """How messages are told apart on the stream; the server answers in the framing it is spoken to."""
 
-    LSP = "lsp"  # `Content-Length` headers, as in the Language Server Protocol
-    NDJSON = "ndjson"  # one JSON object a line
+    LSP = "lsp"
+    """`Content-Length` headers, as in the Language Server Protocol."""
+    NDJSON = "ndjson"
+    """One JSON object a line."""
 
     def wrap(self, body: bytes) -> bytes:
         """`body` as one frame."""
@@ -57,13 +59,15 @@ class FrameReader:
 
     Args:
         max_frame_bytes: A longer body is passed over and reported.
+        framing: Agreed upon, and then kept to the letter: no blank lines, one Content-Length. None recognises it by the
+            first byte, and is lenient.
 
     Attributes:
-        framing: What was recognised; None before the first byte that tells.
+        framing: The one agreed upon or recognised; None before the first byte that tells.
     """
 
-    def __init__(self, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
-        self.framing: Framing | None = None
+    def __init__(self, max_frame_bytes: int = MAX_FRAME_BYTES, framing: Framing | None = None) -> None:
+        self.framing = framing
         self._limit = max_frame_bytes
         self._buffer = bytearray()
         self._start = 0  # of what was not yet given back
@@ -72,7 +76,15 @@ class FrameReader:
         self._passing_line = False  # within an oversized line (NDJSON)
         self._at_beginning = True
         self._lost = False
+        self._strict = framing is not None
         self._take: Callable[[], bytes | Fault | None] = self._recognise
+        if framing is not None:
+            self._take = self._line if framing is Framing.NDJSON else self._frame
+
+    @property
+    def pending(self) -> int:
+        """Bytes of a frame that is not complete yet."""
+        return len(self._buffer)
 
     def feed(self, data: bytes) -> list[bytes | Fault]:
         """Frames and faults that `data` completes, in order."""
@@ -156,7 +168,7 @@ class FrameReader:
                 self._passing_line = False
             elif len(line) > self._limit:
                 return self._oversized()
-            elif line:
+            elif line or self._strict:
                 return line
 
     def _unfinished_line(self) -> Fault | None:
@@ -208,8 +220,10 @@ class FrameReader:
                 continue
             if re.fullmatch(rb"[0-9]+", field[2]) is None:
                 return Fault("Content-Length is not a number of bytes", fatal=True)
-            if length is not None and length != int(field[2]):
-                return Fault("two Content-Length headers disagree", fatal=True)
+            if length is not None and (self._strict or length != int(field[2])):
+                return Fault(
+                    "two Content-Length headers" if self._strict else "two Content-Length headers disagree", fatal=True
+                )
             length = int(field[2])
         if length is None:
             return Fault("a frame has no Content-Length header", fatal=True)

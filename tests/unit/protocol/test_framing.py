@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from timeleap.rpc.framing import MAX_HEADER_BYTES, Fault, FrameReader, Framing
+from timeleap_protocol.framing import MAX_HEADER_BYTES, Fault, FrameReader, Framing
 
 
 def read(*chunks: bytes, limit: int = 1000) -> list[bytes | Fault]:
