@@ -9,6 +9,14 @@ from timeleap_protocol.method import Method, read
 
 _E = ErrorKind
 
+LIST: Final = read(
+    "approval/list",
+    "approval.ApprovalListParams",
+    "approval.ApprovalListResult",
+    "What waits for a decision, oldest first.",
+    handler="service.approval_requests.list_approvals",
+)
+
 APPROVAL_ROWS: Final[tuple[Method, ...]] = (
     read(
         "approval/request",
@@ -30,11 +38,5 @@ APPROVAL_ROWS: Final[tuple[Method, ...]] = (
         access="write",
         errors=(_E.READ_ONLY, _E.EXTERNALLY_MODIFIED, _E.STORAGE_FAILURE, _E.APPROVAL_NOT_PENDING),
     ),
-    read(
-        "approval/list",
-        "approval.ApprovalListParams",
-        "approval.ApprovalListResult",
-        "What waits for a decision, oldest first.",
-        handler="service.approval_requests.list_approvals",
-    ),
+    LIST,
 )

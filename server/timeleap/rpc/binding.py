@@ -6,7 +6,7 @@ service; those of a connection's life come from `timeleap.rpc.lifecycle`.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -62,15 +62,9 @@ class Endpoint:
     changes: bool = False
 
 
-def endpoints(rows: Mapping[str, Method], service: ServicePort, *, without: Iterable[str]) -> list[Endpoint]:
-    """The endpoints of all methods that the service answers.
-
-    Args:
-        rows: The requests of the method table.
-        service: What answers them.
-        without: Names the edge answers by itself.
-    """
-    return [_endpoint(row, service) for row in rows.values() if row.name not in without]
+def endpoints(rows: Mapping[str, Method], service: ServicePort) -> list[Endpoint]:
+    """The endpoints of those of `rows` that the service answers: the edge does what has no handler."""
+    return [_endpoint(row, service) for row in rows.values() if row.handler is not None]
 
 
 def _endpoint(row: Method, service: ServicePort) -> Endpoint:

@@ -106,8 +106,7 @@ class Connection(asyncio.Protocol):
         self._transport: Transport | None = None
         self._lifecycle = Lifecycle(self, self, service)
         self._rpc = Server(self, self).edge
-        own = self._lifecycle.endpoints()
-        for endpoint in [*own, *endpoints(ANSWERED, service, without={endpoint.name for endpoint in own})]:
+        for endpoint in [*self._lifecycle.endpoints(), *endpoints(ANSWERED, service)]:
             self._rpc.register(endpoint)
 
     # What the transport calls

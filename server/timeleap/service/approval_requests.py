@@ -13,7 +13,6 @@ from timeleap.errors import ApprovalTimeoutError, CancelledError, SessionNotOpen
 from timeleap.service import views
 from timeleap.service.messages import depth
 from timeleap.service.mutation import cause, guard
-from timeleap.service.registry import handles
 from timeleap.service.request_order import to_its_end
 from timeleap.sessions.approval_requests import Waiting
 from timeleap.sessions.outcomes import ApprovalQuestion
@@ -26,10 +25,9 @@ if TYPE_CHECKING:
     from timeleap_protocol.approval import ApprovalListParams, ApprovalRequestParams, ApprovalRespondParams
 
 
-@handles("approval/request")
 async def request_approval(service: Service, params: ApprovalRequestParams, call: Call) -> Json:
     """Ask for an approval and wait for the decision."""
-    session = service.writable(call, params.session_id)
+    session = service.session(call, params)
     held = service.held(call, params.session_id)
     _check_detail(params.detail)
     question = ApprovalQuestion(params.action, params.description, params.detail, params.tool_call_id)
@@ -70,19 +68,17 @@ async def _decision(service: Service, held: OpenHandle, asked: Waiting, call: Ca
     raise CancelledError("the request for an approval was cancelled before anybody decided")
 
 
-@handles("approval/respond")
 async def respond(service: Service, params: ApprovalRespondParams, call: Call) -> Json:
     """Decide what was asked."""
-    session = service.writable(call, params.session_id)
+    session = service.session(call, params)
     await session.decide_approval(params.approval_id, params.decision, params.reason, cause(call))
     return {}
 
 
-@handles("approval/list")
 async def list_approvals(service: Service, params: ApprovalListParams, call: Call) -> Any:
     """Pending approval requests; a reader asks the owner, if there is one."""
     held = service.held(call, params.session_id)
-    if held.watcher is not None and (answer := await held.watcher.ask("approval/list")) is not None:
+    if held.watcher is not None and (answer := await held.watcher.ask(call.method)) is not None:
         return answer
     pending = await held.session.at_turn(lambda: held.session.pending_approvals)
     return {"approvals": [views.approval_request(request) for request in pending]}

@@ -31,8 +31,10 @@ from timeleap.service.peer_api import OwnersRefusalError, PeerCallbacks, PeerLos
 from timeleap.service.subscribers import CONTEXT, SESSION, tell_recovery
 from timeleap.sessions.info import holder_of
 from timeleap.storage.record import MADE_HERE
+from timeleap_protocol.approval_rows import LIST as LIST_APPROVALS
 from timeleap_protocol.errors import ERRORS, ErrorKind
 from timeleap_protocol.methods import REQUESTS
+from timeleap_protocol.session_rows import OPEN as OPEN_SESSION
 
 if TYPE_CHECKING:
     from timeleap.service.call import Call, Client
@@ -164,7 +166,7 @@ class Attachment:
         try:
             asked = {**params, "path": str(self.place.directory), "create": False}
             peer.send(
-                "session/open",
+                OPEN_SESSION.name,
                 handover.asking_for(asked, self._in_doubt(), self.notified_approvals.known, self._uid),
                 answer,
                 None,
@@ -245,10 +247,10 @@ class Attachment:
 
     async def answers_reads(self, call: Call) -> None:
         """Return when the owner answers what only reads and is asked for now."""
-        method = "approval/list"  # reads nothing of the log
+        row = LIST_APPROVALS  # reads nothing of the log
         params = {"sessionId": self.place.session_id}
-        model = REQUESTS[method].params_model.model_validate(params)
-        await self.request(method, model, replace(call, method=method, params=params, progress=None))
+        model = row.params_model.model_validate(params)
+        await self.request(row.name, model, replace(call, method=row.name, params=params, progress=None))
 
     async def _answer(self, request: Forwarded) -> Any:
         """Answer to a request, also after its cancellation: a change may have begun, which only the owner knows."""

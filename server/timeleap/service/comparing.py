@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from timeleap.service import cursors, paging, views
-from timeleap.service.registry import handles
 from timeleap.sessions.diff import common_messages
 from timeleap.sessions.logs import LogPoint, Logs, OpenLogs, State, Stretch, stretch
 from timeleap.sessions.point_in_time import PointInTime, at_message, at_time
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
     from timeleap.service.time_slicing import Work
     from timeleap.service.views import Json
     from timeleap_protocol.past import AtParams, DiffParams, DiffPoint
-
-LISTING = "context/diff"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,24 +33,27 @@ class DiffCursor:
     era: str
 
 
-@handles("context/diff")
 async def diff(service: Service, params: DiffParams, call: Call) -> Json:
     """Common and differing messages of two states."""
-    session = service.session(call, params.session_id)
+    session = service.session(call, params)
     head, logs = await session.at_turn(lambda: (session.head, OpenLogs(session.engine)))
     sides = (_point(params.from_), _point(params.to))
     left = None
     if params.cursor is not None:
-        left = cursors.decode_as(params.cursor, LISTING, DiffCursor)
+        left = cursors.decode_as(params.cursor, call.method, DiffCursor)
         if (left.session_id, left.sides) != (session.session_id, sides):
             raise cursors.unknown()
         paging.check_era(left.era, head)
     begin = DiffCursor(session.session_id, sides, (-1, -1), 0, 0, 0, paging.era_of(head))
     limit, max_bytes = params.limit or MAX_PAGE, params.max_bytes or DEFAULT_PAGE_BYTES
-    return await service.slices.run(_compare(logs, left, begin, limit, max_bytes), call.byte_progress("comparing"))
+    work = _compare(logs, left, begin, limit, max_bytes)
+    page, rest = await service.slices.run(work, call.byte_progress("comparing"))
+    return {**page, **views.set_members(nextCursor=rest and cursors.encode(call.method, **asdict(rest)))}
 
 
-def _compare(logs: Logs, left: DiffCursor | None, begin: DiffCursor, limit: int, max_bytes: int) -> Work[Json]:
+def _compare(
+    logs: Logs, left: DiffCursor | None, begin: DiffCursor, limit: int, max_bytes: int
+) -> Work[tuple[Json, DiffCursor | None]]:
     base, other = (stretch(logs, point) for point in begin.sides)
     if left is None:
         common = yield from common_messages(base, other)
@@ -65,10 +65,10 @@ def _compare(logs: Logs, left: DiffCursor | None, begin: DiffCursor, limit: int,
     room = max_bytes - sum(len(bytes(each["message"])) for each in removed)
     more_room = left_of_base >= before.message_count and len(removed) < limit and room > 0
     added, left_of_other = _page(other, left.added, left, limit - len(removed), room) if more_room else ([], left.added)
-    cursor = None
+    rest = None
     if left_of_base < before.message_count or left_of_other < after.message_count:
-        cursor = cursors.encode(LISTING, **asdict(replace(left, removed=left_of_base, added=left_of_other)))
-    return {
+        rest = replace(left, removed=left_of_base, added=left_of_other)
+    page = {
         "common": left.common,
         "removed": removed,
         "added": added,
@@ -76,8 +76,8 @@ def _compare(logs: Logs, left: DiffCursor | None, begin: DiffCursor, limit: int,
         "addedCount": after.message_count - left.common,
         "tokens": {"from": before.token_count, "to": after.token_count},
         "state": {"from": _state(before), "to": _state(after)},
-        **views.set_members(nextCursor=cursor),
     }
+    return page, rest
 
 
 def _page(side: Stretch, start: int, left: DiffCursor, limit: int, max_bytes: int) -> tuple[list[Json], int]:
@@ -95,10 +95,9 @@ def _as_long(side: Stretch, lines: int) -> Stretch:
     return replace(side, lines=lines)
 
 
-@handles("context/at")
 async def at(service: Service, params: AtParams, call: Call) -> Json:
     """The checkpoint that led to a message or a time, and the state there."""
-    session = service.session(call, params.session_id)
+    session = service.session(call, params)
     logs = await session.at_turn(lambda: OpenLogs(session.engine))
 
     def look() -> PointInTime:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from timeleap.service import views
 from timeleap.service.mutation import cause
-from timeleap.service.registry import handles
 from timeleap.sessions.warnings import FileProblem, file_problems, leftover_warnings
 
 if TYPE_CHECKING:
@@ -17,10 +16,9 @@ if TYPE_CHECKING:
     from timeleap.storage.engine import Damage
 
 
-@handles("session/verify")
 async def verify(service: Service, params: Any, call: Call) -> Json:
     """Check every record of the live log without changing anything."""
-    async with service.borrowed(call, params.session_id, "read") as session:
+    async with service.borrowed(call, params) as session:
         engine = session.engine
         await session.catch_its_turn()
         problems = await asyncio.to_thread(engine.verify, call.byte_progress("checking the log"))
@@ -36,10 +34,9 @@ async def verify(service: Service, params: Any, call: Call) -> Json:
         }
 
 
-@handles("session/repair")
 async def repair(service: Service, params: Any, call: Call) -> Json:
     """Rewrite the log without its damaged lines; the damaged log is kept as a timeline."""
-    async with service.borrowed(call, params.session_id, "read" if params.dry_run else "write") as session:
+    async with service.borrowed(call, params) as session:
         await session.catch_its_turn()
         engine = session.engine
         problems = await asyncio.to_thread(engine.verify, call.byte_progress("checking the log"))

@@ -21,7 +21,7 @@ DMAIL_HERE = f"{MADE_HERE}dmail."
 """Prefix of the request id under which a D-Mail arrives in another session."""
 
 
-def guard(params: Any, call: Call, render: Callable[[Any], dict[str, Any]]) -> Mutation:
+def guard(params: Any, call: Call, render: Callable[[Any], dict[str, Any]] = dict) -> Mutation:
     """The guard of the request `params`; `render` makes its result.
 
     A request for an approval, which is no change of the log, expects no head.

@@ -6,14 +6,12 @@ import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from timeleap.errors import InvalidInputError, SessionLockedError, SessionNotOpenError
 from timeleap.service import handover, views
-from timeleap.service.mutation import fingerprint
-from timeleap.service.registry import handles
+from timeleap.service.mutation import guard
 from timeleap.service.subscribers import tell_recovery
-from timeleap.sessions.outcomes import Cause, Mutation
 
 if TYPE_CHECKING:
     from timeleap.service.attachment import Attachment
@@ -31,7 +29,6 @@ if TYPE_CHECKING:
     )
 
 
-@handles("session/open")
 async def open_session(service: Service, params: SessionOpenParams, call: Call) -> Json:
     """Open or create a session, or attach to it; a repeat on the same connection is counted."""
     path = _absolute(params.path)
@@ -56,7 +53,7 @@ async def _open_again(
     setting = params.auto_checkpoint
     if setting is not None and setting != held.session.auto_checkpoint and held.access == wanted == "owner":
         await held.session.set_auto_checkpoint(setting)
-    duplicate = await service.store.made_by(held.session.session_id, creation_guard(params, call))
+    duplicate = await service.store.made_by(held.session.session_id, guard(params, call))
     _same_access(held.session.session_id, held.access, wanted)
     opened_again = service.hold(call, held.session, held.access)
     await held.session.keep_auto_checkpoint(setting)
@@ -76,7 +73,7 @@ async def _open_here(
             system_prompt=params.system_prompt,
             workspace=params.workspace,
             auto_checkpoint=params.auto_checkpoint,
-            guard=creation_guard(params, call),
+            guard=guard(params, call),
             progress=call.byte_progress("reading the log"),
         )
         held = _hold(service, call, opened, wanted)
@@ -94,9 +91,9 @@ def _hold(service: Service, call: Call, opened: OpenedSession, wanted: Access = 
 
 async def _attach(service: Service, params: SessionOpenParams, call: Call, path: Path | None) -> Json:
     """Open through its owner a session that another process owns."""
-    guard = creation_guard(params, call)
+    mine = guard(params, call)
     place = service.store.place(params.session_id, path)
-    duplicate = path is None and await service.store.made_by(place.session_id, guard)
+    duplicate = path is None and await service.store.made_by(place.session_id, mine)
     attachment = _attachment(service, call, place)
     asked = {"access": "write"}
     if params.auto_checkpoint is not None:
@@ -116,7 +113,7 @@ async def _attach_again(
     _same_access(session_id, attachment.access, wanted)
     setting = params.auto_checkpoint
     asked = replace(call, params={"autoCheckpoint": setting} if setting is not None else {})
-    state: Json = await attachment.request("session/open", params, asked)
+    state: Json = await attachment.request(call.method, params, asked)
     if service.attached(call).get(session_id) is attachment:  # else it was opened again here
         attachment.times += 1
     return state
@@ -210,19 +207,6 @@ def _same_access(session_id: str, present: str, wanted: Access) -> None:
         raise InvalidInputError(f"access: session {session_id} {problem['msg']}", errors=[problem])
 
 
-def creation_guard(params: Any, call: Call) -> Mutation:
-    """The guard of a request that makes a session."""
-    request_id = params.request_id
-    return Mutation(
-        expected_head=getattr(params, "expected_head", None),
-        request_id=request_id,
-        method=call.method,
-        fingerprint=fingerprint(call.method, params) if request_id else "",
-        cause=Cause(request_id=request_id, client=call.client.name),
-    )
-
-
-@handles("session/close")
 async def close_session(service: Service, params: SessionCloseParams, call: Call) -> Json:
     """Undo one open."""
     attachment = service.attached(call).get(params.session_id)
@@ -236,16 +220,14 @@ async def close_session(service: Service, params: SessionCloseParams, call: Call
     return {}
 
 
-@handles("session/getState")
 async def get_state(service: Service, params: SessionGetStateParams, call: Call) -> Json:
     """The session as it is now; one that is not open is read without taking its lock."""
     if held := service.if_held(call, params.session_id):
         return await held.session.at_turn(lambda: service.views.state(held.session, held.access))
-    async with service.borrowed(call, params.session_id, "read") as session:
+    async with service.borrowed(call, params) as session:
         return service.views.state(session, "readOnly")
 
 
-@handles("session/reload")
 async def reload_session(service: Service, params: SessionReloadParams, call: Call) -> Json:
     """Take over what another program wrote to the log."""
     held = service.held(call, params.session_id)
@@ -253,7 +235,6 @@ async def reload_session(service: Service, params: SessionReloadParams, call: Ca
     return service.views.state(held.session, held.access)
 
 
-@handles("session/fork")
 async def fork_session(service: Service, params: SessionForkParams, call: Call) -> Json:
     """Copy the history up to a checkpoint into a new session, and open that."""
     if attachment := service.attached(call).get(params.session_id):
@@ -266,7 +247,7 @@ async def fork_session(service: Service, params: SessionForkParams, call: Call) 
             timeline_id=params.timeline_id,
             new_session_id=params.new_session_id,
             title=params.title,
-            guard=creation_guard(params, call),
+            guard=guard(params, call),
         )
         held = service.hold(call, forked.session, "owner")
     return answer(service, held, forked.duplicate)

@@ -18,8 +18,6 @@ from timeleap.sessions.log_iteration import begin_of, end_of, fitting, messages_
 from timeleap.storage.engine import LogReader, RecordFlag, Row
 from timeleap.storage.record import SENDER, as_sent, read_tl
 
-LISTING = "context/getHistory"
-
 
 @dataclass(frozen=True, slots=True)
 class Span:
@@ -37,10 +35,9 @@ class Span:
     timeline_id: str | None
     era: str
 
-    @property
-    def cursor(self) -> str | None:
-        """A cursor that continues this span; None if nothing is left."""
-        return cursors.encode(LISTING, **asdict(self)) if self.start < self.stop else None
+    def cursor(self, listing: str) -> str | None:
+        """A cursor of `listing` that continues this span; None if nothing is left."""
+        return cursors.encode(listing, **asdict(self)) if self.start < self.stop else None
 
 
 def era_of(head: str) -> str:
@@ -58,14 +55,14 @@ def check_era(era: str, head: str) -> None:
         raise HeadConflictError("the log was rewritten since this cursor was given: start the listing again", head=head)
 
 
-def span_of_cursor(cursor: str, session_id: str, head: str) -> Span:
-    """The span a cursor stands for.
+def span_of_cursor(cursor: str, listing: str, session_id: str, head: str) -> Span:
+    """The span that a cursor of `listing` stands for.
 
     Raises:
         InvalidInputError: No cursor of this session's history.
         HeadConflictError: The log was rewritten since.
     """
-    span = cursors.decode_as(cursor, LISTING, Span)
+    span = cursors.decode_as(cursor, listing, Span)
     if span.session_id != session_id:
         raise cursors.unknown()
     if span.timeline_id is None:

@@ -9,7 +9,6 @@ import msgspec
 
 from timeleap.service import cursors, paging, views
 from timeleap.service.paging import Span
-from timeleap.service.registry import handles
 from timeleap.sessions.checkpoints import find_line
 from timeleap.sessions.checkpoints import list_checkpoints as list_checkpoints_of
 from timeleap.sessions.log_iteration import fitting
@@ -32,35 +31,31 @@ if TYPE_CHECKING:
     )
 
 
-CHECKPOINTS = "context/listCheckpoints"
-
-
 def reader_of(session: Session, timeline_id: str | None) -> LogReader:
     """The live log, or a timeline's. Raises TimelineNotFoundError."""
     return session.engine if timeline_id is None else session.engine.timeline(timeline_id)
 
 
-@handles("context/getHistory")
 async def get_history(service: Service, params: GetHistoryParams, call: Call) -> Json:
     """A page of messages, cut out of the log as bytes."""
     if params.format is not None:
         from timeleap.features.providers.body import body
 
         return await body(service, params, call)
-    session = service.session(call, params.session_id)
+    session = service.session(call, params)
 
     def page() -> Json:
-        span = _span(session, params)
+        span = _span(session, params, call)
         limit, max_bytes = params.limit or DEFAULT_PAGE, params.max_bytes or DEFAULT_PAGE_BYTES
         messages, left = paging.page(reader_of(session, span.timeline_id), span, limit, max_bytes)
-        return {"messages": messages, **views.set_members(nextCursor=left.cursor)}
+        return {"messages": messages, **views.set_members(nextCursor=left.cursor(call.method))}
 
     return await session.at_turn(page)
 
 
-def _span(session: Session, params: GetHistoryParams) -> Span:
+def _span(session: Session, params: GetHistoryParams, call: Call) -> Span:
     if params.cursor is not None:
-        return paging.span_of_cursor(params.cursor, session.session_id, session.head)
+        return paging.span_of_cursor(params.cursor, call.method, session.session_id, session.head)
     reader = reader_of(session, params.timeline_id)
     count = reader.state.messages
     if params.checkpoint_uid is not None:
@@ -88,10 +83,9 @@ def messages_of_checkpoint(reader: LogReader, uid: str) -> tuple[int, int]:
     return state.messages, reader.entries(following, following + 1)[0].state.messages
 
 
-@handles("context/getRecords")
 async def get_records(service: Service, params: GetRecordsParams, call: Call) -> Json:
     """Lines of the log as they are: messages, control records and our own additions."""
-    session = service.session(call, params.session_id)
+    session = service.session(call, params)
 
     def page() -> Json:
         reader = reader_of(session, params.timeline_id)
@@ -129,26 +123,25 @@ class CheckpointsLeft:
         return found, replace(self, done=self.done + count)
 
 
-@handles("context/listCheckpoints")
 async def list_checkpoints(service: Service, params: ListCheckpointsParams, call: Call) -> Json:
     """Checkpoints, newest first unless asked otherwise."""
-    session = service.session(call, params.session_id)
+    session = service.session(call, params)
 
     def page() -> Json:
-        left = _checkpoints_left(session, params)
+        left = _checkpoints_left(session, params, call)
         found, left = left.page(reader_of(session, left.timeline_id), params.limit or DEFAULT_PAGE)
-        cursor = cursors.encode(CHECKPOINTS, **asdict(left)) if left.done < left.total else None
+        cursor = cursors.encode(call.method, **asdict(left)) if left.done < left.total else None
         return {"checkpoints": list(map(views.checkpoint, found)), **views.set_members(nextCursor=cursor)}
 
     return await session.at_turn(page)
 
 
-def _checkpoints_left(session: Session, params: ListCheckpointsParams) -> CheckpointsLeft:
+def _checkpoints_left(session: Session, params: ListCheckpointsParams, call: Call) -> CheckpointsLeft:
     era = paging.era_of(session.head)
     if params.cursor is None:
         total = reader_of(session, params.timeline_id).state.checkpoints
         return CheckpointsLeft(session.session_id, 0, total, params.order != "asc", params.timeline_id, era)
-    left = cursors.decode_as(params.cursor, CHECKPOINTS, CheckpointsLeft)
+    left = cursors.decode_as(params.cursor, call.method, CheckpointsLeft)
     if left.session_id != session.session_id:
         raise cursors.unknown()
     if left.timeline_id is None:
@@ -156,14 +149,13 @@ def _checkpoints_left(session: Session, params: ListCheckpointsParams) -> Checkp
     return left
 
 
-@handles("context/listUsage")
 async def list_usage(service: Service, params: ListUsageParams, call: Call) -> Json:
     """The trail of token counts."""
-    session = service.session(call, params.session_id)
+    session = service.session(call, params)
 
     def page() -> Json:
         engine = session.engine
-        listing = f"context/listUsage {session.session_id}"
+        listing = f"{call.method} {session.session_id}"
         start = cursors.offset(params.cursor, listing)
         stop = min(start + (params.limit or DEFAULT_PAGE), engine.state.usages)
         usage = [_usage(engine, engine.line_of_usage(ordinal)) for ordinal in range(start, stop)]
@@ -178,14 +170,13 @@ def _usage(reader: LogReader, line: int) -> Json:
     return {"index": entry.state.messages, "tokenCount": entry.value}
 
 
-@handles("context/listTimelines")
 async def list_timelines(service: Service, params: ListTimelinesParams, call: Call) -> Json:
     """Earlier logs, newest first."""
-    session = service.session(call, params.session_id)
+    session = service.session(call, params)
 
     def page() -> Json:
         every = session.engine.timelines()
-        listing = f"context/listTimelines {session.session_id}"
+        listing = f"{call.method} {session.session_id}"
         start = cursors.offset(params.cursor, listing)
         stop = min(start + (params.limit or DEFAULT_PAGE), len(every))
         cursor = cursors.after(stop, len(every), listing)

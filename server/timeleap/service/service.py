@@ -1,7 +1,7 @@
 """The service: what the protocol edge calls, one method of the contract at a time.
 
 It keeps, for each connection, which sessions it has open and how; and, for each open session, who hears of its
-changes. What the methods do stands in the modules named in `_HANDLER_MODULES`.
+changes. What the methods do stands in their handlers, which the method table names.
 """
 
 from __future__ import annotations
@@ -9,23 +9,23 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from timeleap.errors import OverloadedError, ReadOnlyError, SessionLockedError, SessionNotOpenError, TimeleapError
 from timeleap.service import config as settings
-from timeleap.service.registry import HANDLERS
+from timeleap.service.mutation import guard
 from timeleap.service.request_order import WHOLE_TRASH, RequestOrder
 from timeleap.service.session_drain import SessionDrain
 from timeleap.service.subscribers import Notices, Subscribers
 from timeleap.service.time_slicing import Slices
 from timeleap.service.views import Views
 from timeleap.sessions.store_layout import move_in
-from timeleap_protocol.methods import REQUESTS
+from timeleap_protocol.methods import ANSWERED, REQUESTS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
     from timeleap.service.attachment import Attachment
@@ -35,24 +35,20 @@ if TYPE_CHECKING:
     from timeleap.service.trash import TrashKeeper
     from timeleap.service.watcher import Watcher
     from timeleap.sessions.approval_requests import Waiting
+    from timeleap.sessions.outcomes import Mutation
     from timeleap.sessions.session import Session
     from timeleap.sessions.session_location import SessionLocation
     from timeleap.sessions.store import OpenedSession, SessionStore
     from timeleap.storage.engine import Progress
 
 Access = Literal["owner", "readOnly"]
+Handler = Callable[["Service", Any, "Call"], Awaitable[Any]]
 
 MAX_ASKING = 256
 """Requests for approvals of one connection that may wait: far fewer than may be in flight, so that there is room."""
 
 WARM_UP = 0.005
 """Seconds after the reply to `initialize`."""
-
-_HANDLER_MODULES = (
-    *(f"service.{name}" for name in ("opening", "session_list", "state", "writing", "reading", "timetravel")),
-    *(f"service.{name}" for name in ("maintenance", "comparing", "approval_requests", "trash")),
-    *(f"features.{name}.handlers" for name in ("compaction", "search", "disk_usage", "transfer", "redaction", "dmail")),
-)
 
 
 @dataclass(slots=True)
@@ -81,6 +77,16 @@ class _Connection:
     asking: int = 0
 
 
+def _handlers() -> dict[str, Handler]:
+    """What answers each method, of the method table."""
+    found: dict[str, Handler] = {}
+    for row in ANSWERED.values():
+        if row.handler is not None:
+            module, _, name = row.handler.rpartition(".")
+            found[row.name] = getattr(importlib.import_module(f"timeleap.{module}"), name)
+    return found
+
+
 class Service:
     """All methods of the contract, for any number of connections.
 
@@ -90,8 +96,7 @@ class Service:
     """
 
     def __init__(self, config: Config, make_network: Callable[[Service], Network] | None = None) -> None:
-        for module in _HANDLER_MODULES:
-            importlib.import_module(f"timeleap.{module}")
+        self._handlers = _handlers()
         self.config = config
         self.views = Views(config.budget)
         self.slices = Slices()
@@ -112,11 +117,6 @@ class Service:
         return self._network
 
     @property
-    def methods(self) -> frozenset[str]:
-        """The methods that are answered."""
-        return frozenset(HANDLERS)
-
-    @property
     def store(self) -> SessionStore:
         """The session store of the configured home; opened at first need."""
         if self._store is None:
@@ -129,7 +129,7 @@ class Service:
         return SessionStore(
             self.config.home,
             durability=self.config.durability,
-            renderers=self.views.renderers(),
+            renderers=self.views.renderers,
             announce=Notices(self.views).of,
             retention=self.config.retention,
             endpoint=lambda: self._network.endpoint if self._network is not None else None,
@@ -204,7 +204,7 @@ class Service:
                     return await self._reads_ahead(attachment, params, call)
                 return await attachment.request(method, params, call)
         try:
-            return await HANDLERS[method](self, params, call)
+            return await self._handlers[method](self, params, call)
         except SessionLockedError:
             if forward != "attach" or self.network is None:
                 raise
@@ -213,7 +213,7 @@ class Service:
         async with attached_for(self, self.store.place(params.session_id, None), call) as attachment:
             if attachment is not None:
                 return await attachment.request(method, params, call)
-        return await HANDLERS[method](self, params, call)  # the owner went just now
+        return await self._handlers[method](self, params, call)  # the owner went just now
 
     async def _reads_ahead(self, attachment: Attachment, params: Any, call: Call) -> Any:
         """Have the owner answer. Meanwhile changes wait here, so that they keep their order if the owner changes.
@@ -288,18 +288,23 @@ class Service:
             raise SessionNotOpenError(f"session {session_id} is not open on this connection: call session/open first")
         return held
 
-    def session(self, call: Call, session_id: str) -> Session:
-        """The open session, to look at. Raises as `held`."""
-        return self.held(call, session_id).session
+    def session(self, call: Call, params: Any) -> Session:
+        """The open session that a request is about.
 
-    def writable(self, call: Call, session_id: str) -> Session:
-        """The open session, to change. Raises as `held`, and ReadOnlyError where it was opened to look at."""
-        held = self.held(call, session_id)
-        if held.access == "readOnly":
+        Raises:
+            ReadOnlyError: The request changes it, and it was opened to look at.
+            TimeleapError: As `held`.
+        """
+        held = self.held(call, params.session_id)
+        if held.access == "readOnly" and REQUESTS[call.method].writes(params):
             raise ReadOnlyError(
-                f'session {session_id} is open read-only: close it and open it with access "write" to change it'
+                f'session {params.session_id} is open read-only: close it and open it with access "write" to change it'
             )
         return held.session
+
+    def guard(self, params: Any, call: Call) -> Mutation:
+        """The guard of a change; its result is rendered as the method's row says."""
+        return guard(params, call, self.views.renderers[call.method])
 
     def if_held(self, call: Call, session_id: str) -> OpenHandle | None:
         """The session as this connection has it open, or None."""
@@ -394,17 +399,18 @@ class Service:
         return any(held.session is session for connection in ours for held in connection.held.values())
 
     @contextlib.asynccontextmanager
-    async def borrowed(self, call: Call, session_id: str, access: Literal["write", "read"]) -> AsyncIterator[Session]:
-        """A session for the time of one request, whether this connection has it open or not.
+    async def borrowed(self, call: Call, params: Any) -> AsyncIterator[Session]:
+        """The session that a request is about, for its time, whether this connection has it open or not.
 
         Raises:
             SessionNotFoundError, SessionLockedError, ReadOnlyError: As opening it would.
         """
-        if held := self.if_held(call, session_id):
-            yield self.writable(call, session_id) if access == "write" else held.session
+        if self.if_held(call, params.session_id):
+            yield self.session(call, params)
             return
-        self.store.locate(session_id)
-        opened = await self.store.open(session_id, create=False, access=access)
+        self.store.locate(params.session_id)
+        access: Literal["write", "read"] = "write" if REQUESTS[call.method].writes(params) else "read"
+        opened = await self.store.open(params.session_id, create=False, access=access)
         try:
             yield opened.session
         finally:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from timeleap.service import views
 from timeleap.service.mutation import guard
-from timeleap.service.registry import handles
 from timeleap_protocol.limits import DEFAULT_SESSION_PAGE
 
 if TYPE_CHECKING:
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     )
 
 
-@handles("session/list")
 async def list_sessions(service: Service, params: SessionListParams, call: Call) -> Json:
     """Sessions of the store and those open by path, newest change first."""
     page = await service.store.list(
@@ -41,7 +39,6 @@ async def list_sessions(service: Service, params: SessionListParams, call: Call)
     return _listing(page)
 
 
-@handles("session/latest")
 async def latest_session(service: Service, params: SessionLatestParams, call: Call) -> Json:
     """The session changed last, of those that `session/list` shows."""
     page = await service.store.list(limit=1, workspace=params.workspace, others=_open_by_path(service, call))
@@ -54,7 +51,6 @@ def _open_by_path(service: Service, call: Call) -> dict[str, Path]:
     return {place.session_id: place.path for place in places if place.path is not None}
 
 
-@handles("session/listTrash")
 async def list_trash(service: Service, params: SessionListTrashParams, _: Call) -> Json:
     """Deleted sessions, newest first."""
     return _listing(await service.store.list_trash(cursor=params.cursor, limit=params.limit or DEFAULT_SESSION_PAGE))
@@ -67,32 +63,28 @@ def _listing(page: SessionPage) -> Json:
     }
 
 
-@handles("session/archive")
 async def archive_session(service: Service, params: SessionArchiveParams, call: Call) -> Json:
     """Hide the session from plain listings."""
-    async with service.borrowed(call, params.session_id, "write") as session:
-        return await session.archive(guard=guard(params, call, views.head))
+    async with service.borrowed(call, params) as session:
+        return await session.archive(guard=service.guard(params, call))
 
 
-@handles("session/unarchive")
 async def unarchive_session(service: Service, params: SessionUnarchiveParams, call: Call) -> Json:
     """Show the session in plain listings again."""
-    async with service.borrowed(call, params.session_id, "write") as session:
-        return await session.unarchive(guard=guard(params, call, views.head))
+    async with service.borrowed(call, params) as session:
+        return await session.unarchive(guard=service.guard(params, call))
 
 
-@handles("session/delete")
 async def delete_session(service: Service, params: SessionDeleteParams, call: Call) -> Json:
     """Move the session to the store's trash."""
-    done = await service.store.delete(params.session_id, guard(params, call, dict))
+    done = await service.store.delete(params.session_id, guard(params, call))
     if not done:
         return {"duplicate": True}
     await service.drop(params.session_id)
     return {}
 
 
-@handles("session/undelete")
 async def undelete_session(service: Service, params: SessionUndeleteParams, call: Call) -> Json:
     """Bring the newest deleted session of that id back."""
-    done = await service.store.undelete(params.session_id, guard(params, call, dict))
+    done = await service.store.undelete(params.session_id, guard(params, call))
     return {} if done else {"duplicate": True}

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from timeleap.service import views
-from timeleap.service.mutation import guard
-from timeleap.service.registry import handles
-
 if TYPE_CHECKING:
     from timeleap.service.call import Call
     from timeleap.service.service import Service
@@ -24,59 +20,50 @@ if TYPE_CHECKING:
     )
 
 
-@handles("session/setYolo")
 async def set_yolo(service: Service, params: SessionSetYoloParams, call: Call) -> Json:
     """Switch approval of everything on or off."""
-    session = service.writable(call, params.session_id)
-    return await session.set_yolo(params.yolo, guard=guard(params, call, views.approved))
+    session = service.session(call, params)
+    return await session.set_yolo(params.yolo, guard=service.guard(params, call))
 
 
-@handles("session/setAutoApprove")
 async def set_auto_approve(service: Service, params: SessionSetAutoApproveParams, call: Call) -> Json:
     """Switch approval of one action on or off."""
-    session = service.writable(call, params.session_id)
-    return await session.set_auto_approve(params.action, params.enabled, guard=guard(params, call, views.approved))
+    session = service.session(call, params)
+    return await session.set_auto_approve(params.action, params.enabled, guard=service.guard(params, call))
 
 
-@handles("session/setAfk")
 async def set_afk(service: Service, params: SessionSetAfkParams, call: Call) -> Json:
     """Set whether the user is away, so that nobody can approve anything."""
-    session = service.writable(call, params.session_id)
-    return await session.set_afk(params.afk, guard=guard(params, call, views.approved))
+    session = service.session(call, params)
+    return await session.set_afk(params.afk, guard=service.guard(params, call))
 
 
-@handles("session/isApproved")
 async def is_approved(service: Service, params: SessionIsApprovedParams, call: Call) -> Json:
     """Tell whether an action may proceed without asking, and the reason."""
-    session = service.session(call, params.session_id)
+    session = service.session(call, params)
     approved, reason = await session.at_turn(lambda: session.is_approved(params.action))
     return {"approved": approved, "reason": reason}
 
 
-@handles("session/putSubagent")
 async def put_subagent(service: Service, params: SessionPutSubagentParams, call: Call) -> Json:
     """Define a sub-agent, or replace it."""
-    session = service.writable(call, params.session_id)
-    render = views.subagents_changed
-    return await session.put_subagent(params.name, params.system_prompt, guard=guard(params, call, render))
+    session = service.session(call, params)
+    return await session.put_subagent(params.name, params.system_prompt, guard=service.guard(params, call))
 
 
-@handles("session/removeSubagent")
 async def remove_subagent(service: Service, params: SessionRemoveSubagentParams, call: Call) -> Json:
     """Forget a sub-agent."""
-    session = service.writable(call, params.session_id)
-    return await session.remove_subagent(params.name, guard=guard(params, call, views.subagents_changed))
+    session = service.session(call, params)
+    return await session.remove_subagent(params.name, guard=service.guard(params, call))
 
 
-@handles("session/setTitle")
 async def set_title(service: Service, params: SessionSetTitleParams, call: Call) -> Json:
     """Give the session a title."""
-    session = service.writable(call, params.session_id)
-    return await session.set_title(params.title, guard=guard(params, call, views.head))
+    session = service.session(call, params)
+    return await session.set_title(params.title, guard=service.guard(params, call))
 
 
-@handles("session/setWorkspace")
 async def set_workspace(service: Service, params: SessionSetWorkspaceParams, call: Call) -> Json:
     """Say which folder the session is about."""
-    session = service.writable(call, params.session_id)
-    return await session.set_workspace(params.workspace, guard=guard(params, call, views.head))
+    session = service.session(call, params)
+    return await session.set_workspace(params.workspace, guard=service.guard(params, call))

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from timeleap.service.mutation import guard
-from timeleap.service.registry import handles
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -26,7 +23,6 @@ if TYPE_CHECKING:
     )
 
 
-@handles("context/revertTo")
 async def revert_to(service: Service, params: RevertToParams, call: Call) -> Json:
     """Remove a checkpoint and all after it."""
     number, uid, index, heal = params.checkpoint_id, params.checkpoint_uid, params.message_index, bool(params.heal)
@@ -39,73 +35,68 @@ async def revert_to(service: Service, params: RevertToParams, call: Call) -> Jso
                 checkpoint_id=number, checkpoint_uid=uid, message_index=index, heal=heal
             ),
         )
-    session = service.writable(call, params.session_id)
+    session = service.session(call, params)
     call.say("rewriting the log")
     return await session.revert(
         checkpoint_id=number,
         checkpoint_uid=uid,
         message_index=index,
         heal=heal,
-        guard=guard(params, call, service.views.rewrite),
+        guard=service.guard(params, call),
     )
 
 
-@handles("context/undo")
 async def undo(service: Service, params: UndoParams, call: Call) -> Json:
     """Bring back the log as it was before the last rewrites."""
     steps = params.steps or 1
     if params.dry_run:
         return await _dry_run(service, params, call, lambda session: session.plan_undo("undo", steps))
-    session = service.writable(call, params.session_id)
+    session = service.session(call, params)
     call.say("rewriting the log")
-    return await session.undo(steps, guard(params, call, service.views.rewrite))
+    return await session.undo(steps, service.guard(params, call))
 
 
-@handles("context/redo")
 async def redo(service: Service, params: RedoParams, call: Call) -> Json:
     """Take back what was undone last."""
     steps = params.steps or 1
     if params.dry_run:
         return await _dry_run(service, params, call, lambda session: session.plan_undo("redo", steps))
-    session = service.writable(call, params.session_id)
+    session = service.session(call, params)
     call.say("rewriting the log")
-    return await session.redo(steps, guard(params, call, service.views.rewrite))
+    return await session.redo(steps, service.guard(params, call))
 
 
-@handles("context/clear")
 async def clear(service: Service, params: ClearParams, call: Call) -> Json:
     """Start over with an empty log."""
     keep = params.keep_system_prompt is not False
     if params.dry_run:
         return await _dry_run(service, params, call, lambda session: session.plan_clear(keep))
-    session = service.writable(call, params.session_id)
-    return await session.clear(keep, guard=guard(params, call, service.views.rewrite))
+    session = service.session(call, params)
+    return await session.clear(keep, guard=service.guard(params, call))
 
 
-@handles("context/restoreTimeline")
 async def restore_timeline(service: Service, params: RestoreTimelineParams, call: Call) -> Json:
     """Bring an earlier log back."""
     if params.dry_run:
         return await _dry_run(service, params, call, lambda session: session.plan_restore(params.timeline_id))
-    session = service.writable(call, params.session_id)
+    session = service.session(call, params)
     call.say("rewriting the log")
-    return await session.restore_timeline(params.timeline_id, guard=guard(params, call, service.views.rewrite))
+    return await session.restore_timeline(params.timeline_id, guard=service.guard(params, call))
 
 
-@handles("context/deliverDMail")
 async def deliver_dmail(service: Service, params: DeliverDMailParams, call: Call) -> Json:
     """Go back to the note's checkpoint and find the note there."""
     if params.dry_run:
         return await _dry_run(service, params, call, lambda session: session.plan_deliver_dmail(bool(params.heal)))
-    session = service.writable(call, params.session_id)
-    return await session.deliver_dmail(guard(params, call, service.views.rewrite), heal=bool(params.heal))
+    session = service.session(call, params)
+    return await session.deliver_dmail(service.guard(params, call), heal=bool(params.heal))
 
 
 async def _dry_run(
     service: Service, params: MutationParams, call: Call, plan: Callable[[Session], RewriteOutcome]
 ) -> Json:
     """Result of a dry run of a request, or its error: a dry run checks the expected head, too."""
-    session = service.session(call, params.session_id)
+    session = service.session(call, params)
 
     def at_its_turn() -> RewriteOutcome:
         session.expect_head(params.expected_head)

@@ -11,8 +11,7 @@ import msgspec
 
 from timeleap.errors import InvalidInputError, StorageFailureError
 from timeleap.service import cursors, views
-from timeleap.service.opening import creation_guard
-from timeleap.service.registry import handles
+from timeleap.service.mutation import guard
 from timeleap.sessions.audit import Audit
 from timeleap.sessions.purge import PurgeOutcome, PurgeRequest, Trashed
 from timeleap_protocol.limits import DEFAULT_PAGE
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-AUDIT = "session/listAudit"
 HOUR = 3600.0
 MAX_TOLD = 20
 """Sessions removed for their age that clients are notified of separately."""
@@ -37,7 +35,6 @@ _TEXTS = frozenset(("time", "who", "requestId", "field", "approvalId", "action",
 IN_USE = "another process is using it"
 
 
-@handles("session/purge")
 async def purge(service: Service, params: SessionPurgeParams, call: Call) -> Json:
     """Remove sessions from the trash for good."""
     if params.deleted_at is not None and params.session_id is None:
@@ -46,7 +43,7 @@ async def purge(service: Service, params: SessionPurgeParams, call: Call) -> Jso
     request = PurgeRequest(params.session_id, params.deleted_at, params.older_than or 0)
     if params.dry_run:
         return _purged(await service.store.plan_purge(request))
-    return _purged(await service.store.purge(request, creation_guard(params, call)))
+    return _purged(await service.store.purge(request, guard(params, call)))
 
 
 def _purged(outcome: PurgeOutcome) -> Json:
@@ -70,7 +67,6 @@ class _Before:
     stop: Annotated[int, msgspec.Meta(ge=0)]
 
 
-@handles("session/listAudit")
 async def list_audit(service: Service, params: SessionListAuditParams, call: Call) -> Json:
     """Entries of a session's audit, newest first."""
     if held := service.if_held(call, params.session_id):
@@ -78,11 +74,11 @@ async def list_audit(service: Service, params: SessionListAuditParams, call: Cal
         directory = held.session.path
     else:
         directory = service.store.locate(params.session_id)
-    stop = cursors.decode_as(params.cursor, AUDIT, _Before).stop if params.cursor is not None else None
+    stop = cursors.decode_as(params.cursor, call.method, _Before).stop if params.cursor is not None else None
     entries, start = await asyncio.to_thread(_audit, directory, stop, params.limit or DEFAULT_PAGE)
     return {
         "entries": entries,
-        **views.set_members(nextCursor=cursors.encode(AUDIT, stop=start) if start else None),
+        **views.set_members(nextCursor=cursors.encode(call.method, stop=start) if start else None),
     }
 
 

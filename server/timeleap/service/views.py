@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from timeleap.sessions.outcomes import AppendOutcome
+from timeleap_protocol.methods import REQUESTS
 
 if TYPE_CHECKING:
     from timeleap.service.config import Budget
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     )
     from timeleap.sessions.session import Session
     from timeleap.storage.engine import Quarantined, Timeline
+    from timeleap_protocol.method import Outcome
 
 Json = dict[str, Any]
 
@@ -258,32 +261,22 @@ class Views:
             **(review(outcome.review) if outcome.review is not None else {}),
         }
 
+    @cached_property
     def renderers(self) -> Mapping[str, Callable[[Any], Json]]:
         """By method: what makes its result of the domain's outcome, also for a request that is repeated after a crash."""
-        return {
-            "context/appendMessage": self.append,
-            "context/updateTokenCount": usage,
-            "context/setSystemPrompt": head,
-            "context/checkpoint": checkpointed,
-            "context/revertTo": self.rewrite,
-            "context/clear": self.rewrite,
-            "context/restoreTimeline": self.rewrite,
-            "context/undo": self.rewrite,
-            "context/redo": self.rewrite,
-            "context/compact": self.compact,
-            "context/deliverDMail": self.rewrite,
-            "context/setPins": pins_changed,
-            "context/sendDMail": dmail,
-            "context/cancelDMail": head,
-            "session/setYolo": approved,
-            "session/setAutoApprove": approved,
-            "session/putSubagent": subagents_changed,
-            "session/removeSubagent": subagents_changed,
-            "session/setTitle": head,
-            "session/setWorkspace": head,
-            "session/archive": head,
-            "session/unarchive": head,
+        by_outcome: dict[Outcome, Callable[[Any], Json]] = {
+            "append": self.append,
+            "usage": usage,
+            "head": head,
+            "checkpoint": checkpointed,
+            "rewrite": self.rewrite,
+            "compact": self.compact,
+            "pins": pins_changed,
+            "dmail": dmail,
+            "approval": approved,
+            "subagents": subagents_changed,
         }
+        return {row.name: by_outcome[row.outcome] for row in REQUESTS.values() if row.outcome is not None}
 
 
 def stepped(steps: Sequence[HistoryStep], after: Summary) -> Json:

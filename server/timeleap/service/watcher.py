@@ -16,6 +16,7 @@ from timeleap.service.forwarded import as_here, plain, read_change
 from timeleap.service.notified_approvals import NotifiedApprovals
 from timeleap.service.owner_record import endpoint_of
 from timeleap.service.peer_api import OwnersRefusalError, PeerCallbacks, PeerLostError
+from timeleap_protocol.session_rows import OPEN as OPEN_SESSION
 
 if TYPE_CHECKING:
     from timeleap.service.call import Client
@@ -111,7 +112,7 @@ class Watcher:
         answer = loop.create_future()
         try:
             params = {"path": str(self._session.path), "create": False, "access": "readOnly"}
-            peer.send("session/open", handover.asking_for(params, (), self._notified.known), answer, None)
+            peer.send(OPEN_SESSION.name, handover.asking_for(params, (), self._notified.known), answer, None)
             await asyncio.wait({answer, lost}, return_when=asyncio.FIRST_COMPLETED)
             if not answer.done():
                 raise PeerLostError("it went away")

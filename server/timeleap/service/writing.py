@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from timeleap.service import views
 from timeleap.service.messages import check_message, check_messages
-from timeleap.service.mutation import guard
-from timeleap.service.registry import handles
 
 if TYPE_CHECKING:
     from timeleap.service.call import Call
@@ -21,37 +18,31 @@ if TYPE_CHECKING:
     )
 
 
-@handles("context/appendMessage")
 async def append_message(service: Service, params: AppendMessageParams, call: Call) -> Json:
     """Append one message, or several as one step."""
-    session = service.writable(call, params.session_id)
+    session = service.session(call, params)
     messages = params.messages
     if messages is not None:
         check_messages(messages, ["messages"])
     elif params.message is not None:
         check_message(params.message, ["message"])
         messages = [params.message]
-    return await session.append(messages or [], guard=guard(params, call, service.views.append))
+    return await session.append(messages or [], guard=service.guard(params, call))
 
 
-@handles("context/updateTokenCount")
 async def update_token_count(service: Service, params: UpdateTokenCountParams, call: Call) -> Json:
     """Note how many tokens the model says the context has."""
-    session = service.writable(call, params.session_id)
-    return await session.update_token_count(params.token_count, guard=guard(params, call, views.usage))
+    session = service.session(call, params)
+    return await session.update_token_count(params.token_count, guard=service.guard(params, call))
 
 
-@handles("context/setSystemPrompt")
 async def set_system_prompt(service: Service, params: SetSystemPromptParams, call: Call) -> Json:
     """Put a system prompt in force."""
-    session = service.writable(call, params.session_id)
-    return await session.set_system_prompt(params.system_prompt, guard=guard(params, call, views.head))
+    session = service.session(call, params)
+    return await session.set_system_prompt(params.system_prompt, guard=service.guard(params, call))
 
 
-@handles("context/checkpoint")
 async def checkpoint(service: Service, params: CheckpointParams, call: Call) -> Json:
     """Write a checkpoint, with the message that tells the model of it where asked."""
-    session = service.writable(call, params.session_id)
-    return await session.checkpoint(
-        params.label, bool(params.add_user_message), guard=guard(params, call, views.checkpointed)
-    )
+    session = service.session(call, params)
+    return await session.checkpoint(params.label, bool(params.add_user_message), guard=service.guard(params, call))

@@ -18,9 +18,6 @@ from timeleap.features.compaction.summarizers import (
     failed,
     summarised,
 )
-from timeleap.service import views
-from timeleap.service.mutation import guard
-from timeleap.service.registry import handles
 from timeleap.service.request_order import to_its_end
 from timeleap.sessions.outcomes import CompactionPlan, Mutation, Review
 from timeleap.sessions.tool_pairs import called
@@ -70,10 +67,9 @@ async def read_history(session: Session, max_preserved_messages: int) -> Compact
     return CompactionInput(head, messages, preserved_from(messages, max_preserved_messages))
 
 
-@handles("context/prepareCompaction")
 async def prepare_compaction(service: Service, params: PrepareCompactionParams, call: Call) -> Json:
     """Prompt for a client's own summariser."""
-    session = service.session(call, params.session_id)
+    session = service.session(call, params)
     history = await read_history(session, params.max_preserved_messages or service.config.max_preserved_messages)
     prompt = prompt_message(history.removed, params.custom_instruction or "") if history.removed else None
     return {
@@ -83,19 +79,17 @@ async def prepare_compaction(service: Service, params: PrepareCompactionParams, 
     }
 
 
-@handles("context/setPins")
 async def set_pins(service: Service, params: SetPinsParams, call: Call) -> Json:
     """Set the facts that no compaction of a session may lose."""
-    session = service.writable(call, params.session_id)
-    return await session.set_pins(params.pins, guard=guard(params, call, views.pins_changed))
+    session = service.session(call, params)
+    return await session.set_pins(params.pins, guard=service.guard(params, call))
 
 
-@handles("context/compact")
 async def compact(service: Service, params: CompactParams, call: Call) -> Json:
     """Put a summary in the place of all but the latest messages."""
     dry = bool(params.dry_run)
-    session = service.session(call, params.session_id) if dry else service.writable(call, params.session_id)
-    made_under = guard(params, call, service.views.compact)
+    session = service.session(call, params)
+    made_under = service.guard(params, call)
     if dry:
         await session.at_turn(lambda: session.expect_head(params.expected_head))
     elif (stored := await session.answered(made_under)) is not None:

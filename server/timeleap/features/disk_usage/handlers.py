@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from timeleap.features.disk_usage.disk_usage import Space, measure, measure_store
 from timeleap.service import cursors, views
 from timeleap.service.mutation import guard
-from timeleap.service.registry import handles
 from timeleap.sessions.outcomes import PruneOutcome, Retention
 from timeleap.sessions.point_in_time import parse_time
 from timeleap.sessions.pruning import PruneRequest
@@ -20,10 +19,7 @@ if TYPE_CHECKING:
     from timeleap.service.views import Json
     from timeleap_protocol.space import SessionPruneParams, SessionStorageParams
 
-LISTING = "session/storage"
 
-
-@handles("session/storage")
 async def storage(service: Service, params: SessionStorageParams, call: Call) -> Json:
     """Disk usage of the store, or of one session."""
     if params.session_id is not None:
@@ -32,13 +28,13 @@ async def storage(service: Service, params: SessionStorageParams, call: Call) ->
         space = await asyncio.to_thread(measure, params.session_id, service.store.locate(params.session_id))
         return {"totalBytes": space.bytes, "trashBytes": 0, "sessions": [_space(space, files=True)]}
     every = await asyncio.to_thread(measure_store, service.store.home)
-    start = cursors.offset(params.cursor, LISTING)
+    start = cursors.offset(params.cursor, call.method)
     stop = min(start + (params.limit or DEFAULT_SESSION_PAGE), len(every))
     return {
         "totalBytes": sum(space.bytes for space in every),
         "trashBytes": sum(space.bytes for space in every if space.deleted_at is not None),
         "sessions": [_space(space) for space in every[start:stop]],
-        **views.set_members(nextCursor=cursors.after(stop, len(every), LISTING)),
+        **views.set_members(nextCursor=cursors.after(stop, len(every), call.method)),
     }
 
 
@@ -58,11 +54,10 @@ def _space(space: Space, *, files: bool = False) -> Json:
     }
 
 
-@handles("session/prune")
 async def prune(service: Service, params: SessionPruneParams, call: Call) -> Json:
     """Remove timelines for good."""
     selection = _selection(service, params)
-    async with service.borrowed(call, params.session_id, "read" if params.dry_run else "write") as session:
+    async with service.borrowed(call, params) as session:
         if params.dry_run:
             await session.at_turn(lambda: session.expect_head(params.expected_head))
             return _pruned(await session.plan_prune(selection))

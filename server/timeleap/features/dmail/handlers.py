@@ -22,7 +22,6 @@ from timeleap.service import views
 from timeleap.service.forwarded import plain
 from timeleap.service.mutation import DMAIL_HERE, fingerprint, guard
 from timeleap.service.opening import attached_for
-from timeleap.service.registry import handles
 from timeleap.sessions.names import check_session_id
 from timeleap.sessions.outcomes import Mutation
 from timeleap.sessions.session import Session
@@ -37,12 +36,11 @@ if TYPE_CHECKING:
     from timeleap_protocol.context import CancelDMailParams
 
 
-@handles("context/sendDMail")
 async def send_dmail(service: Service, params: SendDMailParams, call: Call) -> Any:
     """Leave a note for an earlier self, or for another session."""
     _check(params)
     attachment = service.attached(call).get(params.session_id)
-    mine = attachment.place.directory if attachment else service.session(call, params.session_id).path
+    mine = attachment.place.directory if attachment else service.held(call, params.session_id).session.path
     elsewhere = params.to_session_id is not None or params.to_path is not None
     try:
         target = await _target(service, params, mine, call) if elsewhere else None
@@ -51,7 +49,7 @@ async def send_dmail(service: Service, params: SendDMailParams, call: Call) -> A
             raise
         if attachment is not None:
             return await attachment.request(call.method, params, call)
-        known = await _sent_before(service.writable(call, params.session_id), params, call)
+        known = await _sent_before(service.session(call, params), params, call)
         if known is None:
             raise
         return known
@@ -65,22 +63,23 @@ async def send_dmail(service: Service, params: SendDMailParams, call: Call) -> A
         if target is not None:
             asked["toPath"] = addressed.to_path
         return await attachment.request(call.method, addressed, replace(call, params=asked))
-    session = service.writable(call, params.session_id)
+    session = service.session(call, params)
     if target is not None:
         return await _send_elsewhere(service, session, target, addressed, call)
-    return await _receive(session, addressed, call)
+    return await _receive(service, session, addressed, call)
 
 
-@handles("context/cancelDMail")
 async def cancel_dmail(service: Service, params: CancelDMailParams, call: Call) -> Json:
     """Forget the pending note."""
-    session = service.writable(call, params.session_id)
-    return await session.cancel_dmail(guard=guard(params, call, views.head))
+    session = service.session(call, params)
+    return await session.cancel_dmail(guard=service.guard(params, call))
 
 
-async def _receive(session: Session, params: SendDMailParams, call: Call, cause: str | None = None) -> Json:
+async def _receive(
+    service: Service, session: Session, params: SendDMailParams, call: Call, cause: str | None = None
+) -> Json:
     """Put a note where it belongs in this session. `cause` is the client's request id where another one is used."""
-    mine = guard(params, call, views.dmail)
+    mine = service.guard(params, call)
     if cause is not None:
         mine = replace(mine, cause=replace(mine.cause, request_id=cause))
     sender, uid, number = params.from_session_id, params.checkpoint_uid, params.checkpoint_id
@@ -106,7 +105,7 @@ async def _send_elsewhere(
     )
     async with _reached(service, target, call) as reached:
         if isinstance(reached, Session):
-            found = await _receive(reached, there, call, mine.cause.request_id)
+            found = await _receive(service, reached, there, call, mine.cause.request_id)
         else:
             asked = {name: value for name, value in there.to_wire().items() if name != "sessionId"}
             found = plain(await reached.request(call.method, there, replace(call, params=asked)))

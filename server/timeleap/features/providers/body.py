@@ -52,7 +52,7 @@ async def body(service: Service, params: GetHistoryParams, call: Call) -> Json:
         if getattr(params, name) is not None and (name, params.order) != ("order", "asc"):
             problem = {"loc": [name], "msg": "does not go with format: a body has no pages", "type": "choice"}
             raise InvalidInputError(f"{name}: {problem['msg']}", errors=[problem])
-    session = service.session(call, params.session_id)
+    session = service.session(call, params)
     logs = await session.at_turn(lambda: OpenLogs(session.engine))
     log = logs.live() if params.timeline_id is None else logs.timeline(params.timeline_id)
     return await service.slices.run(_work(_wanted(log, params)))

@@ -16,7 +16,6 @@ from timeleap.features.redaction.trash_redaction import plan_in_trash, redact_in
 from timeleap.features.search.matchers import ExpressionMatcher, Matcher, TextMatcher
 from timeleap.service import views
 from timeleap.service.mutation import guard
-from timeleap.service.registry import handles
 from timeleap.sessions.purge import PurgeRequest
 from timeleap.sessions.session_files import in_trash
 from timeleap.sessions.store_requests import Ledger
@@ -35,7 +34,6 @@ REPLACEMENTS = ("[redacted]", "***", "")
 RULES = "secret-rules"
 
 
-@handles("session/redact")
 async def redact(service: Service, params: SessionRedactParams, call: Call) -> Json:
     """Remove text from a session for good, or list its occurrences."""
     needle = _needle(params)
@@ -46,7 +44,7 @@ async def redact(service: Service, params: SessionRedactParams, call: Call) -> J
             needle, replacement, rules=home.path / RULES, progress=call.byte_progress("looking through it")
         )
         return await _redact_in_trash(service, params, call, order)
-    async with service.borrowed(call, params.session_id, "read" if params.dry_run else "write") as session:
+    async with service.borrowed(call, params) as session:
         # What takes time comes at the session's turn: nothing that was sent later is to get there first.
         looking = call.byte_progress("looking through the session")
         order = RedactionRequest(needle, replacement, partial(_trashed, service, session), home.path / RULES, looking)

@@ -13,7 +13,6 @@ from timeleap.errors import CorruptedError, SessionNotFoundError, StorageFailure
 from timeleap.features.search.pattern import pattern
 from timeleap.features.search.search import Hit, SearchPage, SearchPosition, SearchQuery, Unread, search
 from timeleap.service import cursors, paging, views
-from timeleap.service.registry import handles
 from timeleap.sessions.info import LOG_NAME, Glance
 from timeleap.sessions.listing import glances
 from timeleap.sessions.logs import OpenLogs, StoredLogs
@@ -25,9 +24,6 @@ if TYPE_CHECKING:
     from timeleap.service.time_slicing import Work
     from timeleap.service.views import Json
     from timeleap_protocol.past import SearchParams, SessionSearchParams
-
-LISTING = "context/search"
-STORE_LISTING = "session/search"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +48,14 @@ class StoreLeft:
     index: int
 
 
-@handles("context/search")
 async def search_context(service: Service, params: SearchParams, call: Call) -> Json:
     """Messages of one session."""
-    session = service.session(call, params.session_id)
+    session = service.session(call, params)
     query, asked = _query(params), _asked(params)
     era, logs = await session.at_turn(lambda: (paging.era_of(session.head), OpenLogs(session.engine)))
     begin = None
     if params.cursor is not None:
-        left = cursors.decode_as(params.cursor, LISTING, SearchCursor)
+        left = cursors.decode_as(params.cursor, call.method, SearchCursor)
         if (left.session_id, left.query) != (session.session_id, asked) or left.index < 0:
             raise cursors.unknown()
         paging.check_era(left.era, session.head)
@@ -69,21 +64,20 @@ async def search_context(service: Service, params: SearchParams, call: Call) -> 
     cursor = None
     if (place := found.following) is not None:
         left = SearchCursor(session.session_id, asked, place.timeline_id, place.index, era)
-        cursor = cursors.encode(LISTING, **asdict(left))
+        cursor = cursors.encode(call.method, **asdict(left))
     return {
         "matches": [_match(hit) for hit in found.hits],
         **views.set_members(nextCursor=cursor, unread=[_unread(unread) for unread in found.unread] or None),
     }
 
 
-@handles("session/search")
 async def search_store(service: Service, params: SessionSearchParams, call: Call) -> Json:
     """Messages of all sessions: the session changed last comes first. All of it is read from disk, so that sessions
     which are live in other processes are no exception."""
     query, asked = _query(params), _asked(params)
     begin = None
     if params.cursor is not None:
-        begin = cursors.decode_as(params.cursor, STORE_LISTING, StoreLeft)
+        begin = cursors.decode_as(params.cursor, call.method, StoreLeft)
         if begin.query != asked or begin.index < 0:
             raise cursors.unknown()
     places = [attachment.place for attachment in service.attached(call).values()]
@@ -94,38 +88,43 @@ async def search_store(service: Service, params: SessionSearchParams, call: Call
         rest = [session for session in rest if session.session_id == begin.session_id or _behind(session, begin)]
         # It may have changed, and moved up, since.
         rest.sort(key=lambda session: session.session_id != begin.session_id)
-    return await service.slices.run(_search_sessions(rest, query, begin, asked), _in_parts(call, len(rest)))
+    work = _search_sessions(rest, query, begin, asked)
+    matches, unread, left = await service.slices.run(work, _in_parts(call, len(rest)))
+    cursor = left and cursors.encode(call.method, **asdict(left))
+    return {"matches": matches, **views.set_members(nextCursor=cursor, unread=unread or None)}
 
 
-def _search_sessions(sessions: Sequence[Glance], query: SearchQuery, begin: StoreLeft | None, asked: str) -> Work[Json]:
-    page: Json = {"matches": []}
+def _search_sessions(
+    sessions: Sequence[Glance], query: SearchQuery, begin: StoreLeft | None, asked: str
+) -> Work[tuple[list[Json], list[Json], StoreLeft | None]]:
+    matches: list[Json] = []
     unread: list[Json] = []
+    left = None
     for number, session in enumerate(sessions):
         place = None
         if begin is not None and session.session_id == begin.session_id:
             place = SearchPosition(begin.timeline_id, begin.index)
         try:
-            searching = search(StoredLogs(session.path / LOG_NAME), _with_room(query, len(page["matches"])), place)
+            searching = search(StoredLogs(session.path / LOG_NAME), _with_room(query, len(matches)), place)
             found = yield from _passing_on(searching, number)
         except TimelineNotFoundError:
             continue  # where the search was to go on in it is gone
         except (StorageFailureError, CorruptedError, SessionNotFoundError) as error:
             unread.append({"sessionId": session.session_id, "message": error.message})
             continue
-        page["matches"] += [{"sessionId": session.session_id, **_match(hit)} for hit in found.hits]
+        matches += [{"sessionId": session.session_id, **_match(hit)} for hit in found.hits]
         unread += [{"sessionId": session.session_id, **_unread(each)} for each in found.unread]
         following = found.following
-        if following is not None or (len(page["matches"]) >= query.limit and number + 1 < len(sessions)):
-            page["nextCursor"] = _cursor(session, following, sessions[number + 1 :], asked)
+        if following is not None or (len(matches) >= query.limit and number + 1 < len(sessions)):
+            left = _left(session, following, sessions[number + 1 :], asked)
             break
-    return {**page, **views.set_members(unread=unread or None)}
+    return matches, unread, left
 
 
-def _cursor(session: Glance, place: SearchPosition | None, rest: Sequence[Glance], asked: str) -> str:
+def _left(session: Glance, place: SearchPosition | None, rest: Sequence[Glance], asked: str) -> StoreLeft:
     if place is None:
         session, place = rest[0], SearchPosition(None, 0)
-    left = StoreLeft(asked, session.session_id, session.changed, place.timeline_id, place.index)
-    return cursors.encode(STORE_LISTING, **asdict(left))
+    return StoreLeft(asked, session.session_id, session.changed, place.timeline_id, place.index)
 
 
 def _passing_on(searching: Work[SearchPage], number: int) -> Work[SearchPage]:

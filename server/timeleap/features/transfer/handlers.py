@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from timeleap.service import opening
-from timeleap.service.registry import handles
+from timeleap.service.mutation import guard
 from timeleap.service.request_order import to_its_end
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 WRITTEN_AT_ONCE: Final = 1 << 20  # bytes
 
 
-@handles("session/export")
 async def export_session(service: Service, params: SessionExportParams, call: Call) -> Json:
     """Write a session to a file; it may be open here, elsewhere or nowhere: it is only read."""
     from timeleap.features.transfer import exporting
@@ -38,7 +37,7 @@ async def export_session(service: Service, params: SessionExportParams, call: Ca
 
     path, overwrite = absolute(params.path), bool(params.overwrite)
     form = exported(params.format)
-    async with _looked_at(service, params.session_id, call) as session:
+    async with _looked_at(service, params, call) as session:
         exhibit = await exporting.exhibit(session)  # first of all: later requests must not show in it
         _heed_cancellation()
         await asyncio.to_thread(check_target, service.store.home, path, overwrite)
@@ -62,15 +61,15 @@ def _heed_cancellation() -> None:
 
 
 @contextlib.asynccontextmanager
-async def _looked_at(service: Service, session_id: str, call: Call) -> AsyncIterator[Session]:
-    attachment = service.attached(call).get(session_id)
+async def _looked_at(service: Service, params: SessionExportParams, call: Call) -> AsyncIterator[Session]:
+    attachment = service.attached(call).get(params.session_id)
     if attachment is None:
-        async with service.borrowed(call, session_id, "read") as session:
+        async with service.borrowed(call, params) as session:
             yield session
         return
     await attachment.settle()  # what is exported is read from disk
     place = attachment.place
-    opened = await service.store.open(session_id, path=place.path, create=False, access="read")
+    opened = await service.store.open(params.session_id, path=place.path, create=False, access="read")
     try:
         yield opened.session
     finally:
@@ -98,7 +97,6 @@ async def _told(call: Call, message: str, exhibit: Exhibit) -> Callable[[int], N
     return lambda done: report(min(done, total), total)
 
 
-@handles("session/import")
 async def import_session(service: Service, params: SessionImportParams, call: Call) -> Json:
     """Make a session of a file, and open it."""
     from timeleap.features.transfer.export_file import absolute
@@ -106,7 +104,7 @@ async def import_session(service: Service, params: SessionImportParams, call: Ca
     from timeleap.features.transfer.sanitize import origin_losses
 
     path = absolute(params.path)
-    admission = Admission(service.store, opening.creation_guard(params, call))
+    admission = Admission(service.store, guard(params, call))
     async with service.reachable():
         opened = await admission.repeated()
         if opened is None:

@@ -1,0 +1,265 @@
+"""What a row of the method table says is what the server does: one test a column."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from tests.support.turns import idle
+
+from timeleap.errors import ReadOnlyError, SessionLockedError
+from timeleap.rpc.binding import endpoints
+from timeleap.service import config, mutation, service, views
+from timeleap.service.call import Call, Client
+from timeleap.service.service import Service
+from timeleap_protocol.method import Cancel, Forward, Method, Order, Outcome
+from timeleap_protocol.methods import ANSWERED, REQUESTS
+
+NAME = "session/probe"
+PROBE = replace(REQUESTS["session/setTitle"], name=NAME)
+OTHER = replace(PROBE, name="session/other")
+CLIENT = cast("Client", SimpleNamespace(is_peer=False, name="tests"))
+
+Handler = Callable[[Service, Any, Call], Awaitable[Any]]
+MakeService = Callable[..., Service]
+
+
+def params(session_id: str = "a", **members: Any) -> Any:
+    return SimpleNamespace(session_id=session_id, **members)
+
+
+def call(row: Method = PROBE) -> Call:
+    return Call(CLIENT, row.name)
+
+
+@pytest.fixture
+def serve(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> MakeService:
+    def make(handlers: Mapping[Method, Handler], network: Any = None) -> Service:
+        table = {**REQUESTS, **{row.name: row for row in handlers}}
+        for module in (service, mutation, views):
+            monkeypatch.setattr(module, "REQUESTS", table)
+        made = Service(config.load(tmp_path), lambda _: network)
+        made._handlers = {row.name: handler for row, handler in handlers.items()}
+        return made
+
+    return make
+
+
+async def done(_: Service, params: Any, call: Call) -> Any:
+    return {"done": call.method}
+
+
+def test_handler_each_method_is_answered_by_the_function_its_row_names(tmp_path: Path) -> None:
+    found = Service(config.load(tmp_path))._handlers
+    assert found.keys() == ANSWERED.keys() - {"initialize", "shutdown", "rpc.discover"}
+    for name, handler in found.items():
+        assert REQUESTS[name].handler == f"{handler.__module__.removeprefix('timeleap.')}.{handler.__name__}"
+    assert len(set(found.values())) == len(found)
+
+
+def test_handler_the_edge_answers_what_has_none(tmp_path: Path) -> None:
+    rows = {row.name: row for row in (PROBE, replace(OTHER, handler=None))}
+    assert [endpoint.name for endpoint in endpoints(rows, Service(config.load(tmp_path)))] == [NAME]
+
+
+@pytest.mark.parametrize(("order", "waits"), [("queue", False), ("ahead", False), ("blocks", True), ("trash", True)])
+async def test_order_what_comes_behind_waits_only_for_a_row_that_blocks(
+    serve: MakeService, order: Order, waits: bool
+) -> None:
+    release, told = asyncio.Event(), []
+
+    async def slow(*_: Any) -> None:
+        await release.wait()
+        told.append("probe")
+
+    async def other(*_: Any) -> None:
+        told.append("other")
+
+    ours = serve({replace(PROBE, order=order): slow, OTHER: other})
+    work = [
+        asyncio.create_task(ours.handle(NAME, params(), call())),
+        asyncio.create_task(ours.handle(OTHER.name, params(), call(OTHER))),
+    ]
+    await idle()
+    assert told == ([] if waits else ["other"])
+    release.set()
+    await asyncio.gather(*work)
+    assert told == (["probe", "other"] if waits else ["other", "probe"])
+
+
+@pytest.mark.parametrize(("order", "passes"), [("queue", False), ("ahead", True)])
+async def test_order_what_goes_ahead_passes_what_waits_for_another_party(
+    serve: MakeService, order: Order, passes: bool
+) -> None:
+    release, told = asyncio.Event(), []
+
+    async def elsewhere(ours: Service, _: Any, call: Call) -> None:
+        with ours.waiting_elsewhere("a", call):
+            await release.wait()
+        told.append("probe")
+
+    async def other(*_: Any) -> None:
+        told.append("other")
+
+    ours = serve({replace(PROBE, order="blocks"): elsewhere, replace(OTHER, order=order): other})
+    work = [
+        asyncio.create_task(ours.handle(NAME, params(), call())),
+        asyncio.create_task(ours.handle(OTHER.name, params(), call(OTHER))),
+    ]
+    await idle()
+    assert told == (["other"] if passes else [])
+    release.set()
+    await asyncio.gather(*work)
+
+
+async def test_order_only_rows_of_the_trash_wait_for_the_trash_as_a_whole(serve: MakeService) -> None:
+    release, told = asyncio.Event(), []
+
+    async def slow(*_: Any) -> None:
+        await release.wait()
+
+    async def other(_: Service, __: Any, call: Call) -> None:
+        told.append(call.method)
+
+    rows = {replace(PROBE, order="trash"): slow, replace(OTHER, order="trash"): other}
+    blocking = replace(PROBE, name="session/third", order="blocks")
+    ours = serve({**rows, blocking: other})
+    whole = SimpleNamespace(session_id=None)
+    work = [
+        asyncio.create_task(ours.handle(NAME, whole, call())),
+        asyncio.create_task(ours.handle(OTHER.name, params("b"), call(OTHER))),
+        asyncio.create_task(ours.handle(blocking.name, params("c"), call(blocking))),
+    ]
+    await idle()
+    assert told == [blocking.name]
+    release.set()
+    await asyncio.gather(*work)
+    assert told == [blocking.name, OTHER.name]
+
+
+@pytest.mark.parametrize(("cancel", "shielded"), [("anytime", False), ("unbegun", True), ("unwritten", False)])
+def test_cancel_only_what_ends_once_begun_is_shielded(serve: MakeService, cancel: Cancel, shielded: bool) -> None:
+    (endpoint,) = endpoints({NAME: replace(PROBE, cancel=cancel)}, serve({}))
+    assert endpoint.shielded is shielded
+
+
+@pytest.mark.parametrize(
+    ("row", "asked", "refused"),
+    [
+        (PROBE, {}, True),
+        (PROBE, {"dry_run": True}, False),
+        (replace(PROBE, access="read"), {}, False),
+        (replace(PROBE, mutates=False), {}, True),
+    ],
+    ids=["write", "a dry run", "read", "write without a change of the log"],
+)
+async def test_access_what_writes_is_refused_where_the_session_is_only_read(
+    serve: MakeService, row: Method, asked: dict[str, Any], refused: bool
+) -> None:
+    ours = serve({row: done})
+    held = SimpleNamespace(session=object(), access="readOnly")
+    ours._connection(call()).held["a"] = cast("Any", held)
+    if refused:
+        with pytest.raises(ReadOnlyError):
+            ours.session(call(), params(**asked))
+    else:
+        assert ours.session(call(), params(**asked)) is held.session
+        async with ours.borrowed(call(), params(**asked)) as session:
+            assert session is held.session
+
+
+@pytest.mark.parametrize(
+    ("forward", "by"),
+    [("never", "here"), ("handler", "here"), ("owner", "owner"), ("attach", "owner"), ("readsAhead", "owner")],
+)
+async def test_forward_says_who_answers_on_an_attached_session(serve: MakeService, forward: Forward, by: str) -> None:
+    async def request(method: str, *_: Any) -> str:
+        return "owner"
+
+    async def here(*_: Any) -> str:
+        return "here"
+
+    async def answers_reads(_: Call) -> None:
+        await asyncio.Event().wait()
+
+    ours = serve({replace(PROBE, forward=forward): here})
+    ours.attached(call())["a"] = cast("Any", SimpleNamespace(request=request, answers_reads=answers_reads))
+    assert await ours.handle(NAME, params(), call()) == by
+    assert await ours.handle(NAME, params(deleted_at="2026-01-01T00:00:00Z"), call()) == "here"
+    assert await ours.handle(NAME, params("b"), call()) == "here"
+
+
+async def test_forward_reads_go_ahead_once_the_owner_answers_one(serve: MakeService) -> None:
+    release, told = asyncio.Event(), []
+
+    async def request(method: str, *_: Any) -> None:
+        if method == NAME:
+            await release.wait()
+        told.append(method)
+
+    async def answers_reads(_: Call) -> None:
+        return
+
+    reading = replace(OTHER, mutates=False, forward="owner")
+    ours = serve({replace(PROBE, order="blocks", forward="readsAhead"): done, reading: done})
+    ours.attached(call())["a"] = cast("Any", SimpleNamespace(request=request, answers_reads=answers_reads))
+    work = [
+        asyncio.create_task(ours.handle(NAME, params(), call())),
+        asyncio.create_task(ours.handle(reading.name, params(), call(reading))),
+    ]
+    await idle()
+    assert told == [reading.name]
+    release.set()
+    await asyncio.gather(*work)
+
+
+@pytest.mark.parametrize(("forward", "attaches"), [("owner", False), ("attach", True)])
+async def test_forward_only_what_attaches_goes_to_the_owner_of_a_session_that_is_not_open(
+    serve: MakeService, monkeypatch: pytest.MonkeyPatch, forward: Forward, attaches: bool
+) -> None:
+    async def locked(*_: Any) -> None:
+        raise SessionLockedError("it is live elsewhere")
+
+    class Attached:
+        async def __aenter__(self) -> Any:
+            async def request(method: str, *_: Any) -> str:
+                return f"{method} by its owner"
+
+            return SimpleNamespace(request=request)
+
+        async def __aexit__(self, *_: object) -> None:
+            return
+
+    monkeypatch.setattr("timeleap.service.opening.attached_for", lambda *_: Attached())
+    ours = serve({replace(PROBE, forward=forward): locked}, network=object())
+    ours._store = cast("Any", SimpleNamespace(place=lambda *_: None))
+    if attaches:
+        assert await ours.handle(NAME, params(), call()) == f"{NAME} by its owner"
+    else:
+        with pytest.raises(SessionLockedError):
+            await ours.handle(NAME, params(), call())
+
+
+@pytest.mark.parametrize("outcome", ["append", "usage", "head", "checkpoint", "rewrite", "compact", "pins", "dmail", "approval", "subagents"])  # fmt: skip
+def test_outcome_says_how_a_result_is_rendered(serve: MakeService, outcome: Outcome) -> None:
+    like = next(row for row in REQUESTS.values() if row.outcome == outcome)
+    ours = serve({replace(PROBE, outcome=outcome): done})
+    assert ours.views.renderers[NAME] == ours.views.renderers[like.name]
+    model = REQUESTS["session/setTitle"].params_model.model_validate({"sessionId": "a", "title": "t"})
+    assert ours.guard(model, call()).render == ours.views.renderers[NAME]
+
+
+@pytest.mark.parametrize("counts", [False, True])
+def test_session_id_counts_says_whether_a_repeat_names_the_same_session(serve: MakeService, counts: bool) -> None:
+    serve({replace(PROBE, session_id_counts=counts): done})
+    models = [
+        PROBE.params_model.model_validate({"sessionId": session_id, "title": "t", "requestId": "1"})
+        for session_id in ("a", "b")
+    ]
+    first, second = (mutation.fingerprint(NAME, model) for model in models)
+    assert (first != second) is counts
