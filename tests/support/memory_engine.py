@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, TypeVar
 
-from timeleap.errors import TimelineNotFoundError
+from timeleap.errors import ReadOnlyError, TimelineNotFoundError
 from timeleap.storage import durable, scan
 from timeleap.storage.durable import FileStatus, Identity, OpenFile
 from timeleap.storage.engine import (
     Access,
     Appended,
     Edit,
+    LogEngine,
     LogReader,
     LogState,
+    NewRecord,
     Prepared,
     Recovery,
     Replaced,
@@ -29,7 +31,6 @@ from timeleap.storage.reader import StoredLog
 from timeleap.storage.rewrite import Draft, copy_prefix, copy_timeline
 from timeleap.storage.scrub import revise
 from timeleap.storage.timelines import same_bytes
-from timeleap.storage.viewed import ViewedEngine, head_text
 from timeleap.storage.writer import Group, Writer, group_on
 
 T = TypeVar("T")
@@ -85,7 +86,7 @@ class _Kept:
     facts: TimelineFacts
 
 
-class MemoryEngine(ViewedEngine):
+class MemoryEngine(LogEngine):
     """A log in memory."""
 
     def __init__(self, data: bytes = b"", access: Access = "write") -> None:
@@ -104,7 +105,39 @@ class MemoryEngine(ViewedEngine):
 
     def head_at(self, state: LogState) -> str:
         """The head the present log has at `state`."""
-        return head_text(self._epoch, self._generation, self._ended(state))
+        return self._log.head(self._epoch, self._generation, state)
+
+    @property
+    def head(self) -> str:
+        """Epoch, generation, and length with a fingerprint of the log's bytes."""
+        return self.head_at(self._log.state)
+
+    @property
+    def view(self) -> StoredLog:
+        """The log as it is now."""
+        return self._log
+
+    async def append(self, plan: Callable[[LogState], Sequence[NewRecord]], *, mark: bool = True) -> Appended:
+        """Append the planned records as one step."""
+        self._check_writable()
+        return await self._writer.append(plan, mark=mark)
+
+    async def replace(self, plan: Callable[[LogState], Replacement]) -> Replaced:
+        """Put a new log in the place of the present one as one step."""
+        self._check_writable()
+        return await self._writer.run(lambda: self._replace(plan))
+
+    async def run(self, job: Callable[[LogState], Awaitable[T]]) -> T:
+        """Run `job` alone at its turn in the queue."""
+        self._check_writable()
+        return await self._writer.run(lambda: job(self._log.state))
+
+    def same_timelines(self, timeline_id: str, other_id: str) -> bool:
+        """True if two timelines have the same bytes."""
+        if not {timeline_id, other_id} <= self.timeline_ids():
+            return False
+        log, other = self._timeline(timeline_id).log.file, self._timeline(other_id).log.file
+        return log is not None and other is not None and same_bytes(log, other)
 
     @property
     def recovery(self) -> Recovery:
@@ -176,7 +209,7 @@ class MemoryEngine(ViewedEngine):
         assert before.file is not None
         equals = self._equal(before) if replacement.reuse else None
         replaces = not (replacement.reuse and same_bytes(draft.file, before.file))
-        head = head_text(self._epoch, number, draft.log.state)
+        head = draft.log.head(self._epoch, number)
         prepared = Prepared(_id(number), replaces, equals, draft.log.state, head, draft.log)
         if replacement.prepare is not None:
             replacement.prepare(prepared)
@@ -207,6 +240,12 @@ class MemoryEngine(ViewedEngine):
         self._log.store.extend(group.entries)
         self._log = self._log.at(group.after)
         return [Appended(before, after, self.head_at(after)) for before, after in group.spans]
+
+    def _check_writable(self) -> None:
+        if self.access == "read":
+            raise ReadOnlyError("the session is open to be read only")
+        if self._closed:
+            raise ReadOnlyError("the log is closed")
 
     def _timeline(self, timeline_id: str) -> _Kept:
         for kept in self._kept:

@@ -280,25 +280,17 @@ class LogReader(ABC):
         """The entries of the lines `[start, stop)`, clipped to the log."""
 
     @abstractmethod
-    def read(self, start: int, stop: int) -> list[bytes]:
-        """The bytes of the lines `[start, stop)` without line feeds, verified against their checksums; strict JSON
-        where they are no damaged lines.
-
-        Raises:
-            CorruptedError: The bytes are not those that were written.
-        """
-
     def rows(self, start: int, stop: int) -> list[Row]:
-        """Entries and bytes of the lines `[start, stop)` in one go; the fast way to a page of history.
+        """The lines `[start, stop)` without line feeds, verified against their checksums; strict JSON where they are no
+        damaged lines.
 
         Raises:
             CorruptedError: The bytes are not those that were written.
         """
-        bodies = self.read(start, stop)
-        return [
-            Row(e.line, e.kind, e.flags, e.state.messages - (e.kind == RecordKind.MESSAGE), body)
-            for e, body in zip(self.entries(start, stop), bodies, strict=True)
-        ]
+
+    def read(self, start: int, stop: int) -> list[bytes]:
+        """The bytes of `rows`."""
+        return [row.body for row in self.rows(start, stop)]
 
     @abstractmethod
     def line_of_message(self, index: int) -> int:
@@ -328,24 +320,14 @@ class LogReader(ABC):
         """When it was written to for the last time, in seconds since the epoch; None where nobody knows."""
         return None
 
+    @abstractmethod
     def request_lines(self, limit: int, made_here: bool | None = None) -> list[int]:
-        """The last `limit` lines that carry a request id, newest first (an engine may know a shorter way).
+        """The last `limit` lines that carry a request id, newest first.
 
         Args:
             limit: How many.
             made_here: Only ids that attached processes made, or only those of clients; None: all.
         """
-        found: list[int] = []
-        stop = self.state.lines
-        while stop > 0 and len(found) < limit:
-            start = max(0, stop - 1024)
-            found += [
-                entry.line
-                for entry in reversed(self.entries(start, stop))
-                if entry.flags & RecordFlag.REQUEST and made_here in (None, bool(entry.flags & RecordFlag.MADE_HERE))
-            ]
-            stop = start
-        return found[:limit]
 
     def damaged_lines(self) -> int:
         """How many lines are not part of history."""
@@ -368,6 +350,42 @@ class LogEngine(LogReader):
     @abstractmethod
     def view(self) -> LogReader:
         """The log as it is now: later changes do not show in it, and another thread may read it."""
+
+    # As a reader an engine shows its present view.
+
+    @property
+    def state(self) -> LogState:
+        return self.view.state
+
+    def entries(self, start: int, stop: int) -> list[Entry]:
+        return self.view.entries(start, stop)
+
+    def rows(self, start: int, stop: int) -> list[Row]:
+        return self.view.rows(start, stop)
+
+    def line_of_message(self, index: int) -> int:
+        return self.view.line_of_message(index)
+
+    def line_of_checkpoint(self, ordinal: int) -> int:
+        return self.view.line_of_checkpoint(ordinal)
+
+    def line_of_usage(self, ordinal: int) -> int:
+        return self.view.line_of_usage(ordinal)
+
+    def find_checkpoint(self, checkpoint_id: int) -> int | None:
+        return self.view.find_checkpoint(checkpoint_id)
+
+    def state_before(self, line: int) -> LogState:
+        return self.view.state_before(line)
+
+    def damage(self) -> list[Damage]:
+        return self.view.damage()
+
+    def request_lines(self, limit: int, made_here: bool | None = None) -> list[int]:
+        return self.view.request_lines(limit, made_here)
+
+    def verify(self, progress: Progress | None = None) -> list[Damage]:
+        return self.view.verify(progress)
 
     def as_reloaded(self) -> LogReader:
         """The log as `reload` would take it. Blocking; changes nothing."""

@@ -16,20 +16,22 @@ from timeleap.storage.durable import OpenFile
 from timeleap.storage.engine import (
     Access,
     Damage,
-    LogReader,
     LogState,
     MemoryNotes,
     Notes,
     Progress,
     Recovery,
-    Timeline,
 )
 from timeleap.storage.index import EntryStore, IndexDamagedError, Reference, first_difference, header, index_path
 from timeleap.storage.opening import LoadedLog
 from timeleap.storage.reader import StoredLog
 from timeleap.storage.timelines import Timelines
-from timeleap.storage.viewed import ViewedEngine, head_text
 from timeleap.storage.writer import LogThread, Outcome
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+AtTurn = Callable[[Callable[[], Awaitable[tuple[list[Damage], bool]]]], Awaitable[tuple[list[Damage], bool]]]
 
 # Polling, because it sees the same on every platform and on network file systems, and costs a microsecond.
 PERIOD_SECONDS: Final = 0.1
@@ -216,87 +218,122 @@ def _unchanged(log: StoredLog, progress: Progress | None) -> bool:
         return False
 
 
-T = TypeVar("T")
-Ts = TypeVarTuple("Ts")
+class Follower:
+    """A log as it stands on disk: shown, brought up to date when others write, and checked. Changes no log itself.
 
-
-class Follower(ViewedEngine):
-    """The half of an engine on a file that changes no log: it shows what is on disk, follows what others do, checks it."""
+    Attributes:
+        path: The log.
+        log: The log as it is now.
+        notes: What is remembered beside it.
+        own_notes: The same object where it lives in memory only.
+        timelines: Its timelines.
+        generation: The highest number a timeline ever had.
+        recovery: Findings and repairs of opening it.
+        owned: It was opened for appending, under the lock.
+        trust_index: The index file is of this log as it is.
+        closed: It is not shown any more.
+    """
 
     def __init__(self, path: Path, access: Access, notes: Notes | None) -> None:
-        """Use `JsonlEngine.open`."""
-        self.path = path.absolute()
-        self.access = access
-        self._own_notes = MemoryNotes() if notes is None else None
-        self._notes: Notes = notes if notes is not None else self._own_notes or MemoryNotes()
-        self._timelines = Timelines(self.path, self._notes, keep_index=access == "write")
-        self._watch = Watch(self._look)
-        self._thread = LogThread(f"timeleap {self.path.parent.name}")
-        self._log = StoredLog(self.path, None, EntryStore(), LogState())
+        self.path = path
+        self.own_notes = MemoryNotes() if notes is None else None
+        self.notes: Notes = notes if notes is not None else self.own_notes or MemoryNotes()
+        self.timelines = Timelines(path, self.notes, keep_index=access == "write")
+        self.log = StoredLog(path, None, EntryStore(), LogState())
+        self.generation = 0
+        self.recovery = Recovery()
+        self.owned = False
+        self.trust_index = True
+        self.closed = False
+        self._access = access
+        self._thread = LogThread(f"timeleap {path.parent.name}")
         self._seen = 0  # bytes of the file that were looked at, what does not count included
-        self._generation = 0
-        self._recovery = Recovery()
-        self._owned = False  # the log was opened for appending, under the lock
-        self._believable = True  # the index file is of this log as it is
         self._parsed = True
         self._checked = False
-        self._closed = False
-
-    def head_at(self, state: LogState) -> str:
-        """The head the present log has at `state`."""
-        return head_text(self._notes.epoch, self._generation, self._ended(state))
-
-    def as_reloaded(self) -> LogReader:
-        """The log as it stands on disk, whatever its checksums were."""
-        return load.load(self.path, writable=False, trust_index=False).log
 
     @property
-    def recovery(self) -> Recovery:
-        """Findings and repairs of opening the log."""
-        return self._recovery
+    def head(self) -> str:
+        """The head of the log as it is now."""
+        return self.head_at(self.log.state)
 
-    def timelines(self) -> list[Timeline]:
-        """All timelines, newest first."""
-        return self._timelines.listed()
+    def head_at(self, state: LogState) -> str:
+        """The head the log has at `state`."""
+        return self.log.head(self.notes.epoch, self.generation, state)
 
-    def timeline(self, timeline_id: str) -> LogReader:
-        """A reader of one timeline."""
-        return self._timelines.reader(timeline_id)
+    def take_notes(self, notes: Notes) -> None:
+        """Use these notes, if there are only such in memory."""
+        if self.own_notes is not None:
+            self.own_notes = None
+            self.notes = notes
+            self.timelines = Timelines(self.path, notes, keep_index=self._access == "write")
+            self.generation = max(self.generation, notes.rotation)
+
+    async def look_at(self, progress: Progress | None) -> None:
+        """Show what is on disk, and change nothing there."""
+        self._show(await self.in_thread(opening.looked_at, self.path, progress))
+
+    async def recover(self, create: bool, progress: Progress | None, *, trust_index: bool) -> None:
+        """Mend what is on disk and show it; we have the lock."""
+        found = await self.in_thread(opening.recovered, self.path, create, progress, trust_index)
+        earlier = self.recovery
+        self._show(found, owned=True)
+        self.recovery = replace(
+            found.recovery,
+            quarantined=(*earlier.quarantined, *found.recovery.quarantined),
+            cut_bytes=earlier.cut_bytes + found.recovery.cut_bytes,
+        )
+
+    async def take_as_it_is(self, create: bool) -> None:
+        """The same, whatever the checksums were; the head changes."""
+        found = await self.in_thread(opening.recovered, self.path, create, None, False)
+        await self.in_thread(self.notes.bump_epoch)
+        self._show(found, owned=True)
+
+    def wrote(self, log: StoredLog) -> None:
+        """Show the log after a change of ours."""
+        self.log = log
+        self._seen = log.state.length
 
     async def refresh(self) -> bool:
         """Show what is on disk now; says whether anything changed. For logs we do not hold the lock of."""
         while True:
-            log = self._log
-            found = await self._in_thread(opening.caught_up, log, self._seen)
+            log = self.log
+            found = await self.in_thread(opening.caught_up, log, self._seen)
             if found is None:
                 return False
-            if self._log is log:
+            if self.log is log:
                 break  # else what was found is older than what is shown by now
-        before, file, parsed = self.head, self._log.file, self._parsed
-        if self.access == "read":
-            self._notes.refresh()  # the number of a timeline that was removed again stands only there
+        before, parsed = self.head, self._parsed
+        if self._access == "read":
+            self.notes.refresh()  # the number of a timeline that was removed again stands only there
         self._show(found)
-        if self._log.file is file:  # it was only added to
+        if self.log.file is log.file:  # it was only added to
             self._parsed = self._parsed and parsed
         return self.head != before
 
-    async def validate_in_background(self, progress: Progress | None = None) -> list[Damage]:
-        """Check what opening left unchecked: the bulk of a large log. For a task that is started after opening.
+    async def refresh_if_changed(self) -> bool:
+        """The same at the cost of a look at the file's size, as long as that does not change."""
+        there, file = durable.status(self.path), self.log.file
+        if there is None and file is None:
+            return False
+        if there is not None and file is not None and (there.identity, there.size) == (file.identity, self._seen):
+            return False
+        return await self.refresh()
 
-        Lines found to be damaged are no part of history from then on; if there are any, the head changes and the
-        watchers are told.
+    def just_checked(self) -> bool:
+        """True, once, if opening has just looked at everything."""
+        checked, self._checked = self._checked, False
+        return checked
+
+    async def validate(self, progress: Progress | None, at_turn: AtTurn | None) -> tuple[list[Damage], bool]:
+        """Check the whole log, in a thread of its own, and show it as the check found it.
+
+        Args:
+            progress: Told how far it is.
+            at_turn: Runs the second step at a turn of its own; None where nobody here writes.
 
         Returns:
-            What was not known before.
-        """
-        if self._checked:
-            self._checked = False  # opening has just looked at everything
-            return []
-        return await self.validate(progress)
-
-    async def validate(self, progress: Progress | None = None) -> list[Damage]:
-        """Check the whole log now, in a thread of its own; the log can be used meanwhile. Ends early if cancelled, or
-        when the log is closed.
+            Damage that was not known before, and whether the history changed.
 
         Raises:
             StorageFailureError: The operating system refused.
@@ -306,10 +343,10 @@ class Follower(ViewedEngine):
         checking = thread.begin(
             partial(
                 validate,
-                self._log,
+                self.log,
                 parsed=self._parsed,
-                writable=self.access == "write" and self._owned,
-                abandoned=lambda: self._closed or checking.unwanted,
+                writable=self._access == "write" and self.owned,
+                abandoned=lambda: self.closed or checking.unwanted,
                 progress=progress,
             )
         )
@@ -320,67 +357,34 @@ class Follower(ViewedEngine):
                 found.discard()
             raise asyncio.CancelledError
         if found is None:
-            return []
-        if self.access == "read" or self._closed:
+            return [], False
+        if at_turn is None or self.closed:
             return await self._adopt(found)
-        return await self._writer.run(lambda: self._adopt(found))
+        return await at_turn(lambda: self._adopt(found))
 
-    async def _adopt(self, found: Validation) -> list[Damage]:
+    async def _adopt(self, found: Validation) -> tuple[list[Damage], bool]:
         while True:
-            log = self._log
-            if self._closed or log.file is not found.log.file:
+            log = self.log
+            if self.closed or log.file is not found.log.file:
                 found.discard()  # the log was closed or replaced meanwhile
-                return []
+                return [], False
             before, known = log.state, log.damage()
             try:
-                adopted = await self._in_thread(adopt, found, log)
+                adopted = await self.in_thread(adopt, found, log)
             except StorageFailureError:
                 found.discard()
                 raise
-            if self._log is log:
+            if self.log is log:
                 break  # else more was written by others, and is shown already
-        self._log = adopted
+        self.log = adopted
         self._parsed = True
-        if not same_history(before, self._log.state):
-            if self.access == "write":
-                await self._in_thread(self._notes.bump_epoch)
-            self._watch.tell()
+        changed = not same_history(before, adopted.state)
+        if changed and self._access == "write":
+            await self.in_thread(self.notes.bump_epoch)
         lost = [found.lost] if found.lost is not None else []
-        return lost + newly_found(known, self._log.damage())
+        return lost + newly_found(known, self.log.damage()), changed
 
-    def watch(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call `callback` when the log was changed by somebody else."""
-        return self._watch.add(callback)
-
-    async def catch_up(self) -> None:
-        """Show what others have written up to now, and call back those who watch."""
-        await self._watch.now()
-
-    def _show(self, found: LoadedLog) -> None:
-        """Show a newly loaded log."""
-        log = found.loaded.log
-        self._log = log
-        self._seen = log.state.length + found.loaded.cut
-        self._believable = not found.loaded.accepted
-        self._parsed = found.loaded.parsed
-        self._checked = found.loaded.parsed and log.state.length <= load.SMALL
-        self._generation = max(found.highest, self._notes.rotation)
-        self._recovery = found.recovery
-        self._owned = False
-
-    async def _look(self) -> bool:
-        """Check for changes on behalf of a watcher; True if something has changed."""
-        if self._writer.busy:
-            return False
-        there = durable.status(self.path)
-        if there is None and self._log.file is None:
-            return False
-        same = there is not None and self._log.file is not None and there.identity == self._log.file.identity
-        if same and there is not None and there.size == self._seen:
-            return False
-        return await self.refresh()
-
-    async def _in_thread(self, work: Callable[[*Ts], T], *args: *Ts) -> T:
+    async def in_thread(self, work: Callable[[*Ts], T], *args: *Ts) -> T:
         """Do blocking work in this log's own thread; never torn.
 
         Raises:
@@ -392,3 +396,18 @@ class Follower(ViewedEngine):
             raise
         except OSError as error:
             raise StorageFailureError.of(error, "use the log", self.path) from error
+
+    def end(self) -> None:
+        """Let the thread go."""
+        self._thread.end()
+
+    def _show(self, found: LoadedLog, *, owned: bool = False) -> None:
+        log = found.loaded.log
+        self.log = log
+        self._seen = log.state.length + found.loaded.cut
+        self.trust_index = not found.loaded.accepted
+        self._parsed = found.loaded.parsed
+        self._checked = found.loaded.parsed and log.state.length <= load.SMALL
+        self.generation = max(found.highest, self.notes.rotation)
+        self.recovery = found.recovery
+        self.owned = owned

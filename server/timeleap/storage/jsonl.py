@@ -1,50 +1,175 @@
-"""The `jsonl` engine: a log in a file with one JSON record a line, its index beside it."""
+"""The `jsonl` engine: a log in a file with one JSON record a line, its index beside it.
+
+It has three parts: a `Follower` (the log as it is shown), a `LockedLog` (the right to write to it) and a `Writer` (the
+queue of what changes it).
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
-from timeleap.errors import ExternallyModifiedError
-from timeleap.storage import appending, opening, rewrite, scrub
+from timeleap.errors import ExternallyModifiedError, ReadOnlyError
+from timeleap.storage import appending, rewrite, scrub
 from timeleap.storage.appending import UnwritableError, Written
 from timeleap.storage.engine import (
     Access,
     Appended,
+    Damage,
     Durability,
     Edit,
+    LogEngine,
+    LogReader,
     LogState,
+    NewRecord,
     Notes,
     Progress,
     Recovery,
     Replaced,
     Replacement,
+    Timeline,
 )
-from timeleap.storage.follower import Follower
+from timeleap.storage.follower import Follower, Watch
+from timeleap.storage.load import load
 from timeleap.storage.lock import Endpoint, LockMode, SessionLock
-from timeleap.storage.timelines import Timelines
+from timeleap.storage.reader import StoredLog
 from timeleap.storage.writer import Group, Writer, group_on
 
+T = TypeVar("T")
 
-class JsonlEngine(Follower):
+
+class LockedLog:
+    """The end of a log that we have the lock of, or take it for each write: where the groups of a writer go.
+
+    Attributes:
+        durability: What it means that a group is written.
+        lock_mode: `hold`: the lock is held while the log is open; `per-write`: it is taken for each group of writes,
+            and what others wrote in between is taken over first.
+        modified: A program that takes no lock has changed the log.
+        refusal: Why nothing can be written any more.
+    """
+
+    def __init__(self, shown: Follower, durability: Durability, lock_mode: LockMode) -> None:
+        self.durability: Durability = durability
+        self.lock_mode: LockMode = lock_mode
+        self.lock = SessionLock(shown.path)
+        self.modified = False
+        self.refusal: UnwritableError | None = None
+        self._shown = shown
+
+    async def own(self, progress: Progress | None = None, *, trust_index: bool = True) -> None:
+        """Mend what is to be mended and open the log for appending; we have the lock."""
+        await self._shown.recover(self.lock_mode == "hold", progress, trust_index=trust_index)
+
+    async def hold(self, progress: Progress | None) -> None:
+        """Keep the lock that was taken for this turn."""
+        self.lock_mode = "hold"
+        try:
+            self.lock.announce("hold")
+            await self.own(progress)
+        except BaseException:
+            self.lock_mode = "per-write"  # nobody has it held: it is released at the end of this turn
+            raise
+
+    async def let_go(self) -> None:
+        """Take the lock only for each write from now on."""
+        self.lock_mode = "per-write"
+        self.modified = False
+
+    def look(self) -> bool:
+        """Look whether a program that takes no lock has changed the log."""
+        if self._shown.owned and self.lock.held and not self.modified:
+            self.modified = not appending.untouched(self._shown.log)
+        return self.modified
+
+    def check_unmodified(self) -> None:
+        """Raise what keeps us from writing."""
+        if self.refusal is not None:
+            raise self.refusal
+        if self.modified:
+            raise ExternallyModifiedError(
+                f"{self._shown.path.name} was changed by another program; reload the session to take over its state"
+            )
+
+    def note(self, error: ExternallyModifiedError | UnwritableError) -> None:
+        """Remember what keeps us from writing."""
+        if isinstance(error, UnwritableError):
+            self.refusal = error
+        else:
+            self.modified = self.lock_mode == "hold"
+
+    # As the writer's target
+
+    def immediate(self) -> bool:
+        return self.durability == "os" and self.lock_mode == "hold"
+
+    def group(self) -> Group:
+        return group_on(self._shown.log)
+
+    async def enter(self) -> None:
+        if self.lock_mode == "hold":
+            return
+        await self.lock.acquire("per-write")
+        try:
+            # The usual case, that nobody else wrote, is seen without the trip to the log's thread.
+            changed = not (self._shown.owned and appending.untouched(self._shown.log)) and await self._shown.refresh()
+            if changed or not self._shown.owned:
+                await self.own(trust_index=self._shown.trust_index)
+        except BaseException:
+            self.lock.release()
+            raise
+
+    async def leave(self) -> None:
+        if self.lock_mode == "per-write":
+            self.lock.release()
+
+    async def commit(self, group: Group) -> list[Appended]:
+        if self.durability == "os" or group.empty:
+            return self.commit_now(group)
+        self.check_unmodified()
+        try:
+            written = await self._shown.in_thread(appending.write_group, self._shown.log, group, self.durability)
+        except (ExternallyModifiedError, UnwritableError) as error:
+            self.note(error)
+            raise
+        return self._committed(written)
+
+    def commit_now(self, group: Group) -> list[Appended]:
+        """Without a sync a write costs a fraction of the trip to another thread."""
+        self.check_unmodified()
+        if group.empty:
+            state, head = self._shown.log.state, self._shown.head
+            return [Appended(state, state, head) for _ in group.spans]
+        try:
+            written = appending.write_group(self._shown.log, group, self.durability)
+        except (ExternallyModifiedError, UnwritableError) as error:
+            self.note(error)
+            raise
+        return self._committed(written)
+
+    def _committed(self, written: Written) -> list[Appended]:
+        self._shown.wrote(written.log)
+        self.modified = written.slipped and self.lock_mode == "hold"
+        return [Appended(before, after, self._shown.head_at(after)) for before, after in written.spans]
+
+
+class JsonlEngine(LogEngine):
     """One log in a file, opened for writing or to be read.
 
-    With lock mode `hold` the lock is held from `open` to `aclose`; with `per-write` it is taken for each group of
-    writes, and what others wrote in between is taken over first. A log opened to be read takes no lock and writes
-    nothing at all; it shows what its writer does while somebody watches it, or after `refresh`.
+    A log opened to be read takes no lock and writes nothing at all; it shows what its writer does while somebody
+    watches it, or after `refresh`.
     """
 
     def __init__(self, path: Path, access: Access, durability: Durability, lock: LockMode, notes: Notes | None) -> None:
         """Use `open`."""
-        super().__init__(path, access, notes)
-        self.durability: Durability = durability
-        self.lock_mode: LockMode = lock
-        self._lock = SessionLock(self.path)
-        self._writer = Writer(_JsonlTarget(self))
-        self._modified = False
-        self._refusal: UnwritableError | None = None
+        self.path = path.absolute()
+        self.access = access
+        self._shown = Follower(self.path, access, notes)
+        self._locked = LockedLog(self._shown, durability, lock)
+        self._writer = Writer(self._locked)
+        self._watch = Watch(self._look)
         self._closing: asyncio.Task[None] | None = None
 
     @classmethod
@@ -75,22 +200,17 @@ class JsonlEngine(Follower):
             StorageFailureError: The log cannot be opened, or not for writing.
         """
         engine = cls(path, access, durability, lock, notes)
-        engine._lock.reachable_at(endpoint)
+        engine._locked.lock.reachable_at(endpoint)
         try:
             if access == "write" and lock == "hold":
-                await engine.hold(progress)
+                await engine._locked.lock.acquire("hold")
+                await engine._locked.own(progress)
             else:
-                engine._show(await engine._in_thread(opening.looked_at, engine.path, progress))
+                await engine._shown.look_at(progress)
         except BaseException:
             await engine.aclose()
             raise
         return engine
-
-    async def hold(self, progress: Progress | None = None) -> None:
-        """Take the lock for as long as the log is open, and mend what is to be mended."""
-        await self._lock.acquire("hold")
-        self.lock_mode = "hold"
-        await self._own(progress)
 
     async def adapt(
         self,
@@ -106,215 +226,171 @@ class JsonlEngine(Follower):
         Without the lock others may have written meanwhile: an engine that joins sees what is on disk now.
         """
         if durability == "disk":
-            self.durability = durability
-        if notes is not None and self._own_notes is not None:
-            self._own_notes = None
-            self._notes = notes
-            self._timelines = Timelines(self.path, notes, keep_index=self.access == "write")
-            self._generation = max(self._generation, notes.rotation)
-        if lock == "hold" and self.access == "write" and self.lock_mode != "hold":
-            self._lock.reachable_at(endpoint)
-            await self._writer.run(lambda: self._keep_lock(progress))
-        if self.lock_mode == "per-write":
+            self._locked.durability = durability
+        if notes is not None:
+            self._shown.take_notes(notes)
+        if lock == "hold" and self.access == "write" and self._locked.lock_mode != "hold":
+            self._locked.lock.reachable_at(endpoint)
+            await self._writer.run(lambda: self._locked.hold(progress))
+        if self._locked.lock_mode == "per-write":
             await self._look()
 
     async def let_go(self) -> None:
         """Take the lock only for each write from now on."""
-        await self._writer.run(self._free_lock)
+        await self._writer.run(self._locked.let_go)
 
-    async def _keep_lock(self, progress: Progress | None) -> None:
-        self.lock_mode = "hold"
-        try:
-            self._lock.announce("hold")
-            await self._own(progress)
-        except BaseException:
-            self.lock_mode = "per-write"  # nobody has it held: it is released at the end of this turn
-            raise
+    # The log as it is shown
 
-    async def _free_lock(self) -> None:
-        self.lock_mode = "per-write"
-        self._modified = False
+    @property
+    def view(self) -> StoredLog:
+        return self._shown.log
 
-    async def _own(self, progress: Progress | None = None, *, trust_index: bool = True) -> None:
-        """Open the log for appending; we have the lock."""
-        found = await self._in_thread(opening.recovered, self.path, self.lock_mode == "hold", progress, trust_index)
-        earlier = self._recovery
-        self._show(found)
-        self._owned = True
-        self._recovery = replace(
-            found.recovery,
-            quarantined=(*earlier.quarantined, *found.recovery.quarantined),
-            cut_bytes=earlier.cut_bytes + found.recovery.cut_bytes,
-        )
+    @property
+    def head(self) -> str:
+        return self._shown.head
 
-    # State beside the log
+    def head_at(self, state: LogState) -> str:
+        return self._shown.head_at(state)
+
+    def as_reloaded(self) -> LogReader:
+        return load(self.path, writable=False, trust_index=False).log
+
+    @property
+    def recovery(self) -> Recovery:
+        return self._shown.recovery
 
     @property
     def externally_modified(self) -> bool:
-        """True if a program that takes no lock has changed the log."""
-        if self._owned and self._lock.held and not self._modified and not self._writer.busy:
-            self._modified = not appending.untouched(self._log)
-        return self._modified
+        return self._locked.modified if self._writer.busy else self._locked.look()
+
+    async def refresh(self) -> bool:
+        """Show what is on disk now; says whether anything changed. For logs we do not hold the lock of."""
+        return await self._shown.refresh()
+
+    def watch(self, callback: Callable[[], None]) -> Callable[[], None]:
+        return self._watch.add(callback)
+
+    async def catch_up(self) -> None:
+        await self._watch.now()
+
+    async def validate_in_background(self, progress: Progress | None = None) -> list[Damage]:
+        """Check what opening left unchecked: the bulk of a large log. For a task that is started after opening.
+
+        Lines found to be damaged are no part of history from then on; if there are any, the head changes and the
+        watchers are told. Returns what was not known before.
+        """
+        return [] if self._shown.just_checked() else await self.validate(progress)
+
+    async def validate(self, progress: Progress | None = None) -> list[Damage]:
+        """Check the whole log now, in a thread of its own; the log can be used meanwhile. Ends early if cancelled, or
+        when the log is closed.
+
+        Raises:
+            StorageFailureError: The operating system refused.
+        """
+        damage, changed = await self._shown.validate(progress, None if self.access == "read" else self._writer.run)
+        if changed:
+            self._watch.tell()
+        return damage
+
+    async def _look(self) -> bool:
+        """Check for changes on behalf of a watcher; True if something has changed."""
+        if self.access == "write" and self._locked.lock_mode == "hold":
+            before = self._locked.modified
+            return self.externally_modified and not before
+        return not self._writer.busy and await self._shown.refresh_if_changed()
+
+    # Timelines
+
+    def timelines(self) -> list[Timeline]:
+        return self._shown.timelines.listed()
+
+    def timeline(self, timeline_id: str) -> LogReader:
+        return self._shown.timelines.reader(timeline_id)
+
+    def same_timelines(self, timeline_id: str, other_id: str) -> bool:
+        return self._shown.timelines.same(timeline_id, other_id)
 
     def remove_timeline(self, timeline_id: str) -> None:
-        """Delete a timeline for good; its number is not used again."""
         self._check_writable()
-        self._timelines.remove(timeline_id)
+        self._shown.timelines.remove(timeline_id)
 
     # Changing
 
-    async def revise(self, edit: Edit, timeline_id: str | None = None) -> int:
-        """Rewrite the live log or a timeline, keeping nothing of what it was."""
+    async def append(self, plan: Callable[[LogState], Sequence[NewRecord]], *, mark: bool = True) -> Appended:
         self._check_writable()
-        self._check_unmodified()
+        return await self._writer.append(plan, mark=mark)
+
+    async def run(self, job: Callable[[LogState], Awaitable[T]]) -> T:
+        self._check_writable()
+        return await self._writer.run(lambda: job(self._shown.log.state))
+
+    async def replace(self, plan: Callable[[LogState], Replacement]) -> Replaced:
+        self._check_writable()
+        return await self._writer.run(lambda: self._replace(plan))
+
+    async def _replace(self, plan: Callable[[LogState], Replacement]) -> Replaced:
+        self._locked.check_unmodified()
+        shown = self._shown
+        before = shown.log.state
+        replacement = plan(before)
+        lowest = max(shown.generation, shown.notes.rotation, shown.notes.noted) + 1
+        try:
+            done = await shown.in_thread(
+                rewrite.replace_trusting_index, shown.log, replacement, shown.timelines, lowest
+            )
+        except UnwritableError as error:
+            self._locked.note(error)
+            raise
+        shown.wrote(done.log)
+        shown.generation = max(shown.generation, done.number)
+        if shown.own_notes is not None and done.timeline_id:
+            shown.own_notes.note(done.timeline_id, replacement.facts)
+        return Replaced(before, done.log.state, done.timeline_id, self.head)
+
+    async def revise(self, edit: Edit, timeline_id: str | None = None) -> int:
+        self._check_writable()
+        self._locked.check_unmodified()
+        shown = self._shown
         if timeline_id is not None:
-            changed = await self._in_thread(scrub.revise_closed, self._timelines.path(timeline_id), edit)
+            changed = await shown.in_thread(scrub.revise_closed, shown.timelines.path(timeline_id), edit)
             if changed:
-                await self._in_thread(self._notes.bump_epoch)
+                await shown.in_thread(shown.notes.bump_epoch)
             return changed
         try:
-            log, changed = await self._in_thread(scrub.revise_live, self._log, edit, self._notes.bump_epoch)
+            log, changed = await shown.in_thread(scrub.revise_live, shown.log, edit, shown.notes.bump_epoch)
         except (ExternallyModifiedError, UnwritableError) as error:
-            self._note(error)
+            self._locked.note(error)
             raise
-        self._log, self._seen = log, log.state.length
+        shown.wrote(log)
         return changed
 
     async def reload(self) -> Recovery:
-        """Take over what is on disk now, as it is; the head changes."""
         if self.access == "read":
             await self.refresh()
-            return self._recovery
+            return self.recovery
         return await self._writer.run(self._reload)
+
+    async def _reload(self) -> Recovery:
+        await self._shown.take_as_it_is(self._locked.lock_mode == "hold")
+        self._locked.refusal, self._locked.modified = None, False
+        return self.recovery
 
     async def aclose(self) -> None:
         """Finish what was accepted, then release lock and descriptors. Idempotent; who cancels it only stops waiting."""
         if self._closing is None:
-            self._closed = True
+            self._shown.closed = True
             self._watch.close()
             self._closing = asyncio.get_running_loop().create_task(self._let_all_go())
         await asyncio.shield(self._closing)
 
     async def _let_all_go(self) -> None:
         await self._writer.finished()
-        self._lock.release()
-        self._thread.end()
+        self._locked.lock.release()
+        self._shown.end()
 
-    async def _replace(self, plan: Callable[[LogState], Replacement]) -> Replaced:
-        self._check_unmodified()
-        before = self._log.state
-        replacement = plan(before)
-        lowest = max(self._generation, self._notes.rotation, self._notes.noted) + 1
-        try:
-            done = await self._in_thread(
-                rewrite.replace_trusting_index, self._log, replacement, self._timelines, lowest
-            )
-        except UnwritableError as error:
-            self._refusal = error
-            raise
-        self._log = done.log
-        self._seen = done.log.state.length
-        self._generation = max(self._generation, done.number)
-        if self._own_notes is not None and done.timeline_id:
-            self._own_notes.note(done.timeline_id, replacement.facts)
-        return Replaced(before, done.log.state, done.timeline_id, self.head)
-
-    async def _reload(self) -> Recovery:
-        found = await self._in_thread(opening.recovered, self.path, self.lock_mode == "hold", None, False)
-        await self._in_thread(self._notes.bump_epoch)
-        self._refusal, self._modified = None, False
-        self._show(found)
-        self._owned = True
-        return self._recovery
-
-    async def _commit(self, group: Group) -> list[Appended]:
-        if self.durability == "os" or group.empty:
-            return self._commit_now(group)
-        self._check_unmodified()
-        try:
-            written = await self._in_thread(appending.write_group, self._log, group, self.durability)
-        except (ExternallyModifiedError, UnwritableError) as error:
-            self._note(error)
-            raise
-        return self._committed(written)
-
-    def _commit_now(self, group: Group) -> list[Appended]:
-        """Without a sync a write costs a fraction of the trip to another thread."""
-        self._check_unmodified()
-        if group.empty:
-            return [Appended(self._log.state, self._log.state, self.head) for _ in group.spans]
-        try:
-            written = appending.write_group(self._log, group, self.durability)
-        except (ExternallyModifiedError, UnwritableError) as error:
-            self._note(error)
-            raise
-        return self._committed(written)
-
-    def _committed(self, written: Written) -> list[Appended]:
-        self._log = written.log
-        self._seen = written.log.state.length
-        self._modified = written.slipped and self.lock_mode == "hold"
-        return [Appended(before, after, self.head_at(after)) for before, after in written.spans]
-
-    def _note(self, error: ExternallyModifiedError | UnwritableError) -> None:
-        """Remember what keeps us from writing."""
-        if isinstance(error, UnwritableError):
-            self._refusal = error
-        else:
-            self._modified = self.lock_mode == "hold"
-
-    def _check_unmodified(self) -> None:
-        if self._refusal is not None:
-            raise self._refusal
-        if self._modified:
-            raise ExternallyModifiedError(
-                f"{self.path.name} was changed by another program; reload the session to take over its state"
-            )
-
-    async def _enter(self) -> None:
-        if self.lock_mode == "hold":
-            return
-        await self._lock.acquire("per-write")
-        try:
-            # The usual case, that nobody else wrote, is seen without the trip to the log's thread.
-            changed = not (self._owned and appending.untouched(self._log)) and await self.refresh()
-            if changed or not self._owned:
-                await self._own(trust_index=self._believable)
-        except BaseException:
-            self._lock.release()
-            raise
-
-    async def _leave(self) -> None:
-        if self.lock_mode == "per-write":
-            self._lock.release()
-
-    async def _look(self) -> bool:
-        if self.access == "write" and self.lock_mode == "hold":
-            before = self._modified
-            return self.externally_modified and not before
-        return await super()._look()
-
-
-class _JsonlTarget:
-    """The engine as the target of its writer."""
-
-    def __init__(self, engine: JsonlEngine) -> None:
-        self._engine = engine
-
-    def immediate(self) -> bool:
-        return self._engine.durability == "os" and self._engine.lock_mode == "hold"
-
-    def commit_now(self, group: Group) -> list[Appended]:
-        return self._engine._commit_now(group)
-
-    async def enter(self) -> None:
-        await self._engine._enter()
-
-    async def leave(self) -> None:
-        await self._engine._leave()
-
-    def group(self) -> Group:
-        return group_on(self._engine._log)
-
-    async def commit(self, group: Group) -> list[Appended]:
-        return await self._engine._commit(group)
+    def _check_writable(self) -> None:
+        if self.access == "read":
+            raise ReadOnlyError("the session is open to be read only")
+        if self._shown.closed:
+            raise ReadOnlyError("the log is closed")

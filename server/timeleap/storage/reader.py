@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Final, TypeVar
 from zlib import crc32
@@ -69,39 +69,39 @@ class StoredLog(LogReader):
 
     @property
     def state(self) -> LogState:
-        """The state at the end of the log."""
         return self._state
+
+    def head(self, epoch: int, generation: int, state: LogState | None = None) -> str:
+        """The head the log has, or had at `state`: what changes with a rewrite, a dot, what changes with every record.
+
+        The fingerprint makes two logs of one length differ even if the first was lost to a power failure. A line feed
+        that only ends the last line, which the next write brings along, makes no head of its own: else no change could
+        be made on the head of a log that lacks it.
+        """
+        if state is None or (self.open_ended and state.lines == self._state.lines):
+            state = self._state
+        return f"{_base36(epoch)}.{generation}.{state.length}-{state.chain & 0xFFFFFFFF:08x}"
 
     def at(self, state: LogState) -> StoredLog:
         """The same log after more lines were added."""
         return StoredLog(self.path, self.file, self.store, state)
 
     def entries(self, start: int, stop: int) -> list[Entry]:
-        """The entries of the lines `[start, stop)`, clipped to the log."""
         return self._trusting(self._entries, start, stop)
 
-    def read(self, start: int, stop: int) -> list[bytes]:
-        """The bytes of the lines `[start, stop)` without line feeds, verified."""
-        return [row.body for row in self.rows(start, stop)]
-
     def rows(self, start: int, stop: int) -> list[Row]:
-        """Entries and bytes of the lines `[start, stop)` in one go."""
         return self._trusting(self._rows, start, stop)
 
     def line_of_message(self, index: int) -> int:
-        """The line of the message `index`."""
         return self._nth(index, self._state.messages, MESSAGES)
 
     def line_of_checkpoint(self, ordinal: int) -> int:
-        """The line of the checkpoint record `ordinal`."""
         return self._nth(ordinal, self._state.checkpoints, CHECKPOINTS)
 
     def line_of_usage(self, ordinal: int) -> int:
-        """The line of the usage record `ordinal`."""
         return self._nth(ordinal, self._state.usages, USAGES)
 
     def find_checkpoint(self, checkpoint_id: int) -> int | None:
-        """The line of the first checkpoint record with that id, or None."""
         if self._state.regular:
             if 0 <= checkpoint_id < self._state.checkpoints:
                 return self.line_of_checkpoint(checkpoint_id)
@@ -109,7 +109,6 @@ class StoredLog(LogReader):
         return self._trusting(self._first_checkpoint, checkpoint_id, self._state.lines)
 
     def state_before(self, line: int) -> LogState:
-        """The state before `line`, its pending characters counted."""
         if line <= 0:
             return LogState()
         if line >= self._state.lines:
@@ -126,7 +125,6 @@ class StoredLog(LogReader):
         return None if self.file is None else self.file.status().modified_ns / 1e9
 
     def request_lines(self, limit: int, made_here: bool | None = None) -> list[int]:
-        """The last `limit` lines that carry a request id, newest first."""
         return self._trusting(partial(self._request_lines, made_here), self._state.lines, limit)
 
     def verify(self, progress: Progress | None = None) -> list[Damage]:
@@ -355,6 +353,15 @@ class BatchCheck:
         if unfinished is None or self._first is None or self._damaged:
             return []
         return [_incomplete(self._first)]
+
+
+@lru_cache(8)
+def _base36(number: int) -> str:
+    digits, rest = "", abs(number)
+    while rest or not digits:
+        rest, digit = divmod(rest, 36)
+        digits = "0123456789abcdefghijklmnopqrstuvwxyz"[digit] + digits
+    return f"-{digits}" if number < 0 else digits
 
 
 def _incomplete(entry: Entry) -> Damage:

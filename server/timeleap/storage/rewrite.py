@@ -50,7 +50,6 @@ from timeleap.storage.timelines import (
     same_as_live,
     same_bytes,
 )
-from timeleap.storage.viewed import head_text
 from timeleap.storage.writer import group_on
 
 _STEP: Final = 4096
@@ -156,7 +155,7 @@ def replace_log(log: StoredLog, replacement: Replacement, timelines: Timelines, 
             number += 1
         equals = _equal(log, timelines) if replacement.reuse else None
         replaces = not (replacement.reuse and same_bytes(draft.file, log.file))
-        head = head_text(timelines.epoch, number, draft.log.state)
+        head = draft.log.head(timelines.epoch, number)
         prepared = Prepared(timeline.stem, replaces, equals, draft.log.state, head, draft.log)
         if not replaces:
             if replacement.prepare is not None:

@@ -39,8 +39,9 @@ from timeleap.sessions.transaction import MAX_NOTICES
 from timeleap.sessions.warnings import file_problems
 from timeleap.storage import rewrite, timelines
 from timeleap.storage.engine import MAX_ROTATION, LogState, MemoryNotes, TimelineFacts, highest_noted
+from timeleap.storage.index import EntryStore
 from timeleap.storage.lock import SessionLock, decode_record
-from timeleap.storage.viewed import head_text
+from timeleap.storage.reader import StoredLog
 
 DEEP: Any = json.loads("[" * (MAX_DEPTH + 2) + "]" * (MAX_DEPTH + 2))
 
@@ -165,7 +166,7 @@ async def test_an_epoch_that_is_none_hangs_nothing(world: World, epoch: Any) -> 
 
 @pytest.mark.parametrize("epoch", [0, 35, 36, -1, -36, -(10**30), 10**30])
 def test_the_head_of_any_epoch_is_a_text(epoch: int) -> None:
-    first = head_text(epoch, 1, LogState()).partition(".")[0]
+    first = StoredLog(Path("log"), None, EntryStore(), LogState()).head(epoch, 1).partition(".")[0]
     assert int(first, 36) == epoch
 
 

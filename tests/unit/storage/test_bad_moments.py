@@ -175,7 +175,7 @@ async def test_a_lock_that_could_not_be_kept_is_let_go(log: Path) -> None:
     index_path(log).unlink()
     with faults(errno.EIO, 1, onwards=True, calls=("pread",)), pytest.raises(StorageFailureError):
         await share(log)
-    assert writer.engine.lock_mode == "per-write"
+    assert writer.engine._locked.lock_mode == "per-write"
     assert not SessionLock(log).taken()
     await say(writer.engine, "b")
     assert texts(writer.engine) == ["a", "b"]
@@ -204,8 +204,8 @@ async def test_what_a_look_found_does_not_hide_what_was_written_meanwhile(
     monkeypatch.setattr(opening, "caught_up", slow)
     look = asyncio.create_task(engine.refresh())
     await asyncio.to_thread(looking.wait, PATIENCE)
-    engine._log = engine._log.at(engine._log.state)  # as any write does
-    shown = engine._log
+    engine._shown.log = engine._shown.log.at(engine._shown.log.state)  # as any write does
+    shown = engine._shown.log
     go_on.set()
     assert await look
     assert asked[1:] == [shown], "it looks again from what is shown by now"
@@ -236,7 +236,7 @@ async def test_what_a_check_found_does_not_hide_what_others_wrote_meanwhile(
     look = asyncio.create_task(engine.refresh())
     await asyncio.to_thread(looking.wait, PATIENCE)
     check = asyncio.create_task(engine.validate())
-    await waiting(engine._thread)
+    await waiting(engine._shown._thread)
     go_on.set()
     assert await look
     assert [one.line for one in await check] == [1]
