@@ -22,7 +22,7 @@ from timeleap.sessions.outcomes import (
     UsageOutcome,
 )
 from timeleap.sessions.requests import encode, number_of, short, told
-from timeleap.sessions.stored_response import MADE_REMEMBERED, REMEMBERED, StoredResponse, by_age
+from timeleap.sessions.stored_response import MADE_REMEMBERED, REMEMBERED, StoredResponse, by_age, completed
 from timeleap.sessions.summary import past_of, summarize
 from timeleap.storage.engine import LogEngine, LogState, RecordFlag, RecordKind
 from timeleap.storage.record import MADE_HERE, read_tl
@@ -131,7 +131,7 @@ class RequestReplayer:
         if known.result is None:
             return render(self._outcome(known, self._end_of_batch(known.line)))
         now = render(self._now(known.method)) if known.left_out else {}
-        result = {**{name: now[name] for name in known.left_out if name in now}, **known.result}
+        result = completed(known, now)
         if result.get("head") == "":
             result["head"] = NO_HEAD
         return result

@@ -51,7 +51,7 @@ class StoredResponse:
         method: The last part of the method's name.
         result: What it was answered with, its head that of then; None where it is to be made of the record at `line`.
         line: The record that carries the id.
-        left_out: Members of the result that are to be computed again.
+        left_out: Members of the result that are to be computed again; "a.b" is the member b of the member a.
         size: Characters of `result` as JSON.
         number: Counts the requests of a session; 0 where an earlier release wrote it.
         era: Epoch and generation of the log at the time, for the request of a record; empty where it is not known.
@@ -100,9 +100,28 @@ def stored(fingerprint: str, method: str, result: Mapping[str, Any], large: int 
     if method == "sendDMail":
         result = {name: _cut(value, large) for name, value in result.items()}
     sizes = {name: len(json.dumps(value)) for name, value in result.items()}
-    left_out = tuple(name for name, size in sizes.items() if size > large and method in REMADE)
-    kept = {name: value for name, value in result.items() if name not in left_out} if left_out else result
-    return StoredResponse(fingerprint, method, kept, left_out=left_out, size=sum(sizes[name] for name in kept))
+    left_out: list[str] = []
+    for name in [name for name, size in sizes.items() if size > large and method in REMADE]:
+        # Of the context a large system prompt, which seldom changes: the rest of the answer stays that of then.
+        texts = [inner for inner, text in _members(result[name]) if isinstance(text, str) and len(text) > large // 2]
+        less = {inner: value for inner, value in _members(result[name]) if inner not in texts}
+        size = len(json.dumps(less))
+        if less and size <= large:
+            result, sizes = {**result, name: less}, {**sizes, name: size}
+            left_out += [f"{name}.{inner}" for inner in texts]
+        else:
+            result = {other: value for other, value in result.items() if other != name}
+            left_out.append(name)
+    size = sum(sizes[name] for name in result)
+    return StoredResponse(fingerprint, method, result, left_out=tuple(left_out), size=size)
+
+
+def completed(known: StoredResponse, now: Mapping[str, Any]) -> dict[str, Any]:
+    """The result of a request, with the members that were left out of it as they are `now`."""
+    result = {**{name: now[name] for name in known.left_out if name in now}, **(known.result or {})}
+    for name in {left_out.partition(".")[0] for left_out in known.left_out if "." in left_out}:
+        result[name] = {**dict(_members(now.get(name))), **dict(_members(result.get(name)))}
+    return result
 
 
 class Remembered:
@@ -206,6 +225,10 @@ def by_age(kept: Iterable[tuple[str, StoredResponse]], written: Iterable[tuple[s
     for name, known in (*(request for _, request in ranked), *numbered):
         found.add(name, known)
     return found
+
+
+def _members(value: Any) -> list[tuple[str, Any]]:
+    return list(value.items()) if isinstance(value, Mapping) else []
 
 
 def _cut(value: Any, large: int) -> Any:
