@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import select
 import signal
 import subprocess
 import sys
@@ -111,6 +113,43 @@ def test_a_person_is_asked_about_each(cli: Cli, ask: Ask) -> None:
     assert "\x1b[2J" not in ran.out and "\\x1b[2Jrm" in ran.out
     assert '"cwd": "/srv"' in ran.out and "ls -l" in ran.out
     assert ran.err.count("approve? [y]es, [a]lways, [n]o, [s]kip: ") == 6
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pseudo-terminals")
+def test_a_question_that_another_window_answers_is_ended_at_once(cli: Cli, ask: Ask, agent: SyncSession) -> None:
+    import pty
+
+    first = ask("first")
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        cli.argv(["approvals", "s", "--watch"]), stdin=theirs, stdout=theirs, stderr=theirs, env=cli.environment()
+    )
+    os.close(theirs)
+    seen = bytearray()
+
+    def sees(text: str, times: int = 1) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while seen.count(text.encode()) < times:
+            assert select.select([ours], [], [], max(0, deadline - time.monotonic()))[0], seen
+            seen.extend(os.read(ours, 4096))
+
+    try:
+        sees("approve?")
+        second = ask("second")
+        agent.respond_approval(agent.approvals()[0].approval_id, "approve")
+        sees("it was approved meanwhile by agent; Enter goes on")
+        assert first.result(PATIENCE).decision == "approve"
+        os.write(ours, b"y\n")  # meant for the first: no decision about the second
+        sees("approve?", 2)
+        assert not second.done()
+        os.write(ours, b"a\n")
+        assert second.result(PATIENCE).decision == "approveForSession"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE) == 130
+    finally:
+        process.kill()
+        process.wait(PATIENCE)
+        os.close(ours)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")

@@ -76,6 +76,18 @@ def test_at_warning_nothing(tmp_path: Path) -> None:
     assert logged(tmp_path, "warning", *REQUESTS) == []
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="/dev/full")
+def test_a_log_that_cannot_be_written_is_said_once_in_a_line(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "timeleap", "serve", "--log-level", "debug", "--log-file", "/dev/full"]
+    request = '{"jsonrpc":"2.0","id":1,"method":"initialize"}\n'
+    environment = Cli(tmp_path / "store").environment()
+    done = subprocess.run(
+        command, input=request, env=environment, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert '"result"' in done.stdout
+    assert done.stderr == "timeleap serve: cannot write the log: No space left on device\n"
+
+
 @pytest.mark.parametrize("variable", [None, "elsewhere"])
 def test_where_the_log_goes_is_shown(tmp_path: Path, variable: str | None) -> None:
     cli = Cli(tmp_path / "store", {} if variable is None else {"TIMELEAP_LOG_FILE": variable})

@@ -112,5 +112,7 @@ export class ServerProcess {
 
 function cannotStart(server: ServerCommand, error: Error): string {
   const where = server.cwd === undefined ? "" : ` in ${server.cwd}`;
-  return `cannot start ${JSON.stringify(server.command)}${where}: ${error.message}`;
+  const missing = server.cwd === undefined && (error as NodeJS.ErrnoException).code === "ENOENT";
+  const reason = missing ? "there is no such program; put it on the PATH, or give its full path as `command`" : error.message;
+  return `cannot start ${JSON.stringify(server.command)}${where}: ${reason}`;
 }

@@ -271,7 +271,7 @@ test("a program that does not exist, and a folder that does not, are errors in w
   const missing = join(__dirname, "no-such-program");
   await assert.rejects(TimeleapClient.start({ command: missing }), (error: unknown) => {
     assert.ok(error instanceof StartFailedError && error instanceof ConnectionLostError);
-    assert.match(error.message, /cannot start .*no-such-program/);
+    assert.match(error.message, /cannot start .*no-such-program.*there is no such program; put it on the PATH/);
     return true;
   });
   await assert.rejects(TimeleapClient.start({ command: process.execPath, cwd: missing }), /cannot start .* in .*no-such-program/);

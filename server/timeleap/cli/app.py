@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from timeleap.cli.command import FAILED, MISUSED, Home, Machine
+from timeleap.cli.command import FAILED, MISUSED, Group, Home, Machine
 from timeleap.cli.terminal import Terminal, forget_output
 
 _EPILOG = """[bold]First steps[/bold]
@@ -49,6 +49,7 @@ def application(command: str | None = None) -> typer.Typer:
     """The command line: as far as `command` needs it, so that a person does not wait for all the others; else whole."""
     app = typer.Typer(
         name="timeleap",
+        cls=Group,
         help="Durable conversations for AI agents: history, checkpoints, time travel and its undo.",
         epilog=_EPILOG,
         no_args_is_help=True,

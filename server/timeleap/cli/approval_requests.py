@@ -21,7 +21,7 @@ from timeleap_client.errors import TimeleapRpcError
 from timeleap_client.notifications import RECONNECTED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from timeleap.cli.backend import Changes
 
@@ -30,6 +30,7 @@ PANEL = "Write"
 Json = dict[str, Any]
 
 REQUESTED, RESOLVED = "approval/didRequest", "approval/didResolve"
+_DECIDED = {"approve": "approved", "approveForSession": "approved for the session", "reject": "rejected"}
 _AN_ID = re.compile(r"a[0-9a-f]{16}")
 
 ApprovalId = Annotated[
@@ -154,8 +155,7 @@ def _respond(terminal: Terminal, session: str, approval_id: str | None, decision
     if terminal.machine:
         terminal.document({"approvalId": approval_id, "decision": decision})
     else:
-        words = {"approve": "approved", "approveForSession": "approved for the session", "reject": "rejected"}
-        terminal.say(words[decision])
+        terminal.say(_DECIDED[decision])
 
 
 def _show(terminal: Terminal, opened: OpenSession, waiting: list[Json]) -> None:
@@ -186,6 +186,8 @@ def _ask(terminal: Terminal, opened: OpenSession, changes: Changes, waiting: lis
     """Ask the user about each request; another client may decide it meanwhile."""
     news: queue.Queue[Json | None] = queue.Queue()
     ended: dict[str, Json] = {}
+    asking: list[str] = []  # the request that the user is asked about
+    turn = threading.Lock()
     known = {str(request["approvalId"]) for request in waiting}
     for request in waiting:
         news.put(request)
@@ -195,7 +197,11 @@ def _ask(terminal: Terminal, opened: OpenSession, changes: Changes, waiting: lis
             params = notification.params
             if notification.method == RESOLVED:
                 known.discard(params["approvalId"])
-                ended[params["approvalId"]] = params
+                with turn:
+                    ended[params["approvalId"]] = params
+                    if params["approvalId"] in asking:
+                        # The next one is asked after Enter only: what is being typed just now is not meant for it.
+                        terminal.err.print(f"\n  {_outcome(params)}; Enter goes on ", end="")
             for request in _new(notification.method, params, opened):
                 if request["approvalId"] not in known:
                     known.add(request["approvalId"])
@@ -210,13 +216,15 @@ def _ask(terminal: Terminal, opened: OpenSession, changes: Changes, waiting: lis
 
     threading.Thread(target=listen, name="timeleap-approvals", daemon=True).start()
     while (asked := news.get()) is not None:
-        if asked["approvalId"] in ended:
-            continue
-        _print(terminal, asked)
-        verdict = _verdict(terminal)
-        if asked["approvalId"] in ended:
-            terminal.say(f"  it was decided meanwhile: {_outcome(ended[asked['approvalId']])}")
-        elif verdict is not None:
+        current = str(asked["approvalId"])
+        with turn:
+            if current in ended:
+                continue
+            _print(terminal, asked)
+            asking[:] = [current]
+        verdict = _verdict(terminal, current, ended)
+        asking.clear()
+        if verdict is not None:
             _decide(terminal, opened, asked, verdict)
 
 
@@ -240,11 +248,13 @@ def _print(terminal: Terminal, request: Json) -> None:
             terminal.say(f"  {safe(line)}")
 
 
-def _verdict(terminal: Terminal) -> tuple[str, str | None] | None:
-    """The user's decision; None leaves it to others."""
+def _verdict(terminal: Terminal, request: str, ended: Mapping[str, Json]) -> tuple[str, str | None] | None:
+    """The user's decision; None leaves it to others, or comes too late."""
     choices = {"y": "approve", "yes": "approve", "a": "approveForSession", "always": "approveForSession"}
     while True:
         said = _typed(terminal, "approve? [y]es, [a]lways, [n]o, [s]kip: ").lower()
+        if request in ended:
+            return None
         if said in choices:
             return choices[said], None
         if said in ("n", "no"):
@@ -272,5 +282,10 @@ def _decide(terminal: Terminal, opened: OpenSession, request: Json, verdict: tup
 
 
 def _outcome(params: Json) -> str:
+    if params["decision"] == "cancelled":
+        return "the program asks for it no longer"
+    if params["decision"] == "timedOut":
+        return "nobody decided in time"
     client = params["cause"].get("client")
-    return f"{params['decision']}{f' by {one_line(str(client))}' if client else ''}"
+    said = _DECIDED.get(params["decision"], str(params["decision"]))
+    return f"it was {said} meanwhile{f' by {one_line(str(client))}' if client else ''}"

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, Concatenate, Final, ParamSpec, get_args, get_origin, get_type_hints
 
 import typer
+from typer.core import TyperGroup
 
 from timeleap import interrupt
 from timeleap.cli.arguments import LATEST, Session, looks_like_checkpoint
@@ -44,6 +45,40 @@ Machine = Annotated[
         rich_help_panel="Everywhere",
     ),
 ]
+
+
+_MEANT = {
+    **dict.fromkeys(("delete", "remove", "rm"), "trash delete"),
+    **dict.fromkeys(("list", "ls"), "sessions"),
+    **dict.fromkeys(("create", "init"), "new"),
+    **dict.fromkeys(("history", "messages", "cat"), "show"),
+    **dict.fromkeys(("status", "info"), "state"),
+    **dict.fromkeys(("rollback", "reset"), "revert"),
+    **dict.fromkeys(("checkpoints", "timelines"), "log"),
+    **dict.fromkeys(("undelete", "purge"), "trash"),
+    "branch": "fork",
+    "rename": "title",
+    "help": "--help",
+}
+"""What other programs call what we have under another name."""
+
+
+class Group(TyperGroup):
+    """Commands under one name: helps with a wrong one, and for machines says in JSON that one is missing."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the arguments."""
+        terminal = ctx.find_root().obj
+        if not args and isinstance(terminal, Terminal) and terminal.machine:
+            ctx.fail(f"Missing command: one of {', '.join(self.commands)}.")
+        return super().parse_args(ctx, args)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the command."""
+        meant = _MEANT.get(args[0]) if ctx.parent is None and args[0] not in self.commands else None
+        if meant is not None:
+            ctx.fail(f"No such command {args[0]!r}. Did you mean 'timeleap {meant}'?")
+        return super().resolve_command(ctx, args)
 
 
 def command(

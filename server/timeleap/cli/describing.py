@@ -11,12 +11,12 @@ import typer
 
 from timeleap.cli.arguments import Session, text_or_file
 from timeleap.cli.backend import Backend, Target, change_session, read_state
-from timeleap.cli.command import command
+from timeleap.cli.command import Group, command
 from timeleap.cli.formatting import one_line
 from timeleap.cli.terminal import Terminal, UsageError
 
 app = typer.Typer()
-subagents = typer.Typer(no_args_is_help=True)
+subagents = typer.Typer(cls=Group, no_args_is_help=True)
 PANEL = "Describe"
 Json = dict[str, Any]
 

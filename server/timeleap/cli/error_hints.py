@@ -19,7 +19,8 @@ def explain(error: TimeleapRpcError, session: str | None) -> list[str]:
         session: The session as the user named it; None where the command names none.
     """
     name = session or "SESSION"
-    details = [f"  {_place(problem)}: {problem.get('msg', '')}" for problem in _problems(error.data)]
+    problems = [problem for problem in _problems(error.data) if str(problem.get("msg", "")) not in error.message]
+    details = [f"  {_place(problem)}: {problem.get('msg', '')}" for problem in problems]
     advise = _ADVICE.get(error.kind)
     return [error.message, *details, *(advise(error.data, name) if advise else [])]
 

@@ -8,14 +8,14 @@ import typer
 
 from timeleap.cli.arguments import DryRun, Heal, Session, Yes, complete_session, text_or_file
 from timeleap.cli.backend import Backend, OpenSession, Target
-from timeleap.cli.command import command
+from timeleap.cli.command import Group, command
 from timeleap.cli.formatting import one_line
 from timeleap.cli.refs import find_checkpoint
 from timeleap.cli.revert import say_what_goes
 from timeleap.cli.terminal import Terminal, UsageError
 
 app = typer.Typer()
-dmail = typer.Typer(no_args_is_help=True)
+dmail = typer.Typer(cls=Group, no_args_is_help=True)
 Json = dict[str, Any]
 
 app.add_typer(

@@ -11,13 +11,13 @@ import typer
 
 from timeleap.cli.arguments import DryRun, Session, Yes, complete_session
 from timeleap.cli.backend import Backend, Target
-from timeleap.cli.command import FAILED, command
+from timeleap.cli.command import FAILED, Group, command
 from timeleap.cli.formatting import count, one_line, size
 from timeleap.cli.inspect import list_sessions
 from timeleap.cli.terminal import Terminal, UsageError
 
 app = typer.Typer()
-trash = typer.Typer(no_args_is_help=True)
+trash = typer.Typer(cls=Group, no_args_is_help=True)
 PANEL = "Keep in order"
 Json = dict[str, Any]
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}

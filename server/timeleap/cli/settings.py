@@ -9,13 +9,13 @@ from typing import Annotated, Any
 
 import typer
 
-from timeleap.cli.command import command
+from timeleap.cli.command import Group, command
 from timeleap.cli.terminal import Terminal, UsageError
 from timeleap.cli.tomledit import read, with_key, without_key
 from timeleap.errors import InvalidInputError
 
 app = typer.Typer()
-config = typer.Typer(no_args_is_help=True)
+config = typer.Typer(cls=Group, no_args_is_help=True)
 
 Key = Annotated[
     str,

@@ -146,7 +146,7 @@ def explain(body: bytes, reason: str) -> NoReturn:
     except UnicodeDecodeError as error:
         raise _no_json(f"invalid UTF-8 at byte {error.start}") from None
     except json.JSONDecodeError as error:
-        raise _no_json(f"{error.msg} at character {error.pos}") from None
+        raise _no_json(f"{error.msg.removesuffix(' at')} at character {error.pos}") from None
     except ValueError as error:
         raise _no_json(str(error)) from None
     except RecursionError:

@@ -106,6 +106,20 @@ def parse(argv: Sequence[str], environ: Mapping[str, str]) -> argparse.Namespace
     return options
 
 
+class _LogFile(logging.FileHandler):
+    """A log file that may be on a full disk: said once, in a line. The sessions are what matters."""
+
+    _told = False
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  (its name in the standard library)
+        if not self._told:
+            self._told = True
+            error = sys.exc_info()[1]
+            reason = error.strerror if isinstance(error, OSError) else error
+            with contextlib.suppress(OSError):
+                sys.stderr.write(f"timeleap serve: cannot write the log: {reason}\n")
+
+
 def configure_log(level: str, file: Path | None) -> None:
     """Log to `file`, readable by its owner only, or to the standard error output.
 
@@ -116,7 +130,8 @@ def configure_log(level: str, file: Path | None) -> None:
     """
     if file is not None:
         os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
-    handler = logging.FileHandler(file, encoding="utf-8") if file else logging.StreamHandler(sys.stderr)
+    handler = _LogFile(file, encoding="utf-8") if file else logging.StreamHandler(sys.stderr)
+    logging.raiseExceptions = False  # of a standard error output that takes nothing nobody can be told
     form = "%(asctime)s %(process)d %(levelname)s %(name)s: %(message)s"
     logging.basicConfig(level=logging.WARNING, format=form, handlers=[handler])
     logging.getLogger("timeleap").setLevel(level.upper())

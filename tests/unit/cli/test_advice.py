@@ -41,6 +41,17 @@ def test_wrong_params_are_named_one_by_one():
     assert "  params: y" in text
 
 
+def test_a_problem_that_the_message_names_is_not_said_twice():
+    error = TimeleapRpcError(
+        -32602,
+        "invalidParams",
+        (said := "there is no message 9"),
+        {"errors": [{"loc": ["m"], "msg": said}]},
+        retryable=False,
+    )
+    assert explain(error, "s") == [said]
+
+
 def test_storage_failures_say_where_and_what_to_do():
     text = words("storageFailure", path="/store", errno="ENOSPC")
     assert "/store (ENOSPC)" in text

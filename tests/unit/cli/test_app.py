@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import timeleap_command
 from timeleap import interrupt
-from timeleap.cli.app import _MODULES, application
+from timeleap.cli.app import _MODULES, application, main
 from timeleap.cli.backend import Target
 from timeleap.cli.command import guarded
 from timeleap.cli.settings import DEFAULTS, _variable
@@ -86,6 +86,20 @@ def test_what_is_not_known_is_a_misuse():
     assert run("no-such-command").exit_code == 2
     assert run("revert").exit_code == 2
     assert run("yolo", "s", "maybe").exit_code == 2
+
+
+@pytest.mark.parametrize(("typed", "meant"), [("delete", "timeleap trash delete"), ("ls", "timeleap sessions")])
+def test_a_usual_name_of_something_else_leads_to_ours(typed, meant):
+    assert meant in " ".join(run(typed).stderr.split())
+
+
+@pytest.mark.parametrize("command", ["trash", "config", "dmail", "subagents"])
+def test_for_machines_a_missing_command_is_one_json_error(command, capsys, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["timeleap", "--json", command])
+    assert main(command) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "list" in (said := json.loads(err)["error"]["message"]) or "show" in said
 
 
 @pytest.mark.parametrize(

@@ -59,6 +59,12 @@ def test_the_reason_never_quotes_the_input() -> None:
     assert "secret" not in refuse(b'{"password":"secret" "secret"}').refusal.message
 
 
+def test_where_it_stops_being_json_is_said_in_plain_words() -> None:
+    with pytest.raises(UnreadableError) as caught:
+        decode(b'{"open')
+    assert caught.value.refusal.message == "not JSON: Unterminated string starting at character 1"
+
+
 def test_a_byte_order_mark_is_harmless() -> None:
     assert decode(b'\xef\xbb\xbf{"a":1}') == {"a": 1}
 
