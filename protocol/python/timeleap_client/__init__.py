@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from timeleap_client.approvals import ApprovalHandler
-    from timeleap_client.client import AsyncTimeleap
+    from timeleap_client.client import AsyncSession, AsyncTimeleap
     from timeleap_client.errors import (
         ClientClosedError,
         ConnectionLostError,
@@ -32,9 +32,7 @@ if TYPE_CHECKING:
     from timeleap_client.link import DEFAULT_RESTARTS, NO_RESTARTS, Restarts
     from timeleap_client.notifications import RECONNECTED, Notification, Subscription
     from timeleap_client.raw import RawTimeleap, Summarize
-    from timeleap_client.session import AsyncSession
-    from timeleap_client.sync import BlockingSummarize, SyncNotifications, SyncTimeleap
-    from timeleap_client.sync_session import SyncSession
+    from timeleap_client.sync import BlockingSummarize, SyncNotifications, SyncSession, SyncTimeleap
 
 __all__ = [
     "DEFAULT_RESTARTS",
@@ -64,7 +62,7 @@ __all__ = [
 
 _HOMES = {
     "ApprovalHandler": "approvals",
-    "AsyncSession": "session",
+    "AsyncSession": "client",
     "AsyncTimeleap": "client",
     "BlockingSummarize": "sync",
     "ClientClosedError": "errors",
@@ -82,7 +80,7 @@ _HOMES = {
     "Subscription": "notifications",
     "Summarize": "raw",
     "SyncNotifications": "sync",
-    "SyncSession": "sync_session",
+    "SyncSession": "sync",
     "SyncTimeleap": "sync",
     "TimeleapClientError": "errors",
     "TimeleapRpcError": "errors",

@@ -6,14 +6,11 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from timeleap_client.errors import TimeleapClientError, TimeleapRpcError
 from timeleap_client.notifications import RECONNECTED, Notification
 from timeleap_protocol.approval import ApprovalRequest, Decision
-
-if TYPE_CHECKING:
-    from timeleap_client.session import AsyncSession
 
 _log = logging.getLogger(__name__)
 
@@ -26,14 +23,28 @@ ApprovalHandler = Callable[[ApprovalRequest], Verdict | Awaitable[Verdict]]
 
 
 class ApprovalHandling:
-    """Calls a handler with each request once, those that wait already included, until `stop`."""
+    """Calls a handler with each request of a session once, those that wait already included, until `stop`.
 
-    def __init__(self, session: AsyncSession, handler: ApprovalHandler) -> None:
-        self._session = session
+    Args:
+        handler: Decides.
+        on: Listens to notifications about the session, as `AsyncSession.on` does.
+        pending: Lists the requests that wait.
+        respond: Sends a decision.
+    """
+
+    def __init__(
+        self,
+        handler: ApprovalHandler,
+        on: Callable[..., Callable[[], None]],
+        pending: Callable[[], Awaitable[list[ApprovalRequest]]],
+        respond: Callable[[str, Decision, str | None], Awaitable[None]],
+    ) -> None:
         self._handler = handler
+        self._pending = pending
+        self._respond = respond
         self._deciding: dict[str, asyncio.Task[None]] = {}
         self._looking: asyncio.Task[None] | None = None
-        self._stop = session.on(self._hear, REQUESTED, RESOLVED, RECONNECTED)
+        self._stop = on(self._hear, REQUESTED, RESOLVED, RECONNECTED)
         self._look()
 
     def stop(self) -> None:
@@ -55,7 +66,7 @@ class ApprovalHandling:
 
     async def _take_pending(self) -> None:
         try:
-            for approval in await self._session.approvals():
+            for approval in await self._pending():
                 self._take(approval)
         except TimeleapClientError as error:
             _log.warning("the requests for approvals that wait are not known: %s", error)
@@ -72,7 +83,7 @@ class ApprovalHandling:
             if verdict is None:
                 return
             decision, reason = verdict if isinstance(verdict, tuple) else (verdict, None)
-            await self._session.respond_approval(approval.approval_id, decision, reason)
+            await self._respond(approval.approval_id, decision, reason)
         except TimeleapRpcError as error:
             if error.kind != "approvalNotPending":  # else somebody else was faster
                 _log.warning("a decision about an approval was refused: %s", error)

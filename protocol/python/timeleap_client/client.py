@@ -1,18 +1,50 @@
-"""The asynchronous client, typed from the protocol's method table."""
+"""The asynchronous client, typed from the protocol's method table, and its sessions with the everyday verbs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any, Self, TypeVar, overload
 
 from timeleap_client._methods_async import AsyncMethods
-from timeleap_client.connection import OnProgress
+from timeleap_client.approvals import ApprovalHandler, ApprovalHandling
+from timeleap_client.connection import OnProgress, Params
+from timeleap_client.errors import ClientClosedError
+from timeleap_client.notifications import Notification, Subscription
 from timeleap_client.raw import RawTimeleap
-from timeleap_protocol.base import WireModel, WireRoot
+from timeleap_protocol.approval import ApprovalDecision, ApprovalListResult, ApprovalRequest, Decision
+from timeleap_protocol.base import WireModel, WireRoot, given
+from timeleap_protocol.compaction import CompactResult
+from timeleap_protocol.context import (
+    AppendMessageResult,
+    CheckpointResult,
+    DeliverDMailResult,
+    DMailArrival,
+    GetHistoryResult,
+    ListCheckpointsResult,
+    ListTimelinesResult,
+    RewriteResult,
+    SendDMailResult,
+    UndoResult,
+    UpdateTokenCountResult,
+)
+from timeleap_protocol.session import ApprovalResult, EmptyResult, HeadResult, IsApprovedResult, SubagentsResult
+from timeleap_protocol.shapes import (
+    Approval,
+    Checkpoint,
+    Head,
+    HistoryMessage,
+    PendingDMail,
+    SessionState,
+    Subagent,
+    Timeline,
+)
 
-if TYPE_CHECKING:
-    from timeleap_client.session import AsyncSession
-
+Message = str | Params
+"""Text of the user, or a message as the log has it."""
+Place = int | str | Checkpoint
+"""A checkpoint: its id, its uid or itself."""
+M = TypeVar("M", bound=WireModel)
+H = TypeVar("H", bound=Head)
 R = TypeVar("R", bound=WireModel | WireRoot[Any])
 
 
@@ -79,7 +111,351 @@ class AsyncTimeleap(RawTimeleap, AsyncMethods):
             session_id: Created if there is none of that id; generated if None.
             **params: Further params of `session/open`, in wire names.
         """
-        from timeleap_client.session import AsyncSession
-
         identity = {} if session_id is None else {"sessionId": session_id}
         return AsyncSession(self, {**identity, **params})
+
+
+class AsyncSession:
+    """A session of a client; made by `AsyncTimeleap.session`, opened and closed by `async with`.
+
+    Every verb that changes something takes the log as it is. To change only what you have seen, call
+    `session.at(session.head)` and use its verbs: they fail with `contentModified` if somebody else was faster.
+    """
+
+    def __init__(self, client: AsyncTimeleap, opening: Params, expected_head: str | None = None) -> None:
+        self._client = client
+        self._opening = opening
+        self._expected_head = expected_head
+        self._state: SessionState | None = None
+        self.head = ""
+        """The head after our last change (others may have moved it since)."""
+
+    # life
+
+    async def open(self) -> Self:
+        """Open it; see `session/open`."""
+        self._state = await self._client.call("session/open", self._opening, SessionState)
+        self.head = self._state.head
+        return self
+
+    async def close(self) -> None:
+        """Close it. Idempotent."""
+        if self._state is not None:
+            session_id, self._state = self.id, None
+            await self._client.call("session/close", {"sessionId": session_id})
+
+    async def __aenter__(self) -> Self:
+        return await self.open()
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    @property
+    def id(self) -> str:
+        """The session id."""
+        return self.opened.session_id
+
+    @property
+    def opened(self) -> SessionState:
+        """The state at the time it was opened."""
+        if self._state is None:
+            raise ClientClosedError("the session is not open")
+        return self._state
+
+    def at(self, head: str) -> AsyncSession:
+        """The same open session, whose changes only take effect while `head` is the present one."""
+        pinned = AsyncSession(self._client, self._opening, head)
+        pinned._state = self.opened
+        pinned.head = head
+        return pinned
+
+    # the conversation
+
+    async def append(self, *messages: Message, role: str = "user") -> AppendMessageResult:
+        """Append messages as one step: all or none.
+
+        Args:
+            *messages: Messages; a string becomes one of `role`.
+            role: For strings.
+        """
+        records = [_message(message, role) for message in messages]
+        return await self._change("context/appendMessage", AppendMessageResult, messages=records)
+
+    async def update_token_count(self, token_count: int) -> UpdateTokenCountResult:
+        """Record the input tokens the model reported."""
+        return await self._change("context/updateTokenCount", UpdateTokenCountResult, tokenCount=token_count)
+
+    async def set_system_prompt(self, text: str) -> str:
+        """Set the system prompt; returns the new head."""
+        return (await self._change("context/setSystemPrompt", HeadResult, systemPrompt=text)).head
+
+    async def history(self, *, timeline_id: str | None = None, page: int = 1000) -> list[Params]:
+        """All messages, oldest first, in memory. For long sessions iterate `messages` instead."""
+        return [entry.message async for entry in self.messages(timeline_id=timeline_id, page=page)]
+
+    async def messages(self, *, timeline_id: str | None = None, page: int = 1000) -> AsyncIterator[HistoryMessage]:
+        """The messages with their indexes, oldest first, fetched by pages of `page`."""
+        async for result in self._pages("context/getHistory", GetHistoryResult, timelineId=timeline_id, limit=page):
+            for message in result.messages:
+                yield message
+
+    async def state(self) -> SessionState:
+        """Everything about the session but its messages."""
+        return await self._client.call("session/getState", {"sessionId": self.id}, SessionState)
+
+    # time travel
+
+    async def checkpoint(self, label: str | None = None, *, add_user_message: bool | None = None) -> Checkpoint:
+        """Write a checkpoint."""
+        result = await self._change(
+            "context/checkpoint", CheckpointResult, label=label, addUserMessage=add_user_message
+        )
+        return result.checkpoint
+
+    async def checkpoints(self, *, timeline_id: str | None = None) -> list[Checkpoint]:
+        """All checkpoints, oldest first."""
+        pages = self._pages("context/listCheckpoints", ListCheckpointsResult, timelineId=timeline_id, order="asc")
+        return [checkpoint async for page in pages for checkpoint in page.checkpoints]
+
+    async def timelines(self) -> list[Timeline]:
+        """All timelines, newest first."""
+        pages = self._pages("context/listTimelines", ListTimelinesResult)
+        return [timeline async for page in pages for timeline in page.timelines]
+
+    async def revert_to(self, checkpoint: Place, *, dry_run: bool | None = None) -> RewriteResult:
+        """Remove a checkpoint and all after it; what goes becomes a timeline."""
+        return await self._change("context/revertTo", RewriteResult, **_place(checkpoint), dryRun=dry_run)
+
+    async def restore(self, timeline_id: str, *, dry_run: bool | None = None) -> RewriteResult:
+        """Make a timeline the live log again; the present log becomes a timeline."""
+        return await self._change("context/restoreTimeline", RewriteResult, timelineId=timeline_id, dryRun=dry_run)
+
+    async def revert_to_message(
+        self, index: int, *, heal: bool | None = None, dry_run: bool | None = None
+    ) -> RewriteResult:
+        """Remove the message `index` and all after it; what goes becomes a timeline."""
+        return await self._change("context/revertTo", RewriteResult, messageIndex=index, heal=heal, dryRun=dry_run)
+
+    async def undo(self, steps: int = 1, *, dry_run: bool | None = None) -> UndoResult:
+        """Undo the last revert, clear, compaction, restore or D-Mail; or the last `steps` of them, as one step.
+
+        Raises:
+            NothingToUndoError: There are fewer.
+        """
+        return await self._change("context/undo", UndoResult, steps=steps, dryRun=dry_run)
+
+    async def redo(self, steps: int = 1, *, dry_run: bool | None = None) -> UndoResult:
+        """Do again what was undone last, as long as nothing else has changed the log since.
+
+        Raises:
+            NothingToUndoError: There are fewer steps.
+        """
+        return await self._change("context/redo", UndoResult, steps=steps, dryRun=dry_run)
+
+    async def clear(self, *, keep_system_prompt: bool | None = None, dry_run: bool | None = None) -> RewriteResult:
+        """Empty the log; what was in it becomes a timeline."""
+        return await self._change("context/clear", RewriteResult, keepSystemPrompt=keep_system_prompt, dryRun=dry_run)
+
+    async def compact(
+        self,
+        *,
+        max_preserved_messages: int | None = None,
+        custom_instruction: str | None = None,
+        summarizer: str | None = None,
+        summary: str | None = None,
+        dry_run: bool | None = None,
+    ) -> CompactResult:
+        """Put a summary in the place of the older messages; the log before it becomes a timeline."""
+        return await self._change(
+            "context/compact",
+            CompactResult,
+            maxPreservedMessages=max_preserved_messages,
+            customInstruction=custom_instruction,
+            summarizer=summarizer,
+            summary=summary,
+            dryRun=dry_run,
+        )
+
+    async def send_dmail(self, checkpoint: Place, message: str, *, to: str | None = None) -> PendingDMail:
+        """Leave a note to the self of a checkpoint, of this session or of the one with the id `to`."""
+        place = _place(checkpoint)
+        result = await self._change("context/sendDMail", SendDMailResult, **place, message=message, toSessionId=to)
+        assert result.pending_dmail is not None
+        return result.pending_dmail
+
+    async def send_note(self, to: str, message: str) -> DMailArrival:
+        """Leave a note at the end of another session, for it to read next."""
+        result = await self._change("context/sendDMail", SendDMailResult, message=message, toSessionId=to)
+        assert result.to is not None
+        return result.to
+
+    async def deliver_dmail(self, *, heal: bool | None = None, dry_run: bool | None = None) -> DeliverDMailResult:
+        """Revert to the checkpoint of the pending D-Mail and put the note there, as one step."""
+        return await self._change("context/deliverDMail", DeliverDMailResult, heal=heal, dryRun=dry_run)
+
+    async def cancel_dmail(self) -> str:
+        """Drop the pending D-Mail; returns the head."""
+        return (await self._change("context/cancelDMail", HeadResult)).head
+
+    async def fork(
+        self, checkpoint: Place | None = None, *, session_id: str | None = None, title: str | None = None
+    ) -> AsyncSession:
+        """Copy the history, whole or up to and including a checkpoint, into a new session, which comes open."""
+        place = {} if checkpoint is None else _place(checkpoint)
+        params = given({"sessionId": self.id, **place, "newSessionId": session_id, "title": title})
+        state = await self._client.call("session/fork", params, SessionState)
+        forked = AsyncSession(self._client, {"sessionId": state.session_id})
+        forked._state = state
+        forked.head = state.head
+        return forked
+
+    # approvals, sub-agents, names
+
+    async def set_yolo(self, yolo: bool) -> Approval:
+        """Switch the approval of everything on or off."""
+        return (await self._change("session/setYolo", ApprovalResult, yolo=yolo)).approval
+
+    async def set_auto_approve(self, action: str, enabled: bool) -> Approval:
+        """Switch the approval of one action on or off."""
+        result = await self._change("session/setAutoApprove", ApprovalResult, action=action, enabled=enabled)
+        return result.approval
+
+    async def is_approved(self, action: str) -> bool:
+        """Whether an action may run without asking the user."""
+        return (await self._ask("session/isApproved", IsApprovedResult, action=action)).approved
+
+    async def set_afk(self, afk: bool) -> Approval:
+        """Say that nobody is there to approve anything, or that somebody is: what needs a person is then rejected at once."""
+        return (await self._change("session/setAfk", ApprovalResult, afk=afk)).approval
+
+    async def request_approval(
+        self,
+        action: str,
+        *,
+        description: str | None = None,
+        detail: Params | None = None,
+        tool_call_id: str | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109
+        request_id: str | None = None,
+    ) -> ApprovalDecision:
+        """Ask for an approval and wait until a window of the session decides; `reject` is a result like any other.
+
+        Args:
+            action: What kind of thing is to be done; automatic approvals go by it.
+            description: What exactly, for a person.
+            detail: The same for a window that can show more, up to 64 KiB as JSON.
+            tool_call_id: The tool call that waits for it.
+            timeout: Seconds to wait; 600 unless given.
+            request_id: Asking again under it joins the request that waits, or gets its decision.
+
+        Raises:
+            TimeleapRpcError: `approvalTimeout`: nobody decided in time; `overloaded`: too much waits already.
+        """
+        return await self._ask(
+            "approval/request",
+            ApprovalDecision,
+            action=action,
+            description=description,
+            detail=detail,
+            toolCallId=tool_call_id,
+            timeout=timeout,
+            requestId=request_id,
+        )
+
+    async def approvals(self) -> list[ApprovalRequest]:
+        """The requests for approvals that wait for a decision, oldest first."""
+        return (await self._ask("approval/list", ApprovalListResult)).approvals
+
+    async def respond_approval(self, approval_id: str, decision: Decision, reason: str | None = None) -> None:
+        """Decide a request for an approval.
+
+        Raises:
+            TimeleapRpcError: `approvalNotPending`: it was decided, taken back, or never asked for.
+        """
+        params = {"approvalId": approval_id, "decision": decision, "reason": reason}
+        await self._ask("approval/respond", EmptyResult, **params)
+
+    def on_approval(self, handler: ApprovalHandler) -> Callable[[], None]:
+        """Have `handler` decide requests for approvals, those that wait already included; returns what stops it.
+
+        Args:
+            handler: A function or a coroutine function: from a request to a decision (`approve`, `approveForSession`,
+                `reject`), to a decision and a reason, or to None, which leaves it to other windows.
+        """
+        return ApprovalHandling(handler, self.on, self.approvals, self.respond_approval).stop
+
+    async def put_subagent(self, name: str, system_prompt: str) -> list[Subagent]:
+        """Define or replace a sub-agent; returns all of them."""
+        result = await self._change("session/putSubagent", SubagentsResult, name=name, systemPrompt=system_prompt)
+        return result.dynamic_subagents
+
+    async def remove_subagent(self, name: str) -> list[Subagent]:
+        """Remove a sub-agent; returns those that are left."""
+        return (await self._change("session/removeSubagent", SubagentsResult, name=name)).dynamic_subagents
+
+    async def set_title(self, title: str) -> str:
+        """Name the session; returns the head."""
+        return (await self._change("session/setTitle", HeadResult, title=title)).head
+
+    async def set_workspace(self, workspace: str | None) -> str:
+        """Say which folder (URI) the session is about, or None for none; returns the head."""
+        params = given({"sessionId": self.id, "expectedHead": self._expected_head}) | {"workspace": workspace}
+        return self._noted(await self._client.call("session/setWorkspace", params, HeadResult)).head
+
+    async def archive(self) -> str:
+        """Leave it out of lists; returns the head."""
+        return (await self._change("session/archive", HeadResult)).head
+
+    async def unarchive(self) -> str:
+        """Put it back into lists; returns the head."""
+        return (await self._change("session/unarchive", HeadResult)).head
+
+    async def reload(self) -> SessionState:
+        """Take over what is on disk after `externallyModified`."""
+        state = await self._ask("session/reload", SessionState)
+        self.head = state.head
+        return state
+
+    # listening
+
+    def notifications(self, *methods: str) -> Subscription:
+        """An asynchronous iterator over the notifications about this session from now on."""
+        return self._client.notifications(*methods, session_id=self.id)
+
+    def on(self, callback: Callable[[Notification], object], *methods: str) -> Callable[[], None]:
+        """Call `callback` with each notification about this session; returns what stops it."""
+        return self._client.on(callback, *methods, session_id=self.id)
+
+    # requests
+
+    async def _ask(self, method: str, result_type: type[M], **params: Any) -> M:
+        return await self._client.call(method, given({"sessionId": self.id, **params}), result_type)
+
+    async def _change(self, method: str, result_type: type[H], **params: Any) -> H:
+        return self._noted(await self._ask(method, result_type, **params, expectedHead=self._expected_head))
+
+    def _noted(self, result: H) -> H:
+        self.head = result.head
+        if self._expected_head is not None:
+            self._expected_head = result.head
+        return result
+
+    async def _pages(self, method: str, result_type: type[M], **params: Any) -> AsyncIterator[M]:
+        """All pages of a list."""
+        cursor: str | None = None
+        while True:
+            page = await self._ask(method, result_type, **params, cursor=cursor)
+            yield page
+            cursor = getattr(page, "next_cursor", None)
+            if cursor is None:
+                return
+
+
+def _message(message: Message, role: str) -> Params:
+    return {"role": role, "content": message} if isinstance(message, str) else message
+
+
+def _place(checkpoint: Place) -> Params:
+    if isinstance(checkpoint, Checkpoint):
+        return {"checkpointUid": checkpoint.uid}
+    return {"checkpointUid" if isinstance(checkpoint, str) else "checkpointId": checkpoint}

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from functools import wraps
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from timeleap_client.errors import ClientClosedError
 
+A = TypeVar("A")
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -71,6 +74,24 @@ class LoopThread:
             )
             self._thread.start()
         return self._loop
+
+
+class Blocking(Generic[A]):
+    """Has the methods of an asynchronous object, for callers that block; see `blocking`."""
+
+    def __init__(self, awaited: A, loop: LoopThread) -> None:
+        self._async = awaited
+        self._loop = loop
+
+
+def blocking(method: Callable[Concatenate[A, P], Coroutine[Any, Any, T]]) -> Callable[Concatenate[Blocking[A], P], T]:
+    """The same method, with its parameters, result type and docstring, of the `Blocking` that waits for its result."""
+
+    @wraps(method)
+    def wait(self: Blocking[A], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self._loop.run(method(self._async, *args, **kwargs))
+
+    return wait
 
 
 def _run(loop: asyncio.AbstractEventLoop, submitted: set[asyncio.Task[Any]]) -> None:

@@ -1,4 +1,4 @@
-"""The blocking client: the asynchronous one, run on an event loop in a thread of its own."""
+"""The blocking client and its sessions: the asynchronous ones, run on an event loop in a thread of its own."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import asyncio
 import contextlib
 import os
 import queue
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self, overload
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from typing import Any, Self, overload
 
 from timeleap_client._methods_sync import SyncMethods
-from timeleap_client.client import AsyncTimeleap, R
+from timeleap_client.approvals import Verdict
+from timeleap_client.client import AsyncSession, AsyncTimeleap, Place, R
 from timeleap_client.connection import OnProgress, Params, Trace
 from timeleap_client.frames import Framing
 from timeleap_client.link import DEFAULT_RESTARTS, Restarts
-from timeleap_client.loop import LoopThread
+from timeleap_client.loop import Blocking, LoopThread, blocking
 from timeleap_client.notifications import Notification
 from timeleap_client.raw import Summarize
-
-if TYPE_CHECKING:
-    from timeleap_client.sync_session import SyncSession
+from timeleap_protocol.approval import ApprovalRequest
+from timeleap_protocol.shapes import HistoryMessage, SessionState
 
 BlockingSummarize = Callable[[Params], "str | Params"]
 """Serves `context/summarize`; called in a thread of its own."""
@@ -100,7 +100,6 @@ class SyncTimeleap(SyncMethods):
         patience: float = 10.0,
         trace: Trace | None = None,
     ) -> None:
-        self._loop = LoopThread()
         self._listening: list[SyncNotifications] = []
         self._client = AsyncTimeleap(
             home=home,
@@ -116,6 +115,7 @@ class SyncTimeleap(SyncMethods):
             patience=patience,
             trace=trace,
         )
+        super().__init__(self._client, LoopThread())
 
     def start(self) -> Self:
         """Start the server and shake hands; see `AsyncTimeleap.start`."""
@@ -203,8 +203,6 @@ class SyncTimeleap(SyncMethods):
 
     def session(self, session_id: str | None = None, **params: Any) -> SyncSession:
         """A session that is opened by `with` (or `open`) and closed at its end; see `AsyncTimeleap.session`."""
-        from timeleap_client.sync_session import SyncSession
-
         return SyncSession(self, self._client.session(session_id, **params), self._loop)
 
     def notifications(self, *methods: str, session_id: str | None = None, capacity: int = 10_000) -> SyncNotifications:
@@ -221,8 +219,123 @@ class SyncTimeleap(SyncMethods):
         return self._client.on(callback, *methods, session_id=session_id)
 
 
+class SyncSession(Blocking[AsyncSession]):
+    """A session of a blocking client; made by `SyncTimeleap.session`, opened and closed by `with`."""
+
+    def __init__(self, client: SyncTimeleap, session: AsyncSession, loop: LoopThread) -> None:
+        super().__init__(session, loop)
+        self._client = client
+
+    def open(self) -> Self:
+        """Open it; see `session/open`."""
+        self._loop.run(self._async.open())
+        return self
+
+    close = blocking(AsyncSession.close)
+
+    def __enter__(self) -> Self:
+        return self.open()
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def id(self) -> str:
+        """The session id."""
+        return self._async.id
+
+    @property
+    def head(self) -> str:
+        """The head after our last change (others may have moved it since)."""
+        return self._async.head
+
+    @property
+    def opened(self) -> SessionState:
+        """The state at the time it was opened."""
+        return self._async.opened
+
+    def at(self, head: str) -> SyncSession:
+        """The same open session, whose changes only take effect while `head` is the present one."""
+        return SyncSession(self._client, self._async.at(head), self._loop)
+
+    append = blocking(AsyncSession.append)
+    update_token_count = blocking(AsyncSession.update_token_count)
+    set_system_prompt = blocking(AsyncSession.set_system_prompt)
+    history = blocking(AsyncSession.history)
+    state = blocking(AsyncSession.state)
+    checkpoint = blocking(AsyncSession.checkpoint)
+    checkpoints = blocking(AsyncSession.checkpoints)
+    timelines = blocking(AsyncSession.timelines)
+    revert_to = blocking(AsyncSession.revert_to)
+    restore = blocking(AsyncSession.restore)
+    revert_to_message = blocking(AsyncSession.revert_to_message)
+    undo = blocking(AsyncSession.undo)
+    redo = blocking(AsyncSession.redo)
+    clear = blocking(AsyncSession.clear)
+    compact = blocking(AsyncSession.compact)
+    send_dmail = blocking(AsyncSession.send_dmail)
+    send_note = blocking(AsyncSession.send_note)
+    deliver_dmail = blocking(AsyncSession.deliver_dmail)
+    cancel_dmail = blocking(AsyncSession.cancel_dmail)
+    set_yolo = blocking(AsyncSession.set_yolo)
+    set_auto_approve = blocking(AsyncSession.set_auto_approve)
+    is_approved = blocking(AsyncSession.is_approved)
+    set_afk = blocking(AsyncSession.set_afk)
+    request_approval = blocking(AsyncSession.request_approval)
+    approvals = blocking(AsyncSession.approvals)
+    respond_approval = blocking(AsyncSession.respond_approval)
+    put_subagent = blocking(AsyncSession.put_subagent)
+    remove_subagent = blocking(AsyncSession.remove_subagent)
+    set_title = blocking(AsyncSession.set_title)
+    set_workspace = blocking(AsyncSession.set_workspace)
+    archive = blocking(AsyncSession.archive)
+    unarchive = blocking(AsyncSession.unarchive)
+    reload = blocking(AsyncSession.reload)
+
+    def on_approval(self, handler: Callable[[ApprovalRequest], Verdict]) -> Callable[[], None]:
+        """Have `handler`, called in a thread of its own, decide requests for approvals; returns what stops it."""
+
+        async def threaded(approval: ApprovalRequest) -> Verdict:
+            return await asyncio.to_thread(handler, approval)
+
+        async def begin() -> Callable[[], None]:
+            return self._async.on_approval(threaded)
+
+        stop = self._loop.run(begin())
+
+        async def end() -> None:
+            stop()
+
+        return lambda: self._loop.run(end())
+
+    def messages(self, *, timeline_id: str | None = None, page: int = 1000) -> Iterator[HistoryMessage]:
+        """The messages with their indexes, oldest first, fetched by pages of `page`."""
+        messages = self._async.messages(timeline_id=timeline_id, page=page)
+        while (message := self._loop.run(_next(messages))) is not None:
+            yield message
+
+    def fork(
+        self, checkpoint: Place | None = None, *, session_id: str | None = None, title: str | None = None
+    ) -> SyncSession:
+        """Copy the history, whole or up to and including a checkpoint, into a new session, which comes open."""
+        forked = self._loop.run(self._async.fork(checkpoint, session_id=session_id, title=title))
+        return SyncSession(self._client, forked, self._loop)
+
+    def notifications(self, *methods: str) -> SyncNotifications:
+        """A blocking iterator over the notifications about this session from now on."""
+        return self._client.notifications(*methods, session_id=self.id)
+
+    def on(self, callback: Callable[[Notification], object], *methods: str) -> Callable[[], None]:
+        """Call `callback` with each notification about this session; returns what stops it."""
+        return self._client.on(callback, *methods, session_id=self.id)
+
+
 def _threaded(summarize: BlockingSummarize) -> Summarize:
     async def serve(params: Params) -> str | Params:
         return await asyncio.to_thread(summarize, params)
 
     return serve
+
+
+async def _next(messages: AsyncIterator[HistoryMessage]) -> HistoryMessage | None:
+    return await anext(messages, None)

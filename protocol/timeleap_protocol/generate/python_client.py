@@ -1,9 +1,8 @@
-"""Typed methods of the Python client: one coroutine (and one plain method) per request."""
+"""Typed methods of the Python client: one coroutine per request, and the same for callers that wait."""
 
 from __future__ import annotations
 
 import keyword
-from dataclasses import dataclass
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -16,45 +15,18 @@ from timeleap_protocol.methods import REQUESTS, Method
 
 _BY_HAND = ("initialize", "shutdown")
 """The client library sends these itself."""
-_NOQA = "# ruff: noqa: {} (params are called what they are called on the wire)"
-
-
-@dataclass(frozen=True)
-class _Flavour:
-    """How the asynchronous and the plain variant differ."""
-
-    owner: str
-    define: str
-    wait: str
-    noqa: str
-    summary: str
-
-
-_ASYNC = _Flavour(
-    "AsyncMethods", "async def", "await ", "A002, ASYNC109", "Every request of the protocol as a coroutine."
-)
-_SYNC = _Flavour(
-    "SyncMethods", "def", "", "A002", "Every request of the protocol as a method that waits for the reply."
-)
 
 
 def async_module() -> str:
     """The text of `timeleap_client/_methods_async.py`."""
-    return _module(_ASYNC)
-
-
-def sync_module() -> str:
-    """The text of `timeleap_client/_methods_sync.py`."""
-    return _module(_SYNC)
-
-
-def _module(flavour: _Flavour) -> str:
-    rows = [row for row in REQUESTS.values() if row.name not in _BY_HAND]
     names = _Names()
-    methods = [line for row in rows for line in _method(row, flavour, names)]
+    methods = [line for row in _rows() for line in _method(row, names)]
+    summary = "Every request of the protocol as a coroutine."
     return "\n".join(
         [
-            *python_header(flavour.summary, _NOQA.format(flavour.noqa)),
+            *python_header(
+                summary, "# ruff: noqa: A002, ASYNC109 (params are called what they are called on the wire)"
+            ),
             "from abc import ABC, abstractmethod",
             "from typing import Any, Literal, TypeVar",
             "",
@@ -63,16 +35,39 @@ def _module(flavour: _Flavour) -> str:
             'R = TypeVar("R", bound=WireModel | WireRoot[Any])',
             "",
             "",
-            f"class {flavour.owner}(ABC):",
-            f'    """{flavour.summary} Params that are None are not sent."""',
+            "class AsyncMethods(ABC):",
+            f'    """{summary} Params that are None are not sent."""',
             "",
             "    @abstractmethod",
-            f"    {flavour.define} call(self, method: str, params: JsonObject, result: type[R]) -> R:",
+            "    async def call(self, method: str, params: JsonObject, result: type[R]) -> R:",
             '        """Send a request and return its result as `result`; an error reply is raised."""',
             *methods,
             "",
         ]
     )
+
+
+def sync_module() -> str:
+    """The text of `timeleap_client/_methods_sync.py`."""
+    summary = "Every request of the protocol as a method that waits for the reply."
+    return "\n".join(
+        [
+            *python_header(summary),
+            "from timeleap_client._methods_async import AsyncMethods",
+            "from timeleap_client.loop import Blocking, blocking",
+            "",
+            "",
+            "class SyncMethods(Blocking[AsyncMethods]):",
+            f'    """{summary} Typed and described as in `AsyncMethods`."""',
+            "",
+            *(f"    {row.python_name} = blocking(AsyncMethods.{row.python_name})" for row in _rows()),
+            "",
+        ]
+    )
+
+
+def _rows() -> list[Method]:
+    return [row for row in REQUESTS.values() if row.name not in _BY_HAND]
 
 
 class _Names:
@@ -96,7 +91,7 @@ def _listed(names: list[str]) -> str:
     return "(\n" + "".join(f"    {name},\n" for name in names) + ")"
 
 
-def _method(row: Method, flavour: _Flavour, names: _Names) -> list[str]:
+def _method(row: Method, names: _Names) -> list[str]:
     model = row.params_model
     if row.result_model is None or not issubclass(model, WireModel):
         raise ValueError(f"{row.name}: the client needs params with fields and a result")
@@ -112,9 +107,9 @@ def _method(row: Method, flavour: _Flavour, names: _Names) -> list[str]:
     nulls = [entry for name, entry in zip(order, sent, strict=True) if _takes_null(fields[name])]
     return [
         "",
-        *_signature(f"    {flavour.define} {row.python_name}", signature, result),
+        *_signature(f"    async def {row.python_name}", signature, result),
         *_docstring(row, model, order),
-        *_call(row, flavour, [entry for entry in sent if entry not in nulls], nulls, result),
+        *_call(row, [entry for entry in sent if entry not in nulls], nulls, result),
     ]
 
 
@@ -176,8 +171,8 @@ def _docstring(row: Method, model: type[WireModel], order: list[str]) -> list[st
     return [f'        """`{row.name}`: {summary}', "", "        Args:", *described, '        """']
 
 
-def _call(row: Method, flavour: _Flavour, sent: list[str], nulls: list[str], result: str) -> list[str]:
-    start = f'        return {flavour.wait}self.call("{row.name}", '
+def _call(row: Method, sent: list[str], nulls: list[str], result: str) -> list[str]:
+    start = f'        return await self.call("{row.name}", '
     line = f"{start}given({{{', '.join(sent)}}}), {result})"
     if not sent:
         return [f"{start}{{}}, {result})"]

@@ -17,7 +17,7 @@ def test_every_public_name_is_the_same_object(name: str):
     assert getattr(timeleap.client, name) is getattr(timeleap_client, name)
 
 
-@pytest.mark.parametrize("name", ["errors", "raw", "sync_session"])
+@pytest.mark.parametrize("name", ["errors", "raw", "sync"])
 def test_a_submodule_is_the_same_module(name: str):
     alias = importlib.import_module(f"timeleap.client.{name}")
     module = importlib.import_module(f"timeleap_client.{name}")

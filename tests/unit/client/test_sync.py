@@ -1,10 +1,22 @@
 from __future__ import annotations
 
+import inspect
 import threading
+from typing import assert_type
 
 import pytest
 
-from timeleap.client import ClientClosedError, Notification, StartFailedError, SyncTimeleap, TimeleapRpcError
+from timeleap.client import (
+    AsyncSession,
+    AsyncTimeleap,
+    ClientClosedError,
+    Notification,
+    StartFailedError,
+    SyncSession,
+    SyncTimeleap,
+    TimeleapRpcError,
+)
+from timeleap_protocol.session import HeadResult
 
 APPEND = "context/appendMessage"
 
@@ -116,3 +128,24 @@ def test_what_crosses_the_wire_can_be_seen(fake):
     sent = next(message for direction, message in seen if message.get("method") == "x/echo")
     assert sent == {"jsonrpc": "2.0", "id": 2, "method": "x/echo", "params": {"n": 1}}
     assert any(direction == "received" and message.get("id") == 2 for direction, message in seen)
+
+
+@pytest.mark.parametrize(("blocking", "awaited"), [(SyncTimeleap, AsyncTimeleap), (SyncSession, AsyncSession)])
+def test_every_coroutine_has_its_method_that_waits_with_the_same_parameters(blocking, awaited):
+    coroutines = dict(inspect.getmembers(awaited, inspect.iscoroutinefunction))
+    renamed = {"aclose": "close", "__aenter__": "__enter__", "__aexit__": "__exit__"}
+    for name, coroutine in coroutines.items():
+        if name.startswith("_") and name not in renamed:
+            continue
+        method = getattr(blocking, renamed.get(name, name))
+        assert not inspect.iscoroutinefunction(method)
+        assert method.__doc__ or name.startswith("_")
+        mine, theirs = (list(inspect.signature(each).parameters) for each in (method, coroutine))
+        assert mine == theirs, name
+
+
+def test_methods_that_wait_keep_their_types(fake):
+    with SyncTimeleap(**fake.args()) as client:
+        assert_type(client.session_set_title(session_id="s", title="t"), HeadResult)
+        with pytest.raises(TypeError, match="unexpected keyword argument"):
+            client.session_set_title(session_id="s", heading="t")  # type: ignore[call-arg]
