@@ -10,20 +10,23 @@ TYPE_CHECKING = False  # not imported from `typing`: that takes longer than all 
 if TYPE_CHECKING:
     from typing import Any
 
-    from timeleap.api.context import Context
+    from timeleap.api.context import Context, next_available_rotation
     from timeleap.api.denwarenji import BackToTheFuture, DenwaRenji, DenwaRenjiError, DMail
     from timeleap.api.linear import JsonlLinearStorage, LinearContext, LinearStorage, MemoryLinearStorage
-    from timeleap.api.message import Message, ToolCall, ToolCallPart, estimate_text_tokens, system
-    from timeleap.api.parts import (
+    from timeleap.api.message import (
         AudioURLPart,
         ContentPart,
         ImageURLPart,
+        Message,
         TextPart,
         ThinkPart,
+        ToolCall,
+        ToolCallPart,
         UnknownPart,
         VideoURLPart,
+        estimate_text_tokens,
+        system,
     )
-    from timeleap.api.rotation import next_available_rotation
     from timeleap.api.simple import CompactionResult, SimpleCompaction, TokenUsage
     from timeleap.api.state import (
         STATE_FILE_NAME,
@@ -77,20 +80,23 @@ __all__ = [
 ]
 
 _MODULES = {
-    "api.context": ("Context",),
+    "api.context": ("Context", "next_available_rotation"),
     "api.denwarenji": ("BackToTheFuture", "DMail", "DenwaRenji", "DenwaRenjiError"),
     "api.linear": ("JsonlLinearStorage", "LinearContext", "LinearStorage", "MemoryLinearStorage"),
-    "api.message": ("Message", "ToolCall", "ToolCallPart", "estimate_text_tokens", "system"),
-    "api.parts": (
+    "api.message": (
         "AudioURLPart",
         "ContentPart",
         "ImageURLPart",
+        "Message",
         "TextPart",
         "ThinkPart",
+        "ToolCall",
+        "ToolCallPart",
         "UnknownPart",
         "VideoURLPart",
+        "estimate_text_tokens",
+        "system",
     ),
-    "api.rotation": ("next_available_rotation",),
     "api.simple": ("CompactionResult", "SimpleCompaction", "TokenUsage"),
     "api.state": (
         "STATE_FILE_NAME",

@@ -10,15 +10,15 @@ from __future__ import annotations
 import io
 import json
 import logging
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
 from pydantic import BaseModel, ConfigDict, Field, field_serializer
 
+from timeleap.sessions.statefile import VERSION, upgrade
+
 STATE_FILE_NAME = "state.json"
 LEGACY_FILE_NAME = "metadata.json"
-STATE_VERSION = 1
 MAX_STATE_BYTES = 16 * 1024 * 1024
 """A larger file is not ours: it is not read."""
 
@@ -61,7 +61,7 @@ class TodoItemState(_Open):
 class SessionState(_Open):
     """Everything in `state.json`."""
 
-    version: int = STATE_VERSION
+    version: int = VERSION
     approval: ApprovalStateData = Field(default_factory=ApprovalStateData)
     dynamic_subagents: list[DynamicSubagentSpec] = Field(default_factory=list[DynamicSubagentSpec])
     additional_dirs: list[str] = Field(default_factory=list)
@@ -148,45 +148,6 @@ def parse_state(path: Path) -> SessionState:
         OSError: It cannot be read at all.
     """
     return SessionState.model_validate(upgrade(_read_object(path)))
-
-
-def upgrade(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Bring a state document up to the present version, step by step.
-
-    A document without a version is of version 1 (the original did not always write it). One of a newer version than
-    ours is left as it is: what we know of it we read, all else is kept.
-
-    Raises:
-        ValueError: The version is no number.
-    """
-    upgraded = dict(document)
-    version = upgraded.get("version", STATE_VERSION)
-    if type(version) is not int or version < 0:
-        raise ValueError("the version of a state file is a number from 0")
-    for step in _STEPS[version:]:
-        upgraded = step(upgraded)
-    return upgraded
-
-
-def _from_metadata(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Version 0 is what the original kept in `metadata.json` before it had a state file."""
-    names = (
-        ("title", "custom_title"),
-        ("title_generated", "title_generated"),
-        ("title_generate_attempts", "title_generate_attempts"),
-        ("archived", "archived"),
-        ("archived_at", "archived_at"),
-        ("auto_archive_exempt", "auto_archive_exempt"),
-        ("wire_mtime", "wire_mtime"),
-    )
-    found = {new: document[old] for old, new in names if document.get(old) not in (None, "")}
-    if found.get("custom_title") == "Untitled":
-        del found["custom_title"]
-    return {"version": 1, **found}
-
-
-_STEPS: tuple[Callable[[Mapping[str, Any]], dict[str, Any]], ...] = (_from_metadata,)
-"""`_STEPS[n]` turns a document of version n into one of version n + 1."""
 
 
 def _take_over_legacy(state: SessionState, directory: Path) -> None:

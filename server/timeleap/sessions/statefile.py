@@ -247,8 +247,38 @@ def _from_legacy(path: Path) -> StateDocument:
     document = files.read_document(path)
     if not document.members:
         return StateDocument({}, present=False)
-    from timeleap.api.state import upgrade
-
     decoded = decode(upgrade({**document.members, "version": 0}))
     problem = decoded.problem and f"{LEGACY_FILE_NAME}: {decoded.problem}"
     return replace(decoded, problem=problem, present=False, file=LEGACY_FILE_NAME)
+
+
+def upgrade(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Bring a state document up to the present version.
+
+    A document without a version is of version 1 (the original did not always write it). One of a newer version than
+    ours is left as it is: what we know of it we read, all else is kept.
+
+    Raises:
+        ValueError: The version is no number.
+    """
+    version = document.get("version", VERSION)
+    if type(version) is not int or version < 0:
+        raise ValueError("the version of a state file is a number from 0")
+    return _from_metadata(document) if version == 0 else dict(document)
+
+
+def _from_metadata(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Version 0 is what the original kept in `metadata.json` before it had a state file."""
+    names = (
+        ("title", "custom_title"),
+        ("title_generated", "title_generated"),
+        ("title_generate_attempts", "title_generate_attempts"),
+        ("archived", "archived"),
+        ("archived_at", "archived_at"),
+        ("auto_archive_exempt", "auto_archive_exempt"),
+        ("wire_mtime", "wire_mtime"),
+    )
+    found = {new: document[old] for old, new in names if document.get(old) not in (None, "")}
+    if found.get("custom_title") == "Untitled":
+        del found["custom_title"]
+    return {"version": 1, **found}

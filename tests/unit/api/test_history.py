@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from timeleap import Context, Message
-from timeleap.api import history as history_module
-from timeleap.api.history import History
+from timeleap.api import log_view
+from timeleap.api.log_view import History
 from timeleap.storage.record import decode_json
 
 
@@ -157,7 +157,7 @@ async def test_a_message_that_is_not_looked_at_is_not_parsed(log: Path, monkeypa
         parsed.append(line)
         return decode_json(line)
 
-    monkeypatch.setattr(history_module, "decode_json", watch)
+    monkeypatch.setattr(log_view, "decode_json", watch)
     async with await Context.load(log) as context:
         history = context.history
         assert len(history) == 1000
@@ -171,7 +171,7 @@ async def test_a_message_that_is_not_looked_at_is_not_parsed(log: Path, monkeypa
 
 
 async def test_the_cache_is_bounded(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history_module, "CACHE_BYTES", 100_000)
+    monkeypatch.setattr(log_view, "CACHE_BYTES", 100_000)
     expected = write(log, 500)
     async with await Context.load(log) as context:
         history = context.history
@@ -205,7 +205,7 @@ async def test_the_past_of_another_log_is_not_shown(log: Path) -> None:
 
 
 async def test_large_messages_are_read_one_by_one(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history_module, "_CHUNK_BYTES", 10)
+    monkeypatch.setattr(log_view, "_CHUNK_BYTES", 10)
     expected = write(log, 20)
     async with await Context.load(log) as context:
         assert list(context.history) == expected

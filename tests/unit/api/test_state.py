@@ -22,7 +22,8 @@ from timeleap import (
     load_session_state,
     save_session_state,
 )
-from timeleap.api.state import MAX_STATE_BYTES, upgrade
+from timeleap.api.state import MAX_STATE_BYTES
+from timeleap.sessions.statefile import upgrade
 
 
 def write(directory: Path, document: Any, name: str = STATE_FILE_NAME) -> Path:
