@@ -7,7 +7,7 @@ from tests.conftest import session_files
 from tests.support import matters
 
 from timeleap.features.compaction.summary import summarise
-from timeleap.tokens import CHARS_PER_TOKEN
+from timeleap.message_text import CHARS_PER_TOKEN
 
 pytestmark = pytest.mark.bench
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
         load_session_state,
         save_session_state,
     )
-    from timeleap.tokens import should_auto_compact
+    from timeleap.message_text import should_auto_compact
 
 __version__ = "0.1.0"
 
@@ -108,7 +108,7 @@ _MODULES = {
         "load_session_state",
         "save_session_state",
     ),
-    "tokens": ("should_auto_compact",),
+    "message_text": ("should_auto_compact",),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 

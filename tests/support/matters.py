@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from timeleap import tokens
+from timeleap import message_text
 from timeleap.features.compaction.prepare import call_texts, preserved_from
 
 LISTS = Path(__file__).resolve().parents[2] / "benchmarks" / "compaction"
@@ -31,7 +31,7 @@ def removed(session_file: Path) -> list[Record]:
 
 def shown(many: list[Record]) -> str:
     """All text of messages, their tool calls included."""
-    return "\n".join(text for one in many for text in (*tokens.texts(one), *call_texts(one)))
+    return "\n".join(text for one in many for text in (*message_text.texts(one), *call_texts(one)))
 
 
 def items(session_file: Path) -> list[Record]:

@@ -9,8 +9,7 @@ from dataclasses import asdict
 from typing import Any
 
 from timeleap.features.compaction.handlers import read_history
-from timeleap.features.compaction.pins import with_pins
-from timeleap.features.compaction.prepare import summary_message
+from timeleap.features.compaction.prepare import summary_message, with_pins
 from timeleap.features.compaction.summary import summarise
 from timeleap.features.redaction.redacting import RedactionRequest, RedactOutcome
 from timeleap.features.search.matchers import TextMatcher

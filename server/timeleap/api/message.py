@@ -22,7 +22,7 @@ from pydantic import (
 )
 from pydantic_core import core_schema
 
-from timeleap.tokens import CHARS_PER_TOKEN
+from timeleap.message_text import CHARS_PER_TOKEN
 
 
 class MergeableMixin:

@@ -10,7 +10,6 @@ from pydantic import BaseModel
 from timeleap.api.message import ContentPart, Message, TextPart, ToolCallPart, estimate_text_tokens
 from timeleap.errors import CompactionFailedError
 from timeleap.features.compaction import prepare as compaction
-from timeleap.features.compaction import prompts
 
 
 class TokenUsage(BaseModel):
@@ -124,7 +123,7 @@ class SimpleCompaction:
         prompt, to_preserve = self.prepare(messages, custom_instruction=custom_instruction)
         if prompt is None:
             return CompactionResult(to_preserve, None)
-        stream = await llm.chat_provider.generate(prompts.SUMMARISER_SYSTEM_PROMPT, [], [prompt])
+        stream = await llm.chat_provider.generate(compaction.SUMMARISER_SYSTEM_PROMPT, [], [prompt])
         parts = [part for part in await _collect(stream) if part.type != "think"]
         if not any(isinstance(part, TextPart) and part.text.strip() for part in parts):
             raise CompactionFailedError("the model returned no summary; the history is unchanged")

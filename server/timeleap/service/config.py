@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from timeleap.errors import InvalidInputError, StorageFailureError
+from timeleap.message_text import reserve_fits, should_compact
 from timeleap.sessions.files import read_bytes
 from timeleap.sessions.outcomes import Retention
 from timeleap.storage.engine import Durability
-from timeleap.tokens import reserve_fits, should_compact
 from timeleap_protocol.limits import DEFAULT_PRESERVED_MESSAGES, DEFAULT_RESERVED_CONTEXT, DEFAULT_TRIGGER_RATIO
 
 FILE_NAME = "config.toml"

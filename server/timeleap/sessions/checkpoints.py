@@ -8,10 +8,10 @@ from typing import Any
 
 from timeleap import clock
 from timeleap.errors import CheckpointNotFoundError, CorruptedError
+from timeleap.message_text import texts
 from timeleap.sessions.outcomes import Checkpoint
 from timeleap.storage.engine import LogReader, LogState, NewRecord
 from timeleap.storage.record import checkpoint_record, decode_json, read_tl
-from timeleap.tokens import texts
 
 PREVIEW_CHARACTERS = 120
 MAX_PREVIEW_BYTES = 4 << 20

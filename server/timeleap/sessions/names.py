@@ -9,7 +9,7 @@ from typing import Any
 
 from timeleap import clock
 from timeleap.errors import InvalidSessionIdError
-from timeleap.tokens import texts
+from timeleap.message_text import texts
 
 _SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _TRASHED = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,63})~(\d{8}T\d{6}\.\d{6})(?:-[0-9a-f]{4})?")

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from timeleap.errors import StorageFailureError
-from timeleap.features.disk_usage.disk_usage import quarantine_files
 from timeleap.sessions import undo
 from timeleap.sessions.meta import Meta
+from timeleap.sessions.session_files import quarantine_files
 from timeleap.storage.durable import remove_file
 from timeleap.storage.engine import LogEngine
 
@@ -39,7 +39,7 @@ def finish(meta: Meta, log: LogEngine) -> None:
     for timeline in log.timelines():
         if timeline.timeline_id in timelines:
             log.remove_timeline(timeline.timeline_id)
-    for name, _ in list(quarantine_files(meta.path.parent)):
+    for name, _ in quarantine_files(meta.path.parent):
         if name in quarantine:
             _remove(meta.path.parent / name)
     meta.write({MEMBER: None, "timelines": meta.without_facts(timelines)})

@@ -10,10 +10,10 @@ from typing import Any
 
 from timeleap.errors import TimelineNotFoundError
 from timeleap.failpoints import failpoint
-from timeleap.features.disk_usage.disk_usage import quarantine_files
 from timeleap.sessions import events, pending_deletes, retention
 from timeleap.sessions.checkpoints import has_uid
 from timeleap.sessions.outcomes import Mutation, PruneOutcome, Retention
+from timeleap.sessions.session_files import quarantine_files
 from timeleap.sessions.summary import fewer_steps
 from timeleap.sessions.transaction import NOBODY, SessionTransactions
 from timeleap.storage.engine import LogState, Timeline

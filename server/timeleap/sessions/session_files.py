@@ -149,6 +149,12 @@ def list_files(directory: Path) -> list[SessionFile]:
         raise StorageFailureError.of(error, "look at the session's files", directory) from error
 
 
+def quarantine_files(directory: Path) -> list[tuple[str, int]]:
+    """Names and sizes of what recovery kept beside a log, largest first. Raises StorageFailureError."""
+    found = [(file.name, file.bytes) for file in list_files(directory) if file.kind == "quarantine"]
+    return sorted(found, key=lambda file: (-file[1], file[0]))
+
+
 def leftovers(directory: Path, *, older_than: float = 0.0) -> list[Leftover]:
     """Files that a killed process left in a session's directory.
 

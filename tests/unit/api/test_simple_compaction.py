@@ -23,7 +23,7 @@ from timeleap import (
     VideoURLPart,
 )
 from timeleap.errors import CompactionFailedError
-from timeleap.features.compaction import prompts
+from timeleap.features.compaction.prepare import COMPACT, SUMMARISER_SYSTEM_PROMPT
 
 CALL = ToolCall(id="c1", function=ToolCall.FunctionBody(name="read", arguments="{}"))
 
@@ -93,7 +93,7 @@ def test_prepare_parts_the_history() -> None:
             TextPart(text="q1"),
             TextPart(text="## Message 3\nRole: assistant\nContent:\n"),
             TextPart(text="a1"),
-            TextPart(text="\n" + prompts.COMPACT),
+            TextPart(text="\n" + COMPACT),
         ],
     )
     assert kept == history[3:]
@@ -119,7 +119,7 @@ def test_the_user_s_wish() -> None:
     assert prompt is not None
     last = prompt.content[-1]
     assert isinstance(last, TextPart)
-    assert last.text.startswith("\n" + prompts.COMPACT)
+    assert last.text.startswith("\n" + COMPACT)
     assert "keep the database" in last.text
 
 
@@ -146,7 +146,7 @@ async def test_compact() -> None:
     assert result.estimated_token_count == 150 + 89 // 4
 
     [(system_prompt, tools, asked)] = provider.asked
-    assert system_prompt == prompts.SUMMARISER_SYSTEM_PROMPT
+    assert system_prompt == SUMMARISER_SYSTEM_PROMPT
     assert tools == []
     assert asked == [SimpleCompaction().prepare(history, custom_instruction="briefly").compact_message]
 

@@ -6,10 +6,15 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from timeleap import tokens
+from timeleap import message_text
 from timeleap.errors import InvalidInputError
-from timeleap.features.compaction import openai_client, prompts
-from timeleap.features.compaction.prepare import preserved_from, prompt_message, summary_message
+from timeleap.features.compaction import openai_client
+from timeleap.features.compaction.prepare import (
+    SUMMARISER_SYSTEM_PROMPT,
+    preserved_from,
+    prompt_message,
+    summary_message,
+)
 from timeleap.features.compaction.summarizers import (
     Answer,
     Builtin,
@@ -73,7 +78,7 @@ async def prepare_compaction(service: Service, params: PrepareCompactionParams, 
     history = await read_history(session, params.max_preserved_messages or service.config.max_preserved_messages)
     prompt = prompt_message(history.removed, params.custom_instruction or "") if history.removed else None
     return {
-        "systemPrompt": prompts.SUMMARISER_SYSTEM_PROMPT,
+        "systemPrompt": SUMMARISER_SYSTEM_PROMPT,
         "prompt": prompt,
         "preservedFrom": history.preserved_from,
     }
@@ -168,7 +173,7 @@ def _chosen(service: Service, params: CompactParams, call: Call) -> Summarizer |
 
 def _plan(history: CompactionInput, name: Name, answer: Answer, pins: tuple[str, ...]) -> CompactionPlan:
     """Compaction with a given summary. Slow: searches it for every fact of the removed messages."""
-    from timeleap.features.compaction.pins import with_pins
+    from timeleap.features.compaction.prepare import with_pins
     from timeleap.features.compaction.scorecard import score
 
     summary, added = with_pins(answer.text, pins)
@@ -180,5 +185,5 @@ def _plan(history: CompactionInput, name: Name, answer: Answer, pins: tuple[str,
         summary_tokens=None if added else answer.tokens,
         review=Review(name, score(history.removed, summary, history.preserved), pins, added),
         calls=frozenset[str]().union(*(called(message) for message in history.removed)),
-        replaced_tokens=tokens.estimate_tokens_with_calls(history.removed),
+        replaced_tokens=message_text.estimate_tokens_with_calls(history.removed),
     )

@@ -18,8 +18,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
-from timeleap import tokens
-from timeleap.features.compaction import prompts
+from timeleap import message_text
+from timeleap.features.compaction.prepare import SUMMARISER_SYSTEM_PROMPT
 from timeleap.features.compaction.summarizers import (
     Answer,
     Hear,
@@ -145,8 +145,8 @@ class OpenAiClient:
             stream = await client.chat.completions.create(
                 model=self._settings["model"],
                 messages=[
-                    {"role": "system", "content": prompts.SUMMARISER_SYSTEM_PROMPT},
-                    {"role": "user", "content": "".join(tokens.texts(prompt))},
+                    {"role": "system", "content": SUMMARISER_SYSTEM_PROMPT},
+                    {"role": "user", "content": "".join(message_text.texts(prompt))},
                 ],
                 stream=True,
                 stream_options={"include_usage": True},
@@ -154,7 +154,7 @@ class OpenAiClient:
                 extra_headers={name: cast("str", openai.Omit()) for name in _unwanted(client.api_key)},
             )
             async with stream:
-                limit = tokens.text_length(prompt)
+                limit = message_text.text_length(prompt)
                 if _is_whole(stream.response):
                     return await self._unstreamed(stream.response, limit)
                 return await self._read(stream, limit, hear)

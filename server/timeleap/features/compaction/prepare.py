@@ -9,11 +9,85 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from timeleap import tokens
-from timeleap.features.compaction import prompts
+from timeleap import message_text
 from timeleap.sessions.tool_pairs import safe_cut
 
 Record = Mapping[str, Any]
+
+SUMMARISER_SYSTEM_PROMPT = (
+    "You write hand-over notes for a software agent: from a long conversation you keep what its next step depends on, "
+    "and leave out the rest. You answer with the notes alone."
+)
+
+SUMMARY_PREFACE = "Previous context has been compacted. Here is the compaction output:"
+"""Stands before every summary, in system tags; programs recognise compacted sessions by it."""
+
+COMPACT = """\
+---
+
+Above stand the messages of a conversation between a user, an agent and its tools. They are about to be removed; your
+notes will take their place, and the agent will go on with nothing but these notes and the latest messages.
+
+Keep, the most important first:
+
+1. The task at hand: what the user asked for, what is being done at this moment, what the next step is.
+2. Errors and what solved them. Quote messages and the decisive lines of stack traces word for word.
+3. The code as it stands now. Leave out versions that were replaced; say in a few words why an attempt failed.
+4. The environment: layout of the project, dependencies, versions, settings, commands that work.
+5. Decisions and the reasons for them.
+6. What is left to do, and problems that are known but not solved.
+
+How to write them:
+
+- File paths, names in code, commands, numbers and the user's own demands stay exactly as they are.
+- Code of fewer than 20 lines stays whole; of longer code keep signatures and the lines that matter.
+- Say a thing once, however often it came up. Of a discussion keep what was decided and what is to be done.
+- Leave out politeness, repetition and explanations that anybody can work out again.
+- Invent nothing. If a section has nothing to hold, write "none" in it.
+
+Answer in exactly this form:
+
+<current_focus>
+What is being worked on now, and the next step.
+</current_focus>
+
+<environment>
+- One fact about the set-up a line
+</environment>
+
+<completed_tasks>
+- Task: its outcome
+</completed_tasks>
+
+<active_issues>
+- Issue: where it stands, what to try next
+</active_issues>
+
+<code_state>
+<file>
+path/of/the/file
+
+**Summary:** what the file is for
+
+**Key elements:**
+- names of functions and classes that matter, and what they do
+
+**Latest version:**
+the code itself, or its essential lines
+</file>
+</code_state>
+
+<important_context>
+- Anything else the next step depends on: the user's demands, decisions, reasons
+</important_context>
+"""
+
+CUSTOM_INSTRUCTION = """
+
+**User's Custom Compaction Instruction:**
+The user wants these notes to be written with the following in mind. Where it differs from the order of importance
+above, the user's instruction goes first:
+{instruction}"""
 
 _SYSTEM_TEXT = re.compile(r"^\s*<system(?:-reminder)?>")
 
@@ -51,7 +125,7 @@ def prompt_message(messages: Iterable[Record], custom_instruction: str = "") -> 
         A user message in its JSON form.
     """
     parts = [text for number, message in enumerate(messages, 1) for text in _shown(number, message)]
-    parts.append(prompts.request_text(custom_instruction))
+    parts.append(request_text(custom_instruction))
     return {"role": "user", "content": [_text_part(text) for text in parts]}
 
 
@@ -61,14 +135,14 @@ def summary_message(summary: str) -> dict[str, Any]:
     Args:
         summary: What the summariser wrote.
     """
-    preface = f"<system>{prompts.SUMMARY_PREFACE}</system>"
+    preface = f"<system>{SUMMARY_PREFACE}</system>"
     return {"role": "user", "content": [_text_part(preface), _text_part(summary)]}
 
 
 def is_summary(message: Record) -> bool:
     """True if a message is the result of an earlier compaction."""
-    texts = tokens.texts(message)
-    return message.get("role") == "user" and bool(texts) and texts[0].startswith(f"<system>{prompts.SUMMARY_PREFACE}")
+    texts = message_text.texts(message)
+    return message.get("role") == "user" and bool(texts) and texts[0].startswith(f"<system>{SUMMARY_PREFACE}")
 
 
 def is_system_text(text: str) -> bool:
@@ -94,7 +168,7 @@ def _shown(number: int, message: Record) -> list[str]:
     lines = [f"## Message {number}\nRole: {message.get('role')}\nContent:\n"]
     if isinstance(answer := message.get("tool_call_id"), str):
         lines.append(f"Result of tool call {answer}:\n")
-    lines.extend(tokens.texts(message))
+    lines.extend(message_text.texts(message))
     calls = message.get("tool_calls")
     asked = [(call, call_text(call)) for call in calls] if isinstance(calls, list) else []
     return lines + [f"\nTool call {call.get('id')}: {text}\n" for call, text in asked if text]
@@ -102,3 +176,30 @@ def _shown(number: int, message: Record) -> list[str]:
 
 def _text_part(text: str) -> dict[str, Any]:
     return {"type": "text", "text": text}
+
+
+def with_pins(summary: str, pins: Iterable[str]) -> tuple[str, tuple[str, ...]]:
+    """A summary that has every pin in it: what it does not say by itself is put behind it, word for word.
+
+    Args:
+        summary: The summary.
+        pins: What must stand in it.
+
+    Returns:
+        The summary, and the pins that had to be added to it.
+    """
+    missing = tuple(dict.fromkeys(pin for pin in pins if pin not in summary))
+    if not missing:
+        return summary, ()
+    return "\n".join([summary, "", "<pinned>", *missing, "</pinned>"]), missing
+
+
+def request_text(custom_instruction: str = "") -> str:
+    """The instruction that follows the messages.
+
+    Args:
+        custom_instruction: An instruction of the user's; empty for none.
+    """
+    if not custom_instruction:
+        return "\n" + COMPACT
+    return "\n" + COMPACT + CUSTOM_INSTRUCTION.format(instruction=custom_instruction)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from timeleap import tokens
+from timeleap import message_text
 from timeleap.features.compaction import fact_patterns
 from timeleap.features.compaction.prepare import call_texts, is_summary, is_system_text
 
@@ -76,7 +76,7 @@ def score(removed: Sequence[Record], summary: str, kept: Iterable[Record] = ()) 
     size = 0
     for message in reversed(removed):
         facts.take(message)
-        size += tokens.text_length(message)
+        size += message_text.text_length(message)
         if size > SCANNED_CHARS:
             break
     after = _SearchedText("\n".join([summary, *(text for message in kept for text in _all_texts(message))]))
@@ -96,7 +96,7 @@ def _tally(facts: Iterable[str], is_there: Callable[[str], bool]) -> FactTally:
 
 
 def _all_texts(message: Record) -> list[str]:
-    return [*tokens.texts(message), *call_texts(message)]
+    return [*message_text.texts(message), *call_texts(message)]
 
 
 class _Facts:
@@ -111,7 +111,7 @@ class _Facts:
 
     def take(self, message: Record) -> None:
         """Take in one message."""
-        texts = [text for text in tokens.texts(message) if not is_system_text(text)]
+        texts = [text for text in message_text.texts(message) if not is_system_text(text)]
         for text in [*texts, *call_texts(message)]:
             for line in fact_patterns.lines(text):
                 _note(self._paths, fact_patterns.paths(line))

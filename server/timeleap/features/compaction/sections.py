@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from timeleap.features.dmail.dmail import harmless
+from timeleap.message_text import harmless
 
 SECTIONS = (
     "current_focus",

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from timeleap import tokens
+from timeleap import message_text
 from timeleap.features.compaction import fact_patterns
 from timeleap.features.compaction.codestate import CodeState
 from timeleap.features.compaction.prepare import call_text, call_texts, is_summary, is_system_text
@@ -53,15 +53,15 @@ def summarise(messages: Sequence[Record], custom_instruction: str = "") -> str:
         The six sections; never empty, never longer than the text it replaces (if that has any), and at most the
         greater of a quarter of its tokens and `MIN_TOKENS`.
     """
-    size = sum(tokens.text_length(message) + sum(map(len, call_texts(message))) for message in messages)
-    limit = max(MIN_TOKENS, int(size // tokens.CHARS_PER_TOKEN * SHARE)) * tokens.CHARS_PER_TOKEN
+    size = sum(message_text.text_length(message) + sum(map(len, call_texts(message))) for message in messages)
+    limit = max(MIN_TOKENS, int(size // message_text.CHARS_PER_TOKEN * SHARE)) * message_text.CHARS_PER_TOKEN
     limit = min(size, limit) if size else limit
     collector = _Collector(_words(custom_instruction), limit, _labels(messages))
     opening = _opening(messages)
     read = 0
     for index in range(len(messages) - 1, -1, -1):
         message = messages[index]
-        read += tokens.text_length(message)
+        read += message_text.text_length(message)
         collector.take(message, closely=read <= SCANNED_CHARS, opening=index < opening)
     return fill(collector.sections(), limit)
 
@@ -82,7 +82,7 @@ def _labels(messages: Sequence[Record]) -> frozenset[str]:
     found: Counter[str] = Counter()
     for message in messages[-200:]:
         if message.get("role") != "assistant":
-            ends = [text[-1000:] for text in tokens.texts(message)]
+            ends = [text[-1000:] for text in message_text.texts(message)]
             found.update(
                 {match[1] for text in ends for line in fact_patterns.lines(text) if (match := _LABEL.match(line))}
             )
@@ -146,9 +146,9 @@ class _Collector:
             opening: Nobody had answered yet.
         """
         if is_summary(message):
-            self._carry_on("\n".join(tokens.texts(message)[1:]))
+            self._carry_on("\n".join(message_text.texts(message)[1:]))
             return
-        text = "\n".join(text for text in tokens.texts(message) if not is_system_text(text))
+        text = "\n".join(text for text in message_text.texts(message) if not is_system_text(text))
         if message.get("role") == "user" and text.strip():
             self._user(text, opening=opening, printed=not opening and self._is_output(text))
         if not closely:

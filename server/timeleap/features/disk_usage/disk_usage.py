@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, cast, get_args
@@ -70,11 +69,6 @@ def measure_store(home: Home) -> list[Space]:
         except (OSError, StorageFailureError):
             continue
     return sorted(found, key=lambda space: (-space.bytes, space.session_id, space.deleted_at or ""))
-
-
-def quarantine_files(path: Path) -> Iterator[tuple[str, int]]:
-    """Names and sizes of what recovery kept beside a log."""
-    return ((file.name, file.bytes) for file in measure("", path).files if file.kind == "quarantine")
 
 
 def _kind(kind: session_files.Kind) -> Kind:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
-
-_CLOSING_TAG = re.compile(r"<(?=\s*/\s*system\b)", re.IGNORECASE)
+from timeleap.message_text import harmless
 
 _FRAME = (
     "A D-Mail has arrived: your later self went back to this point of the session to leave you the note below. "
@@ -43,8 +41,3 @@ def dmail_text(note: str, sender: str | None = None) -> str:
 def note_text(note: str, sender: str) -> str:
     """The text of the user message that a note from another session arrives as; as `dmail_text`."""
     return f"<system>{_NOTE_FROM.format(sender=sender)}{harmless(note.strip())}</system>"
-
-
-def harmless(note: str) -> str:
-    """`note` with every closing system tag written so that it closes nothing."""
-    return _CLOSING_TAG.sub("&lt;", note)

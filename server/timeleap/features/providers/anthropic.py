@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from timeleap.features.providers.arguments import as_text, json_object, no_object
-from timeleap.features.providers.losses import Losses
-from timeleap.features.providers.names import Ids, tool_name
+from timeleap.features.providers.pieces import Ids, Losses, as_text, json_object, no_object, tool_name
 from timeleap.features.providers.transcript import Piece, Taste, Text, Thought, Transcript, TranscriptCall, Turn
 
 Json = dict[str, Any]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -17,6 +18,7 @@ from timeleap.storage.record import decode_json, encode_json
 from timeleap_protocol.limits import MAX_MESSAGE_BYTES
 
 if TYPE_CHECKING:
+    from timeleap.features.providers.transcript import Taste, Transcript
     from timeleap.service.call import Call
     from timeleap.service.service import Service
     from timeleap.service.time_slicing import Work
@@ -28,6 +30,30 @@ MOST_BYTES = MAX_MESSAGE_BYTES
 """Of a body: what providers take at most, and well below what fits a reply."""
 
 _OF_PAGES = ("cursor", "limit", "order")
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """The format of a provider's request body.
+
+    Attributes:
+        taste: What the provider takes.
+        body: Makes its body of a transcript that is finished.
+    """
+
+    taste: Taste
+    body: Callable[[Transcript], dict[str, Any]]
+
+
+def format_of(name: str) -> Format:
+    """The format of that name."""
+    from timeleap.features.providers import anthropic, openai
+
+    formats = {
+        "openai": Format(openai.TASTE, openai.openai_body),
+        "anthropic": Format(anthropic.TASTE, anthropic.anthropic_body),
+    }
+    return formats[name]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +94,12 @@ def _wanted(log: LogReader, params: GetHistoryParams) -> _Wanted:
 
 
 def _work(wanted: _Wanted) -> Work[Json]:
-    from timeleap.features.providers.format import FORMATS
     from timeleap.features.providers.transcript import Transcript, too_large
 
     log, lines = wanted.log, wanted.log.state.lines
     first = line_of_message(log, wanted.start, lines)
     last = line_of_message(log, wanted.stop, lines)
-    form = FORMATS[wanted.format]
+    form = format_of(wanted.format)
     transcript = Transcript(prompt_at(log, log.state_before(last)), form.taste, wanted.max_bytes)
     for gone in left_out(log, first if wanted.start else 0, last):
         transcript.losses.add(None, "damaged", gone)

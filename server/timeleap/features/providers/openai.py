@@ -10,10 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final
 
-from timeleap.features.providers.arguments import as_text, json_object, no_object
-from timeleap.features.providers.losses import Losses
-from timeleap.features.providers.names import Ids, tool_name
-from timeleap.features.providers.picture import Picture
+from timeleap.features.providers.pieces import Ids, Losses, Picture, as_text, json_object, no_object, tool_name
 from timeleap.features.providers.transcript import Piece, Taste, Text, Transcript, Turn
 from timeleap.storage.record import encode_json
 

@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from timeleap.errors import TimeleapError, TooLargeError
-from timeleap.features.providers.losses import Losses
-from timeleap.features.providers.picture import Picture, picture_at
-from timeleap.features.search.message_text import without_halves
+from timeleap.features.providers.pieces import Losses, Picture, picture_at
+from timeleap.message_text import without_halves
 from timeleap.storage.record import encode_json
 
 Role = Literal["system", "user", "assistant"]

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from timeleap.errors import SessionLockedError, StorageFailureError
-from timeleap.features.disk_usage.disk_usage import measure
 from timeleap.features.redaction import redaction
 from timeleap.features.redaction.redact_sidecar_files import forgetting, redacted_meta
 from timeleap.features.redaction.redaction import FileMatches, ScanResult
@@ -28,6 +27,7 @@ from timeleap.sessions.approvals import WantedApprovals
 from timeleap.sessions.audit import Audit
 from timeleap.sessions.info import LOG_NAME
 from timeleap.sessions.outcomes import Cause, Mutation, Summary
+from timeleap.sessions.session_files import list_files
 from timeleap.sessions.summary import summarize
 from timeleap.sessions.transaction import NOBODY, SessionTransactions
 from timeleap.storage.engine import LogState, Progress
@@ -221,7 +221,7 @@ def look_through(places: Sequence[tuple[Path, str | None]], order: RedactionRequ
         rules = dict(Counter(rule for _, rule in sorted(found)))
         needle = TextMatcher(value for value, _ in found)
     redactor = Redactor(needle, order.replacement)
-    total = sum(measure("", path).bytes for path, _ in places)
+    total = sum(file.bytes for path, _ in places for file in list_files(path))
     done = 0
 
     def told(size: int) -> None:

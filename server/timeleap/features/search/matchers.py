@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from timeleap.errors import InvalidInputError
-from timeleap.features.search.message_text import Span
 from timeleap.features.search.pattern import Pattern, pattern
+from timeleap.message_text import Span
 
 _SHORT: Final = {"\n": "n", "\t": "t", "\r": "r", "\b": "b", "\f": "f"}
 _BACKSLASHES: Final = r"\\{1,15}"

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from timeleap.errors import InvalidInputError
-from timeleap.features.search.message_text import Span, utf16_length, utf16_length_of_bytes
+from timeleap.message_text import Span, utf16_length, utf16_length_of_bytes
 from timeleap.storage.record import encode_json
 
 MAX_MEMORY: Final = 8 << 20  # bytes of one compiled expression, its caches included

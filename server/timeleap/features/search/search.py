@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from timeleap.errors import CorruptedError, StorageFailureError, TimelineNotFoundError
-from timeleap.features.search.message_text import Span, excerpt, text_of
 from timeleap.features.search.pattern import Pattern
+from timeleap.message_text import Span, excerpt, text_of
 from timeleap.sessions.log_iteration import line_of_message, shared_lines, sound_pages, state_after_lines
 from timeleap.sessions.logs import Logs
 from timeleap.storage.engine import LogReader, Row

@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from timeleap import should_auto_compact
-from timeleap.features.compaction import prompts
 from timeleap.features.compaction.prepare import (
+    COMPACT,
     is_summary,
     preserved_from,
     prompt_message,
     summary_message,
 )
-from timeleap.tokens import reserve_fits, should_compact
+from timeleap.message_text import reserve_fits, should_compact
 
 Record = dict[str, Any]
 LIMITS: dict[str, Any] = {"trigger_ratio": 0.85, "reserved_context_size": 50_000}
@@ -95,21 +95,21 @@ def test_what_the_summariser_sees() -> None:
         "Result of tool call c1:\n",
         "## Message 4\nRole: assistant\nContent:\n",
         "",
-        "\n" + prompts.COMPACT,
+        "\n" + COMPACT,
     ]
 
 
 def test_the_user_s_wish_goes_to_the_summariser() -> None:
     last = texts(prompt_message([], "keep all that concerns the {database}"))[-1]
-    assert last.startswith("\n" + prompts.COMPACT)
+    assert last.startswith("\n" + COMPACT)
     assert "keep all that concerns the {database}" in last
 
 
 def test_the_prompt_asks_for_the_six_sections() -> None:
     names = ["current_focus", "environment", "completed_tasks", "active_issues", "code_state", "important_context"]
-    places = [prompts.COMPACT.index(f"<{name}>") for name in names]
+    places = [COMPACT.index(f"<{name}>") for name in names]
     assert places == sorted(places)
-    assert all(f"</{name}>" in prompts.COMPACT for name in names)
+    assert all(f"</{name}>" in COMPACT for name in names)
 
 
 def test_a_summary_is_known_again() -> None:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from timeleap import tokens
+from timeleap import message_text
 from timeleap.features.compaction import fact_patterns
 from timeleap.features.compaction.prepare import summary_message
 from timeleap.features.compaction.sections import SECTIONS
@@ -40,7 +40,7 @@ def section(summary: str, name: str) -> str:
 def replaced(messages: list[Record]) -> int:
     """Characters of what a summary replaces, tool calls included."""
     calls = (call["function"] for message in messages for call in message.get("tool_calls", ()))
-    return sum(map(tokens.text_length, messages)) + sum(len(f"{c['name']}({c['arguments']})") for c in calls)
+    return sum(map(message_text.text_length, messages)) + sum(len(f"{c['name']}({c['arguments']})") for c in calls)
 
 
 FILLER = [
@@ -309,7 +309,7 @@ def test_the_length_on_real_sessions(session_file: Path) -> None:
     assert 0 < len(summary) <= allowed(messages)
     assert len(summary) >= allowed(messages) // 4, "what is allowed is used"
     first = next(message for message in messages if message["role"] == "user")
-    words = " ".join(tokens.texts(first)[0].split())[:60]
+    words = " ".join(message_text.texts(first)[0].split())[:60]
     assert words in " ".join(section(summary, "current_focus").split())
 
 

@@ -8,7 +8,7 @@ import pytest
 from tests.support import matters
 
 from timeleap.features.compaction.summary import MIN_TOKENS, SHARE, summarise
-from timeleap.tokens import CHARS_PER_TOKEN
+from timeleap.message_text import CHARS_PER_TOKEN
 
 LEAST = 0.8
 

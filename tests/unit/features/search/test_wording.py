@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from timeleap.features.search.message_text import excerpt, text_of, utf16_length, utf16_length_of_bytes
+from timeleap.message_text import excerpt, text_of, utf16_length, utf16_length_of_bytes
 
 # What is hard to count: one unit, two units, marks that join others, and what looks like the beginning of something.
 CHARACTERS = st.sampled_from('aé\u0301\u200d中😀👩🏽\U0010ffff\uffff\u2028 \n\x00"\\/')
