@@ -77,10 +77,7 @@ def timeleap(
     home: Home = None,
     machine: Machine = False,
     version: Annotated[
-        bool,
-        typer.Option(
-            "--version", help="Print the version.", show_default=False, is_eager=True, callback=_print_version
-        ),
+        bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_print_version)
     ] = False,
 ) -> None:
     """The options that may stand before every command."""

@@ -33,22 +33,15 @@ REQUESTED, RESOLVED = "approval/didRequest", "approval/didResolve"
 _DECIDED = {"approve": "approved", "approveForSession": "approved for the session", "reject": "rejected"}
 _AN_ID = re.compile(r"a[0-9a-f]{16}")
 
-ApprovalId = Annotated[
-    str | None,
-    typer.Argument(metavar="[ID]", help="Its id; needed where several requests wait.", show_default=False),
-]
-Reason = Annotated[
-    str | None, typer.Option("--reason", "-r", metavar="TEXT", help="For the program that asks.", show_default=False)
-]
+ApprovalId = Annotated[str | None, typer.Argument(metavar="[ID]", help="Its id; needed where several requests wait.")]
+Reason = Annotated[str | None, typer.Option("--reason", "-r", metavar="TEXT", help="For the program that asks.")]
 
 
 @command(app, rich_help_panel=PANEL)
 def approvals(
     terminal: Terminal,
     session: Session,
-    watch: Annotated[
-        bool, typer.Option("--watch", "-w", help="Go on with every new request, until Ctrl-C.", show_default=False)
-    ] = False,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on with every new request, until Ctrl-C.")] = False,
 ) -> None:
     """List the requests for approvals that wait for a decision; with --watch decide them as they come.
 
@@ -57,9 +50,7 @@ def approvals(
 
     Examples:
         timeleap approvals fix-dates
-
         timeleap approvals fix-dates --watch
-
         timeleap approvals fix-dates --watch --json | jq .params.approval.action
     """
     decide = watch and not terminal.machine and terminal.interactive and terminal.out.is_terminal
@@ -89,8 +80,7 @@ def approve(
     approval_id: ApprovalId = None,
     *,
     for_session: Annotated[
-        bool,
-        typer.Option("--for-session", help="Approve this action from now on without asking.", show_default=False),
+        bool, typer.Option("--for-session", help="Approve this action from now on without asking.")
     ] = False,
     reason: Reason = None,
 ) -> None:
@@ -98,7 +88,6 @@ def approve(
 
     Examples:
         timeleap approve fix-dates
-
         timeleap approve fix-dates a3f20d37edd06eb25 --for-session
     """
     _respond(terminal, session, approval_id, "approveForSession" if for_session else "approve", reason)
@@ -126,7 +115,6 @@ def afk(
 
     Examples:
         timeleap afk fix-dates on
-
         timeleap afk fix-dates off
     """
     if switch is None:

@@ -27,7 +27,6 @@ def yolo(
 
     Examples:
         timeleap yolo fix-dates
-
         timeleap yolo fix-dates off
     """
     if switch is None:

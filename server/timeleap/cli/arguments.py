@@ -43,28 +43,18 @@ Session = Annotated[
         metavar="SESSION",
         help="A session's id, or the path of its directory or of its context.jsonl. Left out, or a dot: the newest "
         "session of this folder.",
-        show_default=False,
         autocompletion=complete_session,
     ),
 ]
 """The session a command is about. `command` makes it optional: the function always gets one."""
-Checkpoint = Annotated[
-    str, typer.Argument(metavar="CHECKPOINT", help="A checkpoint's id (a number) or its uid.", show_default=False)
-]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.", show_default=False)]
-DryRun = Annotated[
-    bool, typer.Option("--dry-run", "-n", help="Say what would happen, and change nothing.", show_default=False)
-]
+Checkpoint = Annotated[str, typer.Argument(metavar="CHECKPOINT", help="A checkpoint's id (a number) or its uid.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", "-n", help="Say what would happen, and change nothing.")]
 Steps = Annotated[int, typer.Option("--steps", "-n", metavar="N", min=1, help="How many, as one step.")]
-OnlySay = Annotated[
-    bool, typer.Option("--dry-run", help="Say what would happen, and change nothing.", show_default=False)
-]
+OnlySay = Annotated[bool, typer.Option("--dry-run", help="Say what would happen, and change nothing.")]
 """`DryRun` where `-n` is a number."""
 Heal = Annotated[
-    bool,
-    typer.Option(
-        "--heal", help="If tool calls would be left without results, go back to before them.", show_default=False
-    ),
+    bool, typer.Option("--heal", help="If tool calls would be left without results, go back to before them.")
 ]
 
 

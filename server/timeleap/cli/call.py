@@ -29,9 +29,7 @@ def call(
     params: Annotated[
         str | None, typer.Argument(metavar="[PARAMS]", help="A JSON object; @FILE or - takes it from there.")
     ] = None,
-    no_open: Annotated[
-        bool, typer.Option("--no-open", help="Do not open the session first.", show_default=False)
-    ] = False,
+    no_open: Annotated[bool, typer.Option("--no-open", help="Do not open the session first.")] = False,
 ) -> None:
     """Send one request and print its result, always as JSON.
 
@@ -39,7 +37,6 @@ def call(
 
     Examples:
         timeleap call session/list '{"limit": 3}'
-
         timeleap call context/getRecords '{"sessionId": "fix-dates", "limit": 5}'
     """
     from timeleap_protocol.methods import REQUESTS
@@ -87,7 +84,6 @@ def schema(
 
     Examples:
         timeleap schema typescript > timeleap.d.ts
-
         timeleap schema json-schema --only 'initialize,session/open,context/*' > timeleap.schema.json
     """
     if only is not None and form != "json-schema":

@@ -31,19 +31,12 @@ Home = Annotated[
     typer.Option(
         "--home",
         help="The store's directory (default: $TIMELEAP_HOME, else the platform's).",
-        show_default=False,
         rich_help_panel="Everywhere",
         file_okay=False,
     ),
 ]
 Machine = Annotated[
-    bool,
-    typer.Option(
-        "--json",
-        help="For machines: one JSON document, or JSON lines.",
-        show_default=False,
-        rich_help_panel="Everywhere",
-    ),
+    bool, typer.Option("--json", help="For machines: one JSON document, or JSON lines.", rich_help_panel="Everywhere")
 ]
 
 

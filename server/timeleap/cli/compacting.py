@@ -54,7 +54,6 @@ def compact(
 
     Examples:
         timeleap compact fix-dates --summarizer builtin --dry-run
-
         timeleap compact fix-dates --keep 4 --summary @summary.md --pin "never touch main"
     """
     with Backend(terminal) as backend:
@@ -115,7 +114,7 @@ def clear(
     session: Session,
     *,
     drop_system_prompt: Annotated[
-        bool, typer.Option("--drop-system-prompt", help="Without the system prompt, too.", show_default=False)
+        bool, typer.Option("--drop-system-prompt", help="Without the system prompt, too.")
     ] = False,
     yes: Yes = False,
     dry_run: DryRun = False,
@@ -151,13 +150,12 @@ def pins(
     *,
     add: Annotated[list[str] | None, typer.Option("--add", help="Pin this, too; may be repeated.")] = None,
     remove: Annotated[list[str] | None, typer.Option("--remove", help="Pin this no longer; may be repeated.")] = None,
-    clear: Annotated[bool, typer.Option("--clear", help="Begin with none.", show_default=False)] = False,
+    clear: Annotated[bool, typer.Option("--clear", help="Begin with none.")] = False,
 ) -> None:
     """Show or change what no compaction of a session may lose. With nothing to change: show it.
 
     Examples:
         timeleap pins fix-dates --add "never touch main" --add "port 8042"
-
         timeleap pins fix-dates --remove "port 8042"
     """
     changes = bool(add or remove or clear)

@@ -28,19 +28,17 @@ _MOST_LINES = 12
 def diff(
     terminal: Terminal,
     session: Session,
-    base: Annotated[str, typer.Argument(metavar="A", help=HELP, show_default=False)],
+    base: Annotated[str, typer.Argument(metavar="A", help=HELP)],
     other: Annotated[str, typer.Argument(metavar="[B]", help="The same; default: present.")] = "present",
     *,
-    stat: Annotated[bool, typer.Option("--stat", help="Only counts, no messages.", show_default=False)] = False,
-    full: Annotated[bool, typer.Option("--full", help="Cut no long message.", show_default=False)] = False,
+    stat: Annotated[bool, typer.Option("--stat", help="Only counts, no messages.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Cut no long message.")] = False,
 ) -> None:
     """Compare two moments: what only A has (-), what only B has (+), and how much both begin with.
 
     Examples:
         timeleap diff fix-dates context_1
-
         timeleap diff fix-dates 3 "before the rewrite" --stat
-
         timeleap diff fix-dates context_1:2 context_2 --json | jq '.added | length'
     """
     with Backend(terminal) as backend:

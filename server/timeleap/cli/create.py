@@ -40,7 +40,6 @@ def new(
 
     Examples:
         timeleap new fix-dates --title "Dates before 1970"
-
         id=$(timeleap new --system-prompt @prompt.md)
     """
     members = {
@@ -76,11 +75,9 @@ def _refuse_existing(backend: Backend, session_id: str) -> None:
 def append(
     terminal: Terminal,
     session: Session,
-    text: Annotated[list[str] | None, typer.Argument(help="The text of one message.", show_default=False)] = None,
+    text: Annotated[list[str] | None, typer.Argument(help="The text of one message.")] = None,
     role: Annotated[str | None, typer.Option("--role", "-r", help="Whose words TEXT, or all of the input, is.")] = None,
-    atomic: Annotated[
-        bool, typer.Option("--atomic", help="All lines of the input as one step, or none.", show_default=False)
-    ] = False,
+    atomic: Annotated[bool, typer.Option("--atomic", help="All lines of the input as one step, or none.")] = False,
 ) -> None:
     """Append messages: text, or JSON lines from the standard input.
 
@@ -90,11 +87,8 @@ def append(
 
     Examples:
         timeleap append fix-dates "Why is 1969 wrong?"
-
         git diff | timeleap append fix-dates --role tool
-
         agent --json-lines | timeleap append fix-dates
-
         timeleap append copy < ~/sessions/old/context.jsonl
     """
     with Backend(terminal) as backend:
@@ -158,9 +152,9 @@ def _as_they_come() -> Iterator[list[Json]]:
 def checkpoint(
     terminal: Terminal,
     session: Session,
-    label: Annotated[list[str] | None, typer.Argument(help="What to call it.", show_default=False)] = None,
+    label: Annotated[list[str] | None, typer.Argument(help="What to call it.")] = None,
     add_user_message: Annotated[
-        bool, typer.Option("--add-user-message", help="Tell the model of it, by a message.", show_default=False)
+        bool, typer.Option("--add-user-message", help="Tell the model of it, by a message.")
     ] = False,
 ) -> None:
     """Write a checkpoint: a place to come back to.
@@ -202,7 +196,6 @@ def fork(
 
     Examples:
         timeleap fork fix-dates other-way --at 3
-
         timeleap fork fix-dates as-it-was --timeline context_2
     """
     members = {"newSessionId": new_id, "title": title, "timelineId": timeline, **place(at)}

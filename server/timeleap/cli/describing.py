@@ -20,9 +20,7 @@ subagents = typer.Typer(cls=Group, no_args_is_help=True)
 PANEL = "Describe"
 Json = dict[str, Any]
 
-Text = Annotated[
-    list[str] | None, typer.Argument(metavar="[TEXT]", help="Without it: print the present one.", show_default=False)
-]
+Text = Annotated[list[str] | None, typer.Argument(metavar="[TEXT]", help="Without it: print the present one.")]
 
 
 def _show(terminal: Terminal, result: Json, member: str) -> None:
@@ -47,7 +45,6 @@ def title(terminal: Terminal, session: Session, text: Text = None) -> None:
 
     Examples:
         timeleap title fix-dates
-
         timeleap title fix-dates "Dates before 1970"
     """
     if text is None:
@@ -61,16 +58,13 @@ def title(terminal: Terminal, session: Session, text: Text = None) -> None:
 def workspace(
     terminal: Terminal,
     session: Session,
-    folder: Annotated[
-        Path | None, typer.Argument(help="Without it: print the present one.", file_okay=False, show_default=False)
-    ] = None,
-    none: Annotated[bool, typer.Option("--none", help="The session belongs to no folder.", show_default=False)] = False,
+    folder: Annotated[Path | None, typer.Argument(help="Without it: print the present one.", file_okay=False)] = None,
+    none: Annotated[bool, typer.Option("--none", help="The session belongs to no folder.")] = False,
 ) -> None:
     """Print or set the folder that a session is about: where SESSION is left out, its newest session is meant.
 
     Examples:
         timeleap workspace fix-dates .
-
         timeleap workspace fix-dates --none
     """
     if folder is not None and none:
@@ -90,7 +84,6 @@ def system_prompt(terminal: Terminal, session: Session, text: Text = None) -> No
 
     Examples:
         timeleap system-prompt fix-dates
-
         timeleap system-prompt fix-dates @prompt.md
     """
     if text is not None:
@@ -107,15 +100,13 @@ def tokens(
     terminal: Terminal,
     session: Session,
     count: Annotated[
-        int | None,
-        typer.Option("--set", metavar="COUNT", min=0, help="Record what the model counted.", show_default=False),
+        int | None, typer.Option("--set", metavar="COUNT", min=0, help="Record what the model counted.")
     ] = None,
 ) -> None:
     """Print the token count of a session, or record the one that the model reported for the messages so far.
 
     Examples:
         timeleap tokens fix-dates
-
         timeleap tokens fix-dates --set 12000
     """
     if count is not None:
@@ -151,18 +142,14 @@ def usage(terminal: Terminal, session: Session) -> None:
 def auto_approve(
     terminal: Terminal,
     session: Session,
-    action: Annotated[
-        str | None, typer.Argument(metavar="[ACTION]", help="Without it: list the actions.", show_default=False)
-    ] = None,
-    off: Annotated[bool, typer.Option("--off", help="Ask again before ACTION.", show_default=False)] = False,
+    action: Annotated[str | None, typer.Argument(metavar="[ACTION]", help="Without it: list the actions.")] = None,
+    off: Annotated[bool, typer.Option("--off", help="Ask again before ACTION.")] = False,
 ) -> None:
     """List the actions that are approved without asking, or add or remove one. Each change is recorded in the audit.
 
     Examples:
         timeleap auto-approve fix-dates
-
         timeleap auto-approve fix-dates run_tests
-
         timeleap auto-approve fix-dates run_tests --off
     """
     if action is None and off:
@@ -197,7 +184,7 @@ def list_subagents(terminal: Terminal, session: Session) -> None:
 def put(
     terminal: Terminal,
     session: Session,
-    name: Annotated[str, typer.Argument(help="What it is called.", show_default=False)],
+    name: Annotated[str, typer.Argument(help="What it is called.")],
     *,
     prompt: Annotated[str, typer.Option(help="Its system prompt; @FILE or - takes it from there.")],
 ) -> None:
@@ -216,9 +203,7 @@ def put(
 
 @command(subagents)
 def remove(
-    terminal: Terminal,
-    session: Session,
-    name: Annotated[str, typer.Argument(help="What it is called.", show_default=False)],
+    terminal: Terminal, session: Session, name: Annotated[str, typer.Argument(help="What it is called.")]
 ) -> None:
     """Remove a sub-agent.
 

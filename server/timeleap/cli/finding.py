@@ -32,7 +32,7 @@ _LEAD = 30
 @command(app, rich_help_panel=PANEL)
 def search(
     terminal: Terminal,
-    query: Annotated[str, typer.Argument(metavar="TEXT", help="What is looked for.", show_default=False)],
+    query: Annotated[str, typer.Argument(metavar="TEXT", help="What is looked for.")],
     session: Annotated[
         str | None,
         typer.Argument(
@@ -43,11 +43,9 @@ def search(
     ] = None,
     *,
     regex: Annotated[bool, typer.Option("--regex", "-E", help="TEXT is a regular expression.")] = False,
-    ignore_case: Annotated[bool, typer.Option("--ignore-case", "-i", help="A is a.", show_default=False)] = False,
-    live: Annotated[bool, typer.Option("--live", help="Leave timelines out.", show_default=False)] = False,
-    repeats: Annotated[
-        bool, typer.Option("--repeats", help="Also what a timeline shares with the log.", show_default=False)
-    ] = False,
+    ignore_case: Annotated[bool, typer.Option("--ignore-case", "-i", help="A is a.")] = False,
+    live: Annotated[bool, typer.Option("--live", help="Leave timelines out.")] = False,
+    repeats: Annotated[bool, typer.Option("--repeats", help="Also what a timeline shares with the log.")] = False,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many messages.")] = 50,
 ) -> None:
     """Find messages in a session, in its timelines, or in the whole store. With --json one line each.
@@ -57,9 +55,7 @@ def search(
 
     Examples:
         timeleap search 1969 fix-dates
-
         timeleap search -i -E "error: .*timeout"
-
         timeleap search TODO fix-dates --live --json | jq .index
     """
     wanted: Json = {"query": query, "timelines": not live, "distinct": not repeats, "excerpts": True}
@@ -163,10 +159,7 @@ def _offset(text: str, units: int) -> int:
 def at(
     terminal: Terminal,
     session: Session,
-    moment: Annotated[
-        str,
-        typer.Argument(metavar="MOMENT", help="A message's number, or a time: 2026-05-01T10:00.", show_default=False),
-    ],
+    moment: Annotated[str, typer.Argument(metavar="MOMENT", help="A message's number, or a time: 2026-05-01T10:00.")],
     timeline: Annotated[
         str | None, typer.Option("--timeline", "-t", help="Of this timeline, not the present log.")
     ] = None,
@@ -177,7 +170,6 @@ def at(
 
     Examples:
         timeleap at fix-dates 12
-
         timeleap at fix-dates 2026-05-01T10:00
     """
     with Backend(terminal) as backend:

@@ -29,7 +29,6 @@ def state(terminal: Terminal, session: Session) -> None:
 
     Examples:
         timeleap state fix-dates
-
         timeleap state fix-dates --json | jq .context.tokenCount
     """
     with Backend(terminal) as backend:
@@ -78,14 +77,13 @@ def _described(present: Json, owner: Json | None) -> Iterator[str]:
 def sessions(
     terminal: Terminal,
     query: Annotated[str | None, typer.Argument(help="Only those with this in title or id.")] = None,
-    everything: Annotated[bool, typer.Option("--all", "-a", help="Archived ones too.", show_default=False)] = False,
+    everything: Annotated[bool, typer.Option("--all", "-a", help="Archived ones too.")] = False,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many.")] = 50,
 ) -> None:
     """List sessions, the newest change first. With --json one line each.
 
     Examples:
         timeleap sessions
-
         timeleap sessions --all --json | jq -r .sessionId
     """
     params: Json = {"limit": min(limit, 1000), "includeArchived": everything}
@@ -132,9 +130,7 @@ def log(
     *,
     checkpoints: Annotated[int, typer.Option("--checkpoints", "-n", min=1, help="Draw so many at most.")] = 200,
     timelines: Annotated[int, typer.Option("--timelines", "-t", min=0, help="Draw so many at most.")] = 20,
-    watch: Annotated[
-        bool, typer.Option("--watch", "-w", help="Redraw it with every change, until Ctrl-C.", show_default=False)
-    ] = False,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Redraw it with every change, until Ctrl-C.")] = False,
     graph: Annotated[bool, typer.Option("--graph/--no-graph", help="Draw timelines and forks, too.")] = True,
 ) -> None:
     """Draw checkpoints and timelines as a graph, the newest at the top.
@@ -144,7 +140,6 @@ def log(
 
     Examples:
         timeleap log fix-dates --graph
-
         timeleap log fix-dates --watch
     """
     from timeleap.cli.following import describe
@@ -180,15 +175,13 @@ def show(
     timeline: Annotated[
         str | None, typer.Option("--timeline", "-t", help="Of this timeline, not the present log.")
     ] = None,
-    full: Annotated[bool, typer.Option("--full", help="Cut no long message.", show_default=False)] = False,
+    full: Annotated[bool, typer.Option("--full", help="Cut no long message.")] = False,
 ) -> None:
     """Show messages. With --json one line each, `{index, message}`.
 
     Examples:
         timeleap show fix-dates --last 5
-
         timeleap show fix-dates --timeline context_2 --from 40
-
         timeleap show fix-dates --json | jq -r 'select(.message.role=="user") | .message.content'
     """
     _only_one(last=last, range=start if start is not None else end, checkpoint=checkpoint)
@@ -212,14 +205,9 @@ def show(
 def tail(
     terminal: Terminal,
     session: Session,
-    follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on with every change, until Ctrl-C.", show_default=False)
-    ] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with every change, until Ctrl-C.")] = False,
     last: Annotated[
-        int | None,
-        typer.Option(
-            "--last", "-n", min=0, help="Messages to begin with (default: 10, with -f 0).", show_default=False
-        ),
+        int | None, typer.Option("--last", "-n", min=0, help="Messages to begin with (default: 10, with -f 0).")
     ] = None,
 ) -> None:
     """Show the newest messages; with -f follow what happens until Ctrl-C, for a pipe as JSON lines.
@@ -229,7 +217,6 @@ def tail(
 
     Examples:
         timeleap tail -f fix-dates
-
         timeleap tail -f fix-dates | jq -c '{kind: .params.kind, head: .params.head}'
     """
     with Backend(terminal) as backend:

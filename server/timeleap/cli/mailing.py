@@ -27,7 +27,7 @@ app.add_typer(
 def send(
     terminal: Terminal,
     session: Session,
-    text: Annotated[list[str], typer.Argument(help="The note; @FILE or - takes it from there.", show_default=False)],
+    text: Annotated[list[str], typer.Argument(help="The note; @FILE or - takes it from there.")],
     *,
     at: Annotated[
         str | None, typer.Option("--at", metavar="CHECKPOINT", help="Whose self gets it: number, label or uid.")
@@ -43,7 +43,6 @@ def send(
 
     Examples:
         timeleap dmail send fix-dates --at 3 "The bug is in the time zone, not in the parser"
-
         timeleap dmail send tests --to fix-dates "All green since the last change"
     """
     if at is None and to is None:
@@ -109,7 +108,6 @@ def deliver(
 
     Examples:
         timeleap dmail deliver fix-dates --dry-run
-
         timeleap dmail deliver fix-dates --yes
     """
     with Backend(terminal) as backend:

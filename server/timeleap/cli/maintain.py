@@ -23,8 +23,7 @@ Json = dict[str, Any]
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 Ids = Annotated[
-    list[str],
-    typer.Argument(metavar="SESSION...", help="Ids of sessions.", show_default=False, autocompletion=complete_session),
+    list[str], typer.Argument(metavar="SESSION...", help="Ids of sessions.", autocompletion=complete_session)
 ]
 
 
@@ -112,7 +111,6 @@ def empty(
 
     Examples:
         timeleap trash empty --older-than 30d --dry-run
-
         timeleap trash empty --yes
     """
     seconds = 0 if older_than is None else parse_span(older_than)
@@ -248,7 +246,6 @@ def repair(terminal: Terminal, session: Session, yes: Yes = False, dry_run: DryR
 
     Examples:
         timeleap repair fix-dates --dry-run
-
         timeleap repair fix-dates --yes
     """
     with Backend(terminal) as backend:

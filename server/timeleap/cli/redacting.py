@@ -25,20 +25,16 @@ def redact(
     session: Session,
     *,
     value_stdin: Annotated[
-        bool, typer.Option("--value-stdin", help="Take out the text on the standard input.", show_default=False)
+        bool, typer.Option("--value-stdin", help="Take out the text on the standard input.")
     ] = False,
     pattern: Annotated[str | None, typer.Option(help="Take out what this regular expression matches.")] = None,
-    secrets: Annotated[
-        bool, typer.Option("--secrets", help="Take out what looks like a key or a password.", show_default=False)
-    ] = False,
+    secrets: Annotated[bool, typer.Option("--secrets", help="Take out what looks like a key or a password.")] = False,
     replacement: Annotated[str | None, typer.Option(help=r"What stands in its place (default: \[redacted]).")] = None,
     deleted_at: Annotated[
         str | None,
         typer.Option("--deleted-at", metavar="TIME", help="Of the session in the trash that was deleted then."),
     ] = None,
-    store: Annotated[
-        bool, typer.Option("--store", help="Say which other sessions hold it, too.", show_default=False)
-    ] = False,
+    store: Annotated[bool, typer.Option("--store", help="Say which other sessions hold it, too.")] = False,
     yes: Yes = False,
     dry_run: DryRun = False,
 ) -> None:
@@ -49,9 +45,7 @@ def redact(
 
     Examples:
         timeleap redact fix-dates --dry-run
-
         pass show api-key | timeleap redact fix-dates --value-stdin --yes
-
         timeleap redact fix-dates --secrets
     """
     wanted = _wanted(terminal, value_stdin=value_stdin, pattern=pattern, secrets=secrets)

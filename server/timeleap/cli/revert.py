@@ -26,15 +26,11 @@ def revert(
     terminal: Terminal,
     session: Session,
     checkpoint: Annotated[
-        str | None,
-        typer.Argument(metavar="[CHECKPOINT]", help="A checkpoint's id (a number) or its uid.", show_default=False),
+        str | None, typer.Argument(metavar="[CHECKPOINT]", help="A checkpoint's id (a number) or its uid.")
     ] = None,
     *,
     message: Annotated[
-        int | None,
-        typer.Option(
-            "--message", metavar="N", min=0, help="Go back to before this message instead.", show_default=False
-        ),
+        int | None, typer.Option("--message", metavar="N", min=0, help="Go back to before this message instead.")
     ] = None,
     heal: Heal = False,
     yes: Yes = False,
@@ -47,9 +43,7 @@ def revert(
 
     Examples:
         timeleap revert fix-dates 3 --dry-run
-
         timeleap revert fix-dates 3 --yes
-
         timeleap revert fix-dates --message 12
     """
     if (checkpoint is None) == (message is None):
@@ -111,7 +105,6 @@ def undo(terminal: Terminal, session: Session, steps: Steps = 1, dry_run: OnlySa
 
     Examples:
         timeleap undo fix-dates
-
         timeleap undo fix-dates -n 3 --dry-run
     """
     _step(terminal, session, "undo", steps, dry_run)
@@ -123,7 +116,6 @@ def redo(terminal: Terminal, session: Session, steps: Steps = 1, dry_run: OnlySa
 
     Examples:
         timeleap redo fix-dates
-
         timeleap redo fix-dates -n 2
     """
     _step(terminal, session, "redo", steps, dry_run)

@@ -110,7 +110,6 @@ def set_(
 
     Examples:
         timeleap config set maxContextSize 200000
-
         timeleap config set summarizer.baseUrl http://localhost:11434/v1
     """
     _known(key)

@@ -36,7 +36,6 @@ def storage(
 
     Examples:
         timeleap storage
-
         timeleap storage fix-dates
     """
     with Backend(terminal) as backend:
@@ -81,9 +80,7 @@ def _taken(backend: Backend, own: Json, limit: int) -> Json:
 def prune(
     terminal: Terminal,
     session: Session,
-    timelines: Annotated[
-        list[str] | None, typer.Argument(metavar="[TIMELINE...]", help="Remove these.", show_default=False)
-    ] = None,
+    timelines: Annotated[list[str] | None, typer.Argument(metavar="[TIMELINE...]", help="Remove these.")] = None,
     *,
     keep: Annotated[int | None, typer.Option("--keep", min=1, help="Keep only so many timelines, the newest.")] = None,
     keep_bytes: Annotated[
@@ -93,7 +90,7 @@ def prune(
         str | None, typer.Option("--older-than", help="Remove those set aside before: 30d, 12h, or a time.")
     ] = None,
     quarantine: Annotated[
-        bool, typer.Option("--quarantine", help="Also what recovery set aside of torn records.", show_default=False)
+        bool, typer.Option("--quarantine", help="Also what recovery set aside of torn records.")
     ] = False,
     yes: Yes = False,
     dry_run: DryRun = False,
@@ -104,9 +101,7 @@ def prune(
 
     Examples:
         timeleap prune fix-dates --keep 5 --dry-run
-
         timeleap prune fix-dates --older-than 30d --yes
-
         timeleap prune fix-dates context_1 context_2
     """
     params: Json = {

@@ -24,9 +24,7 @@ _BY_SUFFIX = {".zip": "native", ".md": "markdown", ".markdown": "markdown", ".ht
 def export(
     terminal: Terminal,
     session: Session,
-    file: Annotated[
-        Path | None, typer.Argument(metavar="[FILE]", help="Where to write it.", dir_okay=False, show_default=False)
-    ] = None,
+    file: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="Where to write it.", dir_okay=False)] = None,
     *,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="The same.", dir_okay=False)
@@ -35,9 +33,7 @@ def export(
         str | None,
         typer.Option("--format", "-f", help="native, markdown, html; default: by FILE's ending, else native."),
     ] = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace a file that is there.", show_default=False)
-    ] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
 ) -> None:
     """Write a session to a file: an archive to import (.zip), Markdown (.md) or one HTML page (.html) for people.
 
@@ -45,7 +41,6 @@ def export(
 
     Examples:
         timeleap export fix-dates -o fix-dates.zip
-
         timeleap export fix-dates notes.md --overwrite
     """
     target = file or output
@@ -74,9 +69,7 @@ def export(
 @command(app, name="import", rich_help_panel=PANEL)
 def import_session(
     terminal: Terminal,
-    file: Annotated[
-        Path, typer.Argument(help="An archive or a session file; a session's directory.", show_default=False)
-    ],
+    file: Annotated[Path, typer.Argument(help="An archive or a session file; a session's directory.")],
     session: Annotated[
         str | None, typer.Argument(metavar="[ID]", help="The new session's id; generated if none is given.")
     ] = None,
@@ -92,7 +85,6 @@ def import_session(
 
     Examples:
         timeleap import fix-dates.zip
-
         timeleap import ~/.codex/sessions/rollout.jsonl old-idea
     """
     given = {"path": str(file.expanduser().absolute()), "sessionId": session, "format": form}

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from timeleap.cli.backend import Backend, OpenSession
-from timeleap.cli.demo_screen import Screen
+from timeleap.cli.demo.screen import Screen
 from timeleap.cli.graph import read_graph
 from timeleap.cli.terminal import Terminal
 from timeleap_client.notifications import Notification

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from timeleap.cli.demo_client import Actor
-from timeleap.cli.demo_screen import Screen
+from timeleap.cli.demo.client import Actor
+from timeleap.cli.demo.screen import Screen
 from timeleap.cli.formatting import count, size
 from timeleap.cli.replay import steps
 from timeleap.clock import new_uid

@@ -16,8 +16,8 @@ from typing import Annotated
 import typer
 
 from timeleap.cli.command import FAILED, command
-from timeleap.cli.demo_scenes import SCENES, Story
-from timeleap.cli.demo_screen import Screen
+from timeleap.cli.demo.scenes import SCENES, Story
+from timeleap.cli.demo.screen import Screen
 from timeleap.cli.replay import Json, parse
 from timeleap.cli.terminal import Terminal, UsageError
 
@@ -31,7 +31,7 @@ def demo(
         Path | None,
         typer.Argument(metavar="[PATH]", help="A session file (JSON lines) or directory; a sample if none is given."),
     ] = None,
-    keep: Annotated[bool, typer.Option("--keep", help="Do not remove the store it made.", show_default=False)] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Do not remove the store it made.")] = False,
 ) -> None:
     """Tell in a minute what Timeleap is, with a real server in a store of its own.
 
@@ -41,7 +41,6 @@ def demo(
 
     Examples:
         timeleap demo
-
         timeleap demo ~/sessions/fix-dates/context.jsonl --keep
     """
     began = time.monotonic()
