@@ -10,7 +10,8 @@ from typing import Annotated
 
 import typer
 
-from timeleap.cli.command import FAILED, MISUSED, Group, Home, Machine
+from timeleap.cli.arguments import Home, Machine
+from timeleap.cli.command import FAILED, MISUSED, Group
 from timeleap.cli.terminal import Terminal, forget_output
 
 _EPILOG = """[bold]First steps[/bold]
@@ -26,19 +27,16 @@ Exit codes: 0 done, 1 an error (in words on the standard error output), 2 a misu
 _MODULES = {
     "demo": ("demo",),
     "inspect": ("state", "sessions", "log", "show", "tail"),
-    "finding": ("search", "at"),
-    "comparing": ("diff",),
+    "finding": ("search", "at", "diff"),
     "create": ("new", "append", "checkpoint", "fork"),
-    "approvals": ("yolo",),
-    "describing": ("title", "workspace", "system-prompt", "tokens", "usage", "auto-approve", "subagents"),
-    "approval_requests": ("approvals", "approve", "reject", "afk"),
+    "describing": (*("yolo", "title", "workspace", "system-prompt", "tokens", "usage", "auto-approve", "subagents"),),
+    "deciding": ("approvals", "approve", "reject", "afk"),
     "revert": ("revert", "undo", "redo", "restore"),
     "compacting": ("compact", "clear", "pins"),
     "mailing": ("dmail",),
     "transferring": ("export", "import"),
     "maintain": ("archive", "unarchive", "trash", "audit", "verify", "repair"),
-    "space": ("storage", "prune"),
-    "redacting": ("redact",),
+    "removing": ("storage", "prune", "redact"),
     "settings": ("config",),
     "call": ("call", "schema", "serve"),
 }

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any, Self
 
 from timeleap.cli.arguments import LATEST
-from timeleap.cli.terminal import Json, Progress, Terminal, UsageError
+from timeleap.cli.formatting import Json, count, one_line
+from timeleap.cli.terminal import Progress, Terminal, UsageError
 from timeleap_client.connection import Trace
+from timeleap_client.errors import TimeleapRpcError
 from timeleap_client.loop import LoopThread
 from timeleap_client.notifications import RECONNECTED, Notification, Subscription
 from timeleap_client.raw import RawTimeleap
@@ -27,40 +29,30 @@ _FIRST_ONLY = frozenset({"from", "to", "checkpointUid"})
 """Params of lists that say where the first page begins and ends; a cursor says it for the others."""
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A session as the user named it.
+def session_identity(name: str) -> Json:
+    """A session as `session/open` takes it, from its id, or from a path to its directory or its `context.jsonl`.
 
-    Attributes:
-        name: The user's words, for messages.
-        identity: `sessionId` or `path`, as `session/open` takes it; empty: the newest session of this folder.
+    Returns:
+        `sessionId` or `path`; empty for the newest session of this folder.
+
+    Raises:
+        UsageError: It is neither.
     """
-
-    name: str
-    identity: Json
-
-    @classmethod
-    def of(cls, name: str) -> Target:
-        """From a session id, or a path to a session's directory or its `context.jsonl`.
-
-        Raises:
-            UsageError: It is neither.
-        """
-        if name == LATEST and not Path(_LOG_NAME).is_file():
-            return cls(name, {})
-        if re.fullmatch(SESSION_ID_PATTERN, name) and not (name == _LOG_NAME and Path(name).exists()):
-            return cls(name, {"sessionId": name})
-        path = Path(name).expanduser()
-        if path.is_dir():
-            return cls(name, {"path": str(path.absolute())})
-        if path.name == _LOG_NAME and path.is_file():
-            return cls(name, {"path": str(path.absolute().parent)})
-        if path.is_file():
-            raise UsageError(f"{name} is no session: give its directory, or the {_LOG_NAME} in it")
-        if "/" in name or "\\" in name:
-            raise UsageError(f"there is no session at {name}")
-        # Not a valid id: the server says what an id looks like, in the same words everywhere.
-        return cls(name, {"sessionId": name})
+    if name == LATEST and not Path(_LOG_NAME).is_file():
+        return {}
+    if re.fullmatch(SESSION_ID_PATTERN, name) and not (name == _LOG_NAME and Path(name).exists()):
+        return {"sessionId": name}
+    path = Path(name).expanduser()
+    if path.is_dir():
+        return {"path": str(path.absolute())}
+    if path.name == _LOG_NAME and path.is_file():
+        return {"path": str(path.absolute().parent)}
+    if path.is_file():
+        raise UsageError(f"{name} is no session: give its directory, or the {_LOG_NAME} in it")
+    if "/" in name or "\\" in name:
+        raise UsageError(f"there is no session at {name}")
+    # Not a valid id: the server says what an id looks like, in the same words everywhere.
+    return {"sessionId": name}
 
 
 class Backend:
@@ -111,13 +103,13 @@ class Backend:
         work = self.client.call(method, params, within=_NO_LIMIT_WITHIN, on_progress=progress.take if reports else None)
         return self._terminal.wait(self._loop.submit(work), progress, saying)
 
-    def open_to_read(self, target: Target) -> OpenSession:
-        """Open a session without taking its lock: reading never stands in an agent's way, and works while one runs."""
-        return self._open(target, "readOnly")
+    def open(self, identity: Json, *, write: bool) -> OpenSession:
+        """Open a session that exists, by its `session_identity`.
 
-    def open_to_write(self, target: Target, *, dry_run: bool = False) -> OpenSession:
-        """Open a session that exists, to change it; or only to say what a change would do."""
-        return self._open(target, "readOnly" if dry_run else "write")
+        To read takes no lock: reading never stands in an agent's way, and works while one runs.
+        """
+        params = {**(identity or self._latest()), "create": False, "access": "write" if write else "readOnly"}
+        return OpenSession(self, self.call("session/open", params, saying="Opening"))
 
     def pages(self, method: str, params: Json, member: str) -> Iterator[Json]:
         """The entries of a list, page by page."""
@@ -144,10 +136,6 @@ class Backend:
         names = (*SERVER_NOTIFICATIONS, RECONNECTED)
         return Changes(self._loop, self.client.notifications(*names, session_id=session_id))
 
-    def _open(self, target: Target, access: str) -> OpenSession:
-        params = {**(target.identity or self._latest()), "create": False, "access": access}
-        return OpenSession(self, self.call("session/open", params, saying="Opening"))
-
     def _latest(self) -> Json:
         """The newest session of this folder; where there is none, the newest one that belongs to no folder."""
         folder = Path.cwd()
@@ -165,18 +153,31 @@ class Backend:
         return {"sessionId": info["sessionId"]}
 
 
+@contextlib.contextmanager
+def reading(terminal: Terminal, session: str) -> Generator[OpenSession]:
+    """A session, open to be looked at."""
+    with Backend(terminal) as backend:
+        yield backend.open(session_identity(session), write=False)
+
+
+@contextlib.contextmanager
+def writing(terminal: Terminal, session: str, *, dry_run: bool = False) -> Generator[OpenSession]:
+    """A session, open to be changed; or only to say what a change would do."""
+    with Backend(terminal) as backend:
+        yield backend.open(session_identity(session), write=not dry_run)
+
+
 def read_state(terminal: Terminal, session: str, member: str) -> Json:
     """One member of a session's state, with the head."""
-    with Backend(terminal) as backend:
-        state: Json = backend.open_to_read(Target.of(session)).call("session/getState")
+    with reading(terminal, session) as opened:
+        state = opened.call("session/getState")
     return {"head": state["head"], member: state.get(member)}
 
 
 def change_session(terminal: Terminal, session: str, method: str, **params: Any) -> Json:
     """The result of a method that changes a session; params that are None are sent, too."""
-    with Backend(terminal) as backend:
-        opened = backend.open_to_write(Target.of(session))
-        result: Json = backend.call(method, {"sessionId": opened.id, **params})
+    with writing(terminal, session) as opened:
+        result: Json = opened.backend.call(method, {"sessionId": opened.id, **params})
     return result
 
 
@@ -190,18 +191,48 @@ class OpenSession:
 
     def call(self, method: str, *, saying: str = "Working", **params: Any) -> Json:
         """The result of a request on this session; params that are None are not sent."""
-        given = {name: value for name, value in params.items() if value is not None}
-        result: Json = self.backend.call(method, {"sessionId": self.id, **given}, saying=saying)
+        result: Json = self.backend.call(method, {"sessionId": self.id, **given(**params)}, saying=saying)
         return result
-
-    def close(self) -> None:
-        """Close it before the end of the command."""
-        self.call("session/close")
 
     def pages(self, method: str, member: str, **params: Any) -> Iterator[Json]:
         """The entries of a list of this session; params that are None are not sent."""
-        given = {name: value for name, value in params.items() if value is not None}
-        return self.backend.pages(method, {"sessionId": self.id, **given}, member)
+        return self.backend.pages(method, {"sessionId": self.id, **given(**params)}, member)
+
+    def newest(self, method: str, member: str, most: int, **params: Any) -> list[Json]:
+        """The newest entries of a list of this session, oldest first."""
+        entries = self.pages(method, member, **{**params, "order": "desc", "limit": min(most, 1000)})
+        return list(itertools.islice(entries, most))[::-1]
+
+    def checkpoint(self, name: str, timeline: str | None = None) -> Json | None:
+        """The checkpoint of that number, uid or label; None where it can only be the uid of another log.
+
+        Raises:
+            UsageError: Several have that label.
+            TimeleapRpcError: There is none of that number.
+        """
+        number = name.removeprefix("#")
+        number = number if number.isascii() and number.isdigit() else ""
+        every = list(self.pages("context/listCheckpoints", "checkpoints", order="asc", limit=1000, timelineId=timeline))
+        if number and (numbered := next((each for each in every if each["id"] == int(number)), None)):
+            return numbered
+        labelled = [checkpoint for checkpoint in every if name in {checkpoint["uid"], checkpoint.get("label")}]
+        if len(labelled) > 1:
+            numbers = ", ".join(f"#{checkpoint['id']}" for checkpoint in labelled)
+            what = f"{count(len(labelled), 'checkpoint')} are called {one_line(name, 40)}"
+            raise UsageError(f"{what}: name one of {numbers}")
+        if number and not labelled:
+            raise refusal(4002, "checkpointNotFound", f"there is no checkpoint #{number}")
+        return labelled[0] if labelled else None
+
+
+def given(**params: Any) -> Json:
+    """Params without those that are None."""
+    return {name: value for name, value in params.items() if value is not None}
+
+
+def refusal(code: int, kind: str, message: str) -> TimeleapRpcError:
+    """An error that we find ourselves, as the server would say it."""
+    return TimeleapRpcError(code, kind, message, {"kind": kind, "retryable": False}, retryable=False)
 
 
 class Changes:
@@ -212,8 +243,7 @@ class Changes:
         self._subscription = subscription
 
     def __iter__(self) -> Iterator[Notification]:
-        while (notification := self._loop.run(_next(self._subscription))) is not None:
-            yield notification
+        return self.bursts(pause=0)
 
     def bursts(self, pause: float) -> Iterator[Notification]:
         """The last of each burst: of notifications with less than `pause` seconds between them, a second at most."""
@@ -221,15 +251,11 @@ class Changes:
             yield notification
 
 
-async def _next(notifications: Subscription) -> Notification | None:
-    return await anext(notifications, None)
-
-
 async def _last(notifications: Subscription, pause: float) -> Notification | None:
     latest = await anext(notifications, None)
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(_LONGEST_BURST):
-            while latest is not None:
+            while pause and latest is not None:
                 following = await asyncio.wait_for(anext(notifications, None), pause)
                 if following is None:
                     break

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import fnmatch
 import json
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
-from timeleap.cli.arguments import complete_method, text_or_file
-from timeleap.cli.backend import Backend, Target
+from timeleap.cli.arguments import text_or_file
+from timeleap.cli.backend import Backend
 from timeleap.cli.command import command
+from timeleap.cli.formatting import Json
 from timeleap.cli.terminal import Terminal, UsageError
+from timeleap_protocol.methods import METHODS, REQUESTS, Method
 
-if TYPE_CHECKING:
-    from timeleap_protocol.methods import Method
-
-app = typer.Typer()
-PANEL = "Protocol"
+app = typer.Typer(rich_help_panel="Protocol")
 
 
-@command(app, rich_help_panel=PANEL)
+def complete_method(incomplete: str) -> list[tuple[str, str]]:
+    """Methods of the protocol that begin with what was typed."""
+    return [(name, row.summary) for name, row in REQUESTS.items() if name.startswith(incomplete)]
+
+
+@command(app)
 def call(
     terminal: Terminal,
     method: Annotated[
@@ -39,21 +42,18 @@ def call(
         timeleap call session/list '{"limit": 3}'
         timeleap call context/getRecords '{"sessionId": "fix-dates", "limit": 5}'
     """
-    from timeleap_protocol.methods import REQUESTS
-
     given = _object(text_or_file(params))
     row = REQUESTS.get(method)
     with Backend(terminal) as backend:
         session_id = given.get("sessionId")
         if row is not None and row.scope == "open" and isinstance(session_id, str) and not no_open:
-            target = Target(session_id, {"sessionId": session_id})
-            writes = row.mutates and given.get("dryRun") is not True
-            opened = backend.open_to_write(target) if writes else backend.open_to_read(target)
-            given["sessionId"] = opened.id
+            given["sessionId"] = backend.open(
+                {"sessionId": session_id}, write=row.mutates and given.get("dryRun") is not True
+            ).id
         terminal.document(backend.call(method, given))
 
 
-def _object(text: str | None) -> dict[str, Any]:
+def _object(text: str | None) -> Json:
     try:
         value = json.loads(text) if text and text.strip() else {}
     except (ValueError, RecursionError) as error:
@@ -63,7 +63,7 @@ def _object(text: str | None) -> dict[str, Any]:
     return value
 
 
-@command(app, rich_help_panel=PANEL)
+@command(app)
 def schema(
     terminal: Terminal,
     form: Annotated[
@@ -110,8 +110,6 @@ def _rows(only: str) -> list[Method]:
     Raises:
         UsageError: There is no such method.
     """
-    from timeleap_protocol.methods import METHODS
-
     wanted = [name for name in map(str.strip, only.split(",")) if name]
     for name in wanted:
         if not fnmatch.filter(METHODS, name):
@@ -122,7 +120,7 @@ def _rows(only: str) -> list[Method]:
 
 
 @app.command(
-    rich_help_panel=PANEL,
+    rich_help_panel="Protocol",
     add_help_option=False,
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
 )

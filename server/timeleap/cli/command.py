@@ -1,4 +1,4 @@
-"""Base of all commands: `--home`, `--json`, and errors in words with a sensible exit code."""
+"""Base of all commands: `--home`, `--json`, a SESSION that may be left out, and errors in words with an exit code."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from timeleap import interrupt
-from timeleap.cli.arguments import LATEST, Session, looks_like_checkpoint
+from timeleap.cli.arguments import LATEST, Home, Machine, Session, looks_like_checkpoint
 from timeleap.cli.error_hints import explain
 from timeleap.cli.terminal import Terminal, UsageError, forget_output
 from timeleap.errors import TimeleapError
@@ -25,19 +25,6 @@ P = ParamSpec("P")
 SESSION: Final = "session"
 FAILED = 1
 MISUSED = 2
-
-Home = Annotated[
-    Path | None,
-    typer.Option(
-        "--home",
-        help="The store's directory (default: $TIMELEAP_HOME, else the platform's).",
-        rich_help_panel="Everywhere",
-        file_okay=False,
-    ),
-]
-Machine = Annotated[
-    bool, typer.Option("--json", help="For machines: one JSON document, or JSON lines.", rich_help_panel="Everywhere")
-]
 
 
 _MEANT = {
@@ -75,7 +62,7 @@ class Group(TyperGroup):
 
 
 def command(
-    app: typer.Typer, name: str | None = None, *, unless: str | None = None, **settings: Any
+    app: typer.Typer, name: str | None = None, *, unless: str | None = None, panel: str | None = None
 ) -> Callable[[Callable[Concatenate[Terminal, P], None]], Callable[Concatenate[Terminal, P], None]]:
     """Register a function as a command: its first parameter is the `Terminal`, the others are the user's.
 
@@ -86,32 +73,29 @@ def command(
         app: Where.
         name: Its name, where that is not the function's.
         unless: An option that takes the place of the argument after SESSION, which is required without it.
-        **settings: As typer takes them.
+        panel: Its panel in the overview, where that is not the one of `app`.
     """
 
     def register(function: Callable[Concatenate[Terminal, P], None]) -> Callable[Concatenate[Terminal, P], None]:
-        text, examples = _taught(function)
-        app.command(name, help=text, epilog=examples, **settings)(_with_shared_options(function, unless))
+        text, examples = _help(function)
+        where = panel or app.rich_help_panel
+        app.command(name, help=text, epilog=examples, rich_help_panel=where)(_with_shared_options(function, unless))
         return function
 
     return register
 
 
-def _taught(function: Callable[..., None]) -> tuple[str, str | None]:
+def _help(function: Callable[..., None]) -> tuple[str, str | None]:
     """The help text and the examples of a docstring: what stands under `Example:` is shown as typed."""
     document = inspect.cleandoc(function.__doc__ or "")
     text, *blocks = re.split(r"^Examples?:$", document, maxsplit=1, flags=re.MULTILINE)
     text = re.sub(r"(?<!\n)\n(?!\n)", " ", text)  # a paragraph is as wide as the terminal, not as our source
     if not blocks:
         return text, None
-    typed = [line.strip() for line in blocks[0].splitlines() if line.strip()]
+    # Rich's markup leaves `\[` alone (its own `escape` would cost every command the import).
+    typed = [line.strip().replace("[", r"\[") for line in blocks[0].splitlines() if line.strip()]
     # A paragraph each: typer joins the lines of one.
-    return text, "\n\n".join(["[bold]Examples[/bold]", *(f"[cyan]{_literal(line)}[/cyan]" for line in typed)])
-
-
-def _literal(line: str) -> str:
-    """Text that rich's markup leaves alone (its own `escape` would cost every command the import)."""
-    return line.replace("[", r"\[")
+    return text, "\n\n".join(["[bold]Examples[/bold]", *(f"[cyan]{line}[/cyan]" for line in typed)])
 
 
 class SessionDefault:
@@ -131,22 +115,24 @@ class SessionDefault:
         self._required = tuple(required)
         self._unless = unless
 
-    def fill(self, values: dict[str, Any]) -> str | None:
-        """Put every value where it was meant; returns what is missing, in words."""
+    def fill(self, values: dict[str, Any]) -> None:
+        """Put every value where it was meant.
+
+        Raises:
+            UsageError: A required one is missing.
+        """
         first = next(iter(self._following), None)
         required = [*self._required, *([first] if first and self._unless and values.get(self._unless) is None else [])]
         given = values.get(SESSION)
         missing = any(values[name] in (None, []) for name in required)
         if first == "checkpoint" and given is not None and not looks_like_checkpoint(given):
             missing = False  # a session without its checkpoint: to be said, not to be looked for in another session
-        meant = missing or (first is not None and values[first] in (None, []) and _is_text(given))
-        if given is not None and first is not None and meant:
+        if given is not None and first is not None and (missing or (values[first] in (None, []) and _is_text(given))):
             self._move(given, values)
         values[SESSION] = values[SESSION] or LATEST
         for name in self._required:
             if values[name] in (None, []):
-                return f"missing argument {name.upper().replace('_', '-')}"
-        return None
+                raise UsageError(f"missing argument {name.upper().replace('_', '-')}")
 
     def _move(self, given: str, values: dict[str, Any]) -> None:
         values[SESSION] = None
@@ -160,44 +146,33 @@ class SessionDefault:
             values[name], carried = (Path(carried) if kind is Path else carried), values[name]
 
 
-def _is_text(given: str | None) -> bool:
-    return given is not None and any(character.isspace() for character in given) and not os.path.exists(given)  # noqa: PTH110  (which raises for names that are too long)
+def _is_text(given: str) -> bool:
+    return any(character.isspace() for character in given) and not os.path.exists(given)  # noqa: PTH110  (which raises for names that are too long)
 
 
 def _bare(hint: Any) -> Any:
     """A parameter's type without typer's annotations, and without None."""
     kind = get_args(hint)[0] if get_origin(hint) is Annotated else hint
-    members = (
-        [member for member in get_args(kind) if member is not type(None)] if type(None) in get_args(kind) else [kind]
-    )
-    return members[0]
-
-
-def _is_argument(hint: Any) -> bool:
-    return any(isinstance(each, typer.models.ArgumentInfo) for each in getattr(hint, "__metadata__", ()))
-
-
-def _optional(hint: Any) -> Any:
-    kind, *told = get_args(hint)
-    return Annotated[kind | None, *told]
+    members = get_args(kind)
+    return next(member for member in members if member is not type(None)) if type(None) in members else kind
 
 
 def _with_shared_options(function: Callable[..., None], unless: str | None) -> Callable[..., None]:
     hints = get_type_hints(function, include_extras=True)
-    first, *own = inspect.signature(function).parameters.values()
-    del hints[first.name]
-    hints.pop("return", None)
+    _, *own = inspect.signature(function).parameters.values()
+    own = [parameter.replace(annotation=hints[parameter.name]) for parameter in own]
     default = None
     if hints.get(SESSION) == Session:
-        arguments = {name: hint for name, hint in hints.items() if _is_argument(hint)}
-        empty = inspect.Parameter.empty
-        required = [each.name for each in own if each.name in arguments and each.default is empty]
-        required.remove(SESSION)
-        default = SessionDefault(arguments, required, unless)
-        for name in (SESSION, *required):
-            hints[name] = _optional(hints[name])
-        own = [each.replace(default=None) if each.name in (SESSION, *required) else each for each in own]
-    kept = [parameter.replace(annotation=hints[parameter.name]) for parameter in own]
+        arguments = {
+            parameter.name: parameter
+            for parameter in own
+            if any(isinstance(told, typer.models.ArgumentInfo) for told in parameter.annotation.__metadata__)
+        }
+        required = [name for name, parameter in arguments.items() if parameter.default is inspect.Parameter.empty]
+        default = SessionDefault(
+            {name: parameter.annotation for name, parameter in arguments.items()}, required[1:], unless
+        )
+        own = [_optional(parameter) if parameter.name in required else parameter for parameter in own]
     keyword = inspect.Parameter.KEYWORD_ONLY
     shared = [
         inspect.Parameter("ctx", keyword, annotation=typer.Context),
@@ -207,22 +182,21 @@ def _with_shared_options(function: Callable[..., None], unless: str | None) -> C
 
     @functools.wraps(function)
     def run(*args: Any, ctx: typer.Context, home: Path | None, machine: bool, **kwargs: Any) -> None:
-        before: Terminal | None = ctx.find_root().obj
-        terminal = Terminal(home or (before.home if before else None), machine or (before.machine if before else False))
-
-        misuse = default.fill(kwargs) if default is not None else None
-
-        def work() -> None:
-            if misuse is not None:
-                raise UsageError(misuse)
-            function(terminal, *args, **kwargs)
-
+        before: Terminal = ctx.find_root().obj or Terminal(None, machine=False)
+        terminal = Terminal(home or before.home, machine or before.machine)
+        if default is not None:
+            guarded(terminal, None, functools.partial(default.fill, kwargs))
         named = kwargs.get(SESSION)
-        guarded(terminal, None if named == LATEST else named, work)
+        guarded(terminal, None if named == LATEST else named, lambda: function(terminal, *args, **kwargs))
 
-    run.__signature__ = inspect.Signature([*kept, *shared])  # type: ignore[attr-defined]
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in [*kept, *shared]}
+    run.__signature__ = inspect.Signature([*own, *shared])  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in [*own, *shared]}
     return run
+
+
+def _optional(parameter: inspect.Parameter) -> inspect.Parameter:
+    kind, *told = get_args(parameter.annotation)
+    return parameter.replace(default=None, annotation=Annotated[kind | None, *told])
 
 
 def guarded(terminal: Terminal, session: object, work: Callable[[], None]) -> None:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from timeleap.cli.arguments import DryRun, Session, Yes, text_or_file
-from timeleap.cli.backend import Backend, Target
+from timeleap.cli.backend import Backend, session_identity, writing
 from timeleap.cli.command import command
-from timeleap.cli.formatting import count, one_line, safe, size
-from timeleap.cli.revert import say_what_goes
+from timeleap.cli.formatting import Json, count, one_line, safe, size
+from timeleap.cli.revert import UNCHANGED, say_what_goes
 from timeleap.cli.terminal import Terminal, UsageError
 
-app = typer.Typer()
-PANEL = "Travel in time"
-Json = dict[str, Any]
+app = typer.Typer(rich_help_panel="Travel in time")
 
 _FACTS = {
     "paths": "files",
@@ -33,7 +31,7 @@ Pin = Annotated[
 ]
 
 
-@command(app, rich_help_panel=PANEL)
+@command(app)
 def compact(
     terminal: Terminal,
     session: Session,
@@ -56,8 +54,7 @@ def compact(
         timeleap compact fix-dates --summarizer builtin --dry-run
         timeleap compact fix-dates --keep 4 --summary @summary.md --pin "never touch main"
     """
-    with Backend(terminal) as backend:
-        opened = backend.open_to_write(Target.of(session), dry_run=dry_run)
+    with writing(terminal, session, dry_run=dry_run) as opened:
         result = opened.call(
             "context/compact",
             maxPreservedMessages=keep,
@@ -68,14 +65,11 @@ def compact(
             dryRun=dry_run or None,
             saying="Compacting",
         )
-    if terminal.machine:
-        terminal.document(result)
-        return
-    if dry_run and result.get("summary"):
-        terminal.say(*(f"    {safe(line)}" for line in result["summary"].splitlines()), "")
-    terminal.say(_outcome(result, dry_run), *_scored(result))
+    summary_lines = (result.get("summary") or "").splitlines() if dry_run else []
+    shown = [f"    {safe(line)}" for line in summary_lines]
     done = f"undo with: timeleap undo {opened.id}" if result["compacted"] else "nothing was changed"
-    terminal.hint("nothing was changed (--dry-run)" if dry_run else done)
+    hint = UNCHANGED if dry_run else done
+    terminal.answer(result, *shown, *([""] if shown else []), _outcome(result, dry_run), *_scored(result), hint=hint)
 
 
 def _outcome(result: Json, dry_run: bool) -> str:
@@ -108,7 +102,7 @@ def _lost(tally: Json) -> str:
     return f"; lost: {', '.join(named)}{more}"
 
 
-@command(app, rich_help_panel=PANEL)
+@command(app)
 def clear(
     terminal: Terminal,
     session: Session,
@@ -124,26 +118,19 @@ def clear(
     Example:
         timeleap clear fix-dates --dry-run
     """
-    keep = None if not drop_system_prompt else False
-    with Backend(terminal) as backend:
-        opened = backend.open_to_write(Target.of(session), dry_run=dry_run)
+    keep = False if drop_system_prompt else None
+    with writing(terminal, session, dry_run=dry_run) as opened:
         before = opened.call("session/getState")
         plan = opened.call("context/clear", keepSystemPrompt=keep, dryRun=True)
-        if not terminal.machine:
-            say_what_goes(terminal, opened, before, plan)
-        if not dry_run:
-            terminal.require_consent("Clear?", yes)
-            # The head we looked at: what was written meanwhile was not shown.
-            seen = {"expectedHead": before["head"]}
-            plan = opened.call("context/clear", keepSystemPrompt=keep, **seen, saying="Clearing")
-        if terminal.machine:
-            terminal.document(plan)
-        else:
-            done = f"cleared; undo with: timeleap undo {opened.id}"
-            terminal.hint("nothing was changed (--dry-run)" if dry_run else done)
+        say_what_goes(terminal, opened, plan)
+        if not terminal.consents(plan, "Clear?", yes=yes, dry_run=dry_run):
+            return
+        # The head we looked at: what was written meanwhile was not shown.
+        done = opened.call("context/clear", keepSystemPrompt=keep, expectedHead=before["head"], saying="Clearing")
+        terminal.answer(done, hint=f"cleared; undo with: timeleap undo {opened.id}")
 
 
-@command(app, rich_help_panel=PANEL)
+@command(app)
 def pins(
     terminal: Terminal,
     session: Session,
@@ -160,19 +147,14 @@ def pins(
     """
     changes = bool(add or remove or clear)
     with Backend(terminal) as backend:
-        target = Target.of(session)
-        opened = backend.open_to_write(target) if changes else backend.open_to_read(target)
+        opened = backend.open(session_identity(session), write=changes)
         present = opened.call("session/getState")
         result = {"head": present["head"], "pins": present.get("pins", [])}
         if changes:
             wanted = _changed([] if clear else result["pins"], add or [], remove or [])
             result = opened.call("context/setPins", pins=wanted, expectedHead=present["head"])
-    if terminal.machine:
-        terminal.document(result)
-    else:
-        terminal.say(*(one_line(pin) for pin in result["pins"]))
-        if not result["pins"]:
-            terminal.hint("nothing is pinned")
+    hint = "" if result["pins"] else "nothing is pinned"
+    terminal.answer(result, *(one_line(pin) for pin in result["pins"]), hint=hint)
 
 
 def _changed(present: list[str], add: list[str], remove: list[str]) -> list[str]:

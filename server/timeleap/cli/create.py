@@ -1,29 +1,32 @@
-"""Commands that add: `new`, `append`, `checkpoint`, `fork`."""
+"""Commands that add: `new`, `append`, `checkpoint`, `fork`; and records of a session file as requests."""
 
 from __future__ import annotations
 
+import json
 import queue
 import sys
 import threading
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
 from timeleap.cli.arguments import Session, place, text_or_file
-from timeleap.cli.backend import Backend, OpenSession, Target
+from timeleap.cli.backend import Backend, OpenSession, given, reading, refusal, writing
 from timeleap.cli.command import command
-from timeleap.cli.formatting import count
-from timeleap.cli.replay import BATCH_MESSAGES, Json, parse, steps
+from timeleap.cli.formatting import Json, count
 from timeleap.cli.terminal import Terminal, UsageError
 from timeleap_client.errors import TimeleapRpcError
 
-app = typer.Typer()
-PANEL = "Write"
+app = typer.Typer(rich_help_panel="Write")
+
+BATCH_MESSAGES = 100
+BATCH_BYTES = 4 * 1024 * 1024
 
 
-@command(app, rich_help_panel=PANEL)
+@command(app)
 def new(
     terminal: Terminal,
     session: Annotated[str | None, typer.Argument(metavar="[ID]", help="Its id; generated if none is given.")] = None,
@@ -42,22 +45,18 @@ def new(
         timeleap new fix-dates --title "Dates before 1970"
         id=$(timeleap new --system-prompt @prompt.md)
     """
-    members = {
-        "sessionId": session,
-        "title": title,
-        "systemPrompt": text_or_file(system_prompt),
-        "workspace": None if workspace is None else workspace.absolute().as_uri(),
-        "autoCheckpoint": auto_checkpoint,
-    }
+    params = given(
+        sessionId=session,
+        title=title,
+        systemPrompt=text_or_file(system_prompt),
+        workspace=None if workspace is None else workspace.absolute().as_uri(),
+        autoCheckpoint=auto_checkpoint,
+    )
     with Backend(terminal) as backend:
         if session is not None:
             _refuse_existing(backend, session)
-        state = backend.call("session/open", {name: value for name, value in members.items() if value is not None})
-    if terminal.machine:
-        terminal.document(state)
-    else:
-        terminal.say(state["sessionId"])
-        terminal.hint(f"in {state['path']}")
+        state = backend.call("session/open", params)
+    terminal.answer(state, state["sessionId"], hint=f"in {state['path']}")
 
 
 def _refuse_existing(backend: Backend, session_id: str) -> None:
@@ -67,11 +66,10 @@ def _refuse_existing(backend: Backend, session_id: str) -> None:
         if error.kind != "sessionNotFound":
             raise
     else:
-        data = {"kind": "sessionExists", "retryable": False}
-        raise TimeleapRpcError(4016, "sessionExists", f"there is a session {session_id} already", data, retryable=False)
+        raise refusal(4016, "sessionExists", f"there is a session {session_id} already")
 
 
-@command(app, rich_help_panel=PANEL)
+@command(app)
 def append(
     terminal: Terminal,
     session: Session,
@@ -91,8 +89,7 @@ def append(
         agent --json-lines | timeleap append fix-dates
         timeleap append copy < ~/sessions/old/context.jsonl
     """
-    with Backend(terminal) as backend:
-        opened = backend.open_to_write(Target.of(session))
+    with writing(terminal, session) as opened:
         if text or role is not None:
             words = " ".join(text) if text else sys.stdin.read()
             batches: Iterable[list[Json]] = [[{"role": role or "user", "content": words}]]
@@ -100,10 +97,10 @@ def append(
             batches = [[record for number, line in enumerate(sys.stdin, 1) if (record := parse(line, number))]]
         else:
             batches = _as_they_come()
-        _append(terminal, opened, batches, atomic)
+        _send(terminal, opened, batches, atomic)
 
 
-def _append(terminal: Terminal, opened: OpenSession, batches: Iterable[list[Json]], atomic: bool) -> None:
+def _send(terminal: Terminal, opened: OpenSession, batches: Iterable[list[Json]], atomic: bool) -> None:
     messages, head = 0, opened.state["head"]
     for records in batches:
         requests = list(steps(records, sys.maxsize, sys.maxsize) if atomic else steps(records))
@@ -114,10 +111,8 @@ def _append(terminal: Terminal, opened: OpenSession, batches: Iterable[list[Json
         for step in requests:
             head = opened.call(step.method, **step.params)["head"]
             messages += step.messages
-    if terminal.machine:
-        terminal.document({"sessionId": opened.id, "head": head, "messages": messages})
-    else:
-        terminal.say(f"appended {count(messages, 'message')} to {opened.id}")
+    result = {"sessionId": opened.id, "head": head, "messages": messages}
+    terminal.answer(result, f"appended {count(messages, 'message')} to {opened.id}")
 
 
 def _as_they_come() -> Iterator[list[Json]]:
@@ -148,7 +143,7 @@ def _as_they_come() -> Iterator[list[Json]]:
         yield records
 
 
-@command(app, rich_help_panel=PANEL)
+@command(app)
 def checkpoint(
     terminal: Terminal,
     session: Session,
@@ -162,19 +157,16 @@ def checkpoint(
     Example:
         timeleap checkpoint fix-dates before the rewrite
     """
-    with Backend(terminal) as backend:
-        opened = backend.open_to_write(Target.of(session))
+    with writing(terminal, session) as opened:
         result = opened.call(
             "context/checkpoint", label=" ".join(label) if label else None, addUserMessage=add_user_message or None
         )
-    if terminal.machine:
-        terminal.document(result)
-    else:
-        made = result["checkpoint"]
-        terminal.say(f"checkpoint #{made['id']} ({made['uid']}) after {count(made['messageCount'], 'message')}")
+    made = result["checkpoint"]
+    words = f"checkpoint #{made['id']} ({made['uid']}) after {count(made['messageCount'], 'message')}"
+    terminal.answer(result, words)
 
 
-@command(app, rich_help_panel=PANEL)
+@command(app)
 def fork(
     terminal: Terminal,
     session: Session,
@@ -198,12 +190,84 @@ def fork(
         timeleap fork fix-dates other-way --at 3
         timeleap fork fix-dates as-it-was --timeline context_2
     """
-    members = {"newSessionId": new_id, "title": title, "timelineId": timeline, **place(at)}
-    with Backend(terminal) as backend:
-        source = backend.open_to_read(Target.of(session))
-        state = source.call("session/fork", saying="Copying", **members)
-    if terminal.machine:
-        terminal.document(state)
-    else:
-        terminal.say(state["sessionId"])
-        terminal.hint(f"with {count(state['context']['messageCount'], 'message')}, in {state['path']}")
+    with reading(terminal, session) as source:
+        state = source.call(
+            "session/fork", newSessionId=new_id, title=title, timelineId=timeline, **place(at), saying="Copying"
+        )
+    terminal.answer(
+        state, state["sessionId"], hint=f"with {count(state['context']['messageCount'], 'message')}, in {state['path']}"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayStep:
+    """One request, without its session.
+
+    Attributes:
+        method: Wire name.
+        params: In wire names.
+        messages: How many messages it appends.
+    """
+
+    method: str
+    params: Json
+    messages: int = 0
+
+
+def parse(line: str, number: int) -> Json | None:
+    """The record on a line; None for a blank one.
+
+    Raises:
+        UsageError: It is no JSON object, or none with a role.
+    """
+    if not line.strip():
+        return None
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"line {number} is no JSON: {error}") from None
+    if not isinstance(record, dict) or not isinstance(record.get("role"), str):
+        raise UsageError(f'line {number} is no message: {{"role": "user", "content": "..."}} is one')
+    return record
+
+
+def steps(
+    records: Iterable[Json], batch_messages: int = BATCH_MESSAGES, batch_bytes: int = BATCH_BYTES
+) -> Iterator[ReplayStep]:
+    """The requests that bring these records into a session, in order; messages in a row go together.
+
+    Control records become what they stand for: checkpoints (the new session numbers them itself), token counts, system
+    prompts. Other roles with an underscore are private to the program that wrote them and are left out.
+    """
+    batch: list[Json] = []
+    held = 0
+    for record in records:
+        step = _control(record)
+        if step is None and not record["role"].startswith("_"):
+            message = {name: value for name, value in record.items() if name != "_tl"}
+            batch.append(message)
+            held += len(json.dumps(message))
+        if batch and (step is not None or len(batch) >= batch_messages or held >= batch_bytes):
+            yield _append(batch)
+            batch, held = [], 0
+        if step is not None:
+            yield step
+    if batch:
+        yield _append(batch)
+
+
+def _append(batch: list[Json]) -> ReplayStep:
+    return ReplayStep("context/appendMessage", {"messages": batch}, len(batch))
+
+
+def _control(record: Json) -> ReplayStep | None:
+    role = record["role"]
+    if role == "_checkpoint":
+        marks = record.get("_tl")
+        label = marks.get("l") if isinstance(marks, dict) else None
+        return ReplayStep("context/checkpoint", {"label": label} if isinstance(label, str) else {})
+    if role == "_usage" and isinstance(record.get("token_count"), int):
+        return ReplayStep("context/updateTokenCount", {"tokenCount": max(0, record["token_count"])})
+    if role == "_system_prompt" and isinstance(record.get("content"), str):
+        return ReplayStep("context/setSystemPrompt", {"systemPrompt": record["content"]})
+    return None

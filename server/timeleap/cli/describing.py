@@ -1,45 +1,52 @@
-"""Commands that show and set what a session is: `title`, `workspace`, `system-prompt`, `tokens`, `usage`,
-`auto-approve`, `subagents`.
-"""
+"""Commands that show and set what a session is and what runs unasked in it: `yolo`, `title`, `workspace` ..."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from timeleap.cli.arguments import Session, text_or_file
-from timeleap.cli.backend import Backend, Target, change_session, read_state
+from timeleap.cli.arguments import Session, Switch, text_or_file
+from timeleap.cli.backend import change_session, read_state, reading
 from timeleap.cli.command import Group, command
-from timeleap.cli.formatting import one_line
+from timeleap.cli.formatting import Json, ago, one_line
 from timeleap.cli.terminal import Terminal, UsageError
 
-app = typer.Typer()
+app = typer.Typer(rich_help_panel="Describe")
 subagents = typer.Typer(cls=Group, no_args_is_help=True)
-PANEL = "Describe"
-Json = dict[str, Any]
 
 Text = Annotated[list[str] | None, typer.Argument(metavar="[TEXT]", help="Without it: print the present one.")]
+Name = Annotated[str, typer.Argument(help="What it is called.")]
+
+
+@command(app, panel="Write")
+def yolo(terminal: Terminal, session: Session, switch: Switch = None) -> None:
+    """Switch the approval of everything on or off. Each change is recorded in the session's audit.
+
+    Examples:
+        timeleap yolo fix-dates
+        timeleap yolo fix-dates off
+    """
+    if switch is None:
+        result = read_state(terminal, session, "approval")
+    else:
+        result = change_session(terminal, session, "session/setYolo", yolo=switch == "on")
+    approval = result["approval"]
+    changed = f", {ago(approval['changedAt'])}" if "changedAt" in approval else ""
+    by = f" by {one_line(approval['changedBy'])}" if "changedBy" in approval else ""
+    lines = [f"yolo is {'ON: everything runs unasked' if approval['yolo'] else 'off'}{changed}{by}"]
+    if not approval["yolo"] and approval["autoApproveActions"]:
+        lines.append("unasked: " + ", ".join(one_line(action) for action in approval["autoApproveActions"]))
+    terminal.answer(result, *lines)
 
 
 def _show(terminal: Terminal, result: Json, member: str) -> None:
-    if terminal.machine:
-        terminal.document(result)
-    elif result[member] is not None:
-        terminal.say(str(result[member]))
-    else:
-        terminal.hint("none")
+    value = result[member]
+    terminal.answer(result, *([] if value is None else [str(value)]), hint="none" if value is None else "")
 
 
-def _done(terminal: Terminal, result: Json, words: str) -> None:
-    if terminal.machine:
-        terminal.document(result)
-    else:
-        terminal.say(words)
-
-
-@command(app, rich_help_panel=PANEL)
+@command(app)
 def title(terminal: Terminal, session: Session, text: Text = None) -> None:
     """Print or set the title of a session.
 
@@ -51,10 +58,10 @@ def title(terminal: Terminal, session: Session, text: Text = None) -> None:
         _show(terminal, read_state(terminal, session, "title"), "title")
         return
     words = " ".join(text)
-    _done(terminal, change_session(terminal, session, "session/setTitle", title=words), f"title: {one_line(words)}")
+    terminal.answer(change_session(terminal, session, "session/setTitle", title=words), f"title: {one_line(words)}")
 
 
-@command(app, rich_help_panel=PANEL)
+@command(app)
 def workspace(
     terminal: Terminal,
     session: Session,
@@ -75,10 +82,10 @@ def workspace(
     uri = None if folder is None else folder.expanduser().absolute().as_uri()
     # Sent as null: it means no folder here, not "left out".
     result = change_session(terminal, session, "session/setWorkspace", workspace=uri)
-    _done(terminal, result, f"workspace: {uri or 'none'}")
+    terminal.answer(result, f"workspace: {uri or 'none'}")
 
 
-@command(app, name="system-prompt", rich_help_panel=PANEL)
+@command(app, "system-prompt")
 def system_prompt(terminal: Terminal, session: Session, text: Text = None) -> None:
     """Print or set the system prompt; @FILE takes the text from a file, - from the standard input.
 
@@ -89,13 +96,13 @@ def system_prompt(terminal: Terminal, session: Session, text: Text = None) -> No
     if text is not None:
         prompt = text_or_file(" ".join(text))
         result = change_session(terminal, session, "context/setSystemPrompt", systemPrompt=prompt)
-        _done(terminal, result, "the system prompt is set")
+        terminal.answer(result, "the system prompt is set")
         return
     state = read_state(terminal, session, "context")
     _show(terminal, {"head": state["head"], "systemPrompt": state["context"]["systemPrompt"]}, "systemPrompt")
 
 
-@command(app, rich_help_panel=PANEL)
+@command(app)
 def tokens(
     terminal: Terminal,
     session: Session,
@@ -111,34 +118,31 @@ def tokens(
     """
     if count is not None:
         result = change_session(terminal, session, "context/updateTokenCount", tokenCount=count)
-        _done(terminal, result, f"{count:,} tokens")
+        terminal.answer(result, f"{count:,} tokens")
         return
     state = read_state(terminal, session, "context")
     counted, pending = (state["context"][name] for name in ("tokenCount", "tokenCountWithPending"))
     result = {"head": state["head"], "tokenCount": counted, "tokenCountWithPending": pending}
-    _done(terminal, result, f"{counted:,} tokens; {pending:,} with an estimate of what came since")
+    terminal.answer(result, f"{counted:,} tokens; {pending:,} with an estimate of what came since")
 
 
-@command(app, rich_help_panel=PANEL)
+@command(app)
 def usage(terminal: Terminal, session: Session) -> None:
     """List the token counts that were recorded, oldest first, each with the number of messages before it.
 
     Example:
         timeleap usage fix-dates
     """
-    with Backend(terminal) as backend:
-        entries = list(backend.open_to_read(Target.of(session)).pages("context/listUsage", "usage", limit=1000))
-    if terminal.machine:
-        for entry in entries:
-            terminal.line(entry)
-    elif entries:
-        rows = [(entry["index"], entry["tokenCount"]) for entry in entries]
-        terminal.table(("MESSAGES", "TOKENS"), rows, right=("MESSAGES", "TOKENS"))
-    else:
+    with reading(terminal, session) as opened:
+        entries = list(opened.pages("context/listUsage", "usage", limit=1000))
+    if not entries:
         terminal.hint("no token count was recorded")
+        return
+    rows = ((entry["index"], entry["tokenCount"]) for entry in entries)
+    terminal.records(entries, ("MESSAGES", "TOKENS"), rows, right=("MESSAGES", "TOKENS"))
 
 
-@command(app, name="auto-approve", rich_help_panel="Write")
+@command(app, "auto-approve", panel="Write")
 def auto_approve(
     terminal: Terminal,
     session: Session,
@@ -160,10 +164,10 @@ def auto_approve(
         result = change_session(terminal, session, "session/setAutoApprove", action=action, enabled=not off)
     actions = result["approval"]["autoApproveActions"]
     words = ", ".join(one_line(name) for name in actions)
-    _done(terminal, result, f"approved without asking: {words or 'nothing'}")
+    terminal.answer(result, f"approved without asking: {words or 'nothing'}")
 
 
-@command(subagents, name="list")
+@command(subagents, "list")
 def list_subagents(terminal: Terminal, session: Session) -> None:
     """List the sub-agents of a session.
 
@@ -171,20 +175,20 @@ def list_subagents(terminal: Terminal, session: Session) -> None:
         timeleap subagents list fix-dates
     """
     result = read_state(terminal, session, "dynamicSubagents")
-    if terminal.machine:
-        terminal.document(result)
-    elif result["dynamicSubagents"]:
-        rows = [(agent["name"], one_line(agent["systemPrompt"])) for agent in result["dynamicSubagents"]]
-        terminal.table(("NAME", "SYSTEM PROMPT"), rows)
+    agents = result["dynamicSubagents"]
+    if terminal.machine or not agents:
+        terminal.answer(result, hint="none")
     else:
-        terminal.hint("none")
+        terminal.table(
+            ("NAME", "SYSTEM PROMPT"), [(agent["name"], one_line(agent["systemPrompt"])) for agent in agents]
+        )
 
 
 @command(subagents)
 def put(
     terminal: Terminal,
     session: Session,
-    name: Annotated[str, typer.Argument(help="What it is called.")],
+    name: Name,
     *,
     prompt: Annotated[str, typer.Option(help="Its system prompt; @FILE or - takes it from there.")],
 ) -> None:
@@ -194,23 +198,18 @@ def put(
         timeleap subagents put fix-dates reviewer --prompt @reviewer.md
     """
     text = text_or_file(prompt)
-    _done(
-        terminal,
-        change_session(terminal, session, "session/putSubagent", name=name, systemPrompt=text),
-        f"{name} is defined",
-    )
+    result = change_session(terminal, session, "session/putSubagent", name=name, systemPrompt=text)
+    terminal.answer(result, f"{name} is defined")
 
 
 @command(subagents)
-def remove(
-    terminal: Terminal, session: Session, name: Annotated[str, typer.Argument(help="What it is called.")]
-) -> None:
+def remove(terminal: Terminal, session: Session, name: Name) -> None:
     """Remove a sub-agent.
 
     Example:
         timeleap subagents remove fix-dates reviewer
     """
-    _done(terminal, change_session(terminal, session, "session/removeSubagent", name=name), f"{name} is removed")
+    terminal.answer(change_session(terminal, session, "session/removeSubagent", name=name), f"{name} is removed")
 
 
-app.add_typer(subagents, name="subagents", help="List, define and remove sub-agents.", rich_help_panel=PANEL)
+app.add_typer(subagents, name="subagents", help="List, define and remove sub-agents.", rich_help_panel="Describe")

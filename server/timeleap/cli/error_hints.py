@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from timeleap.cli.formatting import ago, one_line
@@ -19,94 +19,84 @@ def explain(error: TimeleapRpcError, session: str | None) -> list[str]:
         session: The session as the user named it; None where the command names none.
     """
     name = session or "SESSION"
-    problems = [problem for problem in _problems(error.data) if str(problem.get("msg", "")) not in error.message]
-    details = [f"  {_place(problem)}: {problem.get('msg', '')}" for problem in problems]
-    advise = _ADVICE.get(error.kind)
-    return [error.message, *details, *(advise(error.data, name) if advise else [])]
+    dynamic = _ADVICE_BY_DATA.get(error.kind)
+    advice = (
+        dynamic(error.data, name)
+        if dynamic
+        else [line.replace("SESSION", name) for line in _ADVICE.get(error.kind, ())]
+    )
+    return [error.message, *_details(error), *advice]
 
 
-def _place(problem: Data) -> str:
-    return ".".join(str(step) for step in problem.get("loc", [])) or "params"
+def _details(error: TimeleapRpcError) -> Iterator[str]:
+    errors = error.data.get("errors")
+    for problem in errors if isinstance(errors, list) else []:
+        if isinstance(problem, Mapping) and str(problem.get("msg", "")) not in error.message:
+            place = ".".join(str(step) for step in problem.get("loc", [])) or "params"
+            yield f"  {place}: {problem.get('msg', '')}"
 
 
-def _problems(data: Data) -> list[Data]:
-    errors = data.get("errors")
-    return [problem for problem in errors if isinstance(problem, Mapping)] if isinstance(errors, list) else []
+_READING = "Reading still works: timeleap log SESSION, timeleap show SESSION, timeleap tail -f SESSION."
+_TIMELINES = "timeleap log SESSION shows the timelines"
 
-
-def _locked(data: Data, name: str) -> list[str]:
-    owner = data.get("owner")
-    lines = []
-    if isinstance(owner, Mapping):
-        since = ago(str(owner.get("since", "")))
-        lines.append(f"It belongs to process {owner.get('pid')} on {one_line(str(owner.get('host')))}, since {since}.")
-    if "requestId" in data:
-        lines.append(f"The change was passed on and may still take effect: timeleap log {name} shows whether it did.")
-    lines.append(f"Reading still works: timeleap log {name}, timeleap show {name}, timeleap tail -f {name}.")
-    lines.append("To change it, use that program, or end it first.")
-    return lines
-
-
-def _other_version(data: Data, name: str) -> list[str]:
-    del data
-    return [
+_ADVICE: dict[str, Sequence[str]] = {
+    "protocolVersion": (
         "Both programs have to be of the same release: timeleap --version shows this one. Or end the other one.",
-        f"Reading still works: timeleap log {name}, timeleap show {name}, timeleap tail -f {name}.",
-    ]
+        _READING,
+    ),
+    "sessionNotFound": (
+        "timeleap sessions --all lists what there is, timeleap new SESSION makes it, timeleap trash list has the rest.",
+    ),
+    "checkpointNotFound": ("timeleap log SESSION shows the checkpoints; give an id or a uid.",),
+    "nothingToUndo": (f"{_TIMELINES}; timeleap restore SESSION TIMELINE takes any of them.",),
+    "nothingToRedo": (f"{_TIMELINES}; timeleap restore SESSION TIMELINE takes any of them.",),
+    "timelineNotFound": (f"{_TIMELINES}.",),
+    "sessionExists": ("Choose another id, or archive or delete the session that has it.",),
+    "contentModified": ("The session was changed meanwhile: look with timeleap log SESSION, then repeat.",),
+    "externallyModified": ("A program that takes no lock wrote to the log: end it, then repeat the command.",),
+    "invalidSessionId": ("An id has 1 to 64 of A-Z a-z 0-9 . _ - and begins with a letter or digit.",),
+    "compactionFailed": ("Nothing was changed. --summarizer builtin needs no model; --summary takes your own text.",),
+    "dmailPending": ("timeleap dmail show SESSION has it: deliver it, or drop it with timeleap dmail cancel.",),
+    "noPendingDMail": ('timeleap dmail send SESSION --at CHECKPOINT "..." leaves one.',),
+    "methodNotFound": ("This server cannot do that: timeleap --version shows its release.",),
+    "internalError": ("This is a mistake in Timeleap: please report it with the incident id.",),
+}
 
 
-def _not_found(data: Data, name: str) -> list[str]:
-    del data
-    return [
-        f"timeleap sessions --all lists what there is, timeleap new {name} makes it, timeleap trash list has the rest."
-    ]
+def _locked(data: Data, name: str) -> Iterator[str]:
+    if isinstance(owner := data.get("owner"), Mapping):
+        since = ago(str(owner.get("since", "")))
+        yield f"It belongs to process {owner.get('pid')} on {one_line(str(owner.get('host')))}, since {since}."
+    if "requestId" in data:
+        yield f"The change was passed on and may still take effect: timeleap log {name} shows whether it did."
+    yield _READING.replace("SESSION", name)
+    yield "To change it, use that program, or end it first."
 
 
-def _corrupted(data: Data, name: str) -> list[str]:
-    where = [f"Where: {data['path']}"] if data.get("path") else []
-    return [*where, f"timeleap verify {name} lists all damage and changes nothing; timeleap repair {name} mends it."]
+def _corrupted(data: Data, name: str) -> Iterator[str]:
+    if data.get("path"):
+        yield f"Where: {data['path']}"
+    yield f"timeleap verify {name} lists all damage and changes nothing; timeleap repair {name} mends it."
 
 
-def _storage(data: Data, name: str) -> list[str]:
-    del name
-    what = {
-        "ENOSPC": "The disk is full: make room, then repeat the command; nothing was lost.",
-        "EDQUOT": "Your quota is used up: make room, then repeat the command; nothing was lost.",
-        "EACCES": "You may not read or write there: check the permissions.",
-        "EPERM": "You may not read or write there: check the permissions.",
-        "EROFS": "The file system is read-only: use another --home, or mount it for writing.",
-    }.get(str(data.get("errno")))
-    where = [f"Where: {data['path']} ({data.get('errno', 'unknown reason')})"] if data.get("path") else []
-    return [*where, *([what] if what else [])]
+_BY_ERRNO = {
+    "ENOSPC": "The disk is full: make room, then repeat the command; nothing was lost.",
+    "EDQUOT": "Your quota is used up: make room, then repeat the command; nothing was lost.",
+    "EACCES": "You may not read or write there: check the permissions.",
+    "EPERM": "You may not read or write there: check the permissions.",
+    "EROFS": "The file system is read-only: use another --home, or mount it for writing.",
+}
 
 
-def _always(*lines: str) -> Callable[[Data, str], list[str]]:
-    return lambda _, name: [line.replace("SESSION", name) for line in lines]
+def _storage(data: Data, _name: str) -> Iterator[str]:
+    if data.get("path"):
+        yield f"Where: {data['path']} ({data.get('errno', 'unknown reason')})"
+    if (errno := str(data.get("errno"))) in _BY_ERRNO:
+        yield _BY_ERRNO[errno]
 
 
-_ADVICE: dict[str, Callable[[Data, str], list[str]]] = {
+_ADVICE_BY_DATA: dict[str, Callable[[Data, str], Iterator[str]]] = {
     "sessionLocked": _locked,
-    "protocolVersion": _other_version,
-    "sessionNotFound": _not_found,
     "corrupted": _corrupted,
     "storageFailure": _storage,
-    "checkpointNotFound": _always("timeleap log SESSION shows the checkpoints; give an id or a uid."),
-    "nothingToUndo": _always(
-        "timeleap log SESSION shows the timelines; timeleap restore SESSION TIMELINE takes any of them."
-    ),
-    "nothingToRedo": _always(
-        "timeleap log SESSION shows the timelines; timeleap restore SESSION TIMELINE takes any of them."
-    ),
-    "timelineNotFound": _always("timeleap log SESSION shows the timelines."),
-    "sessionExists": _always("Choose another id, or archive or delete the session that has it."),
-    "contentModified": _always("The session was changed meanwhile: look with timeleap log SESSION, then repeat."),
-    "externallyModified": _always("A program that takes no lock wrote to the log: end it, then repeat the command."),
-    "invalidSessionId": _always("An id has 1 to 64 of A-Z a-z 0-9 . _ - and begins with a letter or digit."),
-    "compactionFailed": _always(
-        "Nothing was changed. --summarizer builtin needs no model; --summary takes your own text."
-    ),
-    "dmailPending": _always("timeleap dmail show SESSION has it: deliver it, or drop it with timeleap dmail cancel."),
-    "noPendingDMail": _always('timeleap dmail send SESSION --at CHECKPOINT "..." leaves one.'),
-    "methodNotFound": _always("This server cannot do that: timeleap --version shows its release."),
-    "internalError": _always("This is a mistake in Timeleap: please report it with the incident id."),
 }

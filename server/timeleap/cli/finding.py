@@ -1,35 +1,36 @@
-"""Commands that find something in the past: `search`, `at`."""
+"""Commands that find something in the past, or compare it with the present: `search`, `at`, `diff`."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from timeleap.cli.arguments import Session, complete_session
-from timeleap.cli.backend import Backend, OpenSession, Target
+from timeleap.cli.arguments import Full, Session, TimelineOption, complete_session, parse_time
+from timeleap.cli.backend import Backend, OpenSession, reading, session_identity
 from timeleap.cli.command import command
-from timeleap.cli.formatting import clock, one_line, safe
+from timeleap.cli.formatting import Json, clock, count, one_line, render, safe
 from timeleap.cli.terminal import Terminal, UsageError
 from timeleap_client.errors import TimeleapRpcError
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-app = typer.Typer()
-PANEL = "Look"
-Json = dict[str, Any]
+app = typer.Typer(rich_help_panel="Look")
 
 _ROOM = 100
 """Characters of a matching line that are shown."""
 _LEAD = 30
 """Of them before the first match, where the line is longer."""
+_MOST_LINES = 12
+"""Lines of a message in a comparison before the rest is only counted."""
+_POINT = "present; a timeline (context_2); a checkpoint's number, label or uid; one of a timeline (context_2:3)."
 
 
-@command(app, rich_help_panel=PANEL)
+@command(app)
 def search(
     terminal: Terminal,
     query: Annotated[str, typer.Argument(metavar="TEXT", help="What is looked for.")],
@@ -85,10 +86,10 @@ def search(
 def _opened(backend: Backend, query: str, session: str) -> tuple[OpenSession, str]:
     """The session and the query; the session is also accepted first, as in other commands."""
     try:
-        return backend.open_to_read(Target.of(session)), query
+        return backend.open(session_identity(session), write=False), query
     except (TimeleapRpcError, UsageError):
         with contextlib.suppress(TimeleapRpcError, UsageError):
-            return backend.open_to_read(Target.of(query)), session
+            return backend.open(session_identity(query), write=False), session
         raise
 
 
@@ -155,14 +156,12 @@ def _offset(text: str, units: int) -> int:
     return len(cut.decode("utf-16-le", "surrogatepass"))
 
 
-@command(app, rich_help_panel=PANEL)
+@command(app)
 def at(
     terminal: Terminal,
     session: Session,
     moment: Annotated[str, typer.Argument(metavar="MOMENT", help="A message's number, or a time: 2026-05-01T10:00.")],
-    timeline: Annotated[
-        str | None, typer.Option("--timeline", "-t", help="Of this timeline, not the present log.")
-    ] = None,
+    timeline: TimelineOption = None,
 ) -> None:
     """Say which checkpoint led to a message or a time, and what the context amounted to there.
 
@@ -172,33 +171,27 @@ def at(
         timeleap at fix-dates 12
         timeleap at fix-dates 2026-05-01T10:00
     """
-    with Backend(terminal) as backend:
-        opened = backend.open_to_read(Target.of(session))
+    with reading(terminal, session) as opened:
         found = opened.call("context/at", **_moment(moment), timelineId=timeline)
-    if terminal.machine:
-        terminal.document(found)
-    else:
-        terminal.say(*_described(found))
+    state = found["state"]
+    terminal.answer(
+        found,
+        f"in           {found.get('timelineId', 'the present log')}",
+        f"after        {_named(found['checkpoint'])}",
+        f"before       {_named(found['nextCheckpoint'])}",
+        f"messages     {state['messageCount']:,}",
+        f"tokens       {state['tokenCount']:,}",
+        f"checkpoints  {state['checkpointCount']:,}",
+    )
 
 
 def _moment(text: str) -> Json:
     if text.isascii() and text.isdigit():
         return {"index": int(text)}
     try:
-        time = datetime.fromisoformat(text)
+        return {"time": parse_time(text)}
     except ValueError:
         raise UsageError(f"{text} is neither a message's number nor a time, such as 2026-05-01T10:00") from None
-    return {"time": (time if time.tzinfo else time.astimezone()).isoformat()}
-
-
-def _described(found: Json) -> Iterator[str]:
-    state = found["state"]
-    yield f"in           {found.get('timelineId', 'the present log')}"
-    yield f"after        {_named(found['checkpoint'])}"
-    yield f"before       {_named(found['nextCheckpoint'])}"
-    yield f"messages     {state['messageCount']:,}"
-    yield f"tokens       {state['tokenCount']:,}"
-    yield f"checkpoints  {state['checkpointCount']:,}"
 
 
 def _named(checkpoint: Json | None) -> str:
@@ -207,3 +200,92 @@ def _named(checkpoint: Json | None) -> str:
     label = f"  {one_line(checkpoint['label'], 60)}" if checkpoint.get("label") else ""
     stamp = f", {clock(checkpoint['createdAt'])}" if checkpoint.get("createdAt") else ""
     return f"#{checkpoint['id']}{label} ({checkpoint['uid']}{stamp})"
+
+
+@command(app)
+def diff(
+    terminal: Terminal,
+    session: Session,
+    base: Annotated[str, typer.Argument(metavar="A", help=_POINT)],
+    other: Annotated[str, typer.Argument(metavar="[B]", help="The same; default: present.")] = "present",
+    *,
+    stat: Annotated[bool, typer.Option("--stat", help="Only counts, no messages.")] = False,
+    full: Full = False,
+) -> None:
+    """Compare two moments: what only A has (-), what only B has (+), and how much both begin with.
+
+    Examples:
+        timeleap diff fix-dates context_1
+        timeleap diff fix-dates 3 "before the rewrite" --stat
+        timeleap diff fix-dates context_1:2 context_2 --json | jq '.added | length'
+    """
+    with reading(terminal, session) as opened:
+        points = _find_point(opened, base), _find_point(opened, other)
+        found = _compare(opened, *points, all_pages=not stat)
+    terminal.answer(found, *_drawn(points, found, stat=stat, most_lines=None if full else _MOST_LINES))
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """A moment of a session.
+
+    Attributes:
+        name: Its name for people.
+        params: As `context/diff` takes it.
+    """
+
+    name: str
+    params: Json
+
+
+def _find_point(opened: OpenSession, name: str) -> Ref:
+    """The moment of that name: `present`, a timeline, or a checkpoint's number, label or uid."""
+    if name in {"present", "now"}:
+        return Ref("present", {})
+    timelines = {each["timelineId"] for each in opened.pages("context/listTimelines", "timelines", limit=1000)}
+    if name in timelines:
+        return Ref(name, {"timelineId": name})
+    log, _, rest = name.partition(":")
+    timeline = log if log in timelines else None
+    found = opened.checkpoint(rest if timeline else name, timeline)
+    if found is None:
+        return Ref(name, {"checkpointUid": name})  # the server knows those of timelines as well
+    label = f" {one_line(found['label'], 40)}" if found.get("label") else ""
+    where = f"{timeline}:" if timeline else ""
+    return Ref(f"{where}#{found['id']}{label}", {"checkpointUid": found["uid"]})
+
+
+def _compare(opened: OpenSession, base: Ref, other: Ref, *, all_pages: bool) -> Json:
+    params: Json = {"sessionId": opened.id, "from": base.params, "to": other.params, "limit": 1000 if all_pages else 1}
+    whole: Json = {}
+    for page in opened.backend.whole_pages("context/diff", params, saying="Comparing"):
+        whole = whole or {**page, "removed": [], "added": []}
+        if not all_pages:
+            break
+        whole["removed"] += page["removed"]
+        whole["added"] += page["added"]
+    whole.pop("nextCursor", None)
+    return whole
+
+
+def _drawn(points: tuple[Ref, Ref], found: Json, *, stat: bool, most_lines: int | None) -> Iterator[Text]:
+    from rich.text import Text
+
+    for sign, point, side in zip(("---", "+++"), points, ("from", "to"), strict=True):
+        facts = f"{count(found['state'][side]['messageCount'], 'message')}, {count(found['tokens'][side], 'token')}"
+        yield Text(f"{sign} {point.name}  ({facts})", style="bold")
+    prompts = found["state"]["from"]["systemPrompt"], found["state"]["to"]["systemPrompt"]
+    if prompts[0] != prompts[1]:
+        yield Text("the system prompt is another one", style="yellow")
+    if not (found["removedCount"] or found["addedCount"]):
+        yield Text(f"the same {count(found['common'], 'message')}")
+        return
+    yield Text(
+        f"@@ {count(found['common'], 'message')} in common, then -{found['removedCount']:,} +{found['addedCount']:,} @@",
+        style="cyan",
+    )
+    sides = () if stat else (("-", "red", found["removed"]), ("+", "green", found["added"]))
+    for sign, style, entries in sides:
+        for entry in entries:
+            for line in render(entry, most_lines):
+                yield Text(f"{sign} {line.plain}", style=style)

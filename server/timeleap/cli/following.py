@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from timeleap.cli.formatting import count, now, one_line
-from timeleap.cli.messages import render
+from timeleap.cli.formatting import Json, count, now, one_line, render
 from timeleap_client.errors import TimeleapRpcError
 from timeleap_client.notifications import RECONNECTED
 
@@ -15,8 +14,6 @@ if TYPE_CHECKING:
 
     from timeleap.cli.backend import OpenSession
     from timeleap_client.notifications import Notification
-
-Json = dict[str, Any]
 
 _MOST_MESSAGES = 20
 """Messages of one change that are shown before the rest is only counted."""

@@ -1,16 +1,21 @@
-"""Numbers, times and foreign text as people read them."""
+"""Numbers, times, messages and foreign text as people read them."""
 
 from __future__ import annotations
 
+import json
 import re
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 Json = dict[str, Any]
 
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_STYLES = {"user": "bold cyan", "assistant": "bold green", "tool": "bold magenta", "system": "bold yellow"}
 _BREAKS = re.compile(r"[\t\n]+")
 
 
@@ -43,14 +48,9 @@ def size(number: int) -> str:
     """Bytes, such as `12.3 KB`."""
     if number < 1000:
         return f"{number} B"
-    amount = float(number)
-    unit = ""
-    for unit in ("KB", "MB", "GB"):  # noqa: B007 -- used after the loop
-        amount /= 1000
-        if amount < 999.5:
-            break
-    else:
-        unit = "GB"
+    amount, unit, larger = number / 1000, "KB", ["GB", "MB"]
+    while amount >= 999.5 and larger:
+        amount, unit = amount / 1000, larger.pop()
     return f"{amount:.1f} {unit}" if amount < 100 else f"{amount:.0f} {unit}"
 
 
@@ -99,25 +99,66 @@ def message_text(message: Mapping[str, Any]) -> str:
     content = message.get("content")
     if isinstance(content, str):
         return content
-    parts = content if isinstance(content, list) else []
-    return "\n".join(
-        str(part.get("text", "")) for part in parts if isinstance(part, dict) and part.get("type") == "text"
-    )
+    return "\n".join(str(part.get("text", "")) for part in _objects(content) if part.get("type") == "text")
 
 
 def gist(message: Mapping[str, Any], width: int) -> str:
     """A message on one line: its text, else the tools it calls, else the kinds of its parts."""
     if text := one_line(message_text(message), width):
         return text
-    calls = message.get("tool_calls")
-    if isinstance(calls, list) and calls:
-        names = [str(call.get("function", {}).get("name", "?")) for call in calls if isinstance(call, dict)]
+    if isinstance(calls := message.get("tool_calls"), list) and calls:
+        names = [str(call.get("function", {}).get("name", "?")) for call in _objects(calls)]
         return one_line("calls " + ", ".join(names), width)
-    content = message.get("content")
-    kinds = (
-        [str(part.get("type", "?")) for part in content if isinstance(part, dict)] if isinstance(content, list) else []
-    )
+    kinds = [str(part.get("type", "?")) for part in _objects(message.get("content"))]
     return one_line(f"[{', '.join(kinds)}]", width) if kinds else "(empty)"
+
+
+def render(entry: Json, most_lines: int | None) -> Iterator[Text]:
+    """One message of a history page: a line with its author, then its content.
+
+    Args:
+        entry: `{index, message}`.
+        most_lines: Lines of each part before the rest is only counted; None shows all.
+    """
+    from rich.text import Text
+
+    message = entry["message"]
+    role = str(message.get("role", "?"))
+    name = f" {one_line(str(message['name']))}" if message.get("name") else ""
+    answers = f" answers {one_line(str(message['tool_call_id']))}" if message.get("tool_call_id") else ""
+    yield Text.assemble(
+        (f"[{entry['index']}] ", "dim"), (one_line(role), _STYLES.get(role, "bold")), (name + answers, "dim")
+    )
+    for text, style in _parts(message):
+        lines = safe(text.replace("\r\n", "\n")).expandtabs(4).rstrip("\n").split("\n")
+        shown = lines if most_lines is None or len(lines) <= most_lines + 1 else lines[:most_lines]
+        for line in shown:
+            yield Text("    " + line, style=style)
+        if len(shown) < len(lines):
+            yield Text(f"    ... {count(len(lines) - len(shown), 'more line')}; --full shows them", style="dim")
+
+
+def _parts(message: Json) -> Iterator[tuple[str, str]]:
+    """The parts of a message and the style of each."""
+    content = message.get("content")
+    if isinstance(content, str):
+        yield content, ""
+    for part in content if isinstance(content, list) else []:
+        kind = part.get("type") if isinstance(part, dict) else None
+        if kind == "text":
+            yield str(part.get("text", "")), ""
+        elif kind == "think":
+            yield str(part.get("think", "")), "italic dim"
+        else:
+            yield f"[{kind}] {one_line(json.dumps(part, ensure_ascii=False), 100)}", "dim"
+    for call in _objects(message.get("tool_calls")):
+        if isinstance(function := call.get("function"), dict):
+            yield f"→ {function.get('name', '?')}({function.get('arguments') or ''})", "magenta"
+
+
+def _objects(value: object) -> list[Json]:
+    """The objects of a list in a message, which may hold anything."""
+    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
 
 
 def _is_number(text: str) -> bool:

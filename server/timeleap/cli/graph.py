@@ -1,13 +1,47 @@
-"""The shape of a session: the live log's checkpoints, and where each timeline leaves them."""
+"""The graph of a session: its checkpoints, where each timeline leaves them, and how that is drawn, the newest at the top.
+
+●  now                                 41 messages      5,210 tokens  12.3 KB
+│
+○  #4  try the fix                     38 messages      5,010 tokens  12:03:10
+│
+├─◇ context_2  reverted 12:03:09       45 messages      14.1 KB
+│    · #4  old attempt                 39 messages
+○  #3  look at the code                30 messages      4,100 tokens  12:01:00
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+import contextlib
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import astuple, dataclass, field
+from typing import TYPE_CHECKING
 
 from timeleap.cli.backend import OpenSession
+from timeleap.cli.formatting import Json, clock, count, now, one_line, size
 
-Json = dict[str, Any]
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from timeleap.cli.terminal import Terminal
+
+_ENDED_BY = {
+    "revert": "set aside by a revert",
+    "clear": "set aside by a clear",
+    "compact": "as it was before a compaction",
+    "restore": "set aside by a restore",
+    "dmail": "set aside by a D-Mail",
+    "import": "came with an import",
+}
+_COLUMNS = (14, 15, 18)
+"""Widths of the columns of facts; what is left is for the names."""
+_MOST_LEFT = 6
+"""Checkpoints of a timeline that are named; the rest is counted."""
+
+
+_WINDOW = 1000
+"""Checkpoints of a log that are looked at to find where a timeline leaves it: one page."""
+_PIPE_WIDTH = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +111,6 @@ class Graph:
         }
 
 
-_WINDOW = 1000
-"""Checkpoints of a log that are looked at to find where a timeline leaves it: one page."""
-
-
 def read_kin(session: OpenSession) -> Kin:
     """Read a session's parent and forks: only those among the sessions that changed last are found."""
     newest = session.backend.call("session/list", {"limit": _WINDOW, "includeArchived": True})["sessions"]
@@ -91,30 +121,17 @@ def read_kin(session: OpenSession) -> Kin:
 def read_graph(session: OpenSession, checkpoints: int, timelines: int, kin: Kin | None = None) -> Graph:
     """Read the shape of a session, with at most so many of its newest checkpoints and timelines; `kin` was read before."""
     state = session.call("session/getState")
-    live = _newest(session, max(checkpoints, _WINDOW))
+    live = session.newest("context/listCheckpoints", "checkpoints", max(checkpoints, _WINDOW))
     summary = state["context"]
     shown = live[-checkpoints:]
     omitted = max(0, len(summary["checkpoints"]) + summary["checkpointsOmitted"] - len(shown))
     listed = session.call("context/listTimelines", limit=max(1, timelines))["timelines"][:timelines]
     branches: dict[str, list[TimelineBranch]] = {}
     for timeline in listed:
-        own = _newest(session, _WINDOW, timeline["timelineId"])
+        own = session.newest("context/listCheckpoints", "checkpoints", _WINDOW, timelineId=timeline["timelineId"])
         uid, left = _leaves(live, own)
         branches.setdefault(uid, []).append(TimelineBranch(timeline, left))
     return Graph(state, shown, omitted, branches, max(0, summary["timelines"] - len(listed)), kin or Kin())
-
-
-def _newest(session: OpenSession, most: int, timeline_id: str | None = None) -> list[Json]:
-    """The newest checkpoints, oldest first."""
-    found: list[Json] = []
-    limit = min(most, 1000)
-    for checkpoint in session.pages(
-        "context/listCheckpoints", "checkpoints", order="desc", limit=limit, timelineId=timeline_id
-    ):
-        found.append(checkpoint)
-        if len(found) == most:
-            break
-    return found[::-1]
 
 
 def _leaves(live: list[Json], own: list[Json]) -> tuple[str, list[Json]]:
@@ -124,3 +141,182 @@ def _leaves(live: list[Json], own: list[Json]) -> tuple[str, list[Json]]:
         if own[place]["uid"] in shared:
             return own[place]["uid"], own[place + 1 :]
     return "", own
+
+
+@dataclass(frozen=True, slots=True)
+class Glyphs:
+    """The signs a picture is made of."""
+
+    now: str
+    checkpoint: str
+    line: str
+    fork: str
+    left: str
+    end: str
+    away: str
+
+
+PRETTY = Glyphs("●", "○", "│", "├─◇", "·", "┴", "├─▷")
+PLAIN = Glyphs("@", "o", "|", "|-*", ".", "+", "|->")
+"""For terminals that know ASCII only."""
+
+
+def glyphs_for(encoding: str | None) -> Glyphs:
+    """The signs an output of that encoding can show."""
+    try:
+        "".join(astuple(PRETTY)).encode(encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return PLAIN
+    return PRETTY
+
+
+@dataclass(frozen=True, slots=True)
+class GraphRow:
+    """One line of the picture: signs, name, and facts in columns."""
+
+    signs: str
+    name: str
+    facts: Sequence[str] = ()
+    style: str = ""
+    sign_style: str = "cyan"
+
+
+def rows(graph: Graph, glyphs: Glyphs = PRETTY) -> Iterator[GraphRow]:
+    """The lines of the picture, newest first."""
+    context = graph.state["context"]
+    yield GraphRow(
+        f"{glyphs.now}  ",
+        "now",
+        [
+            count(context["messageCount"], "message"),
+            _tokens(context["tokenCountWithPending"]),
+            size(context["logBytes"]),
+        ],
+        "bold",
+        "bold green",
+    )
+    drawn = {checkpoint["uid"] for checkpoint in graph.checkpoints}
+    mail = graph.state.get("pendingDMail") or {}
+    forks = _by_checkpoint(graph.kin.forks)
+    yield from _forks(forks.pop("", []), glyphs)
+    for checkpoint in reversed(graph.checkpoints):
+        uid = checkpoint["uid"]
+        yield from _branches(graph.branches.get(uid, []), glyphs)
+        yield from _forks(forks.pop(uid, []), glyphs)
+        if mail.get("checkpointUid") == uid:
+            yield GraphRow(f"{glyphs.line}    ", f"a D-Mail waits: {one_line(mail['message'], 60)}", style="magenta")
+        yield _checkpoint(checkpoint, f"{glyphs.checkpoint}  ")
+    if graph.omitted:
+        yield GraphRow(f"{glyphs.line}  ", f"... {count(graph.omitted, 'older checkpoint')}", style="dim")
+        for uid, branches in graph.branches.items():
+            yield from _branches(branches if uid and uid not in drawn else [], glyphs)
+    yield from _branches(graph.branches.get("", []), glyphs)
+    for of_what_is_not_drawn in forks.values():
+        yield from _forks(of_what_is_not_drawn, glyphs)
+    origin = f" of a fork of {one_line(graph.kin.parent['sessionId'])}" if graph.kin.parent else ""
+    yield GraphRow(f"{glyphs.end}  ", f"start{origin}", style="dim")
+    if graph.timelines_omitted:
+        yield GraphRow("   ", f"... {count(graph.timelines_omitted, 'older timeline')} not drawn", style="dim")
+
+
+def draw(graph: Graph, width: int, glyphs: Glyphs = PRETTY) -> list[Text]:
+    """The picture as lines of at most `width` columns."""
+    from rich.text import Text
+
+    lines = []
+    name_width = max(24, min(60, width - sum(_COLUMNS)))
+    for row in rows(graph, glyphs):
+        line = Text(row.signs, style=row.sign_style)
+        room = name_width - len(row.signs)
+        line.append(one_line(row.name, room).ljust(room) if row.facts else row.name, style=row.style)
+        for fact, pad in zip(row.facts, _COLUMNS, strict=False):
+            line.append(fact.rjust(pad), style="dim" if row.style == "dim" else "")
+        line.rstrip()
+        line.truncate(width, overflow="ellipsis")
+        lines.append(line)
+    return lines
+
+
+def _checkpoint(checkpoint: Json, signs: str, style: str = "") -> GraphRow:
+    what = checkpoint.get("label") or checkpoint.get("preview") or ""
+    facts = [count(checkpoint["messageCount"], "message"), _tokens(checkpoint["tokenCount"])]
+    return GraphRow(
+        signs, f"#{checkpoint['id']}  {one_line(what)}", [*facts, clock(checkpoint.get("createdAt"))], style
+    )
+
+
+def _branches(branches: list[TimelineBranch], glyphs: Glyphs) -> Iterator[GraphRow]:
+    for branch in branches:
+        timeline = branch.timeline
+        why = _ENDED_BY.get(timeline["reason"], "an earlier log")
+        facts = [count(timeline["messageCount"], "message"), size(timeline["bytes"]), clock(timeline.get("createdAt"))]
+        yield GraphRow(f"{glyphs.fork} ", f"{timeline['timelineId']}  {why}", facts, "yellow", "yellow")
+        shown = branch.checkpoints[-_MOST_LEFT:]
+        for checkpoint in reversed(shown):
+            yield _checkpoint(checkpoint, f"{glyphs.line}    {glyphs.left} ", "dim")
+        if hidden := len(branch.checkpoints) - len(shown):
+            yield GraphRow(
+                f"{glyphs.line}    {glyphs.left} ", f"... {count(hidden, 'older checkpoint')} of its own", style="dim"
+            )
+
+
+def _by_checkpoint(forks: list[Json]) -> dict[str, list[Json]]:
+    """Forks by the uid of the checkpoint they were made at; "" for those of the whole log."""
+    found: dict[str, list[Json]] = {}
+    for fork in forks:
+        found.setdefault(fork["parent"].get("checkpointUid", ""), []).append(fork)
+    return found
+
+
+def _forks(forks: list[Json], glyphs: Glyphs) -> Iterator[GraphRow]:
+    for fork in forks:
+        facts = [count(fork["messageCount"], "message"), "", clock(fork["createdAt"])]
+        yield GraphRow(f"{glyphs.away} ", f"{fork['sessionId']}  a fork", facts, "blue", "blue")
+
+
+def _tokens(number: int) -> str:
+    return count(number, "token")
+
+
+class View:
+    """Where graphs are shown: a screen, a pipe, or a program."""
+
+    def __init__(self, terminal: Terminal) -> None:
+        self._terminal = terminal
+        self._out = terminal.out
+        self._glyphs = glyphs_for(sys.stdout.encoding)
+
+    def show(self, graph: Graph) -> None:
+        """Show a graph once."""
+        if self._terminal.machine:
+            self._terminal.document(graph.as_json())
+        else:
+            self._print(self._lines(graph))
+
+    @contextlib.contextmanager
+    def lively(self) -> Iterator[Callable[[Graph, str], None]]:
+        """A function that shows a graph in the place of the one before; for pipes and programs after it."""
+        if self._terminal.machine:
+            yield lambda graph, _: self._terminal.line(graph.as_json())
+        elif not self._out.is_terminal:
+            yield lambda graph, what: self._print([*_caption(what), *self._lines(graph)])
+        else:
+            from rich.console import Group
+            from rich.live import Live
+
+            with Live(console=self._out, auto_refresh=False, vertical_overflow="crop") as live:
+                yield lambda graph, what: live.update(Group(*_caption(what), *self._lines(graph)), refresh=True)
+
+    def _lines(self, graph: Graph) -> list[Text]:
+        return draw(graph, self._out.width if self._out.is_terminal else _PIPE_WIDTH, self._glyphs)
+
+    def _print(self, lines: list[Text]) -> None:
+        for line in lines:
+            self._out.print(line, soft_wrap=True)
+        sys.stdout.flush()
+
+
+def _caption(what: str) -> list[Text]:
+    from rich.text import Text
+
+    return [Text(f"{now()}  {what or 'as it is now'}", style="dim")]

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Annotated, Any
+import itertools
+from collections.abc import Iterable, Iterator
+from typing import Annotated
 
 import typer
 
-from timeleap.cli.arguments import Session, place
-from timeleap.cli.backend import Backend, Changes, OpenSession, Target
+from timeleap.cli.arguments import Full, Session, TimelineOption, place
+from timeleap.cli.backend import Backend, OpenSession, given, reading
 from timeleap.cli.command import command
-from timeleap.cli.formatting import ago, count, one_line, process, size
+from timeleap.cli.following import TerminalFollower, describe
+from timeleap.cli.formatting import Json, ago, count, one_line, process, render, size
+from timeleap.cli.graph import View, read_graph, read_kin
 from timeleap.cli.terminal import Terminal, UsageError
-from timeleap_client.errors import TimeleapRpcError
 
-app = typer.Typer()
-PANEL = "Look"
-Json = dict[str, Any]
+app = typer.Typer(rich_help_panel="Look")
 
 _LINES_ON_SCREEN = 12
 _PAUSE = 0.1
 """Seconds without a change after which it is worth drawing."""
 
 
-@command(app, rich_help_panel=PANEL)
+@command(app)
 def state(terminal: Terminal, session: Session) -> None:
     """Show everything about a session but its messages.
 
@@ -31,20 +31,17 @@ def state(terminal: Terminal, session: Session) -> None:
         timeleap state fix-dates
         timeleap state fix-dates --json | jq .context.tokenCount
     """
-    with Backend(terminal) as backend:
-        present = backend.open_to_read(Target.of(session)).call("session/getState")
-        owner = None if terminal.machine else _owner(backend, present["sessionId"])
-    if terminal.machine:
-        terminal.document(present)
-    else:
-        terminal.say(*_described(present, owner))
+    with reading(terminal, session) as opened:
+        present = opened.call("session/getState")
+        owner = None if terminal.machine else _owner(opened)
+    terminal.answer(present, *_described(present, owner))
 
 
-def _owner(backend: Backend, session_id: str) -> Json | None:
+def _owner(opened: OpenSession) -> Json | None:
     """The process that has the session open to write, if there is one."""
-    params = {"query": session_id, "includeArchived": True, "limit": 1000}
-    found = backend.pages("session/list", params, "sessions")
-    return next((info.get("owner") for info in found if info["sessionId"] == session_id), None)
+    params = {"query": opened.id, "includeArchived": True, "limit": 1000}
+    found = opened.backend.pages("session/list", params, "sessions")
+    return next((info.get("owner") for info in found if info["sessionId"] == opened.id), None)
 
 
 def _described(present: Json, owner: Json | None) -> Iterator[str]:
@@ -73,7 +70,7 @@ def _described(present: Json, owner: Json | None) -> Iterator[str]:
         yield f"  warning      {one_line(warning['message'])} ({warning['kind']})"
 
 
-@command(app, rich_help_panel=PANEL)
+@command(app)
 def sessions(
     terminal: Terminal,
     query: Annotated[str | None, typer.Argument(help="Only those with this in title or id.")] = None,
@@ -86,11 +83,9 @@ def sessions(
         timeleap sessions
         timeleap sessions --all --json | jq -r .sessionId
     """
-    params: Json = {"limit": min(limit, 1000), "includeArchived": everything}
-    if query:
-        params["query"] = query
+    params = given(limit=min(limit, 1000), includeArchived=everything, query=query or None)
     with Backend(terminal) as backend:
-        found = _first(backend.pages("session/list", params, "sessions"), limit)
+        found = list(itertools.islice(backend.pages("session/list", params, "sessions"), limit))
     list_sessions(terminal, found, "updatedAt", "changed")
     if not found:
         terminal.hint("none; timeleap new makes one, timeleap demo shows what can be done with it")
@@ -98,32 +93,27 @@ def sessions(
 
 def list_sessions(terminal: Terminal, found: list[Json], stamp: str, stamped: str) -> None:
     """Sessions as a table, or as JSON lines."""
-    if terminal.machine:
-        for info in found:
-            terminal.line(info)
-        return
-    rows = [
+    columns = ("session", "messages", "tokens", stamped, "state", "title")
+    rows = (
         (
             info["sessionId"],
             info["messageCount"],
             info["tokenCount"],
             ago(info.get(stamp)),
-            ", ".join(_standing(info)),
+            _standing(info),
             info["title"],
         )
         for info in found
-    ]
-    terminal.table(("session", "messages", "tokens", stamped, "state", "title"), rows, right=("messages", "tokens"))
+    )
+    terminal.records(found, columns, rows, right=("messages", "tokens"))
 
 
-def _standing(info: Json) -> Iterator[str]:
-    if info["archived"]:
-        yield "archived"
-    if "owner" in info:
-        yield f"live in {process(info['owner'])}"
+def _standing(info: Json) -> str:
+    archived = ["archived"] if info["archived"] else []
+    return ", ".join([*archived, f"live in {process(info['owner'])}"] if "owner" in info else archived)
 
 
-@command(app, rich_help_panel=PANEL)
+@command(app)
 def log(
     terminal: Terminal,
     session: Session,
@@ -142,18 +132,13 @@ def log(
         timeleap log fix-dates --graph
         timeleap log fix-dates --watch
     """
-    from timeleap.cli.following import describe
-    from timeleap.cli.graph import read_graph, read_kin
-    from timeleap.cli.watching import View
-
     view = View(terminal)
-    with Backend(terminal) as backend:
-        opened = backend.open_to_read(Target.of(session))
+    with reading(terminal, session) as opened:
         kin, timelines = (read_kin(opened), timelines) if graph else (None, 0)
         if not watch:
             view.show(read_graph(opened, checkpoints, timelines, kin))
             return
-        changes = backend.changes(opened.id)
+        changes = opened.backend.changes(opened.id)
         terminal.hint(f"watching {opened.id}; Ctrl-C ends")
         with view.lively() as show:
             show(read_graph(opened, checkpoints, timelines, kin), "")
@@ -161,7 +146,7 @@ def log(
                 show(read_graph(opened, checkpoints, timelines, kin), describe(notification))
 
 
-@command(app, rich_help_panel=PANEL)
+@command(app)
 def show(
     terminal: Terminal,
     session: Session,
@@ -172,10 +157,8 @@ def show(
     checkpoint: Annotated[
         str | None, typer.Option("--checkpoint", "-c", help="Only from this checkpoint to the next.")
     ] = None,
-    timeline: Annotated[
-        str | None, typer.Option("--timeline", "-t", help="Of this timeline, not the present log.")
-    ] = None,
-    full: Annotated[bool, typer.Option("--full", help="Cut no long message.")] = False,
+    timeline: TimelineOption = None,
+    full: Full = False,
 ) -> None:
     """Show messages. With --json one line each, `{index, message}`.
 
@@ -184,24 +167,21 @@ def show(
         timeleap show fix-dates --timeline context_2 --from 40
         timeleap show fix-dates --json | jq -r 'select(.message.role=="user") | .message.content'
     """
-    _only_one(last=last, range=start if start is not None else end, checkpoint=checkpoint)
-    with Backend(terminal) as backend:
-        opened = backend.open_to_read(Target.of(session))
-        params: Json = {"from": start, "to": end, "timelineId": timeline, "limit": 200}
-        if start is None and end is not None:
-            params["from"] = 0
+    named = {"last": last, "from/--to": end if start is None else start, "checkpoint": checkpoint}
+    options = [f"--{name}" for name, value in named.items() if value is not None]
+    if len(options) > 1:
+        raise UsageError(f"{' and '.join(options)} do not go together")
+    with reading(terminal, session) as opened:
+        window: Json = {"from": 0 if start is None and end is not None else start, "to": end, "timelineId": timeline}
         if checkpoint is not None:
-            params["checkpointUid"] = _uid(opened, checkpoint, timeline)
+            window["checkpointUid"] = _uid(opened, checkpoint, timeline)
         if last is None:
-            _show(terminal, opened.pages("context/getHistory", "messages", **params), full)
+            _show(terminal, opened.pages("context/getHistory", "messages", **window, limit=200), full)
         else:
-            newest = opened.pages(
-                "context/getHistory", "messages", **{**params, "order": "desc", "limit": min(last, 1000)}
-            )
-            _show(terminal, iter(_first(newest, last)[::-1]), full)
+            _show(terminal, opened.newest("context/getHistory", "messages", last, **window), full)
 
 
-@command(app, rich_help_panel=PANEL)
+@command(app)
 def tail(
     terminal: Terminal,
     session: Session,
@@ -219,66 +199,35 @@ def tail(
         timeleap tail -f fix-dates
         timeleap tail -f fix-dates | jq -c '{kind: .params.kind, head: .params.head}'
     """
-    with Backend(terminal) as backend:
-        opened = backend.open_to_read(Target.of(session))
-        following = backend.changes(opened.id) if follow else None
+    with reading(terminal, session) as opened:
+        changes = opened.backend.changes(opened.id) if follow else ()
         machine = terminal.machine or (follow and not terminal.out.is_terminal)
-        most = last if last is not None else 0 if follow else 10
-        if most:
-            newest = opened.pages("context/getHistory", "messages", order="desc", limit=min(most, 1000))
-            _show(Terminal(terminal.home, machine), iter(_first(newest, most)[::-1]), full=False)
-        if following is not None:
+        if most := last if last is not None else 0 if follow else 10:
+            _show(Terminal(terminal.home, machine), opened.newest("context/getHistory", "messages", most), full=False)
+        if follow:
             terminal.hint(f"following {opened.id}; Ctrl-C ends")
-            _follow(terminal, opened, following, machine)
+        follower = TerminalFollower(opened, _LINES_ON_SCREEN)
+        for notification in changes:
+            if machine:
+                terminal.line({"method": notification.method, "params": notification.params})
+            else:
+                terminal.say(*follower.tell(notification))
 
 
-def _follow(terminal: Terminal, opened: OpenSession, following: Changes, machine: bool) -> None:
-    from timeleap.cli.following import TerminalFollower
-
-    follower = TerminalFollower(opened, _LINES_ON_SCREEN)
-    for notification in following:
-        if machine:
-            terminal.line({"method": notification.method, "params": notification.params})
-        else:
-            terminal.say(*follower.tell(notification))
-
-
-def _show(terminal: Terminal, entries: Iterator[Json], full: bool) -> None:
-    from timeleap.cli.messages import render
-
-    if terminal.machine:
-        for entry in entries:
-            terminal.line(entry)
-        return
+def _show(terminal: Terminal, entries: Iterable[Json], full: bool) -> None:
     out = terminal.out
     most_lines = None if full or not out.is_terminal else _LINES_ON_SCREEN
     for entry in entries:
+        if terminal.machine:
+            terminal.line(entry)
+            continue
         for line in render(entry, most_lines):
             out.print(line, soft_wrap=True)
 
 
 def _uid(opened: OpenSession, checkpoint: str, timeline: str | None) -> str:
     """The uid of a checkpoint that is named by id or uid."""
-    wanted = place(checkpoint)
-    if "checkpointUid" in wanted:
-        return str(wanted["checkpointUid"])
-    for found in opened.pages("context/listCheckpoints", "checkpoints", limit=1000, timelineId=timeline):
-        if found["id"] == wanted["checkpointId"]:
-            return str(found["uid"])
-    data = {"kind": "checkpointNotFound", "retryable": False}
-    raise TimeleapRpcError(4002, "checkpointNotFound", f"there is no checkpoint #{wanted['checkpointId']}", data, False)
-
-
-def _only_one(**options: object) -> None:
-    given = [f"--{name}" for name, value in options.items() if value is not None]
-    if len(given) > 1:
-        raise UsageError(f"{' and '.join(given)} do not go together".replace("--range", "--from/--to"))
-
-
-def _first(entries: Iterator[Json], most: int) -> list[Json]:
-    found = []
-    for entry in entries:
-        found.append(entry)
-        if len(found) == most:
-            break
-    return found
+    if (uid := place(checkpoint).get("checkpointUid")) is not None:
+        return str(uid)
+    found = opened.checkpoint(checkpoint, timeline)
+    return checkpoint if found is None else str(found["uid"])

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from timeleap.cli.arguments import DryRun, Heal, Session, Yes, complete_session, text_or_file
-from timeleap.cli.backend import Backend, OpenSession, Target
+from timeleap.cli.backend import OpenSession, change_session, read_state, session_identity, writing
 from timeleap.cli.command import Group, command
-from timeleap.cli.formatting import one_line
-from timeleap.cli.refs import find_checkpoint
+from timeleap.cli.formatting import Json, one_line
 from timeleap.cli.revert import say_what_goes
 from timeleap.cli.terminal import Terminal, UsageError
 
 app = typer.Typer()
 dmail = typer.Typer(cls=Group, no_args_is_help=True)
-Json = dict[str, Any]
 
 app.add_typer(
     dmail, name="dmail", help="Leave notes to an earlier self, or to another session.", rich_help_panel="Travel in time"
@@ -48,36 +46,32 @@ def send(
     if at is None and to is None:
         raise UsageError("say whose self gets it: --at CHECKPOINT, or --to SESSION, or both")
     note = text_or_file(" ".join(text))
-    with Backend(terminal) as backend:
-        opened = backend.open_to_write(Target.of(session))
+    with writing(terminal, session) as opened:
         where = {} if to is None else _receiver(to)
         if at is not None:
-            where["checkpointUid"] = _uid(backend, opened, to, at)
+            where["checkpointUid"] = _uid(opened, to, at)
         result = opened.call("context/sendDMail", message=note, **where)
-    if terminal.machine:
-        terminal.document(result)
-        return
     whom = one_line(to or opened.id)
     if (waiting := result["pendingDMail"]) is None:
-        terminal.say(f"the note stands at the end of {whom}")
+        terminal.answer(result, f"the note stands at the end of {whom}")
     else:
-        terminal.say(f"the note waits in {whom} for checkpoint #{waiting['checkpointId']}")
-        terminal.hint(f"timeleap dmail deliver {whom} takes the session back to it")
+        hint = f"timeleap dmail deliver {whom} takes the session back to it"
+        terminal.answer(result, f"the note waits in {whom} for checkpoint #{waiting['checkpointId']}", hint=hint)
 
 
 def _receiver(name: str) -> Json:
-    identity = Target.of(name).identity
+    identity = session_identity(name)
     return {"toPath": identity["path"]} if "path" in identity else {"toSessionId": name}
 
 
-def _uid(backend: Backend, sender: OpenSession, to: str | None, checkpoint: str) -> str:
+def _uid(sender: OpenSession, to: str | None, checkpoint: str) -> str:
     """The uid of a checkpoint of the session that gets the note."""
     if to is None:
-        found = find_checkpoint(sender, checkpoint)
+        found = sender.checkpoint(checkpoint)
     else:
-        receiver = backend.open_to_read(Target.of(to))
-        found = find_checkpoint(receiver, checkpoint)
-        receiver.close()  # open to read it takes no note
+        receiver = sender.backend.open(session_identity(to), write=False)
+        found = receiver.checkpoint(checkpoint)
+        receiver.call("session/close")  # open to read it takes no note
     return checkpoint if found is None else str(found["uid"])
 
 
@@ -88,16 +82,12 @@ def show(terminal: Terminal, session: Session) -> None:
     Example:
         timeleap dmail show fix-dates
     """
-    with Backend(terminal) as backend:
-        state = backend.open_to_read(Target.of(session)).call("session/getState")
-    waiting = state["pendingDMail"]
-    if terminal.machine:
-        terminal.document({"head": state["head"], "pendingDMail": waiting})
-    elif waiting is None:
-        terminal.hint("none is waiting")
-    else:
-        sender = f", from {one_line(waiting['fromSessionId'])}" if waiting.get("fromSessionId") else ""
-        terminal.say(f"for checkpoint #{waiting['checkpointId']}{sender}:", one_line(waiting["message"]))
+    result = read_state(terminal, session, "pendingDMail")
+    if (waiting := result["pendingDMail"]) is None:
+        terminal.answer(result, hint="none is waiting")
+        return
+    sender = f", from {one_line(waiting['fromSessionId'])}" if waiting.get("fromSessionId") else ""
+    terminal.answer(result, f"for checkpoint #{waiting['checkpointId']}{sender}:", one_line(waiting["message"]))
 
 
 @command(dmail)
@@ -110,26 +100,20 @@ def deliver(
         timeleap dmail deliver fix-dates --dry-run
         timeleap dmail deliver fix-dates --yes
     """
-    with Backend(terminal) as backend:
-        opened = backend.open_to_write(Target.of(session), dry_run=dry_run)
+    healing: Json = {"heal": heal or None}
+    with writing(terminal, session, dry_run=dry_run) as opened:
         before = opened.call("session/getState")
-        healing: Json = {"heal": heal or None}
         result = opened.call("context/deliverDMail", **healing, dryRun=True)
         if not terminal.machine:
             waiting = before["pendingDMail"]
             # The delivery's own plan counts the note in; what goes is what a revert to there would take.
             plan = opened.call("context/revertTo", checkpointUid=waiting["checkpointUid"], **healing, dryRun=True)
-            say_what_goes(terminal, opened, before, plan)
+            say_what_goes(terminal, opened, plan)
             terminal.say(f"At checkpoint #{waiting['checkpointId']} it puts: {one_line(waiting['message'], 200)}")
-        if not dry_run:
-            terminal.require_consent("Deliver?", yes)
-            result = opened.call("context/deliverDMail", **healing, expectedHead=before["head"], saying="Delivering")
-    if terminal.machine:
-        terminal.document(result)
-    else:
-        terminal.hint(
-            "nothing was changed (--dry-run)" if dry_run else f"delivered; undo with: timeleap undo {opened.id}"
-        )
+        if not terminal.consents(result, "Deliver?", yes=yes, dry_run=dry_run):
+            return
+        done = opened.call("context/deliverDMail", **healing, expectedHead=before["head"], saying="Delivering")
+    terminal.answer(done, hint=f"delivered; undo with: timeleap undo {opened.id}")
 
 
 @command(dmail)
@@ -139,10 +123,4 @@ def cancel(terminal: Terminal, session: Session) -> None:
     Example:
         timeleap dmail cancel fix-dates
     """
-    with Backend(terminal) as backend:
-        opened: OpenSession = backend.open_to_write(Target.of(session))
-        result = opened.call("context/cancelDMail")
-    if terminal.machine:
-        terminal.document(result)
-    else:
-        terminal.say("dropped")
+    terminal.answer(change_session(terminal, session, "context/cancelDMail"), "dropped")

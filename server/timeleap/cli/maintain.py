@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-import re
-from collections.abc import Sequence
-from typing import Annotated, Any
+from collections.abc import Iterator, Sequence
+from typing import Annotated
 
 import typer
 
-from timeleap.cli.arguments import DryRun, Session, Yes, complete_session
-from timeleap.cli.backend import Backend, Target
+from timeleap.cli.arguments import DryRun, Session, Yes, complete_session, parse_span
+from timeleap.cli.backend import Backend, given, reading, session_identity, writing
 from timeleap.cli.command import FAILED, Group, command
-from timeleap.cli.formatting import count, one_line, size
+from timeleap.cli.formatting import Json, count, one_line, size
 from timeleap.cli.inspect import list_sessions
 from timeleap.cli.terminal import Terminal, UsageError
 
-app = typer.Typer()
+app = typer.Typer(rich_help_panel="Keep in order")
 trash = typer.Typer(cls=Group, no_args_is_help=True)
-PANEL = "Keep in order"
-Json = dict[str, Any]
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+app.add_typer(trash, name="trash", help="List, delete, undelete and purge sessions.", rich_help_panel="Keep in order")
 
 Ids = Annotated[
     list[str], typer.Argument(metavar="SESSION...", help="Ids of sessions.", autocompletion=complete_session)
 ]
 
 
-@command(app, rich_help_panel=PANEL)
+@command(app)
 def archive(terminal: Terminal, sessions: Ids) -> None:
     """Leave sessions out of lists; nothing else changes.
 
@@ -37,7 +35,7 @@ def archive(terminal: Terminal, sessions: Ids) -> None:
     _each(terminal, "session/archive", sessions, "archived")
 
 
-@command(app, rich_help_panel=PANEL)
+@command(app)
 def unarchive(terminal: Terminal, sessions: Ids) -> None:
     """Put archived sessions back into lists.
 
@@ -47,7 +45,7 @@ def unarchive(terminal: Terminal, sessions: Ids) -> None:
     _each(terminal, "session/unarchive", sessions, "is listed again")
 
 
-@command(trash, name="list")
+@command(trash, "list")
 def list_trash(terminal: Terminal) -> None:
     """List the sessions in the trash. With --json one line each."""
     with Backend(terminal) as backend:
@@ -92,8 +90,7 @@ def purge(
     Example:
         timeleap trash purge fix-dates
     """
-    entries = [{"sessionId": name, "deletedAt": deleted_at} for name in sessions]
-    _purge(terminal, entries, yes=yes, dry_run=dry_run)
+    _purge(terminal, [given(sessionId=name, deletedAt=deleted_at) for name in sessions], yes=yes, dry_run=dry_run)
 
 
 @command(trash)
@@ -118,40 +115,33 @@ def empty(
 
 
 def _purge(terminal: Terminal, entries: Sequence[Json], *, yes: bool, dry_run: bool) -> None:
-    given = [{name: value for name, value in entry.items() if value is not None} for entry in entries]
     with Backend(terminal) as backend:
-        results = [backend.call("session/purge", {**entry, "dryRun": True}) for entry in given]
-        goes = [each for result in results for each in result["purged"]]
-        if not terminal.machine:
-            _say_what_is_purged(terminal, goes)
-        if goes and not dry_run:
-            terminal.require_consent("Remove for good?", yes)
-            # What was shown, and nothing that was deleted meanwhile.
-            shown = dict.fromkeys((each["sessionId"], each["deletedAt"]) for each in goes)
-            results = [backend.call("session/purge", {"sessionId": id_, "deletedAt": time}) for id_, time in shown]
-    done: Json = {
-        "purged": [each for result in results for each in result["purged"]],
-        "bytes": sum(result["bytes"] for result in results),
-    }
-    if terminal.machine:
-        terminal.document(done)
-    elif dry_run or not goes:
-        terminal.hint("nothing was changed" + (" (--dry-run)" if dry_run else ""))
-    else:
-        terminal.say(f"{count(len(done['purged']), 'session')} removed, {size(done['bytes'])} freed")
+        plan = _merged([backend.call("session/purge", {**entry, "dryRun": True}) for entry in entries])
+        terminal.say(*_what_is_purged(plan))
+        if not terminal.consents(plan, "Remove for good?", yes=yes, dry_run=dry_run, goes=bool(plan["purged"])):
+            return
+        # What was shown, and nothing that was deleted meanwhile.
+        shown = dict.fromkeys((each["sessionId"], each["deletedAt"]) for each in plan["purged"])
+        done = _merged([backend.call("session/purge", {"sessionId": id_, "deletedAt": time}) for id_, time in shown])
+    terminal.answer(done, f"{count(len(done['purged']), 'session')} removed, {size(done['bytes'])} freed")
 
 
-def _say_what_is_purged(terminal: Terminal, goes: Sequence[Json]) -> None:
-    if not goes:
-        terminal.say("There is nothing to remove.")
+def _merged(results: Sequence[Json]) -> Json:
+    purged = [each for result in results for each in result["purged"]]
+    return {"purged": purged, "bytes": sum(result["bytes"] for result in results)}
+
+
+def _what_is_purged(plan: Json) -> Iterator[str]:
+    if not (goes := plan["purged"]):
+        yield "There is nothing to remove."
         return
     total = size(sum(each["bytes"] for each in goes))
-    terminal.say(f"This removes {count(len(goes), 'session')} from the trash for good: {total}.")
+    yield f"This removes {count(len(goes), 'session')} from the trash for good: {total}."
     for each in goes:
-        terminal.say(f"  {one_line(each['sessionId'])}  deleted {each['deletedAt']}  {size(each['bytes'])}")
+        yield f"  {one_line(each['sessionId'])}  deleted {each['deletedAt']}  {size(each['bytes'])}"
 
 
-@command(app, rich_help_panel=PANEL)
+@command(app)
 def audit(
     terminal: Terminal,
     session: Session,
@@ -163,46 +153,28 @@ def audit(
     Example:
         timeleap audit fix-dates
     """
-    entries: list[Json] = []
-    with Backend(terminal) as backend:
-        opened = backend.open_to_read(Target.of(session))
-        wanted = {"sessionId": opened.id, "limit": min(limit, 1000)}
-        for entry in backend.pages("session/listAudit", wanted, "entries"):
-            entries.append(entry)
-            if len(entries) >= limit:
-                break
-    if terminal.machine:
-        for entry in entries:
-            terminal.line(entry)
-        return
+    with reading(terminal, session) as opened:
+        listed = opened.pages("session/listAudit", "entries", limit=min(limit, 1000))
+        entries = list(itertools.islice(listed, limit))
     if not entries:
         terminal.hint("nothing was changed yet")
         return
-    rows = [
+    rows = (
         (
             entry.get("time", ""),
             one_line(entry.get("client", "")),
             one_line(" ".join(filter(None, (entry.get("field"), entry.get("action"))))),
-            one_line(json.dumps(entry["from"], ensure_ascii=False)),
-            one_line(json.dumps(entry["to"], ensure_ascii=False)),
+            *(one_line(json.dumps(entry[name], ensure_ascii=False)) for name in ("from", "to")),
         )
         for entry in entries
-    ]
-    terminal.table(("time", "client", "what", "from", "to"), rows)
-
-
-def parse_span(text: str) -> int:
-    """Seconds, from `30d`, `12h`, `90m`, `2w` or `3600s`."""
-    match = re.fullmatch(r"([0-9]{1,9})([smhdw])", text.strip().lower())
-    if match is None:
-        raise UsageError(f"{text} is no time span, such as 30d")
-    return int(match[1]) * _SECONDS[match[2]]
+    )
+    terminal.records(entries, ("time", "client", "what", "from", "to"), rows)
 
 
 def _each(terminal: Terminal, method: str, names: Sequence[str], done: str) -> None:
     with Backend(terminal) as backend:
         for name in names:
-            identity = Target.of(name).identity
+            identity = session_identity(name)
             if "path" in identity:
                 raise UsageError(f"{name} is a path; this works on sessions of the store, by their ids")
             result = backend.call(method, identity)
@@ -212,35 +184,30 @@ def _each(terminal: Terminal, method: str, names: Sequence[str], done: str) -> N
                 terminal.say(f"{name} {done}")
 
 
-app.add_typer(trash, name="trash", help="List, delete, undelete and purge sessions.", rich_help_panel=PANEL)
-
-
-@command(app, rich_help_panel=PANEL)
+@command(app)
 def verify(terminal: Terminal, session: Session) -> None:
     """Read and check every byte of a session, and change nothing. Exit code 1 if there is damage.
 
     Example:
         timeleap verify fix-dates
     """
-    with Backend(terminal) as backend:
-        opened = backend.open_to_read(Target.of(session))
+    with reading(terminal, session) as opened:
         result = opened.call("session/verify", saying="Checking")
-    if terminal.machine:
-        terminal.document(result)
-    else:
-        problems = result["problems"]
-        found = "no damage" if result["ok"] else _counted(problems)
-        terminal.say(f"{opened.id}: {count(result['lines'], 'line')}, {size(result['bytes'])}: {found}")
-        _list_problems(terminal, problems)
-        for warning in result["warnings"]:
-            terminal.say(f"  note: {one_line(warning['message'])}")
-        if any("file" not in problem for problem in problems):
-            terminal.hint(f"timeleap repair {opened.id} --dry-run says what could be done")
+    problems = result["problems"]
+    found = "no damage" if result["ok"] else _counted(problems)
+    terminal.answer(
+        result,
+        f"{opened.id}: {count(result['lines'], 'line')}, {size(result['bytes'])}: {found}",
+        *_listed(problems),
+        *(f"  note: {one_line(warning['message'])}" for warning in result["warnings"]),
+    )
+    if any("file" not in problem for problem in problems):
+        terminal.hint(f"timeleap repair {opened.id} --dry-run says what could be done")
     if not result["ok"]:
         raise typer.Exit(FAILED)
 
 
-@command(app, rich_help_panel=PANEL)
+@command(app)
 def repair(terminal: Terminal, session: Session, yes: Yes = False, dry_run: DryRun = False) -> None:
     """Take damaged lines out of a session's log; the log as it was stays as a timeline.
 
@@ -248,25 +215,18 @@ def repair(terminal: Terminal, session: Session, yes: Yes = False, dry_run: DryR
         timeleap repair fix-dates --dry-run
         timeleap repair fix-dates --yes
     """
-    with Backend(terminal) as backend:
-        opened = backend.open_to_write(Target.of(session), dry_run=dry_run)
-        result = opened.call("session/repair", dryRun=True, saying="Checking")
-        problems = result["problems"]
-        if problems and not dry_run:
-            if not terminal.machine:
-                _list_problems(terminal, problems)
-            terminal.require_consent(f"Take {count(len(problems), 'damaged line')} out?", yes)
-            result = opened.call("session/repair", saying="Repairing")
-    if terminal.machine:
-        terminal.document(result)
-    elif not problems:
-        terminal.say(f"{opened.id}: no damage, nothing to do")
-    elif dry_run:
-        _list_problems(terminal, problems)
-        terminal.hint("nothing was changed (--dry-run)")
-    else:
-        terminal.say(f"{opened.id}: {count(result['removedLines'], 'line')} taken out")
-        terminal.hint(f"the log as it was is {result.get('timelineId', 'kept')}")
+    with writing(terminal, session, dry_run=dry_run) as opened:
+        plan = opened.call("session/repair", dryRun=True, saying="Checking")
+        if not (problems := plan["problems"]):
+            terminal.answer(plan, f"{opened.id}: no damage, nothing to do")
+            return
+        terminal.say(*_listed(problems))
+        question = f"Take {count(len(problems), 'damaged line')} out?"
+        if not terminal.consents(plan, question, yes=yes, dry_run=dry_run):
+            return
+        done = opened.call("session/repair", saying="Repairing")
+    words = f"{opened.id}: {count(done['removedLines'], 'line')} taken out"
+    terminal.answer(done, words, hint=f"the log as it was is {done.get('timelineId', 'kept')}")
 
 
 def _counted(problems: Sequence[Json]) -> str:
@@ -275,12 +235,9 @@ def _counted(problems: Sequence[Json]) -> str:
     return ", ".join(text for text, number in zip(found, (len(problems) - files, files), strict=True) if number)
 
 
-def _list_problems(terminal: Terminal, problems: Sequence[Json]) -> None:
+def _listed(problems: Sequence[Json]) -> Iterator[str]:
     for problem in problems:
-        if "file" in problem:
-            terminal.say(f"  {problem['file']}: {one_line(problem['message'])} ({problem['kind']})")
-            continue
-        terminal.say(
-            f"  line {problem['line'] + 1:,} (byte {problem['offset']:,}, {size(problem['bytes'])}): "
-            f"{one_line(problem['message'])} ({problem['kind']})"
-        )
+        where = problem.get("file")
+        if where is None:
+            where = f"line {problem['line'] + 1:,} (byte {problem['offset']:,}, {size(problem['bytes'])})"
+        yield f"  {where}: {one_line(problem['message'])} ({problem['kind']})"

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Iterator
+from typing import Annotated
 
 import typer
 
 from timeleap.cli.arguments import DryRun, Heal, OnlySay, Session, Steps, Yes, place
-from timeleap.cli.backend import Backend, OpenSession, Target
+from timeleap.cli.backend import OpenSession, writing
 from timeleap.cli.command import command
-from timeleap.cli.formatting import ago, count, gist, one_line
+from timeleap.cli.formatting import Json, ago, count, gist, one_line
 from timeleap.cli.terminal import Terminal, UsageError
 from timeleap_client.errors import TimeleapRpcError
 
-app = typer.Typer()
-PANEL = "Travel in time"
-Json = dict[str, Any]
+app = typer.Typer(rich_help_panel="Travel in time")
 
+UNCHANGED = "nothing was changed (--dry-run)"
 _MOST_NAMED = 12
 """Messages that are named one by one before the rest is only counted."""
 
 
-@command(app, unless="message", rich_help_panel=PANEL)
+@command(app, unless="message")
 def revert(
     terminal: Terminal,
     session: Session,
@@ -48,41 +48,35 @@ def revert(
     """
     if (checkpoint is None) == (message is None):
         raise UsageError("give a CHECKPOINT, or --message N: the number that timeleap show has before a message")
-    with Backend(terminal) as backend:
-        opened = backend.open_to_write(Target.of(session), dry_run=dry_run)
+    wanted: Json = {**place(checkpoint), "messageIndex": message, "heal": heal or None}
+    with writing(terminal, session, dry_run=dry_run) as opened:
         before = opened.call("session/getState")
-        wanted: Json = {**place(checkpoint), "messageIndex": message, "heal": heal or None}
         plan = opened.call("context/revertTo", **wanted, dryRun=True)
-        if not terminal.machine:
-            say_what_goes(terminal, opened, before, plan)
-        if dry_run:
-            _finish(terminal, plan, "nothing was changed (--dry-run)")
+        say_what_goes(terminal, opened, plan)
+        if not terminal.consents(plan, "Revert?", yes=yes, dry_run=dry_run):
             return
-        terminal.require_consent("Revert?", yes)
         # The head we looked at: should anything have been written meanwhile, the revert would take more than was shown.
         done = opened.call("context/revertTo", **wanted, expectedHead=before["head"], saying="Reverting")
-        _finish(terminal, done, f"reverted; undo with: timeleap undo {opened.id}")
+        terminal.answer(done, hint=f"reverted; undo with: timeleap undo {opened.id}")
 
 
-def say_what_goes(terminal: Terminal, opened: OpenSession, before: Json, plan: Json) -> None:
+def say_what_goes(terminal: Terminal, opened: OpenSession, plan: Json) -> None:
     """Say what a revert takes, message by message where these are few.
 
     Args:
         terminal: Where to.
         opened: The session.
-        before: Its state.
         plan: Result of a dry run of `context/revertTo`.
     """
+    if terminal.machine:
+        return
     removed, stays = plan["removed"], plan["context"]["messageCount"]
     terminal.say(
         f"This takes {count(removed['messages'], 'message')}, {count(removed['checkpoints'], 'checkpoint')} "
-        f"and {count(removed['tokens'], 'token')} out of {before['sessionId']}; {count(stays, 'message')} stay."
+        f"and {count(removed['tokens'], 'token')} out of {opened.id}; {count(stays, 'message')} stay."
     )
-    entries = (
-        opened.call("context/getHistory", **{"from": stays, "to": stays + _MOST_NAMED})["messages"]
-        if removed["messages"]
-        else []
-    )
+    named: Json = {"from": stays, "to": stays + _MOST_NAMED}
+    entries = opened.call("context/getHistory", **named)["messages"] if removed["messages"] else []
     for entry in entries:
         message = entry["message"]
         terminal.say(f"  [{entry['index']}] {one_line(str(message.get('role')), 12):<10} {gist(message, 80)}")
@@ -97,7 +91,7 @@ def say_what_goes(terminal: Terminal, opened: OpenSession, before: Json, plan: J
         )
 
 
-@command(app, rich_help_panel=PANEL)
+@command(app)
 def undo(terminal: Terminal, session: Session, steps: Steps = 1, dry_run: OnlySay = False) -> None:
     """Undo the last revert, clear, compaction, restore or D-Mail; again for the one before it.
 
@@ -110,7 +104,7 @@ def undo(terminal: Terminal, session: Session, steps: Steps = 1, dry_run: OnlySa
     _step(terminal, session, "undo", steps, dry_run)
 
 
-@command(app, rich_help_panel=PANEL)
+@command(app)
 def redo(terminal: Terminal, session: Session, steps: Steps = 1, dry_run: OnlySay = False) -> None:
     """Do again what `timeleap undo` took back, as long as nothing else has changed the log since.
 
@@ -122,12 +116,8 @@ def redo(terminal: Terminal, session: Session, steps: Steps = 1, dry_run: OnlySa
 
 
 def _step(terminal: Terminal, session: str, direction: str, steps: int, dry_run: bool) -> None:
-    with Backend(terminal) as backend:
-        opened = backend.open_to_write(Target.of(session), dry_run=dry_run)
-        known = {
-            timeline["timelineId"]: timeline
-            for timeline in opened.pages("context/listTimelines", "timelines", limit=1000)
-        }
+    with writing(terminal, session, dry_run=dry_run) as opened:
+        known = {each["timelineId"]: each for each in _timelines(opened)}
         try:
             done = opened.call(
                 f"context/{direction}", steps=steps, dryRun=dry_run or None, saying="Going back and forth"
@@ -136,28 +126,27 @@ def _step(terminal: Terminal, session: str, direction: str, steps: int, dry_run:
             if error.kind not in ("nothingToUndo", "nothingToRedo"):
                 raise
             raise UsageError(f"{opened.id}: {error.message}") from None
-        if not terminal.machine:
-            _say_steps(terminal, done, known, dry_run)
-        left = f"{done['canUndo']} to undo, {done['canRedo']} to redo"
-        _finish(
-            terminal, done, f"nothing was changed (--dry-run); it would leave {left}" if dry_run else f"now: {left}"
-        )
+    left = f"{done['canUndo']} to undo, {done['canRedo']} to redo"
+    hint = f"{UNCHANGED}; it would leave {left}" if dry_run else f"now: {left}"
+    terminal.answer(done, *_steps(done, known, dry_run), hint=hint)
 
 
-def _say_steps(terminal: Terminal, done: Json, known: dict[str, Json], dry_run: bool) -> None:
+def _timelines(opened: OpenSession) -> Iterator[Json]:
+    return opened.pages("context/listTimelines", "timelines", limit=1000)
+
+
+def _steps(done: Json, known: dict[str, Json], dry_run: bool) -> Iterator[str]:
+    """What several steps in one went past, and where they led."""
     *before, last = done["steps"]
     for step in before:
-        terminal.say(f"past {step.get('timelineId', 'an empty log')} ({step['kind']})")
-    name = last.get("timelineId")
-    if name is None:
-        terminal.say(f"The log {'would be' if dry_run else 'is'} empty again ({last['kind']}).")
-        return
-    created = known.get(name, {}).get("createdAt")
-    set_aside = f", set aside {ago(created)}" if created else ""
-    _say_restored(terminal, f"{name} ({last['kind']}{set_aside})", done, dry_run)
+        yield f"past {step.get('timelineId', 'an empty log')} ({step['kind']})"
+    if (name := last.get("timelineId")) is None:
+        yield f"The log {'would be' if dry_run else 'is'} empty again ({last['kind']})."
+    else:
+        yield _restored({**known.get(name, {}), "timelineId": name, "reason": last["kind"]}, done, dry_run)
 
 
-@command(app, rich_help_panel=PANEL)
+@command(app)
 def restore(
     terminal: Terminal,
     session: Session,
@@ -169,34 +158,17 @@ def restore(
     Example:
         timeleap restore fix-dates context_2
     """
-    with Backend(terminal) as backend:
-        opened = backend.open_to_write(Target.of(session), dry_run=dry_run)
-        known = opened.pages("context/listTimelines", "timelines", limit=1000)
-        found = next((each for each in known if each["timelineId"] == timeline), {"timelineId": timeline})
-        _restore(terminal, opened, found, dry_run)
+    with writing(terminal, session, dry_run=dry_run) as opened:
+        found = next((each for each in _timelines(opened) if each["timelineId"] == timeline), {"timelineId": timeline})
+        result = opened.call("context/restoreTimeline", timelineId=timeline, dryRun=dry_run or None, saying="Restoring")
+    hint = UNCHANGED if dry_run else "the log before it stays as a timeline"
+    terminal.answer(result, _restored(found, result, dry_run), hint=hint)
 
 
-def _restore(terminal: Terminal, opened: OpenSession, timeline: Json, dry_run: bool) -> None:
-    result = opened.call(
-        "context/restoreTimeline", timelineId=timeline["timelineId"], dryRun=dry_run or None, saying="Restoring"
-    )
-    if not terminal.machine:
-        set_aside = f", set aside {ago(timeline.get('createdAt'))}" if timeline.get("createdAt") else ""
-        name = f"{timeline['timelineId']} ({timeline.get('reason', 'unknown')}{set_aside})"
-        _say_restored(terminal, name, result, dry_run)
-    _finish(terminal, result, "nothing was changed (--dry-run)" if dry_run else "the log before it stays as a timeline")
-
-
-def _say_restored(terminal: Terminal, timeline: str, result: Json, dry_run: bool) -> None:
+def _restored(timeline: Json, result: Json, dry_run: bool) -> str:
+    set_aside = f", set aside {ago(timeline['createdAt'])}" if timeline.get("createdAt") else ""
     messages, tokens = (result["context"][name] for name in ("messageCount", "tokenCount"))
-    terminal.say(
-        f"{timeline} {'would become' if dry_run else 'is'} the log again: {count(messages, 'message')}, "
-        f"{count(tokens, 'token')}."
+    return (
+        f"{timeline['timelineId']} ({timeline.get('reason', 'unknown')}{set_aside}) "
+        f"{'would become' if dry_run else 'is'} the log again: {count(messages, 'message')}, {count(tokens, 'token')}."
     )
-
-
-def _finish(terminal: Terminal, result: Json, hint: str) -> None:
-    if terminal.machine:
-        terminal.document(result)
-    else:
-        terminal.hint(hint)

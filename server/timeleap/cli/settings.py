@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import tomllib
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,11 +12,11 @@ import typer
 
 from timeleap.cli.command import Group, command
 from timeleap.cli.terminal import Terminal, UsageError
-from timeleap.cli.tomledit import read, with_key, without_key
 from timeleap.errors import InvalidInputError
 
 app = typer.Typer()
 config = typer.Typer(cls=Group, no_args_is_help=True)
+app.add_typer(config, name="config", help="Show and change the store's config.toml.", rich_help_panel="Keep in order")
 
 Key = Annotated[
     str,
@@ -52,7 +53,7 @@ def path(terminal: Terminal) -> None:
         $EDITOR "$(timeleap config path)"
     """
     file = _file(terminal)
-    terminal.document({"path": str(file), "exists": file.exists()}) if terminal.machine else terminal.say(str(file))
+    terminal.answer({"path": str(file), "exists": file.exists()}, str(file))
 
 
 @command(config)
@@ -63,8 +64,8 @@ def show(terminal: Terminal) -> None:
     names a file.
     """
     file = _file(terminal)
-    settings: dict[str, dict[str, Any]] = {}
     stored = read(file)
+    settings: dict[str, dict[str, Any]] = {}
     for key, default in DEFAULTS.items():
         variable = _variable(key)
         if os.environ.get(variable):
@@ -76,9 +77,9 @@ def show(terminal: Terminal) -> None:
     # Not in the file: the log begins before a store is chosen.
     for key, default, option in (("logLevel", "warning", "--log-level"), ("logFile", None, "--log-file")):
         variable = _variable(key)
-        value = os.environ.get(variable) or default
-        source = variable if os.environ.get(variable) else f"default; timeleap serve {option} wins"
-        settings[key] = {"value": value, "from": source}
+        set_there = os.environ.get(variable)
+        source = variable if set_there else f"default; timeleap serve {option} wins"
+        settings[key] = {"value": set_there or default, "from": source}
     if terminal.machine:
         terminal.document(settings)
     else:
@@ -99,10 +100,10 @@ def get(terminal: Terminal, key: Key) -> None:
         terminal.hint(f"{key} is not set in {_file(terminal)}; timeleap config show has what is in force")
         raise typer.Exit(1)
     value = stored[key]
-    terminal.document(value) if terminal.machine or not isinstance(value, str) else terminal.say(value)
+    terminal.answer(value, value) if isinstance(value, str) else terminal.document(value)
 
 
-@command(config, name="set")
+@command(config, "set")
 def set_(
     terminal: Terminal, key: Key, value: Annotated[str, typer.Argument(metavar="VALUE", help="Its new value.")]
 ) -> None:
@@ -114,10 +115,11 @@ def set_(
     """
     _known(key)
     file = _file(terminal)
+    read(file)  # where it is no TOML: say so
     text = with_key(_text(file), key, _parsed(key, value))
     _check(terminal, text)
     _write(file, text)
-    terminal.document({key: _parsed(key, value)}) if terminal.machine else terminal.hint(f"set in {file}")
+    terminal.answer({key: _parsed(key, value)}, hint=f"set in {file}")
 
 
 @command(config)
@@ -131,10 +133,7 @@ def unset(terminal: Terminal, key: Key) -> None:
     file = _file(terminal)
     if key in read(file):
         _write(file, without_key(_text(file), key))
-    terminal.document({key: None}) if terminal.machine else terminal.hint(f"not set in {file}")
-
-
-app.add_typer(config, name="config", help="Show and change the store's config.toml.", rich_help_panel="Keep in order")
+    terminal.answer({key: None}, hint=f"not set in {file}")
 
 
 def _file(terminal: Terminal) -> Path:
@@ -172,8 +171,6 @@ def _parsed(key: str, value: str) -> str | int | float:
 
 def _check(terminal: Terminal, text: str) -> None:
     """Let the server's own reader judge the file before it is written."""
-    import tomllib
-
     from timeleap.service.config import load
 
     try:
@@ -188,3 +185,47 @@ def _write(file: Path, text: str) -> None:
 
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     atomic_write(file, text.encode())
+
+
+def read(file: Path) -> dict[str, Any]:
+    """The values of a file by dotted key; empty if there is none.
+
+    Raises:
+        InvalidInputError: It is no TOML.
+    """
+    try:
+        document = tomllib.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InvalidInputError(f"{file} is not TOML: {error}") from error
+    values: dict[str, Any] = {}
+    for key, value in document.items():
+        values |= {f"{key}.{inner}": each for inner, each in value.items()} if isinstance(value, dict) else {key: value}
+    return values
+
+
+def with_key(text: str, key: str, value: str | int | float) -> str:
+    """`text` with `key` (dotted: in that table) set to `value`; comments and layout of the rest stay as they are."""
+    import tomlkit
+
+    document = tomlkit.parse(text)
+    table, _, name = key.rpartition(".")
+    if not table and text.startswith("["):  # tomlkit would set the table off by a blank line
+        return tomlkit.dumps({name: value}) + text
+    if table and not isinstance(document.get(table), dict):
+        document[table] = tomlkit.table()
+    section: Any = document[table] if table else document
+    section[name] = value
+    return tomlkit.dumps(document)
+
+
+def without_key(text: str, key: str) -> str:
+    """`text` without `key`."""
+    import tomlkit
+
+    document = tomlkit.parse(text)
+    table, _, name = key.rpartition(".")
+    section: Any = document[table] if table else document
+    del section[name]
+    return tomlkit.dumps(document)

@@ -1,4 +1,4 @@
-"""Where a command's words go: results to the standard output, everything else to the standard error output."""
+"""The one place where a command's words go: results to the standard output, all else to the standard error output."""
 
 from __future__ import annotations
 
@@ -8,19 +8,17 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
-from concurrent.futures import TimeoutError as NotYet
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
-from timeleap.cli.formatting import cell
+from timeleap.cli.formatting import Json, cell, one_line
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
 T = TypeVar("T")
-Json = dict[str, Any]
 
 _PATIENCE = 1.0
 """Seconds after which work deserves a progress bar."""
@@ -73,6 +71,15 @@ class Terminal:
         """True if a user can read and answer: standard input and standard error are terminals."""
         return sys.stdin.isatty() and sys.stderr.isatty()
 
+    def answer(self, result: object, *lines: RenderableType, hint: str = "") -> None:
+        """The result of a command: for machines a JSON document; else in words, with a hint after it."""
+        if self.machine:
+            self.document(result)
+        else:
+            self.say(*lines)
+            if hint:
+                self.hint(hint)
+
     def document(self, value: object) -> None:
         """One JSON document; spread out for people, on one line for pipes."""
         sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2 if sys.stdout.isatty() else None) + "\n")
@@ -83,9 +90,10 @@ class Terminal:
         sys.stdout.flush()
 
     def say(self, *lines: RenderableType) -> None:
-        """A result in words."""
-        for each in lines:
-            self.out.print(each, soft_wrap=True)
+        """A result in words; silent in `--json`."""
+        if not self.machine:
+            for line in lines:
+                self.out.print(line, soft_wrap=True)
 
     def hint(self, text: str) -> None:
         """Something useful to know that is not the result; silent in `--json`."""
@@ -107,9 +115,18 @@ class Terminal:
         first, *rest = lines
         from rich.text import Text
 
-        self.err.print(Text.assemble(("error: ", "bold red"), first), soft_wrap=True)
-        for line in rest:
+        for line in (Text.assemble(("error: ", "bold red"), first), *rest):
             self.err.print(line, soft_wrap=True)
+
+    def records(
+        self, found: Sequence[Json], columns: Sequence[str], rows: Iterable[Sequence[object]], right: Sequence[str] = ()
+    ) -> None:
+        """A list: for machines a JSON line each of `found`, else the table of their `rows`."""
+        if self.machine:
+            for record in found:
+                self.line(record)
+        else:
+            self.table(columns, rows, right)
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[object]], right: Sequence[str] = ()) -> None:
         """A table; for a pipe tab-separated values under a line of names, nothing cut.
@@ -133,32 +150,41 @@ class Terminal:
             table.add_row(*(Text(_grouped(value)) for value in row))
         self.out.print(table)
 
-    def require_consent(self, question: str, given: bool) -> None:
-        """Ask, unless consent was `given` beforehand.
+    def consents(self, plan: Json, question: str, *, yes: bool, dry_run: bool, goes: bool = True) -> bool:
+        """Ask for consent to a change that was shown; where none is to be made, `plan` is the result of the command.
+
+        Args:
+            plan: The result of its dry run.
+            question: Asked unless `yes` said so beforehand.
+            yes: `--yes`.
+            dry_run: `--dry-run`.
+            goes: False if there is nothing to do.
 
         Raises:
             UsageError: Nobody is there to answer.
             typer.Exit: With 1: the answer was no.
         """
-        if given:
-            return
-        if self.machine or not self.interactive:
-            raise UsageError("nobody is there to be asked: --yes says so beforehand, --dry-run only looks")
-        if not typer.confirm(question, err=True):
-            self.hint("nothing was changed")
-            raise typer.Exit(1)
+        if dry_run or not goes:
+            self.answer(plan, hint="nothing was changed" + (" (--dry-run)" if dry_run else ""))
+            return False
+        if not yes:
+            if self.machine or not self.interactive:
+                raise UsageError("nobody is there to be asked: --yes says so beforehand, --dry-run only looks")
+            if not typer.confirm(question, err=True):
+                self.hint("nothing was changed")
+                raise typer.Exit(1)
+        return True
 
     def wait(self, work: Future[T], progress: Progress, what: str) -> T:
         """The result of `work`; on a terminal, with a progress bar if it takes long."""
         try:
-            return work.result(timeout=_PATIENCE if not self.machine and self.err.is_terminal else None)
-        except NotYet:
-            if work.done():
-                raise
+            with contextlib.suppress(TimeoutError):
+                return work.result(timeout=_PATIENCE if not self.machine and self.err.is_terminal else None)
+            # A timeout of its own, or ours.
+            return work.result() if work.done() else self._wait_visibly(work, progress, what)
         except BaseException:
             work.cancel()
             raise
-        return self._wait_visibly(work, progress, what)
 
     def _wait_visibly(self, work: Future[T], progress: Progress, what: str) -> T:
         from rich import progress as bars
@@ -172,19 +198,14 @@ class Terminal:
         )
         with bars.Progress(*columns, console=self.err, transient=True) as display:
             task = display.add_task(what, total=None)
-            while True:
-                try:
+            while not work.done():
+                with contextlib.suppress(TimeoutError):
                     return work.result(timeout=0.1)
-                except NotYet:
-                    if work.done():
-                        raise
-                except BaseException:
-                    work.cancel()
-                    raise
                 total = None if progress.percentage is None else 100
                 display.update(
                     task, description=progress.message or what, total=total, completed=progress.percentage or 0
                 )
+        return work.result()
 
 
 def _console(*, stderr: bool) -> Console:
@@ -197,24 +218,13 @@ def _console(*, stderr: bool) -> Console:
     return Ours(stderr=stderr, markup=False, highlight=False, emoji=False)
 
 
+def _grouped(value: object) -> str:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return "" if value is None else one_line(str(value))
+
+
 def forget_output() -> None:
     """Send what is left to nowhere: its reader has gone, and the interpreter must not complain at its end."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _grouped(value: object) -> str:
-    return (
-        ""
-        if value is None
-        else f"{value:,}"
-        if isinstance(value, int) and not isinstance(value, bool)
-        else cell_text(value)
-    )
-
-
-def cell_text(value: object) -> str:
-    """A value in a table on the screen."""
-    from timeleap.cli.formatting import one_line
-
-    return one_line(str(value))

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from timeleap.cli.arguments import Session
-from timeleap.cli.backend import Backend, Target
+from timeleap.cli.backend import Backend, given, reading
 from timeleap.cli.command import command
-from timeleap.cli.formatting import count, one_line, size
+from timeleap.cli.formatting import Json, count, one_line, size
 from timeleap.cli.terminal import Terminal, UsageError
 
-app = typer.Typer()
-PANEL = "Carry"
-Json = dict[str, Any]
+app = typer.Typer(rich_help_panel="Carry")
 
 _BY_SUFFIX = {".zip": "native", ".md": "markdown", ".markdown": "markdown", ".html": "html", ".htm": "html"}
 
 
-@command(app, rich_help_panel=PANEL)
+@command(app)
 def export(
     terminal: Terminal,
     session: Session,
@@ -47,26 +45,21 @@ def export(
     if target is None or (file and output):
         raise UsageError("name the file to be written, once")
     by_ending = _BY_SUFFIX.get(target.suffix.lower())
-    with Backend(terminal) as backend:
-        opened = backend.open_to_read(Target.of(session))
-        path = str(target.expanduser().absolute())
+    with reading(terminal, session) as opened:
         result = opened.call(
             "session/export",
             format=form or by_ending or "native",
-            path=path,
+            path=str(target.expanduser().absolute()),
             overwrite=overwrite or None,
             saying="Exporting",
         )
-    if terminal.machine:
-        terminal.document(result)
-    else:
-        terminal.say(f"{result['path']}  {size(result['bytes'])}")
-        if form is None and by_ending is None:
-            terminal.hint("an archive to import; for people: --format markdown or html")
-        _say_losses(terminal, result["losses"])
+    guessed = form is None and by_ending is None
+    hint = "an archive to import; for people: --format markdown or html" if guessed else ""
+    terminal.answer(result, f"{result['path']}  {size(result['bytes'])}", hint=hint)
+    _say_losses(terminal, result["losses"])
 
 
-@command(app, name="import", rich_help_panel=PANEL)
+@command(app, "import")
 def import_session(
     terminal: Terminal,
     file: Annotated[Path, typer.Argument(help="An archive or a session file; a session's directory.")],
@@ -87,15 +80,11 @@ def import_session(
         timeleap import fix-dates.zip
         timeleap import ~/.codex/sessions/rollout.jsonl old-idea
     """
-    given = {"path": str(file.expanduser().absolute()), "sessionId": session, "format": form}
+    params = given(path=str(file.expanduser().absolute()), sessionId=session, format=form)
     with Backend(terminal) as backend:
-        params = {name: value for name, value in given.items() if value is not None}
         state = backend.call("session/import", params, saying="Importing")
-    if terminal.machine:
-        terminal.document(state)
-        return
-    terminal.say(state["sessionId"])
-    terminal.hint(f"with {count(state['context']['messageCount'], 'message')}, in {state['path']}")
+    messages = count(state["context"]["messageCount"], "message")
+    terminal.answer(state, state["sessionId"], hint=f"with {messages}, in {state['path']}")
     _say_losses(terminal, state["losses"])
 
 

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import timeleap_command
 from timeleap import interrupt
 from timeleap.cli.app import _MODULES, application, main
-from timeleap.cli.backend import Target
+from timeleap.cli.backend import session_identity
 from timeleap.cli.command import guarded
 from timeleap.cli.settings import DEFAULTS, _variable
 from timeleap.cli.terminal import Terminal, UsageError
@@ -170,7 +170,7 @@ def test_what_is_no_path_is_an_id_and_the_server_judges_it(name, tmp_path, monke
     monkeypatch.chdir(tmp_path / "..")
     monkeypatch.chdir(tmp_path)
     expected = {"path": str(tmp_path / "..")} if name == ".." else {"sessionId": name}
-    assert Target.of(name).identity == expected
+    assert session_identity(name) == expected
 
 
 def test_a_directory_or_its_log_is_a_path(tmp_path, monkeypatch):
@@ -179,7 +179,7 @@ def test_a_directory_or_its_log_is_a_path(tmp_path, monkeypatch):
     (directory / "context.jsonl").write_text("")
     monkeypatch.chdir(directory)
     for name in (str(directory), str(directory / "context.jsonl"), "./context.jsonl", "context.jsonl"):
-        assert Target.of(name).identity == {"path": str(directory)}
+        assert session_identity(name) == {"path": str(directory)}
     monkeypatch.chdir(tmp_path)
-    assert Target.of("session").identity == {"sessionId": "session"}
-    assert Target.of("session/").identity == {"path": str(directory)}
+    assert session_identity("session") == {"sessionId": "session"}
+    assert session_identity("session/") == {"path": str(directory)}

@@ -6,7 +6,7 @@ import pytest
 
 from timeleap.cli.backend import OpenSession
 from timeleap.cli.following import TerminalFollower, describe
-from timeleap.client import RECONNECTED, Notification, TimeleapRpcError
+from timeleap_client import RECONNECTED, Notification, TimeleapRpcError
 from timeleap_protocol.methods import SERVER_NOTIFICATIONS
 from timeleap_protocol.notifications import ContextDidChange, SessionDidChange
 

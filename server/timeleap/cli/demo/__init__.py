@@ -16,15 +16,16 @@ from typing import Annotated
 import typer
 
 from timeleap.cli.command import FAILED, command
+from timeleap.cli.create import parse
 from timeleap.cli.demo.scenes import SCENES, Story
 from timeleap.cli.demo.screen import Screen
-from timeleap.cli.replay import Json, parse
+from timeleap.cli.formatting import Json
 from timeleap.cli.terminal import Terminal, UsageError
 
-app = typer.Typer()
+app = typer.Typer(rich_help_panel="Look")
 
 
-@command(app, rich_help_panel="Look")
+@command(app)
 def demo(
     terminal: Terminal,
     path: Annotated[

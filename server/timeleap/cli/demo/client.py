@@ -11,11 +11,10 @@ from typing import Any, Literal, Self
 
 from timeleap.cli.backend import Backend, OpenSession
 from timeleap.cli.demo.screen import Screen
+from timeleap.cli.formatting import Json
 from timeleap.cli.graph import read_graph
 from timeleap.cli.terminal import Terminal
 from timeleap_client.notifications import Notification
-
-Json = dict[str, Any]
 
 
 class Actor:

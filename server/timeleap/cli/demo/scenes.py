@@ -10,16 +10,13 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
+from timeleap.cli.create import steps
 from timeleap.cli.demo.client import Actor
 from timeleap.cli.demo.screen import Screen
-from timeleap.cli.formatting import count, size
-from timeleap.cli.replay import steps
-from timeleap.clock import new_uid
+from timeleap.cli.formatting import Json, count, size
 from timeleap_client.errors import TimeleapRpcError
-
-Json = dict[str, Any]
+from timeleap.clock import new_uid
 
 _IDEA = [
     {"role": "user", "content": "Forget all that. Let us rewrite everything from scratch tonight."},

@@ -8,15 +8,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from timeleap.cli.formatting import safe
-from timeleap.cli.graph import Graph
-from timeleap.cli.graph_render import draw, glyphs_for
+from timeleap.cli.formatting import Json, safe
+from timeleap.cli.graph import Graph, draw, glyphs_for
 from timeleap.cli.terminal import Terminal
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
-
-Json = dict[str, Any]
 
 _WIDTH = 110
 _MOST_TEXT = 72

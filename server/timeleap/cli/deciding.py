@@ -8,26 +8,19 @@ import queue
 import re
 import sys
 import threading
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated
 
 import typer
 
-from timeleap.cli.arguments import Session
-from timeleap.cli.backend import Backend, OpenSession, Target, change_session, read_state
+from timeleap.cli.arguments import Session, Switch
+from timeleap.cli.backend import Backend, Changes, OpenSession, change_session, read_state, session_identity, writing
 from timeleap.cli.command import command
-from timeleap.cli.formatting import ago, one_line, safe
+from timeleap.cli.formatting import Json, ago, one_line, safe
 from timeleap.cli.terminal import Terminal, UsageError
 from timeleap_client.errors import TimeleapRpcError
 from timeleap_client.notifications import RECONNECTED
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from timeleap.cli.backend import Changes
-
-app = typer.Typer()
-PANEL = "Write"
-Json = dict[str, Any]
+app = typer.Typer(rich_help_panel="Write")
 
 REQUESTED, RESOLVED = "approval/didRequest", "approval/didResolve"
 _DECIDED = {"approve": "approved", "approveForSession": "approved for the session", "reject": "rejected"}
@@ -37,7 +30,7 @@ ApprovalId = Annotated[str | None, typer.Argument(metavar="[ID]", help="Its id; 
 Reason = Annotated[str | None, typer.Option("--reason", "-r", metavar="TEXT", help="For the program that asks.")]
 
 
-@command(app, rich_help_panel=PANEL)
+@command(app)
 def approvals(
     terminal: Terminal,
     session: Session,
@@ -55,8 +48,7 @@ def approvals(
     """
     decide = watch and not terminal.machine and terminal.interactive and terminal.out.is_terminal
     with Backend(terminal) as backend:
-        target = Target.of(session)
-        opened = backend.open_to_write(target) if decide else backend.open_to_read(target)
+        opened = backend.open(session_identity(session), write=decide)
         changes = backend.changes(opened.id) if watch else None
         waiting = opened.call("approval/list")["approvals"]
         if changes is None:
@@ -64,7 +56,7 @@ def approvals(
             return
         terminal.hint(f"waiting for requests in {opened.id}; Ctrl-C ends")
         if decide:
-            _ask(terminal, opened, changes, waiting)
+            _PendingRequests(terminal, opened, waiting).decide(changes)
         else:
             for approval in waiting:
                 terminal.line({"method": REQUESTED, "params": {"sessionId": opened.id, "approval": approval}})
@@ -73,7 +65,7 @@ def approvals(
                     terminal.line({"method": notification.method, "params": notification.params})
 
 
-@command(app, rich_help_panel=PANEL)
+@command(app)
 def approve(
     terminal: Terminal,
     session: Session,
@@ -93,7 +85,7 @@ def approve(
     _respond(terminal, session, approval_id, "approveForSession" if for_session else "approve", reason)
 
 
-@command(app, rich_help_panel=PANEL)
+@command(app)
 def reject(terminal: Terminal, session: Session, approval_id: ApprovalId = None, *, reason: Reason = None) -> None:
     """Reject what a program asks for.
 
@@ -103,14 +95,8 @@ def reject(terminal: Terminal, session: Session, approval_id: ApprovalId = None,
     _respond(terminal, session, approval_id, "reject", reason)
 
 
-@command(app, rich_help_panel=PANEL)
-def afk(
-    terminal: Terminal,
-    session: Session,
-    switch: Annotated[
-        Literal["on", "off"] | None, typer.Argument(metavar="[on|off]", help="Without it: say what it is.")
-    ] = None,
-) -> None:
+@command(app)
+def afk(terminal: Terminal, session: Session, switch: Switch = None) -> None:
     """Say that nobody is there to approve anything: requests are then rejected at once. Each change is recorded in the audit.
 
     Examples:
@@ -121,18 +107,14 @@ def afk(
         result = read_state(terminal, session, "approval")
     else:
         result = change_session(terminal, session, "session/setAfk", afk=switch == "on")
-    if terminal.machine:
-        terminal.document(result)
-    else:
-        on = result["approval"]["afk"]
-        terminal.say(f"afk is {'ON: what needs a person is rejected at once' if on else 'off'}")
+    on = result["approval"]["afk"]
+    terminal.answer(result, f"afk is {'ON: what needs a person is rejected at once' if on else 'off'}")
 
 
 def _respond(terminal: Terminal, session: str, approval_id: str | None, decision: str, reason: str | None) -> None:
     if approval_id is None and _AN_ID.fullmatch(session):
         session, approval_id = ".", session
-    with Backend(terminal) as backend:
-        opened = backend.open_to_write(Target.of(session))
+    with writing(terminal, session) as opened:
         if approval_id is None:
             waiting = opened.call("approval/list")["approvals"]
             if len(waiting) != 1:
@@ -140,18 +122,12 @@ def _respond(terminal: Terminal, session: str, approval_id: str | None, decision
                 raise UsageError(f"{problem}; timeleap approvals {opened.id} lists them")
             approval_id = str(waiting[0]["approvalId"])
         opened.call("approval/respond", approvalId=approval_id, decision=decision, reason=reason)
-    if terminal.machine:
-        terminal.document({"approvalId": approval_id, "decision": decision})
-    else:
-        terminal.say(_DECIDED[decision])
+    terminal.answer({"approvalId": approval_id, "decision": decision}, _DECIDED[decision])
 
 
 def _show(terminal: Terminal, opened: OpenSession, waiting: list[Json]) -> None:
-    if terminal.machine:
-        terminal.document({"approvals": waiting})
-        return
-    if not waiting:
-        terminal.hint("no request waits")
+    if terminal.machine or not waiting:
+        terminal.answer({"approvals": waiting}, hint="no request waits")
         return
     rows = [
         (
@@ -167,60 +143,85 @@ def _show(terminal: Terminal, opened: OpenSession, waiting: list[Json]) -> None:
     terminal.hint(f"timeleap approve {opened.id} ID, or timeleap reject {opened.id} ID --reason TEXT")
 
 
-# Deciding as they come
+class _PendingRequests:
+    """The requests that wait for a decision: a thread listens to how they come and end, and the user is asked about each.
 
+    Another client may decide one meanwhile.
+    """
 
-def _ask(terminal: Terminal, opened: OpenSession, changes: Changes, waiting: list[Json]) -> None:
-    """Ask the user about each request; another client may decide it meanwhile."""
-    news: queue.Queue[Json | None] = queue.Queue()
-    ended: dict[str, Json] = {}
-    asking: list[str] = []  # the request that the user is asked about
-    turn = threading.Lock()
-    known = {str(request["approvalId"]) for request in waiting}
-    for request in waiting:
-        news.put(request)
+    def __init__(self, terminal: Terminal, opened: OpenSession, requests: list[Json]) -> None:
+        self._terminal = terminal
+        self._opened = opened
+        self._news: queue.Queue[Json | None] = queue.Queue()
+        self._known: set[str] = set()
+        self._ended: set[str] = set()
+        self._asking = ""  # the request that the user is asked about
+        self._turn = threading.Lock()
+        self._take(requests)
 
-    def gather() -> None:
-        for notification in changes:
-            params = notification.params
-            if notification.method == RESOLVED:
-                known.discard(params["approvalId"])
-                with turn:
-                    ended[params["approvalId"]] = params
-                    if params["approvalId"] in asking:
-                        # The next one is asked after Enter only: what is being typed just now is not meant for it.
-                        terminal.err.print(f"\n  {_outcome(params)}; Enter goes on ", end="")
-            for request in _new(notification.method, params, opened):
-                if request["approvalId"] not in known:
-                    known.add(request["approvalId"])
-                    ended.pop(request["approvalId"], None)
-                    news.put(request)
+    def decide(self, changes: Changes) -> None:
+        threading.Thread(target=self._listen, args=(changes,), name="timeleap-approvals", daemon=True).start()
+        while (asked := self._news.get()) is not None:
+            with self._turn:
+                if asked["approvalId"] in self._ended:
+                    continue
+                _print(self._terminal, asked)
+                self._asking = asked["approvalId"]
+            verdict = self._verdict(asked["approvalId"])
+            self._asking = ""
+            if verdict is not None:
+                _decide(self._terminal, self._opened, asked, verdict)
 
-    def listen() -> None:
+    def _listen(self, changes: Changes) -> None:
         # The command ends while this thread waits for the next one: nobody is to be told of that.
         with contextlib.suppress(BaseException):
-            gather()
-        news.put(None)
+            for notification in changes:
+                if notification.method == REQUESTED:
+                    self._take([notification.params["approval"]])
+                elif notification.method == RESOLVED:
+                    self._end(notification.params)
+                elif notification.method == RECONNECTED:
+                    self._take(self._opened.call("approval/list")["approvals"])
+        self._news.put(None)
 
-    threading.Thread(target=listen, name="timeleap-approvals", daemon=True).start()
-    while (asked := news.get()) is not None:
-        current = str(asked["approvalId"])
-        with turn:
-            if current in ended:
-                continue
-            _print(terminal, asked)
-            asking[:] = [current]
-        verdict = _verdict(terminal, current, ended)
-        asking.clear()
-        if verdict is not None:
-            _decide(terminal, opened, asked, verdict)
+    def _take(self, requests: list[Json]) -> None:
+        for request in requests:
+            if request["approvalId"] not in self._known:
+                self._known.add(request["approvalId"])
+                self._ended.discard(request["approvalId"])
+                self._news.put(request)
+
+    def _end(self, params: Json) -> None:
+        self._known.discard(params["approvalId"])
+        with self._turn:
+            self._ended.add(params["approvalId"])
+            if params["approvalId"] == self._asking:
+                # The next one is asked after Enter only: what is being typed just now is not meant for it.
+                self._terminal.err.print(f"\n  {_outcome(params)}; Enter goes on ", end="")
+
+    def _verdict(self, request: str) -> tuple[str, str | None] | None:
+        """The user's decision; None leaves it to others, or comes too late."""
+        choices = {"y": "approve", "yes": "approve", "a": "approveForSession", "always": "approveForSession"}
+        while True:
+            said = _typed(self._terminal, "approve? [y]es, [a]lways, [n]o, [s]kip: ").lower()
+            if request in self._ended:
+                return None
+            if said in choices:
+                return choices[said], None
+            if said in ("n", "no"):
+                return "reject", _typed(self._terminal, "reason (may be empty): ") or None
+            if said in ("s", "skip"):
+                return None
 
 
-def _new(method: str, params: Json, opened: OpenSession) -> Iterator[Json]:
-    if method == REQUESTED:
-        yield params["approval"]
-    elif method == RECONNECTED:
-        yield from opened.call("approval/list")["approvals"]
+def _outcome(params: Json) -> str:
+    if params["decision"] == "cancelled":
+        return "the program asks for it no longer"
+    if params["decision"] == "timedOut":
+        return "nobody decided in time"
+    client = params["cause"].get("client")
+    said = _DECIDED.get(params["decision"], str(params["decision"]))
+    return f"it was {said} meanwhile{f' by {one_line(str(client))}' if client else ''}"
 
 
 def _print(terminal: Terminal, request: Json) -> None:
@@ -229,26 +230,9 @@ def _print(terminal: Terminal, request: Json) -> None:
     who = f" by {one_line(request['client'])}" if "client" in request else ""
     terminal.say(Text(f"\n{one_line(request['action'])}", style="bold"), f"  asked{who}, {ago(request['requestedAt'])}")
     # All of it: what is cut off could be what matters.
-    for line in str(request.get("description", "")).splitlines():
+    detail = json.dumps(request["detail"], ensure_ascii=False, indent=2) if "detail" in request else ""
+    for line in [*str(request.get("description", "")).splitlines(), *detail.splitlines()]:
         terminal.say(f"  {safe(line)}")
-    if "detail" in request:
-        for line in json.dumps(request["detail"], ensure_ascii=False, indent=2).splitlines():
-            terminal.say(f"  {safe(line)}")
-
-
-def _verdict(terminal: Terminal, request: str, ended: Mapping[str, Json]) -> tuple[str, str | None] | None:
-    """The user's decision; None leaves it to others, or comes too late."""
-    choices = {"y": "approve", "yes": "approve", "a": "approveForSession", "always": "approveForSession"}
-    while True:
-        said = _typed(terminal, "approve? [y]es, [a]lways, [n]o, [s]kip: ").lower()
-        if request in ended:
-            return None
-        if said in choices:
-            return choices[said], None
-        if said in ("n", "no"):
-            return "reject", _typed(terminal, "reason (may be empty): ") or None
-        if said in ("s", "skip"):
-            return None
 
 
 def _typed(terminal: Terminal, question: str) -> str:
@@ -267,13 +251,3 @@ def _decide(terminal: Terminal, opened: OpenSession, request: Json, verdict: tup
         if error.kind != "approvalNotPending":
             raise
         terminal.say("  it was decided meanwhile")
-
-
-def _outcome(params: Json) -> str:
-    if params["decision"] == "cancelled":
-        return "the program asks for it no longer"
-    if params["decision"] == "timedOut":
-        return "nobody decided in time"
-    client = params["cause"].get("client")
-    said = _DECIDED.get(params["decision"], str(params["decision"]))
-    return f"it was {said} meanwhile{f' by {one_line(str(client))}' if client else ''}"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from timeleap.cli.tomledit import read, with_key, without_key
+from timeleap.cli.settings import read, with_key, without_key
 from timeleap.errors import InvalidInputError
 
 TEXT = """# what we know of the model

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from timeleap.cli.replay import parse, steps
+from timeleap.cli.create import parse, steps
 from timeleap.cli.terminal import UsageError
 
 

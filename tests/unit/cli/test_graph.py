@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-from timeleap.cli.graph import Graph, Kin, TimelineBranch
-from timeleap.cli.graph_render import PLAIN, draw, glyphs_for, rows
+from timeleap.cli.graph import PLAIN, Graph, Kin, TimelineBranch, draw, glyphs_for, rows
 
 
 def checkpoint(number, **more):
