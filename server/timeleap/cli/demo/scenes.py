@@ -15,8 +15,8 @@ from timeleap.cli.create import steps
 from timeleap.cli.demo.client import Actor
 from timeleap.cli.demo.screen import Screen
 from timeleap.cli.formatting import Json, count, size
-from timeleap_client.errors import TimeleapRpcError
 from timeleap.clock import new_uid
+from timeleap_client.errors import TimeleapRpcError
 
 _IDEA = [
     {"role": "user", "content": "Forget all that. Let us rewrite everything from scratch tonight."},
