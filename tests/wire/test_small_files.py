@@ -137,6 +137,32 @@ def test_lines_that_are_none_are_said_and_passed_over(start: StartServer) -> Non
     }
 
 
+@pytest.mark.parametrize("name", ["requests.jsonl", "audit.jsonl", "timeleap.json", "state.json"])
+@pytest.mark.parametrize("odd", ["folder", "link"])
+def test_what_is_no_file_is_kept_aside_and_hinders_nothing(
+    start: StartServer, tmp_path: Path, name: str, odd: str
+) -> None:
+    session = with_history(start)
+    path = session.path / name
+    path.unlink(missing_ok=True)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.write_text("not ours")
+    path.mkdir() if odd == "folder" else path.symlink_to(elsewhere)
+    session = Session.open(start(), "a")
+    said = [str(warning.get("file")) for warning in session.get_state()["warnings"]]
+    assert [file for file in said if file == name or file.startswith(f"{path.stem}.damaged-")]
+    for at in range(2):
+        assert "duplicate" not in session.call("context/clear", requestId=f"c{at}")
+        assert "duplicate" not in session.call("session/setTitle", title=str(at), requestId=f"t{at}")
+        session.call("session/setYolo", yolo=at == 0, requestId=f"y{at}")
+    session.call("session/redact", value="precious")
+    session.server.kill()
+    session = Session.open(start(), "a")
+    assert session.call("session/setTitle", title="0", requestId="t0")["duplicate"] is True
+    assert session.call("session/verify")["ok"] is True
+    assert elsewhere.read_text() == "not ours"
+
+
 def test_leftovers_are_said_by_a_look_and_removed_by_an_owner(start: StartServer) -> None:
     session = with_history(start)
     (session.path / ".context_7.jsonl.idx").write_bytes(b"x")

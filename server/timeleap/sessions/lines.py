@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from timeleap.sessions import files
 from timeleap.sessions.json_model import BAD, MAX_DEPTH, Problems, wire_value
-from timeleap.storage.durable import OpenFile, sync_directory
+from timeleap.storage.durable import OpenFile, is_regular, status, sync_directory
 
 MAX_BYTES = 64 << 20
 _ODD: Final = re.compile(rb"NaN|Infinity|[0-9]{18}|[0-9][eE][+]?[0-9]{3}|\\[uU][dD][89a-fA-F]")
@@ -19,11 +19,13 @@ _ODD: Final = re.compile(rb"NaN|Infinity|[0-9]{18}|[0-9][eE][+]?[0-9]{3}|\\[uU][
 
 
 def append(path: Path, documents: Sequence[Mapping[str, Any]]) -> None:
-    """Append each document as a line; returns when they are durable.
+    """Append each document as a line; returns when they are durable. What is no ordinary file is kept aside.
 
     Raises:
         OSError: They could not be written; what was, is cut off again where the system lets us.
     """
+    if not is_regular(path) and status(path) is not None:
+        files.move_aside(path)
     created = not path.exists()
     file = OpenFile(path, writable=True, appending=True, create=True)
     try:
