@@ -31,7 +31,7 @@ from timeleap.storage.engine import (
 from timeleap.storage.record import classify, decode_json
 
 if TYPE_CHECKING:
-    from timeleap.storage.engine_pool import Lease
+    from timeleap.storage.log_files import Lease
 
 CACHE_BYTES: Final = 8 << 20
 """How much memory messages may take that were looked at, by estimate."""
@@ -260,7 +260,7 @@ class LogView:
         """The engine on the file; opened when it is first asked for."""
         lease = self._lease
         if lease is None:
-            from timeleap.storage.engine_pool import share
+            from timeleap.storage.log_files import share
 
             lease = await share(self.path, lock="per-write", durability=self._durability)
             if self._lease is None:

@@ -23,9 +23,9 @@ from timeleap.sessions.statefile import VERSION as STATE_VERSION
 from timeleap.sessions.statefile import StateFile, approval_members
 from timeleap.sessions.statefile import subagent_members as state_subagents
 from timeleap.storage.durable import atomic_write
-from timeleap.storage.reader import StoredLog
+from timeleap.storage.engine import LogReader
+from timeleap.storage.log_files import fork_log
 from timeleap.storage.record import system_prompt_record
-from timeleap.storage.rewrite import fork_log
 
 if TYPE_CHECKING:
     from timeleap.sessions.session import Session
@@ -71,7 +71,7 @@ class Copy:
         state: The other fields of `state.json`.
     """
 
-    log: StoredLog
+    log: LogReader
     keep_lines: int
     parent: Parent
     traits: Traits
@@ -79,7 +79,7 @@ class Copy:
     state: Mapping[str, Any]
 
 
-def source_log(source: Session, live: Callable[[str], StoredLog], timeline_id: str | None) -> StoredLog:
+def source_log(source: Session, live: Callable[[str], LogReader], timeline_id: str | None) -> LogReader:
     """The log that a fork is a copy of.
 
     Args:
@@ -92,12 +92,10 @@ def source_log(source: Session, live: Callable[[str], StoredLog], timeline_id: s
     """
     if timeline_id is None:
         return live(source.session_id)
-    log = source.engine.timeline(timeline_id)
-    assert isinstance(log, StoredLog)  # what lies in a store is on disk
-    return log
+    return source.engine.timeline(timeline_id)
 
 
-def taken(source: Session, log: StoredLog, at: tuple[int | None, str | None], title: str | None) -> Copy:
+def taken(source: Session, log: LogReader, at: tuple[int | None, str | None], title: str | None) -> Copy:
     """The parts of a session that a fork copies: the history up to and including a checkpoint's record, or all of it.
 
     Args:

@@ -9,9 +9,8 @@ from itertools import count
 from timeleap.errors import CorruptedError
 from timeleap.sessions.log_iteration import line_of_message, pages, shared_lines, state_after_lines
 from timeleap.sessions.logs import Stretch
-from timeleap.storage.engine import RecordFlag, Row
+from timeleap.storage.engine import RecordFlag, Row, new_damage
 from timeleap.storage.record import as_sent
-from timeleap.storage.timelines import new_damage
 
 _PAUSE = 128  # messages
 

@@ -7,7 +7,7 @@ from timeleap.sessions.outcomes import CompactionPlan, CompactOutcome, Mutation,
 from timeleap.sessions.summary import past_of, with_past
 from timeleap.sessions.transaction import SessionTransactions
 from timeleap.sessions.undo import Direction
-from timeleap.storage.timelines import damaged_before, new_damage, not_restored
+from timeleap.storage.engine import damaged_before, new_damage, not_restored
 
 
 class DryRuns(SessionTransactions):

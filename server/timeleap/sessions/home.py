@@ -33,7 +33,7 @@ from timeleap.storage.durable import (
     sync_directory,
 )
 from timeleap.storage.lock import FileLock
-from timeleap.storage.timelines import names as timeline_names
+from timeleap.storage.log_files import has_timelines
 
 ABANDONED_SECONDS = 24 * 3600
 """What has stood in `staging` for so long is nobody's work any more."""
@@ -408,7 +408,7 @@ def is_session(path: Path) -> bool:
             return True  # what cannot be looked into is not declared to be nothing
         return True
     try:
-        return bool(timeline_names(path / LOG_NAME))
+        return has_timelines(path / LOG_NAME)
     except OSError:
         return True
 

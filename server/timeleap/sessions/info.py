@@ -14,9 +14,8 @@ from timeleap.sessions.outcomes import Owner, SessionInfo
 from timeleap.sessions.statefile import StateFile
 from timeleap.storage.durable import list_directory
 from timeleap.storage.engine import LogState
-from timeleap.storage.load import load
 from timeleap.storage.lock import Holder, SessionLock
-from timeleap.storage.timelines import peek
+from timeleap.storage.log_files import state_of
 
 LOG_NAME = session_files.LOG
 
@@ -79,7 +78,7 @@ def read_info(seen: Glance, deleted_at: str | None = None) -> SessionInfo:
     state = LogState()
     try:
         # The index knows the counts; without one the log is scanned, which a list of very old sessions can afford once.
-        state = peek(log) or load(log, writable=False).log.state
+        state = state_of(log)
     except OSError as error:
         damaged = str(error)
     return SessionInfo(

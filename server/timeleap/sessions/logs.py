@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
 from timeleap.errors import CheckpointNotFoundError, CorruptedError, StorageFailureError, TimelineNotFoundError
 from timeleap.sessions.checkpoints import find_line, has_uid
 from timeleap.sessions.summary import prompt_at
-from timeleap.storage.engine import LogEngine, LogReader, MemoryNotes, Timeline
-from timeleap.storage.load import load
-from timeleap.storage.timelines import Timelines, damaged_before
+from timeleap.storage.engine import LogEngine, LogReader, Timeline, damaged_before
 
 
 class Logs(Protocol):
@@ -50,31 +47,6 @@ class OpenLogs:
     def timeline(self, timeline_id: str) -> LogReader:
         """An earlier one."""
         return self._engine.timeline(timeline_id)
-
-
-class StoredLogs:
-    """The logs of a session on disk, open or not. Nothing is written, no lock is taken."""
-
-    def __init__(self, log: Path) -> None:
-        self._log = log
-        self._timelines = Timelines(log, MemoryNotes(), keep_index=False)
-
-    def live(self) -> LogReader:
-        """The live log."""
-        try:
-            return load(self._log, writable=False).log
-        except StorageFailureError:
-            raise
-        except OSError as error:
-            raise StorageFailureError.of(error, "read the log", self._log) from error
-
-    def timelines(self) -> Sequence[Timeline]:
-        """The earlier ones."""
-        return self._timelines.listed()
-
-    def timeline(self, timeline_id: str) -> LogReader:
-        """An earlier one."""
-        return self._timelines.reader(timeline_id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,10 +23,9 @@ from timeleap.sessions.session import Session
 from timeleap.sessions.statefile import StateFile
 from timeleap.sessions.transaction import Files, SessionServices, SessionTransactions
 from timeleap.storage.durable import Identity
-from timeleap.storage.engine import Durability, Progress
-from timeleap.storage.engine_pool import Lease, share
+from timeleap.storage.engine import Durability, LogReader, Progress
 from timeleap.storage.lock import Endpoint
-from timeleap.storage.reader import StoredLog
+from timeleap.storage.log_files import Lease, share
 
 Asked = Literal["write", "read", "readOnly"]
 """How a session is to be opened; `readOnly` is the contract's word for `read`."""
@@ -106,7 +105,7 @@ class Openings:
         key = _identity(path)
         return next((name for name, entry in self._entries.items() if entry.key == key), None)
 
-    def view(self, session_id: str) -> StoredLog:
+    def view(self, session_id: str) -> LogReader:
         """The log of an open session as it is at the moment; later changes do not show in it."""
         return self._entries[session_id].lease.engine.view
 

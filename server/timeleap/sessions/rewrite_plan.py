@@ -34,6 +34,8 @@ from timeleap.sessions.summary import Past, state_after, summarize, summarize_pr
 from timeleap.sessions.tool_pairs import orphan_results
 from timeleap.sessions.undo import Direction, Stacks, is_step
 from timeleap.storage.engine import (
+    DAMAGE_LIMIT,
+    DAMAGED_LINES,
     LogEngine,
     LogReader,
     LogState,
@@ -45,9 +47,7 @@ from timeleap.storage.engine import (
     TimelineFacts,
     TimelineReason,
 )
-from timeleap.storage.reader import DAMAGE_LIMIT
 from timeleap.storage.record import SENDER, copied, decode_json, message_record, usage_record
-from timeleap.storage.timelines import DAMAGED_LINES
 
 COMPACTED_LABEL = "compacted"
 CHARACTERS_PER_TOKEN = 4

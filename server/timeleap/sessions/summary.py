@@ -10,8 +10,7 @@ from timeleap.sessions.checkpoints import list_checkpoints, preview_of_record
 from timeleap.sessions.outcomes import Checkpoint, Summary
 from timeleap.sessions.undo import Stacks
 from timeleap.storage.engine import LogReader, LogState, NewRecord, RecordKind
-from timeleap.storage.record import decode_json
-from timeleap.storage.scan import after_record
+from timeleap.storage.record import after_record, decode_json
 
 SHOWN_CHECKPOINTS = 50
 

@@ -50,7 +50,6 @@ from timeleap.storage.engine import (
     Timeline,
     TimelineFacts,
 )
-from timeleap.storage.jsonl import JsonlEngine
 
 _log = logging.getLogger(__name__)
 
@@ -485,7 +484,7 @@ class SessionTransactions:
         if self.access == "owner":
             await self.engine.run(_nothing)
 
-    async def check_in_background(self, engine: JsonlEngine) -> None:
+    async def check_in_background(self, engine: LogEngine) -> None:
         """Look at what opening left unchecked, and warn of what is found damaged."""
         try:
             found = await engine.validate_in_background(self._go_on)

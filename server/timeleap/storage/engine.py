@@ -15,10 +15,13 @@ Adding an engine: implement `LogEngine`, add a line to `tests/unit/storage/engin
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, IntFlag
+from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, Protocol, TypeVar
+
+from timeleap.errors import CorruptedError
 
 T = TypeVar("T")
 
@@ -267,6 +270,10 @@ Edit = Callable[[int, bytes], bytes | None]
 """Edits a line: takes its number and its bytes without the line feed, returns the new bytes or None for no change."""
 
 
+DAMAGE_LIMIT: Final = 100
+"""So many lines `LogReader.damage` lists at most."""
+
+
 class LogReader(ABC):
     """A log that can be read: the live one, or a timeline."""
 
@@ -474,6 +481,11 @@ class LogEngine(LogReader):
         the reader's state has then been brought up to date. Returns a function that stops the watching."""
 
     @abstractmethod
+    async def validate_in_background(self, progress: Progress | None = None) -> list[Damage]:
+        """Check what opening left unchecked, the bulk of a large log, and return damage that was not known. Where it
+        takes lines out of history, the head changes and the watchers are told."""
+
+    @abstractmethod
     async def reload(self) -> Recovery:
         """Take over what is on disk now (after `externally_modified`); the head changes."""
 
@@ -482,7 +494,30 @@ class LogEngine(LogReader):
         """Finish what was accepted, then release lock and descriptors. Idempotent."""
 
 
-# Engine metadata kept outside the log: the interface of its store, and a store in memory
+# Damage of a timeline
+
+DAMAGED_LINES: Final = "damagedLines"
+"""Member of `TimelineFacts.extra`."""
+
+
+def new_damage(log: LogReader, before: Collection[int]) -> list[Damage]:
+    """Damage in lines of a timeline that were not damaged `before`, when it was the live log."""
+    return [damage for damage in log.damage() if damage.kind != "notReadableByOriginal" and damage.line not in before]
+
+
+def damaged_before(facts: TimelineFacts | None) -> frozenset[int]:
+    """The lines of a timeline that were damaged already when it was the live log: no reason not to bring it back."""
+    lines = facts.extra.get(DAMAGED_LINES) if facts is not None else None
+    return frozenset(line for line in lines if isinstance(line, int)) if isinstance(lines, list) else frozenset()
+
+
+def not_restored(path: Path, offset: int) -> CorruptedError:
+    """Why a timeline is not brought back: it is damaged at a byte."""
+    message = f"the timeline {path.name} is damaged at byte {offset} and is not restored"
+    return CorruptedError(message, path=str(path), offset=offset)
+
+
+# Engine metadata kept outside the log: the interface of its store
 #
 # The log is the truth; these facts only explain it (why a timeline was set aside, and when) or keep promises over time
 # (a timeline number is never used twice, a head never means two things). Sessions keep them in `timeleap.json`.
@@ -538,41 +573,3 @@ class Notes(Protocol):
             counts: By timeline id: its bytes, messages and checkpoints. May be dropped; they can be derived.
         """
         ...
-
-
-class MemoryNotes:
-    """Notes for logs that have nothing beside them; forgotten with the object."""
-
-    def __init__(self) -> None:
-        self.epoch = 0
-        self.rotation = 0
-        self._facts: dict[str, TimelineFacts] = {}
-        self._counts: dict[str, tuple[int, int, int]] = {}
-
-    @property
-    def noted(self) -> int:
-        """The highest timeline number facts were noted for."""
-        return highest_noted(self._facts)
-
-    def facts(self, timeline_id: str) -> TimelineFacts | None:
-        """The facts known about a timeline, or None."""
-        return self._facts.get(timeline_id)
-
-    def note(self, timeline_id: str, facts: TimelineFacts) -> None:
-        """Remember why a timeline was set aside."""
-        self._facts[timeline_id] = facts
-
-    def refresh(self) -> None:
-        """Nobody else writes here."""
-
-    def bump_epoch(self) -> None:
-        """Count `epoch` up."""
-        self.epoch += 1
-
-    def remember(
-        self, *, rotation: int | None = None, counts: Mapping[str, tuple[int, int, int]] | None = None
-    ) -> None:
-        """Keep facts for as long as this object lives."""
-        if rotation is not None:
-            self.rotation = max(self.rotation, rotation)
-        self._counts.update(counts or {})

@@ -13,19 +13,11 @@ from typing import Final, TypeVar, TypeVarTuple
 from timeleap.errors import StorageFailureError, TimeleapError
 from timeleap.storage import durable, load, opening, scan
 from timeleap.storage.durable import OpenFile
-from timeleap.storage.engine import (
-    Access,
-    Damage,
-    LogState,
-    MemoryNotes,
-    Notes,
-    Progress,
-    Recovery,
-)
+from timeleap.storage.engine import Access, Damage, LogState, Notes, Progress, Recovery
 from timeleap.storage.index import EntryStore, IndexDamagedError, Reference, first_difference, header, index_path
 from timeleap.storage.opening import LoadedLog
 from timeleap.storage.reader import StoredLog
-from timeleap.storage.timelines import Timelines
+from timeleap.storage.timelines import MemoryNotes, Timelines
 from timeleap.storage.writer import LogThread, Outcome
 
 T = TypeVar("T")

@@ -274,11 +274,6 @@ class JsonlEngine(LogEngine):
         await self._watch.now()
 
     async def validate_in_background(self, progress: Progress | None = None) -> list[Damage]:
-        """Check what opening left unchecked: the bulk of a large log. For a task that is started after opening.
-
-        Lines found to be damaged are no part of history from then on; if there are any, the head changes and the
-        watchers are told. Returns what was not known before.
-        """
         return [] if self._shown.just_checked() else await self.validate(progress)
 
     async def validate(self, progress: Progress | None = None) -> list[Damage]:

@@ -24,8 +24,7 @@ from timeleap.storage.index import (
     same_lines,
 )
 from timeleap.storage.reader import StoredLog
-from timeleap.storage.record import read_tl
-from timeleap.storage.scan import ID_LIMIT
+from timeleap.storage.record import ID_LIMIT, read_tl
 
 # The end of a log: is its last batch whole, was it cut short by a crash, or was it damaged later?
 #

@@ -16,7 +16,17 @@ from zlib import crc32
 from timeleap.errors import CorruptedError, StorageFailureError
 from timeleap.storage import scan
 from timeleap.storage.durable import OpenFile
-from timeleap.storage.engine import Damage, Entry, LogReader, LogState, Progress, RecordFlag, RecordKind, Row
+from timeleap.storage.engine import (
+    DAMAGE_LIMIT,
+    Damage,
+    Entry,
+    LogReader,
+    LogState,
+    Progress,
+    RecordFlag,
+    RecordKind,
+    Row,
+)
 from timeleap.storage.index import (
     CHECKPOINTS,
     ENTRY,
@@ -33,7 +43,6 @@ from timeleap.storage.record import classify, decode_json, read_tl, strict_json
 
 T = TypeVar("T")
 
-DAMAGE_LIMIT: Final = 100
 _STEP: Final = 4096
 _CARRIES_REQUEST: Final = bytes(flags & int(RecordFlag.REQUEST) > 0 for flags in range(256))
 _MADE_HERE: Final = bytes(flags << 8 & int(RecordFlag.MADE_HERE) > 0 for flags in range(256))

@@ -12,11 +12,12 @@ import json
 import math
 from collections.abc import Mapping
 from typing import Any, Final, Literal
+from zlib import crc32
 
 import msgspec
 
 from timeleap.errors import InvalidInputError, TooLargeError
-from timeleap.storage.engine import NewRecord, RecordFlag, RecordKind, Role
+from timeleap.storage.engine import LogState, NewRecord, RecordFlag, RecordKind, Role
 
 # JSON as the log has it: written strictly and exactly, read as leniently as the original program reads
 
@@ -531,4 +532,56 @@ def _is_tool_call(call: Mapping[str, Any]) -> bool:
         and _is_text(function.get("name"))
         and "arguments" in function
         and _is_text(function["arguments"], optional=True)
+    )
+
+
+# The state of a log after one more line. Pure
+
+CHAIN_P: Final = 0x9E3779B97F4A7C15
+CHAIN_Q: Final = 0xC2B2AE3D27D4EB4F
+MASK: Final = 0xFFFFFFFFFFFFFFFF
+# Ids from here on, and negative ones, are not counted on from: no request could name the next.
+ID_LIMIT: Final = 1 << 52
+
+_TROUBLE: Final = int(RecordFlag.UNREADABLE)  # flags are combined as integers here: as flags it takes 15 times as long
+
+
+def after_record(state: LogState, record: NewRecord) -> LogState:
+    """The state if `record` were appended."""
+    return advance(state, record, crc32(b"\n", crc32(record.body)), len(record.body) + 1)
+
+
+def advance(state: LogState, record: NewRecord, crc: int, length: int) -> LogState:
+    """The state after a line that is `record`; crc32 and length are those of the line with its line feed."""
+    kind, value = record.kind, record.value
+    messages, checkpoints, usages = state.messages, state.checkpoints, state.usages
+    token_count, pending, next_id = state.token_count, state.pending_chars, state.next_checkpoint_id
+    prompt, last_role, regular = state.system_prompt_line, state.last_role, state.regular
+    if kind == RecordKind.MESSAGE:
+        messages += 1
+        last_role = record.role
+        pending = -1 if pending < 0 or value < 0 else pending + value
+    elif kind == RecordKind.USAGE:
+        usages += 1
+        token_count, pending = value, 0
+    elif kind == RecordKind.CHECKPOINT:
+        checkpoints += 1
+        regular = regular and value == next_id
+        next_id = value + 1 if 0 <= value < ID_LIMIT else next_id
+    elif kind == RecordKind.SYSTEM_PROMPT:
+        prompt = state.lines
+    return LogState(
+        state.length + length,
+        state.lines + 1,
+        messages,
+        checkpoints,
+        usages,
+        token_count,
+        pending,
+        next_id,
+        prompt,
+        last_role,
+        (state.chain * CHAIN_P + crc * CHAIN_Q + length) & MASK,
+        regular,
+        state.has_damage or kind == RecordKind.DAMAGED or bool(int(record.flags) & _TROUBLE),
     )

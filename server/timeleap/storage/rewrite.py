@@ -20,7 +20,6 @@ from typing import Any, Final
 from timeleap.errors import (
     CorruptedError,
     ExternallyModifiedError,
-    SessionExistsError,
     StorageFailureError,
     TimeleapError,
 )
@@ -28,7 +27,16 @@ from timeleap.failpoints import failpoint
 from timeleap.storage import durable, scan
 from timeleap.storage.appending import UnwritableError, check_untouched, new_log
 from timeleap.storage.durable import OpenFile
-from timeleap.storage.engine import LogState, NewRecord, Prepared, RecordFlag, RecordKind, Replacement
+from timeleap.storage.engine import (
+    LogState,
+    NewRecord,
+    Prepared,
+    RecordFlag,
+    RecordKind,
+    Replacement,
+    new_damage,
+    not_restored,
+)
 from timeleap.storage.index import (
     ENTRY_SIZE,
     EntryStore,
@@ -41,15 +49,7 @@ from timeleap.storage.index import (
 from timeleap.storage.load import Loaded, cut_through, load
 from timeleap.storage.reader import StoredLog
 from timeleap.storage.record import without_batch_marks
-from timeleap.storage.timelines import (
-    Timelines,
-    file_name,
-    highest_number,
-    new_damage,
-    not_restored,
-    same_as_live,
-    same_bytes,
-)
+from timeleap.storage.timelines import Timelines, file_name, highest_number, same_as_live, same_bytes
 from timeleap.storage.writer import group_on
 
 _STEP: Final = 4096
@@ -484,55 +484,3 @@ def _sibling(log: Path, name: object, form: str) -> Path | None:
     if not isinstance(name, str) or re.fullmatch(form, name) is None:
         return None
     return log.parent / name
-
-
-# Beginning a new log with the first lines of another one
-
-
-def fork_log(source: StoredLog, keep_lines: int, target: Path) -> LogState:
-    """Make the log `target` of the first lines of another log, damaged ones left out. Blocking, durable, one step.
-
-    Args:
-        source: The log to copy from: a timeline's reader, or `JsonlEngine.view`.
-        keep_lines: How many of its lines.
-        target: The new log's name in an existing directory.
-
-    Returns:
-        The state of the new log.
-
-    Raises:
-        CorruptedError: A line of the source is not what was written.
-        SessionExistsError: There is a log of that name.
-        StorageFailureError: The operating system refused.
-    """
-    try:
-        draft = Draft.for_log(target)
-    except OSError as error:
-        raise wrapped(error, target) from error
-    try:
-        copy_prefix(draft, source, keep_lines)
-        draft.finish()
-        if durable.status(target) is not None:
-            raise SessionExistsError(f"there is a log at {target.name} already")
-        draft.file.close()
-        _put_in_place(draft, target)
-    except OSError as error:
-        draft.discard()
-        raise wrapped(error, target) from error
-    except BaseException:
-        draft.discard()
-        raise
-    return draft.log.state
-
-
-def _put_in_place(draft: Draft, target: Path) -> None:
-    """Give the draft its name; where that cannot be made durable, it is taken away again."""
-    try:
-        durable.replace_file(draft.index.path, index_path(target))
-        durable.replace_file(draft.file.path, target)
-        durable.sync_directory(target.parent)
-    except OSError:
-        with suppress(OSError):
-            durable.remove_file(target)
-            durable.remove_file(index_path(target))
-        raise

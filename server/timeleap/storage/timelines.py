@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from timeleap.errors import CorruptedError, StorageFailureError, TimelineNotFoundError
+from timeleap.errors import StorageFailureError, TimelineNotFoundError
 from timeleap.storage import durable
 from timeleap.storage.durable import Identity
-from timeleap.storage.engine import MAX_ROTATION, Damage, LogReader, LogState, Notes, Timeline, TimelineFacts
+from timeleap.storage.engine import (
+    MAX_ROTATION,
+    Damage,
+    LogState,
+    Notes,
+    Timeline,
+    TimelineFacts,
+    damaged_before,
+    highest_noted,
+)
 from timeleap.storage.index import ENTRY_SIZE, HEADER_SIZE, EntryStore, IndexDamagedError, index_path, read_header, save
 from timeleap.storage.load import Loaded, load
 from timeleap.storage.reader import StoredLog
 
 MAX_GONE: Final = 100
 """Timelines that are gone by now and whose counts are still remembered."""
-DAMAGED_LINES: Final = "damagedLines"
-"""Member of `TimelineFacts.extra`."""
 _AT_ONCE: Final = 1 << 20
 
 
@@ -111,21 +118,42 @@ def same_bytes(file: durable.OpenFile, other: durable.OpenFile) -> bool:
     return True
 
 
-def new_damage(log: LogReader, before: Collection[int]) -> list[Damage]:
-    """Damage in lines of a timeline that were not damaged `before`, when it was the live log."""
-    return [damage for damage in log.damage() if damage.kind != "notReadableByOriginal" and damage.line not in before]
+class MemoryNotes:
+    """Notes for logs that have nothing beside them; forgotten with the object."""
 
+    def __init__(self) -> None:
+        self.epoch = 0
+        self.rotation = 0
+        self._facts: dict[str, TimelineFacts] = {}
+        self._counts: dict[str, tuple[int, int, int]] = {}
 
-def damaged_before(facts: TimelineFacts | None) -> frozenset[int]:
-    """The lines of a timeline that were damaged already when it was the live log: no reason not to bring it back."""
-    lines = facts.extra.get(DAMAGED_LINES) if facts is not None else None
-    return frozenset(line for line in lines if isinstance(line, int)) if isinstance(lines, list) else frozenset()
+    @property
+    def noted(self) -> int:
+        """The highest timeline number facts were noted for."""
+        return highest_noted(self._facts)
 
+    def facts(self, timeline_id: str) -> TimelineFacts | None:
+        """The facts known about a timeline, or None."""
+        return self._facts.get(timeline_id)
 
-def not_restored(path: Path, offset: int) -> CorruptedError:
-    """Why a timeline is not brought back: it is damaged at a byte."""
-    message = f"the timeline {path.name} is damaged at byte {offset} and is not restored"
-    return CorruptedError(message, path=str(path), offset=offset)
+    def note(self, timeline_id: str, facts: TimelineFacts) -> None:
+        """Remember why a timeline was set aside."""
+        self._facts[timeline_id] = facts
+
+    def refresh(self) -> None:
+        """Nobody else writes here."""
+
+    def bump_epoch(self) -> None:
+        """Count `epoch` up."""
+        self.epoch += 1
+
+    def remember(
+        self, *, rotation: int | None = None, counts: Mapping[str, tuple[int, int, int]] | None = None
+    ) -> None:
+        """Keep facts for as long as this object lives."""
+        if rotation is not None:
+            self.rotation = max(self.rotation, rotation)
+        self._counts.update(counts or {})
 
 
 class Timelines:

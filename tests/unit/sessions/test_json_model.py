@@ -38,10 +38,11 @@ from timeleap.sessions.statefile import StateFile
 from timeleap.sessions.transaction import MAX_NOTICES
 from timeleap.sessions.warnings import file_problems
 from timeleap.storage import rewrite, timelines
-from timeleap.storage.engine import MAX_ROTATION, LogState, MemoryNotes, TimelineFacts, highest_noted
+from timeleap.storage.engine import MAX_ROTATION, LogState, TimelineFacts, highest_noted
 from timeleap.storage.index import EntryStore
 from timeleap.storage.lock import SessionLock, decode_record
 from timeleap.storage.reader import StoredLog
+from timeleap.storage.timelines import MemoryNotes
 
 DEEP: Any = json.loads("[" * (MAX_DEPTH + 2) + "]" * (MAX_DEPTH + 2))
 

@@ -18,10 +18,10 @@ from tests.unit.storage.logs import keep, names, restore, say, texts
 from timeleap.errors import StorageFailureError
 from timeleap.storage import appending, durable, index, load, opening
 from timeleap.storage.durable import FileStatus, Identity, OpenFile
-from timeleap.storage.engine_pool import share
 from timeleap.storage.index import index_path
 from timeleap.storage.jsonl import JsonlEngine
 from timeleap.storage.lock import SessionLock
+from timeleap.storage.log_files import share
 from timeleap.storage.opening import LoadedLog
 from timeleap.storage.record import message_record
 from timeleap.storage.writer import LogThread

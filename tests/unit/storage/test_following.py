@@ -19,12 +19,12 @@ from tests.unit.storage.logs import always, keep, restore, said, say, texts
 from timeleap.errors import SessionLockedError, StorageFailureError
 from timeleap.storage import durable, follower, rewrite
 from timeleap.storage import lock as locks
-from timeleap.storage.engine import MemoryNotes
-from timeleap.storage.engine_pool import share
 from timeleap.storage.follower import Watch
 from timeleap.storage.jsonl import JsonlEngine
 from timeleap.storage.lock import SessionLock
+from timeleap.storage.log_files import share
 from timeleap.storage.record import message_record
+from timeleap.storage.timelines import MemoryNotes
 
 
 @pytest.fixture

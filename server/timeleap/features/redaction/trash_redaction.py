@@ -31,7 +31,7 @@ from timeleap.sessions.outcomes import Cause, Mutation, Summary
 from timeleap.sessions.requests import RequestFile, encode, short
 from timeleap.sessions.stored_response import HIGHEST, StoredResponse
 from timeleap.sessions.summary import past_of, summarize
-from timeleap.storage.engine_pool import share
+from timeleap.storage.log_files import share
 
 Json = dict[str, Any]
 

@@ -15,7 +15,8 @@ from timeleap.features.search.search import Hit, SearchPage, SearchPosition, Sea
 from timeleap.service import cursors, paging, views
 from timeleap.sessions.info import LOG_NAME, Glance
 from timeleap.sessions.listing import glances
-from timeleap.sessions.logs import OpenLogs, StoredLogs
+from timeleap.sessions.logs import OpenLogs
+from timeleap.storage.log_files import StoredLogs
 from timeleap_protocol.limits import DEFAULT_PAGE
 
 if TYPE_CHECKING:

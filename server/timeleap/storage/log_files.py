@@ -1,17 +1,24 @@
-"""One engine for all objects of a process that use one log."""
+"""Logs by their path: through one engine for all objects of a process that use it, or read and forked without one."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from timeleap.errors import SessionExistsError, StorageFailureError
+from timeleap.storage import durable, timelines
 from timeleap.storage.durable import Identity, status
-from timeleap.storage.engine import Access, Durability, Notes, Progress
+from timeleap.storage.engine import Access, Durability, LogReader, LogState, Notes, Progress, Timeline
+from timeleap.storage.index import index_path
 from timeleap.storage.jsonl import JsonlEngine
+from timeleap.storage.load import load
 from timeleap.storage.lock import Endpoint, LockMode
+from timeleap.storage.reader import StoredLog
+from timeleap.storage.rewrite import Draft, copy_prefix, wrapped
+from timeleap.storage.timelines import MemoryNotes, Timelines, peek
 
 _Key = tuple[Identity | str, str, Access]
 
@@ -143,3 +150,94 @@ def _key(path: Path, access: Access) -> _Key:
     """Directories are known by what they are, not by how they are called."""
     directory = status(path.parent.resolve())
     return (directory.identity if directory else str(path.parent.absolute())), path.name, access
+
+
+# Without an engine
+
+
+class StoredLogs:
+    """The logs of a session on disk, open or not. Nothing is written, no lock is taken."""
+
+    def __init__(self, log: Path) -> None:
+        self._log = log
+        self._timelines = Timelines(log, MemoryNotes(), keep_index=False)
+
+    def live(self) -> LogReader:
+        """The live log."""
+        try:
+            return load(self._log, writable=False).log
+        except StorageFailureError:
+            raise
+        except OSError as error:
+            raise StorageFailureError.of(error, "read the log", self._log) from error
+
+    def timelines(self) -> Sequence[Timeline]:
+        """The earlier ones."""
+        return self._timelines.listed()
+
+    def timeline(self, timeline_id: str) -> LogReader:
+        """An earlier one."""
+        return self._timelines.reader(timeline_id)
+
+
+def has_timelines(log: Path) -> bool:
+    """True if there are files beside a log that are named as its timelines. Raises OSError."""
+    return bool(timelines.names(log))
+
+
+def state_of(log: Path) -> LogState:
+    """The state of a log from its index, else by a scan. Raises OSError."""
+    return peek(log) or load(log, writable=False).log.state
+
+
+# Beginning a new log with the first lines of another one
+
+
+def fork_log(source: LogReader, keep_lines: int, target: Path) -> LogState:
+    """Make the log `target` of the first lines of another log, damaged ones left out. Blocking, durable, one step.
+
+    Args:
+        source: The log to copy from: a timeline's reader, or the view of an engine.
+        keep_lines: How many of its lines.
+        target: The new log's name in an existing directory.
+
+    Returns:
+        The state of the new log.
+
+    Raises:
+        CorruptedError: A line of the source is not what was written.
+        SessionExistsError: There is a log of that name.
+        StorageFailureError: The operating system refused.
+    """
+    assert isinstance(source, StoredLog)  # what lies in a store is on disk
+    try:
+        draft = Draft.for_log(target)
+    except OSError as error:
+        raise wrapped(error, target) from error
+    try:
+        copy_prefix(draft, source, keep_lines)
+        draft.finish()
+        if durable.status(target) is not None:
+            raise SessionExistsError(f"there is a log at {target.name} already")
+        draft.file.close()
+        _put_in_place(draft, target)
+    except OSError as error:
+        draft.discard()
+        raise wrapped(error, target) from error
+    except BaseException:
+        draft.discard()
+        raise
+    return draft.log.state
+
+
+def _put_in_place(draft: Draft, target: Path) -> None:
+    """Give the draft its name; where that cannot be made durable, it is taken away again."""
+    try:
+        durable.replace_file(draft.index.path, index_path(target))
+        durable.replace_file(draft.file.path, target)
+        durable.sync_directory(target.parent)
+    except OSError:
+        with suppress(OSError):
+            durable.remove_file(target)
+            durable.remove_file(index_path(target))
+        raise
