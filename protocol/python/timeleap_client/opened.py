@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from timeleap_client.errors import TimeleapRpcError
+from timeleap_protocol.methods import REQUESTS
 
 Params = dict[str, Any]
 
-_OPENING = frozenset({"session/open", "session/fork", "session/import"})
 _KEPT_PARAMS = ("path", "access", "attach")
 
 
@@ -79,20 +79,18 @@ class OpenSessions:
 
     def note(self, method: str, params: Params, result: Any) -> None:
         """Take in that a request succeeded."""
-        if method in _OPENING and isinstance(result, dict):
-            session_id = result["sessionId"]
-            opened = self._sessions.setdefault(session_id, Opened(session_id, _reopening(session_id, params)))
-            opened.count += 1
-        elif method in _UNDOING and (known := self.get(params.get("sessionId"))) is not None:
-            known.count = _UNDOING[method](known.count)
+        row = REQUESTS.get(method)
+        if row is None or row.opens is None:
+            return
+        if row.opens == "opens":
+            if isinstance(result, dict):
+                session_id = result["sessionId"]
+                opened = self._sessions.setdefault(session_id, Opened(session_id, _reopening(session_id, params)))
+                opened.count += 1
+        elif (known := self.get(params.get("sessionId"))) is not None:
+            known.count = known.count - 1 if row.opens == "closes" else 0
             if known.count <= 0:
                 del self._sessions[known.session_id]
-
-
-_UNDOING: dict[str, Callable[[int], int]] = {
-    "session/close": lambda count: count - 1,
-    "session/delete": lambda _: 0,
-}
 
 
 def _reopening(session_id: str, params: Params) -> Params:
