@@ -24,8 +24,8 @@ from tests.support.server import Launch, Message, Pending, Server
 from tests.support.session import Session, assistant, user
 from tests.wire.operations import OPERATIONS, Operation, prepare
 
+from timeleap.attach.handover import effects
 from timeleap.service.config import Config
-from timeleap.service.handover import effects
 from timeleap.service.service import Service
 from timeleap.sessions.seal import ENVIRONMENT
 

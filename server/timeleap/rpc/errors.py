@@ -15,9 +15,9 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from timeleap.attach.peer_api import OwnersRefusalError
 from timeleap.clock import new_uid
 from timeleap.errors import StorageFailureError, TimeleapError
-from timeleap.service.peer_api import OwnersRefusalError
 from timeleap_protocol.errors import ERRORS, ErrorKind, validation_errors
 
 log = logging.getLogger(__name__)

@@ -14,6 +14,7 @@ import secrets
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
+from timeleap.attach.peer_api import OwnersRefusalError, PeerCallbacks, PeerLostError
 from timeleap.rpc import local
 from timeleap.rpc.binding import ServicePort
 from timeleap.rpc.codec import MessageId, UnreadableError, decode, encode, is_message_id
@@ -22,7 +23,6 @@ from timeleap.rpc.errors import wire_error
 from timeleap.rpc.peer import PATIENCE, PeerConnection
 from timeleap.rpc.runtime import UnsafeError
 from timeleap.rpc.writer import HIGH_WATER, LOW_WATER
-from timeleap.service.peer_api import OwnersRefusalError, PeerCallbacks, PeerLostError
 from timeleap_protocol.errors import ERRORS, ErrorKind
 from timeleap_protocol.framing import Fault, FrameReader, Framing
 from timeleap_protocol.limits import MAX_FRAME_BYTES, PROTOCOL_VERSION
@@ -61,7 +61,7 @@ class AttachedConnection(Connection):
 
 
 class LocalNetwork:
-    """The `timeleap.service.peer_api.Network` over local sockets.
+    """The `timeleap.attach.peer_api.Network` over local sockets.
 
     Args:
         service: Serves those who come.
@@ -115,7 +115,7 @@ class LocalNetwork:
             await asyncio.wait(set(self._visits))
 
     async def connect(self, endpoint: Endpoint, client: Client, callbacks: PeerCallbacks) -> PeerConnection:
-        """Connect to another process on behalf of `client` (see `timeleap.service.peer_api.Network`)."""
+        """Connect to another process on behalf of `client` (see `timeleap.attach.peer_api.Network`)."""
         address, token, version = (endpoint.get(name) for name in ("address", "token", "protocolVersion"))
         if type(version) is not int or version != PROTOCOL_VERSION:
             raise _other_version(version)

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
+from timeleap.attach.peer_api import OwnersRefusalError, PeerCallbacks, PeerLostError
 from timeleap.rpc.codec import encode
 from timeleap.rpc.errors import RefusedError, to_wire
-from timeleap.service.peer_api import OwnersRefusalError, PeerCallbacks, PeerLostError
 from timeleap_protocol.errors import ErrorKind
 from timeleap_protocol.framing import Fault, FrameReader, Framing
 from timeleap_protocol.methods import CLIENT_REQUESTS, SERVER_NOTIFICATIONS
@@ -117,7 +117,7 @@ class PeerConnection(asyncio.Protocol):
         answer: asyncio.Future[Any],
         progress: ReportProgress | None = None,
     ) -> None:
-        """Ask (see `timeleap.service.peer_api.Peer`)."""
+        """Ask (see `timeleap.attach.peer_api.Peer`)."""
         if self._transport is None:
             return
         number = next(self._numbers)

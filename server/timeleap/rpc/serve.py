@@ -25,9 +25,9 @@ from timeleap.rpc.lifecycle import ExitCode
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
+    from timeleap.attach.peer_api import Network
     from timeleap.rpc.binding import ServicePort
     from timeleap.service.call import Call, Client
-    from timeleap.service.peer_api import Network
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from timeleap.service.handover import was_asked_before
+from timeleap.attach.handover import was_asked_before
 from timeleap.sessions.outcomes import Cause, Mutation
 from timeleap.storage.record import MADE_HERE
 from timeleap_protocol.methods import REQUESTS

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from timeleap.attach import handover
 from timeleap.errors import InvalidInputError, SessionLockedError, SessionNotOpenError
-from timeleap.service import handover, views
+from timeleap.service import views
 from timeleap.service.mutation import guard
 from timeleap.service.subscribers import tell_recovery
 
 if TYPE_CHECKING:
-    from timeleap.service.attachment import Attachment
+    from timeleap.attach.attachment import Attachment
     from timeleap.service.call import Call
     from timeleap.service.service import Access, OpenHandle, Service
     from timeleap.service.views import Json
-    from timeleap.sessions.session_location import SessionLocation
     from timeleap.sessions.store import OpenedSession
     from timeleap_protocol.session import (
         SessionCloseParams,
@@ -94,7 +93,7 @@ async def _attach(service: Service, params: SessionOpenParams, call: Call, path:
     mine = guard(params, call)
     place = service.store.place(params.session_id, path)
     duplicate = path is None and await service.store.made_by(place.session_id, mine)
-    attachment = _attachment(service, call, place)
+    attachment = service.attachment(call, place)
     asked = {"access": "write"}
     if params.auto_checkpoint is not None:
         asked["autoCheckpoint"] = params.auto_checkpoint
@@ -117,29 +116,6 @@ async def _attach_again(
     if service.attached(call).get(session_id) is attachment:  # else it was opened again here
         attachment.times += 1
     return state
-
-
-@contextlib.asynccontextmanager
-async def attached_for(service: Service, place: SessionLocation, call: Call) -> AsyncIterator[Attachment | None]:
-    """A session through its owner, for the time of one request; None if it has no owner any more."""
-    attachment = _attachment(service, call, place, quiet=True)
-    found = await attachment.open({"access": "write"})
-    if not isinstance(found, dict):
-        attachment.leave()
-        await found.session.aclose()
-        yield None
-        return
-    try:
-        yield attachment
-    finally:
-        await attachment.close()
-
-
-def _attachment(service: Service, call: Call, place: SessionLocation, *, quiet: bool = False) -> Attachment:
-    from timeleap.service.attachment import Attachment
-
-    assert service.network is not None
-    return Attachment(service, service.network, call.client, place, quiet=quiet)
 
 
 async def _join(service: Service, params: SessionOpenParams, path: Path | None, call: Call) -> Json:

@@ -13,11 +13,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from timeleap.attach.handover import SessionDrain
 from timeleap.errors import OverloadedError, ReadOnlyError, SessionLockedError, SessionNotOpenError, TimeleapError
 from timeleap.service import config as settings
 from timeleap.service.mutation import guard
 from timeleap.service.request_order import WHOLE_TRASH, RequestOrder
-from timeleap.service.session_drain import SessionDrain
 from timeleap.service.subscribers import Notices, Subscribers
 from timeleap.service.time_slicing import Slices
 from timeleap.service.views import Views
@@ -28,12 +28,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from timeleap.service.attachment import Attachment
+    from timeleap.attach.attachment import Attachment
+    from timeleap.attach.peer_api import Network
+    from timeleap.attach.watcher import Watcher
     from timeleap.service.call import Call, Client
     from timeleap.service.config import Config
-    from timeleap.service.peer_api import Network
     from timeleap.service.trash import TrashKeeper
-    from timeleap.service.watcher import Watcher
+    from timeleap.service.views import Json
     from timeleap.sessions.approval_requests import Waiting
     from timeleap.sessions.outcomes import Mutation
     from timeleap.sessions.session import Session
@@ -208,9 +209,8 @@ class Service:
         except SessionLockedError:
             if forward != "attach" or self.network is None:
                 raise
-        from timeleap.service.opening import attached_for
-
-        async with attached_for(self, self.store.place(params.session_id, None), call) as attachment:
+        place = self.store.place(params.session_id, None)
+        async with self.attachment(call, place, quiet=True).for_one_request() as attachment:
             if attachment is not None:
                 return await attachment.request(method, params, call)
         return await self._handlers[method](self, params, call)  # the owner went just now
@@ -350,6 +350,17 @@ class Service:
         """By id: what this connection has open through its owners."""
         return self._connection(call).attached
 
+    def attachment(self, call: Call, place: SessionLocation, *, quiet: bool = False) -> Attachment:
+        """A session that another process owns, for this client to be attached to; `quiet`: for one request."""
+        from timeleap.attach.attachment import Attachment
+
+        assert self.network is not None
+        return Attachment(self, self.network, call.client, place, quiet=quiet)
+
+    def state(self, session: Session) -> Json:
+        """`SessionState` of the contract, of a session that we own."""
+        return self.views.state(session, "owner")
+
     def forget(self, client: Client, attachment: Attachment) -> None:
         """An attached session is gone for good."""
         connection = self._connections.get(id(client))
@@ -388,7 +399,7 @@ class Service:
         """Pass the notifications of the session's owner to a reader, now and whenever there is an owner."""
         if self.network is None or held.session.access == "owner":
             return
-        from timeleap.service.watcher import Watcher
+        from timeleap.attach.watcher import Watcher
 
         held.watcher = Watcher(self.network, held.session, call.client, self._audience(held.session))
         await held.watcher.start()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from timeleap.attach.notified import REQUESTED, RESOLVED, NotifiedApprovals
 from timeleap.service import views
-from timeleap.service.notified_approvals import REQUESTED, RESOLVED, NotifiedApprovals
 from timeleap.sessions import events
 
 if TYPE_CHECKING:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -225,17 +226,12 @@ async def test_forward_only_what_attaches_goes_to_the_owner_of_a_session_that_is
     async def locked(*_: Any) -> None:
         raise SessionLockedError("it is live elsewhere")
 
-    class Attached:
-        async def __aenter__(self) -> Any:
-            async def request(method: str, *_: Any) -> str:
-                return f"{method} by its owner"
+    async def request(method: str, *_: Any) -> str:
+        return f"{method} by its owner"
 
-            return SimpleNamespace(request=request)
-
-        async def __aexit__(self, *_: object) -> None:
-            return
-
-    monkeypatch.setattr("timeleap.service.opening.attached_for", lambda *_: Attached())
+    owner = SimpleNamespace(request=request)
+    attachment = SimpleNamespace(for_one_request=lambda: contextlib.nullcontext(owner))
+    monkeypatch.setattr(Service, "attachment", lambda *_, quiet: attachment)
     ours = serve({replace(PROBE, forward=forward): locked}, network=object())
     ours._store = cast("Any", SimpleNamespace(place=lambda *_: None))
     if attaches:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from timeleap.service.notified_approvals import MAX_KNOWN, REQUESTED, RESOLVED, NotifiedApprovals
+from timeleap.attach.notified import MAX_KNOWN, REQUESTED, RESOLVED, NotifiedApprovals
 from timeleap.sessions import lines
 from timeleap.sessions.approval_requests import automatic
 from timeleap.sessions.audit import FIELD, MAX_PENDING, Audit, ends, left_open

@@ -16,19 +16,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from timeleap.attach.owner import plain
 from timeleap.errors import InvalidInputError, ReadOnlyError, SessionLockedError, SessionNotFoundError
 from timeleap.failpoints import failpoint
 from timeleap.service import views
-from timeleap.service.forwarded import plain
 from timeleap.service.mutation import DMAIL_HERE, fingerprint, guard
-from timeleap.service.opening import attached_for
 from timeleap.sessions.names import check_session_id
 from timeleap.sessions.outcomes import Mutation
 from timeleap.sessions.session import Session
 from timeleap_protocol.context import SendDMailParams
 
 if TYPE_CHECKING:
-    from timeleap.service.attachment import Attachment
+    from timeleap.attach.attachment import Attachment
     from timeleap.service.call import Call
     from timeleap.service.service import Service
     from timeleap.service.views import Json
@@ -155,7 +154,7 @@ async def _reached(service: Service, target: SessionLocation, call: Call) -> Asy
     except SessionLockedError:
         if service.network is None:
             raise
-        async with attached_for(service, target, call) as quiet:
+        async with service.attachment(call, target, quiet=True).for_one_request() as quiet:
             if quiet is not None:
                 yield quiet
                 return

@@ -1,13 +1,16 @@
-"""Pending requests for approvals that a client was notified of.
+"""What the client of a session that another process owns was notified of: it may miss something while owners change.
 
-After a hand-over who waits asks the next owner, which tells everybody: a window that knows the request is not to hear of
-it again, or it would ask its user twice. The end of one may come before a window has found the next owner: so it names
-those it knows, and is told what became of them, once.
+The state outside the log: a change of it leaves the head as it is. So a client that missed the notification, because the
+owner died first, could not know that its state is stale: a window would show for ever that approvals are off which are on.
+
+Pending requests for approvals: after a hand-over who waits asks the next owner, which tells everybody. A window that knows
+the request is not to hear of it again, or it would ask its user twice. The end of one may come before a window has found
+the next owner: so it names those it knows, and is told what became of them, once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -19,6 +22,45 @@ REQUESTED = "approval/didRequest"
 RESOLVED = "approval/didResolve"
 
 MAX_KNOWN = 1000
+
+
+_MEMBERS = {
+    "titleChanged": "title",
+    "workspaceChanged": "workspace",
+    "approvalChanged": "approval",
+    "subagentsChanged": "dynamicSubagents",
+    "dmailChanged": "pendingDMail",
+    "pinsChanged": "pins",
+}
+"""By kind of notification: the member of it, and of the session's state, that has the new value."""
+
+_ARCHIVED = {"archived": True, "unarchived": False}
+
+
+class NotifiedState:
+    """The state of a session as its client knows it."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Any] = {}
+
+    def note(self, kind: str, params: bytes) -> None:
+        """Record that the client was notified of a change: its kind, and its params as JSON text."""
+        if kind in _MEMBERS:
+            self._known[_MEMBERS[kind]] = msgspec.json.decode(params).get(_MEMBERS[kind])
+        elif kind in _ARCHIVED:
+            self._known["archived"] = _ARCHIVED[kind]
+
+    def missed(self, state: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Notifications that bring the client up to the session's state: kinds and members. They count as sent."""
+        state = {"pins": [], **state}  # left out of a state while there are none
+        before, self._known = self._known, {name: state.get(name) for name in ("archived", *_MEMBERS.values())}
+        if not before:
+            return
+        for kind, member in _MEMBERS.items():
+            if before.get(member) != self._known[member]:
+                yield kind, {member: self._known[member]}
+        if before.get("archived") != self._known["archived"]:
+            yield ("archived" if self._known["archived"] else "unarchived"), {}
 
 
 class NotifiedApprovals:

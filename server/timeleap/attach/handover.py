@@ -1,6 +1,6 @@
-"""Recovery of lost answers between an attached process and the next owner of a session.
+"""Handing a session over: its present owner disconnects the others; the next one recovers answers that got lost.
 
-It stands in `_meta`, under a name of ours, which every method accepts and releases that know nothing of it ignore.
+What an attached process and the next owner tell each other stands in `_meta`, under a name of ours, which every method accepts and releases that know nothing of it ignore.
 
 - With the `session/open` by which it attaches again, the process names the requests it has no answers to. The owner's
   reply tells of those that took effect: the head before and right after each, and what everybody else was told of it. So
@@ -14,12 +14,18 @@ It stands in `_meta`, under a name of ours, which every method accepts and relea
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from timeleap.errors import SessionNotFoundError
 from timeleap.sessions.request_replay import Made
+
+if TYPE_CHECKING:
+    from timeleap.service.call import Client
+    from timeleap.sessions.session import Session
 
 META = "_meta"
 _OURS = "timeleap"
@@ -186,3 +192,38 @@ def _told(many: Any) -> list[Told] | None:
             case _:
                 return None
     return found
+
+
+class SessionDrain:
+    """The sessions of this process that are being handed over, by their directories.
+
+    All other processes that have one open are disconnected, after all their requests are answered: the last request of
+    one of them notifies the others, which a process disconnected earlier would miss.
+    """
+
+    def __init__(self) -> None:
+        self._under_way: dict[Path, asyncio.Future[None]] = {}
+
+    async def drain(self, session: Session, visitors: Sequence[Client]) -> None:
+        """Finish what `visitors` and our own client asked for, then end the connections of the visitors."""
+        finished = self._under_way[session.path] = asyncio.get_running_loop().create_future()
+        try:
+            await asyncio.gather(*(visitor.finish() for visitor in visitors))
+            await session.at_turn(_nothing)
+        finally:
+            del self._under_way[session.path]
+            finished.set_result(None)
+        await asyncio.gather(*(visitor.end() for visitor in visitors))
+
+    def under_way(self, session: Session) -> bool:
+        """True if a session is being handed over."""
+        return session.path in self._under_way
+
+    async def wait(self, directories: Iterable[Path]) -> None:
+        """Return when the processes that have one of these sessions open may go."""
+        for finished in [self._under_way[path] for path in directories if path in self._under_way]:
+            await asyncio.shield(finished)
+
+
+def _nothing() -> None:
+    """Placeholder: its turn comes when every earlier request is done."""

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 from tests.support.holding import PATIENCE
 
-from timeleap.service.attachment import Attachment
+from timeleap.attach.attachment import Attachment
 
 
 async def test_a_question_waits_until_the_owner_takes_it_back() -> None:
@@ -40,7 +40,7 @@ async def test_who_leaves_does_not_wait_for_an_owner_that_hangs(
         waiting.set()
         await asyncio.Event().wait()
 
-    monkeypatch.setattr("timeleap.service.attachment.endpoint_of", lambda _: {})
+    monkeypatch.setattr("timeleap.attach.attachment.endpoint_of", lambda _: {})
     client = SimpleNamespace(watch_congestion=lambda _: lambda: None)
     place, network = SimpleNamespace(session_id="s", directory=tmp_path), SimpleNamespace(connect=connect)
     attachment = Attachment(cast("Any", None), cast("Any", network), cast("Any", client), cast("Any", place))

@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from timeleap.service.peer_api import PeerLostError
-from timeleap.service.watcher import PERIOD, SOON, Watcher
+from timeleap.attach.peer_api import PeerLostError
+from timeleap.attach.watcher import PERIOD, SOON, Watcher
 
 
 async def test_it_looks_soon_and_then_less_and_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,7 +29,7 @@ async def test_it_looks_soon_and_then_less_and_less_often(monkeypatch: pytest.Mo
         async def _heard_out(self) -> None:
             pass
 
-    monkeypatch.setattr("timeleap.service.watcher.asyncio.sleep", sleep)
+    monkeypatch.setattr("timeleap.attach.watcher.asyncio.sleep", sleep)
     nothing: Any = None
     with pytest.raises(asyncio.CancelledError):
         await Lonely(nothing, nothing, nothing, nothing)._watch(cast("Any", asyncio.Event()))

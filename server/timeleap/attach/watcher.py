@@ -11,16 +11,15 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
-from timeleap.service import handover
-from timeleap.service.forwarded import as_here, plain, read_change
-from timeleap.service.notified_approvals import NotifiedApprovals
-from timeleap.service.owner_record import endpoint_of
-from timeleap.service.peer_api import OwnersRefusalError, PeerCallbacks, PeerLostError
+from timeleap.attach import handover
+from timeleap.attach.notified import NotifiedApprovals
+from timeleap.attach.owner import as_here, endpoint_of, plain, read_change
+from timeleap.attach.peer_api import OwnersRefusalError, PeerCallbacks, PeerLostError
 from timeleap_protocol.session_rows import OPEN as OPEN_SESSION
 
 if TYPE_CHECKING:
+    from timeleap.attach.peer_api import Network, Peer
     from timeleap.service.call import Client
-    from timeleap.service.peer_api import Network, Peer
     from timeleap.service.subscribers import Subscribers
     from timeleap.sessions.session import Session
 

@@ -1,14 +1,20 @@
-"""Messages to and from the owner of a session: pending forwarded requests, and changes read from its notifications."""
+"""The process that owns a session: how it is reached, requests passed on to it, changes read from its notifications."""
 
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from timeleap.attach.peer_api import PeerLostError
+from timeleap.errors import SessionLockedError
+from timeleap.sessions.info import holder_of
+from timeleap.storage.lock import Endpoint
 from timeleap_protocol.limits import DEFAULT_APPROVAL_TIMEOUT
 from timeleap_protocol.methods import REQUESTS
 
@@ -16,6 +22,31 @@ if TYPE_CHECKING:
     from timeleap.service.call import Call
 
 _NOT_PASSED_ON = frozenset({"workDoneToken", "sessionId"})
+
+
+def endpoint_of(directory: Path) -> Endpoint:
+    """The endpoint of the owner of a session, from its record.
+
+    Raises:
+        PeerLostError: The record has no endpoint that can be used here.
+    """
+    holder = holder_of(directory)
+    host = (holder.owner or {}).get("host")
+    if host is not None and host != socket.gethostname():
+        raise PeerLostError(f"it runs on {host}, and can only be reached from there", hopeless=True)
+    if holder.endpoint is None:
+        raise PeerLostError("it does not say how it is reached")
+    if "problem" in holder.endpoint:
+        raise PeerLostError(f"it cannot be reached: {holder.endpoint['problem']}", hopeless=True)
+    return holder.endpoint
+
+
+def unreachable(lost: PeerLostError, owner: dict[str, Any] | None) -> SessionLockedError:
+    """The refusal for a session whose owner cannot be asked."""
+    who = f"process {owner.get('pid')} on {owner.get('host')}" if owner is not None else "another process"
+    why = str(lost).rstrip(".")
+    message = f'the session is owned by {who}, but {why}. Try again, or open it with access "readOnly" to follow it'
+    return SessionLockedError(message, owner=owner)
 
 
 @dataclass(slots=True)

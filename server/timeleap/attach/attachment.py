@@ -11,23 +11,25 @@ winner and ask it what was not answered. In both cases the order stays.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import itertools
 import logging
 from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import msgspec
 
+from timeleap.attach import handover
+from timeleap.attach.notified import NotifiedApprovals, NotifiedState
+from timeleap.attach.owner import Forwarded, as_here, endpoint_of, forwarded, plain, read_change, unreachable
+from timeleap.attach.peer_api import OwnersRefusalError, PeerCallbacks, PeerLostError
 from timeleap.clock import new_uid
 from timeleap.errors import CancelledError, SessionLockedError, SessionNotFoundError, SessionNotOpenError, TimeleapError
-from timeleap.service import handover, views
-from timeleap.service.forwarded import Forwarded, as_here, forwarded, plain, read_change
-from timeleap.service.notified_approvals import NotifiedApprovals
-from timeleap.service.notified_state import NotifiedState
-from timeleap.service.owner_record import endpoint_of, unreachable
-from timeleap.service.peer_api import OwnersRefusalError, PeerCallbacks, PeerLostError
+from timeleap.service import views
 from timeleap.service.subscribers import CONTEXT, SESSION, tell_recovery
 from timeleap.sessions.info import holder_of
 from timeleap.storage.record import MADE_HERE
@@ -37,10 +39,10 @@ from timeleap_protocol.methods import REQUESTS
 from timeleap_protocol.session_rows import OPEN as OPEN_SESSION
 
 if TYPE_CHECKING:
+    from timeleap.attach.peer_api import Network, Peer
     from timeleap.service.call import Call, Client
-    from timeleap.service.peer_api import Network, Peer
-    from timeleap.service.service import Service
     from timeleap.service.views import Json
+    from timeleap.sessions.session import Session
     from timeleap.sessions.session_location import SessionLocation
     from timeleap.sessions.store import OpenedSession
     from timeleap.storage.engine import Progress
@@ -61,6 +63,34 @@ _NOT_FOUND = ERRORS[ErrorKind.SESSION_NOT_FOUND].code
 Access = Literal["attached", "readOnly"]
 
 
+class AttachmentHost(Protocol):
+    """What an attached session needs of the process that has it open (`timeleap.service.service.Service`)."""
+
+    def state(self, session: Session) -> Json:
+        """`SessionState` of the contract, of a session that we own."""
+        ...
+
+    async def own(self, place: SessionLocation, progress: Progress | None = None) -> OpenedSession:
+        """Open a session that exists, as its owner. Raises SessionLockedError if another process is."""
+        ...
+
+    def reachable(self) -> AbstractAsyncContextManager[None]:
+        """Listen during the block, so that other processes can attach to what it opens."""
+        ...
+
+    async def act(self, method: str, params: Any, call: Call) -> Any:
+        """Answer a request whose turn has come."""
+        ...
+
+    def forget(self, client: Client, attachment: Attachment) -> None:
+        """An attached session is gone for good."""
+        ...
+
+    def replace(self, client: Client, attachment: Attachment, session: Session) -> None:
+        """A session that was attached to is ours now."""
+        ...
+
+
 class Attachment:
     """A session that is open here through its owner.
 
@@ -79,7 +109,7 @@ class Attachment:
     access: Access = "attached"
 
     def __init__(
-        self, service: Service, network: Network, client: Client, place: SessionLocation, *, quiet: bool = False
+        self, service: AttachmentHost, network: Network, client: Client, place: SessionLocation, *, quiet: bool = False
     ) -> None:
         self.place = place
         self._quiet = quiet
@@ -206,6 +236,20 @@ class Attachment:
         self._stop_watching()
         self._drop_peer()
         self._fail(SessionNotOpenError(f"session {self.place.session_id} was closed"))
+
+    @contextlib.asynccontextmanager
+    async def for_one_request(self) -> AsyncIterator[Attachment | None]:
+        """Attach for the time of one request; None if the session has no owner any more."""
+        found = await self.open({"access": "write"})
+        if not isinstance(found, dict):
+            self.leave()
+            await found.session.aclose()
+            yield None
+            return
+        try:
+            yield self
+        finally:
+            await self.close()
 
     # Requests
 
@@ -514,7 +558,7 @@ class Attachment:
         self._service.replace(self._client, self, session)
         tell_recovery(self._client, session)
         self._tell_effects(effects)
-        self._catch_up_with(self._service.views.state(session, "owner"))
+        self._catch_up_with(self._service.state(session))
         self._tell(SESSION, "accessChanged", access="owner")
         for request in self._unanswered.values():
             if not request.answer.done():

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from timeleap.service.notified_state import NotifiedState
+from timeleap.attach.notified import NotifiedState
 
 STATE: dict[str, Any] = {
     "title": None,
