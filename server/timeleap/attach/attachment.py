@@ -369,7 +369,9 @@ class Attachment:
 
     def _result(self, request: Forwarded, result: Any) -> Any:
         if REQUESTS[request.method].returns_state and isinstance(result, msgspec.Raw):
-            return self._as_here(plain(result))
+            state = plain(result)
+            handover.answer(state)  # takes out what is meant for us: this is no other owner
+            return self._as_here(state)
         if request.again and request.own_id:
             # The client has asked once, and does not know that we asked twice.
             members = plain(result)
