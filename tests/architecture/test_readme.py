@@ -189,7 +189,7 @@ def converse(command: list[str], environment: dict[str, str], calls: list[tuple[
         for number, (method, params) in enumerate(calls)
     ]
     done = subprocess.run(
-        command, env=environment, input="\n".join(requests), capture_output=True, text=True, timeout=60, check=True
+        command, env=environment, input="\n".join(requests), capture_output=True, text=True, timeout=180, check=True
     )
     messages = [json.loads(line) for line in done.stdout.splitlines()]
     assert not [message for message in messages if message.get("method") == "window/showMessage"]

@@ -86,7 +86,7 @@ def _install(python: Path, ready: Path) -> None:
 
 def _runs(python: Path, code: str) -> bool:
     try:
-        return subprocess.run([str(python), "-c", code], capture_output=True, timeout=60, check=False).returncode == 0
+        return subprocess.run([str(python), "-c", code], capture_output=True, timeout=180, check=False).returncode == 0
     except (OSError, subprocess.TimeoutExpired):
         return False
 

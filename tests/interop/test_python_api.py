@@ -93,7 +93,7 @@ def run(python: str | Path, names: str, folder: Path) -> Any:
     folder.mkdir()
     environment = {**os.environ, "HOME": str(folder), "USERPROFILE": str(folder), "PYTHONUTF8": "1"}
     command = [str(python), "-c", names + SCRIPT, str(folder)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=110, check=False)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=280, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 

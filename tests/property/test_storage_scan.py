@@ -168,6 +168,7 @@ def test_the_checksum_of_a_line_goes_on_with_its_line_feed() -> None:
     assert asyncio.iscoroutinefunction(small_log)
 
 
+@pytest.mark.timeout(1800)  # some ten thousand opens
 @pytest.mark.parametrize("small", [True, False], ids=["checked at open", "checked behind"])
 async def test_a_flipped_bit_costs_the_line_it_is_in_and_no_other(
     tmp_path: Path, small: bool, monkeypatch: pytest.MonkeyPatch

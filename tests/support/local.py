@@ -245,7 +245,7 @@ sys.stdout.buffer.write(received)
 def as_another_user(address: str, data: bytes) -> bytes:
     """Connect as another user's process, say `data`; returns what came until the other end closed. Needs root."""
     command = ["/usr/bin/env", "python3", "-c", _STRANGER, address]
-    done = subprocess.run(command, user=NOBODY, cwd="/", input=data, capture_output=True, timeout=60, check=False)
+    done = subprocess.run(command, user=NOBODY, cwd="/", input=data, capture_output=True, timeout=180, check=False)
     assert done.returncode == 0, done.stderr.decode()
     return done.stdout
 

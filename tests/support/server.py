@@ -27,7 +27,7 @@ from tests.support import forked, schema
 from tests.support.forked import Running
 from tests.support.framing import Decoder, Framing, dumps, frame, loads
 
-PATIENCE = 30.0
+PATIENCE = 120.0
 """Seconds after which a missing answer is a failure (generous: the machine may be busy)."""
 
 Message = dict[str, Any]

@@ -19,7 +19,7 @@ from tests.support.session import Session, user
 
 pytestmark = [
     pytest.mark.long,
-    pytest.mark.timeout(240),
+    pytest.mark.timeout(600),
     pytest.mark.skipif(sys.platform == "win32", reason="SIGSTOP"),
 ]
 

@@ -54,7 +54,7 @@ sys.exit(main())
 def test_while_a_module_is_imported(module: str, arguments: list[str], tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, module, *arguments],
-        env=Cli(tmp_path / "store").environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False,
+        env=Cli(tmp_path / "store").environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=180, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (130, "")
     assert done.stderr in ("", "interrupted\n")
@@ -99,7 +99,7 @@ def test_at_every_import_of_the_console_script(argument: str, tmp_path: Path) ->
     assert function == "main"
     done = subprocess.run(
         [sys.executable, "-c", EACH, module, argument],
-        env=Cli(tmp_path / "store").environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False,
+        env=Cli(tmp_path / "store").environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=180, check=False,
     )  # fmt: skip
     code, seen, wrong = json.loads(done.stderr)
     assert code == 0
@@ -110,5 +110,5 @@ def test_at_every_import_of_the_console_script(argument: str, tmp_path: Path) ->
 def test_as_a_library_leaves_ctrl_c_alone() -> None:
     modules = "timeleap, timeleap.__main__, timeleap.cli.app, timeleap.client, timeleap.interrupt, timeleap_command"
     code = f"import signal, {modules}; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=180, check=False)
     assert (done.stdout, done.stderr) == ("True\n", "")

@@ -19,7 +19,7 @@ def run(tmp_path: Path, *command: str) -> list[str]:
         "TIMELEAP_HOME": str(tmp_path / "store"),
     }
     done = subprocess.run(
-        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=110, check=False
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=280, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stderr == ""

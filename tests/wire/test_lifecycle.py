@@ -312,7 +312,7 @@ def test_stdin_and_stdout_may_be_files(tmp_path: Path, framing: Framing) -> None
             stdout=stdout,
             stderr=subprocess.PIPE,
             check=False,
-            timeout=30,
+            timeout=120,
         ).returncode
     replies = [loads(body) for body in Decoder(framing).feed((tmp_path / "out").read_bytes())]
     assert code == 0
@@ -327,7 +327,7 @@ def test_the_null_device_as_input_is_an_empty_input(tmp_path: Path) -> None:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         check=False,
-        timeout=30,
+        timeout=120,
     )
     assert (done.returncode, done.stdout) == (0, b"")
 
@@ -336,7 +336,7 @@ def test_the_null_device_as_output_is_no_failure(tmp_path: Path) -> None:
     launch = Launch(tmp_path / "home", "ndjson")
     data = request(1, "initialize") + b"\n" + request(2, "session/open", sessionId="s") + b"\n"
     done = subprocess.run(
-        launch.command(), env=launch.environment(), input=data, stdout=subprocess.DEVNULL, check=False, timeout=30
+        launch.command(), env=launch.environment(), input=data, stdout=subprocess.DEVNULL, check=False, timeout=120
     )
     assert done.returncode == 0
     assert (tmp_path / "home" / "sessions" / "s").is_dir()
@@ -376,7 +376,7 @@ def test_a_closed_standard_stream_is_no_crash(tmp_path: Path, closing: str) -> N
         input=request(1, "initialize") + b"\n",
         capture_output=True,
         check=False,
-        timeout=30,
+        timeout=120,
     )
     assert done.returncode in (0, 3)
     assert b"Traceback" not in done.stderr
@@ -429,7 +429,7 @@ def test_an_unusable_home_is_4(tmp_path: Path) -> None:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             check=False,
-            timeout=30,
+            timeout=120,
         )
         assert done.returncode == 4, done
         assert b"Traceback" not in done.stderr and str(home).encode() in done.stderr
@@ -446,7 +446,7 @@ def test_a_wrong_command_line_is_2(tmp_path: Path, args: list[str]) -> None:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         check=False,
-        timeout=30,
+        timeout=120,
     )
     assert (done.returncode, done.stdout) == (2, b"")
     assert b"Traceback" not in done.stderr

@@ -28,7 +28,7 @@ def logged(tmp_path: Path, level: str, *requests: tuple[str, dict[str, Any]]) ->
     environment = Cli(tmp_path / "store", {"TIMELEAP_LOG_LEVEL": level, "TIMELEAP_LOG_FILE": str(file)}).environment()
     command = [sys.executable, "-m", "timeleap", "serve"]
     done = subprocess.run(
-        command, input="\n".join(frames), env=environment, capture_output=True, text=True, timeout=60, check=True
+        command, input="\n".join(frames), env=environment, capture_output=True, text=True, timeout=180, check=True
     )
     assert len([line for line in done.stdout.splitlines() if '"id"' in line]) == len(frames)
     assert done.stderr == ""
@@ -82,7 +82,7 @@ def test_a_log_that_cannot_be_written_is_said_once_in_a_line(tmp_path: Path) -> 
     request = '{"jsonrpc":"2.0","id":1,"method":"initialize"}\n'
     environment = Cli(tmp_path / "store").environment()
     done = subprocess.run(
-        command, input=request, env=environment, capture_output=True, text=True, timeout=60, check=True
+        command, input=request, env=environment, capture_output=True, text=True, timeout=180, check=True
     )
     assert '"result"' in done.stdout
     assert done.stderr == "timeleap serve: cannot write the log: No space left on device\n"

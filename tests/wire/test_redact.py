@@ -420,7 +420,7 @@ def test_secrets_are_found_by_the_rules_of_the_library(start: StartServer) -> No
 
     def redact(**params: Any) -> Message:
         # Compiling the rules takes seconds, once a home, and more on a busy machine.
-        return dict(session.start("session/redact", secrets=True, **params).reply(timeout=110)["result"])
+        return dict(session.start("session/redact", secrets=True, **params).reply(timeout=280)["result"])
 
     session.checkpoint(label="C:\\temp\\new")
     session.append(user("the sha is da39a3ee5e6b4b0d3255bfef95601890afd80709, in src/timeleap/app.py"))

@@ -35,7 +35,7 @@ MAX_FRAME_BYTES = 512 * 1024 * 1024
 """An owner's replies are bounded by what one reply can hold, not by what one request may."""
 
 _TICK = 0.5  # seconds between two looks at the silence
-_READ_A_SECOND = 4 << 20  # bytes that also a busy owner takes in: while it reads a large frame it does not answer
+_READ_A_SECOND = 2 << 20  # bytes that also a busy owner takes in: while it reads a large frame it does not answer
 _DOUBT = 2.0  # seconds of silence after which we ask whether anybody is there
 _PING = "$/ping"  # no such method: the quickest answer there is
 _NOTHING = msgspec.Raw(b"")
@@ -83,6 +83,7 @@ class PeerConnection(asyncio.Protocol):
         self._answering: dict[int | str, asyncio.Task[None]] = {}
         self._heard = self._looked = self._loop.time()
         self._paused = False
+        self._unsent = 0
         self._clock: asyncio.TimerHandle | None = None
         self._introduction: asyncio.Future[Any] | None = None
 
@@ -278,8 +279,10 @@ class PeerConnection(asyncio.Protocol):
         if not self._waiting or self._transport is None:
             return
         now = self._loop.time()
-        if self._paused or now - self._looked > _DOUBT:
-            self._heard = now  # we did not listen, or did not run at all ourselves
+        unsent = self._transport.get_write_buffer_size()
+        if self._paused or now - self._looked > _DOUBT or unsent < self._unsent:
+            self._heard = now  # we did not listen, or did not run at all ourselves; or the owner goes on reading
+        self._unsent = unsent
         self._looked = now
         silence = now - max(self._heard, min(waiting.sent for waiting in self._waiting.values()))
         patience = PATIENCE + sum(waiting.size for waiting in self._waiting.values()) // _READ_A_SECOND

@@ -25,7 +25,7 @@ from tests.wire.operations import OPERATIONS, Operation, prepare
 pytestmark = [
     pytest.mark.crash,
     pytest.mark.long,
-    pytest.mark.timeout(180),
+    pytest.mark.timeout(600),
     pytest.mark.skipif(sys.platform == "win32", reason="kill -9"),
 ]
 

@@ -28,6 +28,7 @@ class Wire:
         self.paused = False
         self.closed = False
         self.asked = 0
+        self.unsent = 0
         self._written = FrameReader()
         self.sent: list[Json] = []
         self.peer = PeerConnection(PeerCallbacks(lambda *what: self.told.append(what), self.answer, self.lost.append))
@@ -49,6 +50,9 @@ class Wire:
 
     def is_closing(self) -> bool:
         return self.closed
+
+    def get_write_buffer_size(self) -> int:
+        return self.unsent
 
     def pause_reading(self) -> None:
         self.paused = True
@@ -274,6 +278,18 @@ async def test_an_owner_has_longer_for_much(clock: Clock, monkeypatch: pytest.Mo
     assert wire.lost == []
     await clock.advance(2 * module._TICK)
     assert wire.lost[0].hung
+
+
+async def test_an_owner_that_goes_on_reading_is_waited_for(clock: Clock) -> None:
+    wire = Wire()
+    wire.unsent = 100
+    wire.ask()
+    for _ in range(10):
+        await clock.advance(module.PATIENCE - module._TICK)
+        wire.unsent -= 10
+    assert wire.lost == []
+    await clock.advance(module.PATIENCE + 2 * module._TICK)
+    assert wire.lost[0].hung, "it reads no more"
 
 
 async def test_an_owner_that_says_anything_is_waited_for(clock: Clock) -> None:

@@ -122,7 +122,7 @@ def run_child(program: str, *arguments: str, failpoints: str = "", key_file: Pat
     if key_file is not None:
         environment["TIMELEAP_KEY_FILE"] = str(key_file)
     command = [sys.executable, "-W", "error", "-c", program, *arguments]
-    done = subprocess.run(command, env=environment, capture_output=True, timeout=60, check=False)
+    done = subprocess.run(command, env=environment, capture_output=True, timeout=180, check=False)
     if done.returncode not in (0, -9):
         raise AssertionError(done.stderr.decode())
     return done.returncode

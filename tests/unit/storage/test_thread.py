@@ -157,5 +157,5 @@ def test_a_program_that_closes_nothing_ends_all_the_same() -> None:
         "import asyncio\nfrom timeleap.storage.writer import LogThread\nthread = LogThread('x')\n"
         "print(asyncio.run(thread.do(lambda: 'done')))"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=180, check=True)
     assert (done.stdout, done.stderr) == ("done\n", "")
