@@ -51,10 +51,9 @@ from tests.support.session_seen import (
 from tests.unit.storage.engines import ENGINES, Opener
 
 from timeleap.errors import TimeleapError
-from timeleap.features.transfer.exporting import exhibit
-from timeleap.features.transfer.importing import take_in
-from timeleap.features.transfer.packing import write_archive
-from timeleap.features.transfer.publish import Admission
+from timeleap.features.transfer.archive import write_archive
+from timeleap.features.transfer.exhibit import exhibit_of
+from timeleap.features.transfer.importing import Admission, take_in
 from timeleap.sessions.approvals import Approvals
 from timeleap.sessions.meta import Meta
 from timeleap.sessions.outcomes import Mutation, Retention
@@ -553,7 +552,7 @@ class StoreMachine(EngineMachine):
         """What is made of an archive is the session, with everything that can be undone in it; also where the importing
         process dies at the `at`-th change of the disk (0: none), and is asked again."""
         archive = self.folder / "s.timeleap"
-        archive.write_bytes(b"".join(write_archive(self.run(exhibit(self.session)))))
+        archive.write_bytes(b"".join(write_archive(self.run(exhibit_of(self.session)))))
         self.asked += 1
         guard = Mutation(request_id=f"i{self.asked}", method="session/import", fingerprint="f" * 16)
         if at:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from timeleap.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from timeleap.features.transfer.source import Exhibit
+    from timeleap.features.transfer.exhibit import Exhibit
 
 Writer = Callable[["Exhibit"], Iterator[str | bytes]]
 
@@ -39,7 +39,7 @@ class ExportFormat:
 
 
 FORMATS: Final = (
-    ExportFormat("native", ".zip", "packing:write_archive"),
+    ExportFormat("native", ".zip", "archive:write_archive"),
     ExportFormat("markdown", ".md", "markdown:write_markdown"),
     ExportFormat("html", ".html", "page:write_page"),
     ExportFormat("kimi", ".jsonl"),

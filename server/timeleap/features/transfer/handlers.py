@@ -16,8 +16,8 @@ from timeleap.service.request_order import to_its_end
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from timeleap.features.transfer.publish import Admission
-    from timeleap.features.transfer.source import Exhibit
+    from timeleap.features.transfer.exhibit import Exhibit
+    from timeleap.features.transfer.importing import Admission
     from timeleap.service.call import Call
     from timeleap.service.service import Service
     from timeleap.service.time_slicing import T, Work
@@ -31,14 +31,14 @@ WRITTEN_AT_ONCE: Final = 1 << 20  # bytes
 
 async def export_session(service: Service, params: SessionExportParams, call: Call) -> Json:
     """Write a session to a file; it may be open here, elsewhere or nowhere: it is only read."""
-    from timeleap.features.transfer import exporting
+    from timeleap.features.transfer.exhibit import exhibit_of
     from timeleap.features.transfer.export_file import NewFile, absolute, check_target
     from timeleap.features.transfer.formats import exported
 
     path, overwrite = absolute(params.path), bool(params.overwrite)
     form = exported(params.format)
     async with _looked_at(service, params, call) as session:
-        exhibit = await exporting.exhibit(session)  # first of all: later requests must not show in it
+        exhibit = await exhibit_of(session)  # first of all: later requests must not show in it
         _heed_cancellation()
         await asyncio.to_thread(check_target, service.store.home, path, overwrite)
         pieces = form.write(exhibit)
@@ -100,7 +100,7 @@ async def _told(call: Call, message: str, exhibit: Exhibit) -> Callable[[int], N
 async def import_session(service: Service, params: SessionImportParams, call: Call) -> Json:
     """Make a session of a file, and open it."""
     from timeleap.features.transfer.export_file import absolute
-    from timeleap.features.transfer.publish import Admission
+    from timeleap.features.transfer.importing import Admission
     from timeleap.features.transfer.sanitize import origin_losses
 
     path = absolute(params.path)

@@ -1,21 +1,33 @@
-"""Making a session of a file, or a directory, from elsewhere: what it is, and who reads it."""
+"""Making a session of a file, or a directory, from elsewhere: what it is, who reads it, how it gets its place in the store."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Generator, Iterator
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
 from timeleap.errors import InvalidInputError, StorageFailureError
+from timeleap.features.transfer.exhibit import CARRIED
 from timeleap.features.transfer.export_file import refused
 from timeleap.features.transfer.formats import IMPORTED, unsupported
 from timeleap.features.transfer.jsonlines import MAX_LINE, begins_document
+from timeleap.features.transfer.losses import ExportLoss, listed
 from timeleap.features.transfer.sanitize import Arrival, Origin, settle_in
 from timeleap.features.transfer.unpacking import unpack
+from timeleap.sessions import creation, files
+from timeleap.sessions.home import is_session
+from timeleap.sessions.info import LOG_NAME
+from timeleap.sessions.meta import FILE_NAME as META_NAME
+from timeleap.sessions.names import check_session_id
 from timeleap.sessions.outcomes import Mutation
-from timeleap.storage.durable import OpenFile
+from timeleap.sessions.statefile import FILE_NAME as STATE_NAME
+from timeleap.sessions.store import OpenedSession, SessionStore
+from timeleap.sessions.store_requests import Ledger
+from timeleap.storage.durable import OpenFile, create_exclusive, list_directory, sync_directory
 from timeleap.storage.timelines import names as timeline_names
 
 Work = Generator[tuple[int, int], None, Arrival]
@@ -24,6 +36,7 @@ and in all."""
 
 FIRST_LOOK: Final = 1 << 18  # bytes
 LINES_LOOKED_AT: Final = 64
+BLOCK: Final = 1 << 20
 
 _OF_CLAUDE_CODE: Final = frozenset(
     {"user", "assistant", "system", "summary", "file-history-snapshot", "queue-operation", "progress", "attachment"}
@@ -149,12 +162,11 @@ def _reader(name: str) -> Callable[[Path, Path], Work]:
         raise unsupported(name, IMPORTED)
     if name == "native":
         return _native
-    module = import_module(f"timeleap.features.transfer.{_MODULES[name]}")
+    if name == "kimi":
+        return _original
+    module = import_module(f"timeleap.features.transfer.{name.replace('-', '_')}")
     reader: Callable[[Path, Path], Work] = module.read_session
     return reader
-
-
-_MODULES: Final = {"kimi": "original", "claude-code": "claude_code", "codex": "codex"}
 
 
 def _native(path: Path, directory: Path) -> Work:
@@ -169,3 +181,109 @@ def _native(path: Path, directory: Path) -> Work:
         lines=unpacked.lines,
         origin=Origin("native", unpacked.session_id, unpacked.uid),
     )
+
+
+def _original(path: Path, directory: Path) -> Generator[tuple[int, int], None, Arrival]:
+    """Copy the logs at `path` byte for byte, as long as they are now. See `Work`.
+
+    Raises:
+        InvalidInputError: It is a directory without a session, or a file without records.
+        StorageFailureError: It could not be read, or a log could not be written.
+    """
+    if not path.is_dir():
+        if not may_be_a_log(path):
+            raise nothing_of("kimi")
+        lines = yield from _copy([(path, LOG_NAME)], directory)
+        return Arrival(lines=lines, origin=Origin("kimi"))
+    if not is_session(path):
+        raise refused(f"is a directory without a session: there is no {LOG_NAME}")
+    logs = [(path / LOG_NAME, LOG_NAME)] if LOG_NAME in list_directory(path) else []
+    logs += [(path / timeline.file, timeline.file) for timeline in timeline_names(path / LOG_NAME)]
+    lines = yield from _copy(logs, directory)
+    notes = files.read_document(path / META_NAME).members
+    state = files.read_document(path / STATE_NAME)
+    left = [] if state.problem is None else [ExportLoss("state", state.problem)]
+    known = {META_NAME, STATE_NAME, *(name for _, name in logs)}
+    others = [name for name in list_directory(path) if name not in known and not name.startswith(".")]
+    if others:
+        left.append(ExportLoss("files", f"other files of the directory are not part of a session: {listed(others)}"))
+    return Arrival(
+        notes={name: value for name, value in notes.items() if name in CARRIED},
+        state=state.members,
+        lines=lines,
+        origin=Origin("kimi", path.name, losses=tuple(left)),
+    )
+
+
+def _copy(logs: list[tuple[Path, str]], directory: Path) -> Generator[tuple[int, int], None, int]:
+    """Copy logs; returns how many lines the live one has."""
+    lines = done = 0
+    try:
+        sources = [(name, path, path.lstat().st_size) for path, name in logs]
+        total = sum(size for _, _, size in sources)
+        for name, path, size in sources:
+            source, target = OpenFile(path), create_exclusive(directory / name)
+            at, last = 0, b"\n"
+            while at < size and (block := source.pread(at, min(BLOCK, size - at))):
+                target.pwrite(block, at)
+                at, done, last = at + len(block), done + len(block), block[-1:]
+                lines += block.count(b"\n") if name == LOG_NAME else 0
+                yield done, total
+            lines += name == LOG_NAME and last != b"\n"
+            target.sync()
+        sync_directory(directory)
+    except StorageFailureError:
+        raise
+    except OSError as error:
+        raise StorageFailureError.of(error, "copy the session", logs[0][0] if logs else directory) from error
+    return lines
+
+
+class Admission:
+    """One request to make a session.
+
+    Args:
+        store: Where it is to be.
+        guard: The request.
+    """
+
+    def __init__(self, store: SessionStore, guard: Mutation) -> None:
+        self._store = store
+        self.guard = guard
+        self._ledger = Ledger(store.home)
+        self._announced: str | None = None
+
+    async def repeated(self) -> OpenedSession | None:
+        """The session that this very request has made before, opened; None where it is new, or made nothing.
+
+        Raises:
+            InvalidInputError: The request id was used for another session.
+        """
+        announced, exists = await asyncio.to_thread(self._ledger.making, self.guard)
+        self._announced = announced
+        if exists and announced is not None:
+            return replace(await self._store.open(announced, create=False), duplicate=True)
+        return None
+
+    def session_id(self, wanted: str | None) -> str:
+        """The id the session is to have: `wanted`, or a new one. Blocking.
+
+        Raises:
+            InvalidSessionIdError, SessionExistsError: It cannot be had.
+        """
+        chosen = self._announced if wanted is None else check_session_id(wanted)
+        return creation.free_id(self._store.home, chosen)
+
+    async def put_in_place(self, directory: Path, session_id: str) -> OpenedSession:
+        """Give what was built in `directory` (see `Home.building`) its place, durably and in one step, and open it.
+
+        Raises:
+            SessionExistsError: Somebody has taken the id meanwhile.
+            StorageFailureError: It could not be moved.
+        """
+        await asyncio.to_thread(self._publish, directory, session_id)
+        return await self._store.open_made(session_id)
+
+    def _publish(self, directory: Path, session_id: str) -> None:
+        self._ledger.note(self.guard, {"sessionId": session_id})
+        self._store.publish(directory, session_id)

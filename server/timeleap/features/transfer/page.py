@@ -27,8 +27,8 @@ from importlib.resources import files
 from typing import Any, Final
 
 from timeleap.errors import TooLargeError
+from timeleap.features.transfer.exhibit import Exhibit, Strand
 from timeleap.features.transfer.losses import ExportLoss
-from timeleap.features.transfer.source import Exhibit, Strand
 from timeleap.sessions.checkpoints import list_checkpoints
 from timeleap.sessions.log_iteration import shared_lines, state_after_lines
 from timeleap.storage.engine import LogState

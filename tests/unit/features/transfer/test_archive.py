@@ -15,10 +15,9 @@ from tests.unit.sessions.worlds import USER, World
 
 from timeleap.errors import InvalidInputError, StorageFailureError, TooLargeError
 from timeleap.features.transfer import archive, unpacking
+from timeleap.features.transfer.archive import write_archive
+from timeleap.features.transfer.exhibit import Exhibit, exhibit_of, set_aside_before
 from timeleap.features.transfer.export_file import NewFile, check_target
-from timeleap.features.transfer.exporting import exhibit, set_aside_before
-from timeleap.features.transfer.packing import write_archive
-from timeleap.features.transfer.source import Exhibit
 from timeleap.features.transfer.unpacking import Unpacked, unpack
 from timeleap.sessions.outcomes import Retention
 from timeleap.sessions.session import Session
@@ -55,7 +54,7 @@ def unpacked(path: Path, directory: Path) -> Unpacked:
 async def test_nothing_that_happens_later_shows(world: World, tmp_path: Path) -> None:
     session = await told(world)
     before = {path.name: path.read_bytes() for path in world.path().glob("context*.jsonl")}
-    seen = await exhibit(session)
+    seen = await exhibit_of(session)
     await session.append([USER])
     await session.clear()
     (tmp_path / "all.zip").write_bytes(packed(seen))
@@ -64,7 +63,7 @@ async def test_nothing_that_happens_later_shows(world: World, tmp_path: Path) ->
 
 
 async def test_a_file_that_changes_under_the_readers_eyes_ends_the_export(world: World) -> None:
-    seen = await exhibit(await told(world))
+    seen = await exhibit_of(await told(world))
     path = world.path() / "context_1.jsonl"
     pieces = write_archive(seen)
     next(piece for piece in pieces if piece)  # the checksums are made: the archive has begun
@@ -75,7 +74,7 @@ async def test_a_file_that_changes_under_the_readers_eyes_ends_the_export(world:
 
 async def test_a_timeline_that_is_gone_meanwhile_ends_the_export(world: World) -> None:
     session = await told(world)
-    seen = await exhibit(session)
+    seen = await exhibit_of(session)
     session.engine.remove_timeline("context_1")
     with pytest.raises(StorageFailureError, match="context_1"):
         packed(seen)
@@ -99,7 +98,7 @@ async def test_many_timelines_do_not_use_up_the_descriptors(tmp_path: Path) -> N
     for number in range(40):
         await session.append([{"role": "user", "content": str(number)}])
         await session.clear()
-    seen = await exhibit(session)
+    seen = await exhibit_of(session)
     before = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
     assert sum(len(list(one.messages())) for one in seen.timelines) == 40
     after = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
@@ -108,14 +107,14 @@ async def test_many_timelines_do_not_use_up_the_descriptors(tmp_path: Path) -> N
 
 
 async def test_a_session_of_too_many_timelines_is_not_packed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = await exhibit(await told(world))
+    seen = await exhibit_of(await told(world))
     monkeypatch.setattr(archive, "MAX_MEMBERS", 4)
     with pytest.raises(TooLargeError, match="prune it first"):
         packed(seen)
 
 
 async def test_an_import_needs_room_on_the_disk(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "all.zip").write_bytes(packed(await exhibit(await told(world))))
+    (tmp_path / "all.zip").write_bytes(packed(await exhibit_of(await told(world))))
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=unpacking.SPARE))
     with pytest.raises(StorageFailureError, match="no room") as caught:
         unpacked(tmp_path / "all.zip", tmp_path / "there")

@@ -12,16 +12,15 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from tests.unit.sessions.worlds import World
 
-from timeleap.features.transfer.exporting import exhibit
-from timeleap.features.transfer.inert import inert_markdown
-from timeleap.features.transfer.markdown import write_markdown
+from timeleap.features.transfer.exhibit import exhibit_of
+from timeleap.features.transfer.markdown import inert_markdown, write_markdown
 
 
 async def page(world: World, *messages: dict[str, Any], title: str | None = None) -> str:
     session = await world.session(title=title)
     if messages:
         await session.append(list(messages))
-    return "".join(write_markdown(await exhibit(session)))
+    return "".join(write_markdown(await exhibit_of(session)))
 
 
 @pytest.mark.parametrize(
@@ -83,7 +82,7 @@ async def test_members_that_are_not_shown_are_told(world: World) -> None:
             {"role": "tool", "content": "y", "tool_call_id": "c1", "mood": 1},
         ]
     )
-    shown = await exhibit(session)
+    shown = await exhibit_of(session)
     "".join(write_markdown(shown))
     assert [one.message for one in shown.all_losses()] == ["2 messages have members of their own, which are not shown"]
 

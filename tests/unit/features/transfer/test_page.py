@@ -15,8 +15,7 @@ from tests.unit.sessions.worlds import ANSWER, USER, World
 
 from timeleap.errors import TooLargeError
 from timeleap.features.transfer import page
-from timeleap.features.transfer.exporting import exhibit
-from timeleap.features.transfer.source import Strand
+from timeleap.features.transfer.exhibit import Strand, exhibit_of
 from timeleap.sessions.session import Session
 
 HOSTILE = [
@@ -79,7 +78,7 @@ class Parts(HTMLParser):
 
 
 async def text_of(session: Session) -> str:
-    return "".join(page.write_page(await exhibit(session)))
+    return "".join(page.write_page(await exhibit_of(session)))
 
 
 async def told(session: Session) -> Parts:
@@ -108,7 +107,7 @@ async def branched(session: Session) -> None:
 async def test_the_logs_put_together_from_the_page_are_the_logs_of_the_session(world: World) -> None:
     session = await world.session()
     await branched(session)
-    shown, parts = await exhibit(session), await told(session)
+    shown, parts = await exhibit_of(session), await told(session)
     expected = [messages(strand) for strand in (shown.live, *reversed(shown.timelines))]
     assert [parts.log(place) for place in range(len(parts.facts["logs"]))] == expected
     assert [log["id"] for log in parts.facts["logs"]] == [None, "context_3", "context_2", "context_1"]
@@ -136,7 +135,7 @@ async def test_no_log_that_came_before_has_more_in_common_than_the_one_a_timelin
             await session.checkpoint(None, add_user_message=False)
             await session.append([{"role": "user", "content": f"{number}, {step}"}])
         await session.revert(checkpoint_id=dice.randrange(session.engine.state.checkpoints))
-    shown = await exhibit(session)
+    shown = await exhibit_of(session)
     strands = [shown.live, *reversed(shown.timelines)]
     logs = Parts("".join(page.write_page(shown))).facts["logs"]
     for place, log in enumerate(logs[1:], 1):
@@ -248,7 +247,7 @@ async def test_a_damaged_message_keeps_its_place_and_its_loss_is_told(world: Wor
     session = await world.session()
     await session.append([USER, {"role": "user", "content": "to be damaged"}, ANSWER])
     log = session.path / "context.jsonl"
-    shown = await exhibit(session)
+    shown = await exhibit_of(session)
     log.write_bytes(log.read_bytes().replace(b"to be damaged", b"to be DAMAGED"))
     parts = Parts("".join(page.write_page(shown)))
     assert parts.log(0) == [USER, None, ANSWER]
@@ -292,7 +291,7 @@ async def test_a_page_that_is_hard_to_open_says_so_and_one_that_cannot_be_opened
     session = await world.session()
     await session.append([USER] * 3)
     whole = await text_of(session)
-    shown = await exhibit(session)
+    shown = await exhibit_of(session)
     "".join(page.write_page(shown))
     assert shown.all_losses() == []
     monkeypatch.setattr(page, "MANY_CHARACTERS", len(whole) - 1)
