@@ -206,3 +206,10 @@ def test_requests_are_told_of_by_tail(cli: Cli, ask: Ask) -> None:
         until(lambda: any(line["method"] == "approval/didResolve" for line in said))
     finally:
         _end(process, listening)
+
+
+def test_call_opens_to_write_what_a_method_needs_to_write(cli: Cli, agent: SyncSession, ask: Ask) -> None:
+    answer = ask("run")
+    decision = {"sessionId": "s", "approvalId": agent.approvals()[0].approval_id, "decision": "approve"}
+    assert cli.run("call", "approval/respond", json.dumps(decision)).json() == {}
+    assert answer.result(PATIENCE).decision == "approve"

@@ -48,7 +48,7 @@ def call(
         session_id = given.get("sessionId")
         if row is not None and row.scope == "open" and isinstance(session_id, str) and not no_open:
             given["sessionId"] = backend.open(
-                {"sessionId": session_id}, write=row.mutates and given.get("dryRun") is not True
+                {"sessionId": session_id}, write=row.access == "write" and given.get("dryRun") is not True
             ).id
         terminal.document(backend.call(method, given))
 
