@@ -51,7 +51,7 @@ Opens = Literal["opens", "closes", "ends"]
 Outcome = Literal[
     "append", "usage", "head", "checkpoint", "rewrite", "compact", "pins", "dmail", "approval", "subagents"
 ]
-"""What a change of one session comes to: says how its result is rendered, and how it is given again to a repeat."""
+"""What a change of one session comes to: says how its result looks, and how it is given again to a repeat."""
 
 _E = ErrorKind
 

@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 from tests.crash.storage.faults import CHANGING, faults
 from tests.support.leftovers import holders
+from tests.support.plain_shapes import PLAIN
 from tests.support.session_model import Model, RefusedError, written
 from tests.support.session_operations import (
     APPENDS,
@@ -39,7 +40,6 @@ from tests.support.session_operations import (
     op,
 )
 from tests.support.session_seen import (
-    RENDERERS,
     guard_of,
     log_of,
     perform,
@@ -118,7 +118,7 @@ class EngineMachine(RuleBasedStateMachine):
         async def release(_: SessionTransactions) -> None:
             await engine.aclose()
 
-        around = SessionServices(RENDERERS, Retention(self.max_timelines), lambda _: set(), release)
+        around = SessionServices(PLAIN, Retention(self.max_timelines), lambda _: set(), release)
         return Session("s", place, Files(engine, meta, approvals), around)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
@@ -444,7 +444,7 @@ class StoreMachine(EngineMachine):
         self.store = SessionStore(
             self.folder / "home",
             durability=self.durability,
-            renderers=RENDERERS,
+            shapes=PLAIN,
             retention=Retention(self.max_timelines),
             key_file=self.folder / "config" / "key",
         )

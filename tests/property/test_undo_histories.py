@@ -25,7 +25,8 @@ from typing import Any
 
 import pytest
 from tests.crash.storage.faults import CHANGING, faults
-from tests.support.session_seen import RENDERERS, guard_of
+from tests.support.plain_shapes import PLAIN
+from tests.support.session_seen import guard_of
 
 from timeleap.errors import TimeleapError
 from timeleap.features.compaction.prepare import summary_message
@@ -140,7 +141,7 @@ class History:
         self.store = SessionStore(
             self.folder / "home",
             durability="os",
-            renderers=RENDERERS,
+            shapes=PLAIN,
             retention=Retention(self.max_timelines),
             key_file=self.folder / "key",
         )
@@ -324,7 +325,7 @@ class History:
         async def release(_: SessionTransactions) -> None:
             await engine.aclose()
 
-        around = SessionServices(RENDERERS, Retention(self.max_timelines), lambda _: set(), release)
+        around = SessionServices(PLAIN, Retention(self.max_timelines), lambda _: set(), release)
         return Session(self.name, path, Files(engine, meta, approvals), around)
 
     async def fork(self) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
@@ -116,7 +115,7 @@ async def perform(session: Session, name: str, args: Json, guard: Mutation) -> J
         target = {"checkpoint_id": args.get("id"), "checkpoint_uid": args.get("uid")}
         result = await getattr(session, name)(**target, **rest, guard=guard)
     elif name == "redact":
-        result = await session.redact(_order(**args), guard)
+        result = await session.redact(_order(**args), redaction_of, guard)
     elif name == "prune":
         result = await session.prune(_wish(**args), guard)
         result = {**result, "removed_ids": sorted(one for one, _ in result["removed"])}
@@ -182,7 +181,6 @@ def guard_of(name: str, args: Json, request_id: str | None, expected_head: str |
         method=WIRE.get(name, ""),
         fingerprint=hashlib.sha256(text.encode()).hexdigest()[:16],
         cause=Cause(request_id, "tester"),
-        render=RENDERERS.get(WIRE.get(name, ""), asdict),
     )
 
 
@@ -233,6 +231,3 @@ def _text(body: bytes) -> str:
 
 def _number(timeline_id: str) -> int:
     return int(timeline_id.rpartition("_")[2])
-
-
-RENDERERS: dict[str, Callable[[Any], Json]] = {**dict.fromkeys(WIRE.values(), asdict), "session/redact": redaction_of}

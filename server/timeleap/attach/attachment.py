@@ -30,8 +30,10 @@ from timeleap.attach.peer_api import OwnersRefusalError, PeerCallbacks, PeerLost
 from timeleap.clock import new_uid
 from timeleap.errors import CancelledError, SessionLockedError, SessionNotFoundError, SessionNotOpenError, TimeleapError
 from timeleap.service import views
-from timeleap.service.subscribers import CONTEXT, SESSION, tell_recovery
+from timeleap.service.subscribers import tell_recovery
+from timeleap.sessions import shapes
 from timeleap.sessions.info import holder_of
+from timeleap.sessions.shapes import CONTEXT, SESSION
 from timeleap.storage.record import MADE_HERE
 from timeleap_protocol.approval_rows import LIST as LIST_APPROVALS
 from timeleap_protocol.errors import ERRORS, ErrorKind
@@ -521,7 +523,7 @@ class Attachment:
             self._head = effect.head
             for method, kind, members in told:
                 request_id = None if effect.request_id.startswith(MADE_HERE) else effect.request_id
-                cause = views.set_members(requestId=request_id, client=self._client.name)
+                cause = shapes.set_members(requestId=request_id, client=self._client.name)
                 self._tell(method, kind, cause=cause, **members)
                 if method == CONTEXT:
                     self._heard.append((effect.head, kind))

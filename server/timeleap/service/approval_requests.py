@@ -34,7 +34,7 @@ async def request_approval(service: Service, params: ApprovalRequestParams, call
     with service.asking(call):
         service.hold_up_for_now(params.session_id, call)  # it begins with the loop's next turn
         # Cancelled meanwhile, it is known all the same whether anybody was asked, who then has to be told.
-        asked = await to_its_end(session.ask_approval(question, guard(params, call, views.approval_decision)))
+        asked = await to_its_end(session.ask_approval(question, guard(params, call)))
         if not isinstance(asked, Waiting):
             return asked
         held.waiting.append(asked)

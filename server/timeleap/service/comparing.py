@@ -6,7 +6,8 @@ import asyncio
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
-from timeleap.service import cursors, paging, views
+from timeleap.service import cursors, paging
+from timeleap.sessions import shapes
 from timeleap.sessions.diff import common_messages
 from timeleap.sessions.logs import LogPoint, Logs, OpenLogs, State, Stretch, stretch
 from timeleap.sessions.point_in_time import PointInTime, at_message, at_time
@@ -48,7 +49,7 @@ async def diff(service: Service, params: DiffParams, call: Call) -> Json:
     limit, max_bytes = params.limit or MAX_PAGE, params.max_bytes or DEFAULT_PAGE_BYTES
     work = _compare(logs, left, begin, limit, max_bytes)
     page, rest = await service.slices.run(work, call.byte_progress("comparing"))
-    return {**page, **views.set_members(nextCursor=rest and cursors.encode(call.method, **asdict(rest)))}
+    return {**page, **shapes.set_members(nextCursor=rest and cursors.encode(call.method, **asdict(rest)))}
 
 
 def _compare(
@@ -107,9 +108,9 @@ async def at(service: Service, params: AtParams, call: Call) -> Json:
 
     found = await asyncio.to_thread(look)
     return {
-        **views.set_members(timelineId=found.timeline_id),
-        "checkpoint": views.checkpoint(found.checkpoint) if found.checkpoint else None,
-        "nextCheckpoint": views.checkpoint(found.following) if found.following else None,
+        **shapes.set_members(timelineId=found.timeline_id),
+        "checkpoint": shapes.checkpoint(found.checkpoint) if found.checkpoint else None,
+        "nextCheckpoint": shapes.checkpoint(found.following) if found.following else None,
         "state": _state(found.state),
     }
 

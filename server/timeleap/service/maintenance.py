@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from timeleap.service import views
 from timeleap.service.mutation import cause
+from timeleap.sessions import shapes
 from timeleap.sessions.warnings import FileProblem, file_problems, leftover_warnings
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ async def repair(service: Service, params: Any, call: Call) -> Json:
         outcome = await session.repair(cause=cause(call))
         return {
             "head": outcome.head,
-            **views.set_members(timelineId=outcome.timeline_id),
+            **shapes.set_members(timelineId=outcome.timeline_id),
             "removedLines": outcome.removed_lines,
             "problems": [_problem(problem) for problem in problems],
         }

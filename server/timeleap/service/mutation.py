@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from timeleap.attach.handover import was_asked_before
@@ -21,8 +20,8 @@ DMAIL_HERE = f"{MADE_HERE}dmail."
 """Prefix of the request id under which a D-Mail arrives in another session."""
 
 
-def guard(params: Any, call: Call, render: Callable[[Any], dict[str, Any]] = dict) -> Mutation:
-    """The guard of the request `params`; `render` makes its result.
+def guard(params: Any, call: Call) -> Mutation:
+    """The guard of the request `params`.
 
     A request for an approval, which is no change of the log, expects no head.
     """
@@ -32,7 +31,6 @@ def guard(params: Any, call: Call, render: Callable[[Any], dict[str, Any]] = dic
         request_id=request_id,
         method=call.method,
         fingerprint=fingerprint(call.method, params) if request_id else "",
-        render=render,
         cause=Cause(request_id=_known_to_client(request_id), client=call.client.name),
         again=call.again or (call.client.is_peer and was_asked_before(call.params)),
     )

@@ -9,6 +9,7 @@ import msgspec
 
 from timeleap.service import cursors, paging, views
 from timeleap.service.paging import Span
+from timeleap.sessions import shapes
 from timeleap.sessions.checkpoints import find_line
 from timeleap.sessions.checkpoints import list_checkpoints as list_checkpoints_of
 from timeleap.sessions.log_iteration import fitting
@@ -48,7 +49,7 @@ async def get_history(service: Service, params: GetHistoryParams, call: Call) ->
         span = _span(session, params, call)
         limit, max_bytes = params.limit or DEFAULT_PAGE, params.max_bytes or DEFAULT_PAGE_BYTES
         messages, left = paging.page(reader_of(session, span.timeline_id), span, limit, max_bytes)
-        return {"messages": messages, **views.set_members(nextCursor=left.cursor(call.method))}
+        return {"messages": messages, **shapes.set_members(nextCursor=left.cursor(call.method))}
 
     return await session.at_turn(page)
 
@@ -99,7 +100,7 @@ async def get_records(service: Service, params: GetRecordsParams, call: Call) ->
             for row in reader.rows(start, stop)
             if row.kind not in (RecordKind.BLANK, RecordKind.DAMAGED)
         ]
-        return {"records": records, **views.set_members(next=stop if stop < lines else None)}
+        return {"records": records, **shapes.set_members(next=stop if stop < lines else None)}
 
     return await session.at_turn(page)
 
@@ -131,7 +132,7 @@ async def list_checkpoints(service: Service, params: ListCheckpointsParams, call
         left = _checkpoints_left(session, params, call)
         found, left = left.page(reader_of(session, left.timeline_id), params.limit or DEFAULT_PAGE)
         cursor = cursors.encode(call.method, **asdict(left)) if left.done < left.total else None
-        return {"checkpoints": list(map(views.checkpoint, found)), **views.set_members(nextCursor=cursor)}
+        return {"checkpoints": list(map(shapes.checkpoint, found)), **shapes.set_members(nextCursor=cursor)}
 
     return await session.at_turn(page)
 
@@ -160,7 +161,7 @@ async def list_usage(service: Service, params: ListUsageParams, call: Call) -> J
         stop = min(start + (params.limit or DEFAULT_PAGE), engine.state.usages)
         usage = [_usage(engine, engine.line_of_usage(ordinal)) for ordinal in range(start, stop)]
         cursor = cursors.after(stop, engine.state.usages, listing)
-        return {"usage": usage, **views.set_members(nextCursor=cursor)}
+        return {"usage": usage, **shapes.set_members(nextCursor=cursor)}
 
     return await session.at_turn(page)
 
@@ -180,6 +181,6 @@ async def list_timelines(service: Service, params: ListTimelinesParams, call: Ca
         start = cursors.offset(params.cursor, listing)
         stop = min(start + (params.limit or DEFAULT_PAGE), len(every))
         cursor = cursors.after(stop, len(every), listing)
-        return {"timelines": list(map(views.timeline, every[start:stop])), **views.set_members(nextCursor=cursor)}
+        return {"timelines": list(map(views.timeline, every[start:stop])), **shapes.set_members(nextCursor=cursor)}
 
     return await session.at_turn(page)

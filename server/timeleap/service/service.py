@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from timeleap.attach.handover import SessionDrain
 from timeleap.errors import OverloadedError, ReadOnlyError, SessionLockedError, SessionNotOpenError, TimeleapError
 from timeleap.service import config as settings
-from timeleap.service.mutation import guard
 from timeleap.service.request_order import WHOLE_TRASH, RequestOrder
-from timeleap.service.subscribers import Notices, Subscribers
+from timeleap.service.subscribers import Subscribers
 from timeleap.service.time_slicing import Slices
 from timeleap.service.views import Views
 from timeleap.sessions.store_layout import move_in
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
     from timeleap.service.trash import TrashKeeper
     from timeleap.service.views import Json
     from timeleap.sessions.approval_requests import Waiting
-    from timeleap.sessions.outcomes import Mutation
     from timeleap.sessions.session import Session
     from timeleap.sessions.session_location import SessionLocation
     from timeleap.sessions.store import OpenedSession, SessionStore
@@ -130,8 +128,7 @@ class Service:
         return SessionStore(
             self.config.home,
             durability=self.config.durability,
-            renderers=self.views.renderers,
-            announce=Notices(self.views).of,
+            shapes=self.views,
             retention=self.config.retention,
             endpoint=lambda: self._network.endpoint if self._network is not None else None,
         )
@@ -301,10 +298,6 @@ class Service:
                 f'session {params.session_id} is open read-only: close it and open it with access "write" to change it'
             )
         return held.session
-
-    def guard(self, params: Any, call: Call) -> Mutation:
-        """The guard of a change; its result is rendered as the method's row says."""
-        return guard(params, call, self.views.renderers[call.method])
 
     def if_held(self, call: Call, session_id: str) -> OpenHandle | None:
         """The session as this connection has it open, or None."""

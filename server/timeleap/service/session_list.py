@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from timeleap.service import views
 from timeleap.service.mutation import guard
+from timeleap.sessions import shapes
 from timeleap_protocol.limits import DEFAULT_SESSION_PAGE
 
 if TYPE_CHECKING:
@@ -59,20 +60,20 @@ async def list_trash(service: Service, params: SessionListTrashParams, _: Call) 
 def _listing(page: SessionPage) -> Json:
     return {
         "sessions": [views.session_info(info) for info in page.sessions],
-        **views.set_members(nextCursor=page.next_cursor),
+        **shapes.set_members(nextCursor=page.next_cursor),
     }
 
 
 async def archive_session(service: Service, params: SessionArchiveParams, call: Call) -> Json:
     """Hide the session from plain listings."""
     async with service.borrowed(call, params) as session:
-        return await session.archive(guard=service.guard(params, call))
+        return await session.archive(guard=guard(params, call))
 
 
 async def unarchive_session(service: Service, params: SessionUnarchiveParams, call: Call) -> Json:
     """Show the session in plain listings again."""
     async with service.borrowed(call, params) as session:
-        return await session.unarchive(guard=service.guard(params, call))
+        return await session.unarchive(guard=guard(params, call))
 
 
 async def delete_session(service: Service, params: SessionDeleteParams, call: Call) -> Json:

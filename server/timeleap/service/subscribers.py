@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from timeleap.attach.notified import REQUESTED, RESOLVED, NotifiedApprovals
 from timeleap.service import views
-from timeleap.sessions import events
+from timeleap.sessions import events, shapes
 
 if TYPE_CHECKING:
     from timeleap.service.call import Client
     from timeleap.service.config import Budget
     from timeleap.service.views import Json, Views
     from timeleap.sessions.session import Session
-
-CONTEXT = "context/didChange"
-SESSION = "session/didChange"
 
 
 class Subscribers:
@@ -25,10 +22,10 @@ class Subscribers:
     It listens to the session and passes each event on, in order, before the reply to the request that caused it.
     """
 
-    def __init__(self, session: Session, budget: Budget, shapes: Views) -> None:
+    def __init__(self, session: Session, budget: Budget, views: Views) -> None:
         self._session = session
         self._budget = budget
-        self._notices = Notices(shapes)
+        self._views = views
         self._clients: list[Client] = []
         self._notified: dict[int, NotifiedApprovals] = {}
         self._over = budget.should_compact(session.engine.state.token_count_with_pending)
@@ -77,7 +74,7 @@ class Subscribers:
             return
         method, params = self._notification(event)
         self.tell(method, params)
-        if method == CONTEXT:
+        if method == shapes.CONTEXT:
             self._watch_budget()
 
     def _notification(self, event: events.Event) -> tuple[str, Json]:
@@ -86,8 +83,8 @@ class Subscribers:
             return "session/didRecover", recovered(session_id, event)
         if isinstance(event, events.Warned):
             return "session/warning", {"sessionId": session_id, "kind": event.kind, "message": event.message}
-        method, _, members = self._notices.of(event)
-        cause = views.set_members(requestId=event.cause.request_id, client=event.cause.client)
+        method, _, members = self._views.notification(event)
+        cause = shapes.set_members(requestId=event.cause.request_id, client=event.cause.client)
         return method, {"sessionId": session_id, "head": event.head, "kind": event.kind, "cause": cause, **members}
 
     def _watch_budget(self) -> None:
@@ -98,65 +95,6 @@ class Subscribers:
             suggestion = {"sessionId": self._session.session_id, "tokenCountWithPending": tokens, **self._budget.wire()}
             self.tell("context/compactionSuggested", suggestion)
         self._over = over
-
-
-class Notices:
-    """Notifications of events: their method, and the members that the kind of event has."""
-
-    def __init__(self, shapes: Views) -> None:
-        self._views = shapes
-
-    def of(self, event: events.Event) -> tuple[str, str, dict[str, Any]]:
-        """Method, kind and members of the notification."""
-        method, members = self._members(event)
-        return method, event.kind, members
-
-    def _members(self, event: events.Event) -> tuple[str, dict[str, Any]]:
-        match event:
-            case events.MessagesAppended():
-                return CONTEXT, {"firstIndex": event.first_index, "count": event.count}
-            case events.CheckpointCreated():
-                return CONTEXT, {"checkpoint": views.checkpoint(event.checkpoint)}
-            case events.Rewritten() | events.Redacted():
-                return CONTEXT, self._rewritten(event)
-            case events.TokenCountUpdated():
-                return CONTEXT, {"tokenCount": event.token_count}
-            case events.SystemPromptSet() | events.External():
-                return CONTEXT, {}
-            case _:
-                return SESSION, _state_members(event)
-
-    def _rewritten(self, event: events.Rewritten | events.Redacted) -> Json:
-        context = self._views.summary(event.summary)
-        if isinstance(event, events.Redacted):
-            return {"records": event.records, "occurrences": event.occurrences, "context": context}
-        return {
-            **views.set_members(checkpointId=event.checkpoint_id, checkpointUid=event.checkpoint_uid),
-            **views.set_members(messageIndex=event.message_index, timelineId=event.timeline_id),
-            "removed": views.removed(event.removed),
-            "context": context,
-        }
-
-
-def _state_members(event: events.Event) -> Json:
-    """Members of the notification of a change of the state outside the log, beyond its kind."""
-    match event:
-        case events.ApprovalChanged():
-            return {"approval": views.approval(event.approval)}
-        case events.SubagentsChanged():
-            return {"dynamicSubagents": views.subagents(event.subagents)}
-        case events.TitleChanged():
-            return {"title": event.title}
-        case events.WorkspaceChanged():
-            return {"workspace": event.workspace}
-        case events.DMailChanged():
-            return {"pendingDMail": views.pending_dmail(event.pending_dmail)}
-        case events.PinsChanged():
-            return {"pins": list(event.pins)}
-        case events.AccessChanged():
-            return {"access": event.access}
-        case _:
-            return {}
 
 
 def tell_recovery(client: Client, session: Session) -> None:

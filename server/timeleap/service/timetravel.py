@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from timeleap.service.mutation import guard
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -42,7 +44,7 @@ async def revert_to(service: Service, params: RevertToParams, call: Call) -> Jso
         checkpoint_uid=uid,
         message_index=index,
         heal=heal,
-        guard=service.guard(params, call),
+        guard=guard(params, call),
     )
 
 
@@ -53,7 +55,7 @@ async def undo(service: Service, params: UndoParams, call: Call) -> Json:
         return await _dry_run(service, params, call, lambda session: session.plan_undo("undo", steps))
     session = service.session(call, params)
     call.say("rewriting the log")
-    return await session.undo(steps, service.guard(params, call))
+    return await session.undo(steps, guard(params, call))
 
 
 async def redo(service: Service, params: RedoParams, call: Call) -> Json:
@@ -63,7 +65,7 @@ async def redo(service: Service, params: RedoParams, call: Call) -> Json:
         return await _dry_run(service, params, call, lambda session: session.plan_undo("redo", steps))
     session = service.session(call, params)
     call.say("rewriting the log")
-    return await session.redo(steps, service.guard(params, call))
+    return await session.redo(steps, guard(params, call))
 
 
 async def clear(service: Service, params: ClearParams, call: Call) -> Json:
@@ -72,7 +74,7 @@ async def clear(service: Service, params: ClearParams, call: Call) -> Json:
     if params.dry_run:
         return await _dry_run(service, params, call, lambda session: session.plan_clear(keep))
     session = service.session(call, params)
-    return await session.clear(keep, guard=service.guard(params, call))
+    return await session.clear(keep, guard=guard(params, call))
 
 
 async def restore_timeline(service: Service, params: RestoreTimelineParams, call: Call) -> Json:
@@ -81,7 +83,7 @@ async def restore_timeline(service: Service, params: RestoreTimelineParams, call
         return await _dry_run(service, params, call, lambda session: session.plan_restore(params.timeline_id))
     session = service.session(call, params)
     call.say("rewriting the log")
-    return await session.restore_timeline(params.timeline_id, guard=service.guard(params, call))
+    return await session.restore_timeline(params.timeline_id, guard=guard(params, call))
 
 
 async def deliver_dmail(service: Service, params: DeliverDMailParams, call: Call) -> Json:
@@ -89,7 +91,7 @@ async def deliver_dmail(service: Service, params: DeliverDMailParams, call: Call
     if params.dry_run:
         return await _dry_run(service, params, call, lambda session: session.plan_deliver_dmail(bool(params.heal)))
     session = service.session(call, params)
-    return await session.deliver_dmail(service.guard(params, call), heal=bool(params.heal))
+    return await session.deliver_dmail(guard(params, call), heal=bool(params.heal))
 
 
 async def _dry_run(
@@ -102,4 +104,4 @@ async def _dry_run(
         session.expect_head(params.expected_head)
         return plan(session)
 
-    return service.views.rewrite(await session.at_turn(at_its_turn))
+    return service.views.result(await session.at_turn(at_its_turn))

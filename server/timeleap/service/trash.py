@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 
 from timeleap.errors import InvalidInputError, StorageFailureError
-from timeleap.service import cursors, views
+from timeleap.service import cursors
 from timeleap.service.mutation import guard
+from timeleap.sessions import shapes
 from timeleap.sessions.audit import Audit
 from timeleap.sessions.purge import PurgeOutcome, PurgeRequest, Trashed
 from timeleap_protocol.limits import DEFAULT_PAGE
@@ -56,7 +57,7 @@ def _purged(outcome: PurgeOutcome) -> Json:
             for session in outcome.purged
         ],
         "bytes": sum(session.bytes for session in outcome.purged),
-        **views.set_members(kept=kept or None, duplicate=outcome.duplicate or None),
+        **shapes.set_members(kept=kept or None, duplicate=outcome.duplicate or None),
     }
 
 
@@ -78,7 +79,7 @@ async def list_audit(service: Service, params: SessionListAuditParams, call: Cal
     entries, start = await asyncio.to_thread(_audit, directory, stop, params.limit or DEFAULT_PAGE)
     return {
         "entries": entries,
-        **views.set_members(nextCursor=cursors.encode(call.method, stop=start) if start else None),
+        **shapes.set_members(nextCursor=cursors.encode(call.method, stop=start) if start else None),
     }
 
 

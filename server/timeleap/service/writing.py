@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from timeleap.service.messages import check_message, check_messages
+from timeleap.service.mutation import guard
 
 if TYPE_CHECKING:
     from timeleap.service.call import Call
@@ -27,22 +28,22 @@ async def append_message(service: Service, params: AppendMessageParams, call: Ca
     elif params.message is not None:
         check_message(params.message, ["message"])
         messages = [params.message]
-    return await session.append(messages or [], guard=service.guard(params, call))
+    return await session.append(messages or [], guard=guard(params, call))
 
 
 async def update_token_count(service: Service, params: UpdateTokenCountParams, call: Call) -> Json:
     """Note how many tokens the model says the context has."""
     session = service.session(call, params)
-    return await session.update_token_count(params.token_count, guard=service.guard(params, call))
+    return await session.update_token_count(params.token_count, guard=guard(params, call))
 
 
 async def set_system_prompt(service: Service, params: SetSystemPromptParams, call: Call) -> Json:
     """Put a system prompt in force."""
     session = service.session(call, params)
-    return await session.set_system_prompt(params.system_prompt, guard=service.guard(params, call))
+    return await session.set_system_prompt(params.system_prompt, guard=guard(params, call))
 
 
 async def checkpoint(service: Service, params: CheckpointParams, call: Call) -> Json:
     """Write a checkpoint, with the message that tells the model of it where asked."""
     session = service.session(call, params)
-    return await session.checkpoint(params.label, bool(params.add_user_message), guard=service.guard(params, call))
+    return await session.checkpoint(params.label, bool(params.add_user_message), guard=guard(params, call))

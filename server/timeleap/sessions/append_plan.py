@@ -18,13 +18,14 @@ from timeleap.sessions.outcomes import (
     Checkpoint,
     CheckpointOutcome,
     HeadOutcome,
+    NoteOutcome,
+    Outcome,
     UsageOutcome,
 )
 from timeleap.sessions.summary import state_after
 from timeleap.storage.engine import Appended, LogState, NewRecord, Role
 from timeleap.storage.record import SENDER, as_sent, message_record, system_prompt_record, usage_record
 
-Outcome = AppendOutcome | CheckpointOutcome | UsageOutcome | HeadOutcome
 Marks = Mapping[str, str | int]
 """Members of `_tl` for the request that asks; empty where it carries no id."""
 
@@ -125,7 +126,12 @@ def note(state: LogState, text: str, sender: str, marks: Marks) -> AppendPlan:
     message = {"role": "user", "content": note_text(text, sender)}
     label = f"{DMAIL_LABEL} from {sender}"
     record, made = new_checkpoint(state, state.next_checkpoint_id, label, preview_of(message), marks)
-    return AppendPlan([record, _message(message, {SENDER: sender})], _appended, [made], _messages_told)
+    return AppendPlan(
+        [record, _message(message, {SENDER: sender})],
+        lambda done: NoteOutcome(done.head, done.before.messages),
+        [made],
+        _messages_told,
+    )
 
 
 def _with_checkpoints(

@@ -289,7 +289,7 @@ class ApprovalRequests(SessionTransactions):
 
     async def _remember(self, decided: list[tuple[Mutation, ApprovalDecision]]) -> list[Json]:
         """Note decisions under their request ids; returns the results."""
-        results = [guard.render(decision) for guard, decision in decided]
+        results = [self._shapes.result(decision) for _, decision in decided]
         for guard, _ in decided:
             self._requests.begin(guard)  # its age is that of the decision, however long that took
         found = [

@@ -17,9 +17,9 @@ from timeleap.sessions.info import LOG_NAME
 from timeleap.sessions.meta import Meta
 from timeleap.sessions.names import new_session_id
 from timeleap.sessions.outcomes import Retention
-from timeleap.sessions.request_replay import Announce, Renderers
 from timeleap.sessions.seal import KeyRing
 from timeleap.sessions.session import Session
+from timeleap.sessions.shapes import Shapes
 from timeleap.sessions.statefile import StateFile
 from timeleap.sessions.transaction import Files, SessionServices, SessionTransactions
 from timeleap.storage.durable import Identity
@@ -64,8 +64,7 @@ class Openings:
         home: Home,
         *,
         durability: Durability,
-        renderers: Renderers,
-        announce: Announce,
+        shapes: Shapes,
         retention: Retention,
         keys: KeyRing,
         endpoint: Callable[[], Endpoint | None],
@@ -75,11 +74,10 @@ class Openings:
         self._durability: Durability = durability
         self._keys = keys
         self._around = SessionServices(
-            renderers=renderers,
+            shapes=shapes,
             retention=retention,
             fork_points=lambda session_id: listing.fork_points(home, session_id),
             release=self._release,
-            announce=announce,
         )
         self._entries: dict[str, _Entry] = {}
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()

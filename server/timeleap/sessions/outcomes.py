@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -41,8 +40,6 @@ class Mutation:
         method: The method's wire name.
         fingerprint: 16 hexadecimal digits over method and parameters; tells a repeat from a reused id.
         earlier: What earlier releases made of the same request.
-        render: Makes the result of the outcome: what the mutator returns, and what a repeat is answered with. Must be
-            pure: after a crash it is called again with an outcome that was reconstructed from the log.
         cause: Goes into the events.
         again: A process asks again on its own, whose client has asked once: a repeat is answered as the first was.
     """
@@ -51,7 +48,6 @@ class Mutation:
     request_id: str | None = None
     method: str = ""
     fingerprint: str = ""
-    render: Callable[[Any], dict[str, Any]] = asdict
     cause: Cause = Cause()
     again: bool = False
     earlier: tuple[str, ...] = ()
@@ -456,3 +452,38 @@ class DMailOutcome:
 
     head: str
     pending_dmail: PendingDMail | None
+
+
+@dataclass(frozen=True, slots=True)
+class NoteOutcome:
+    """A note from another session was appended, as the message `index`."""
+
+    head: str
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class SentOutcome:
+    """A note took effect in another session; `answer` says where."""
+
+    head: str
+    answer: dict[str, Any]
+
+
+Outcome = (
+    AppendOutcome
+    | UsageOutcome
+    | HeadOutcome
+    | CheckpointOutcome
+    | RewriteOutcome
+    | CompactOutcome
+    | PruneOutcome
+    | ApprovalOutcome
+    | ApprovalDecision
+    | SubagentsOutcome
+    | PinsOutcome
+    | DMailOutcome
+    | NoteOutcome
+    | SentOutcome
+)
+"""What a change of a session came to."""

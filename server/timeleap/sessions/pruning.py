@@ -102,7 +102,7 @@ class Pruning(SessionTransactions):
                 self._requests.admit(mine, self.head)
                 plan = await asyncio.to_thread(self._plan_prune, selection)
                 self._requests.begin(mine)
-                result = mine.render(_outcome(self.head, plan))
+                result = self._shapes.result(_outcome(self.head, plan))
                 before = self._past()
                 line = self._requests.line(mine, result, self.head, [])
                 await asyncio.to_thread(self._remove, plan, line)

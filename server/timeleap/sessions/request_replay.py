@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from timeleap.errors import CorruptedError
@@ -15,13 +15,15 @@ from timeleap.sessions.outcomes import (
     CheckpointOutcome,
     CompactOutcome,
     HeadOutcome,
+    NoteOutcome,
     PinsOutcome,
     Removed,
     RewriteOutcome,
     SubagentsOutcome,
     UsageOutcome,
 )
-from timeleap.sessions.requests import encode, number_of, short, told
+from timeleap.sessions.requests import encode, number_of, told
+from timeleap.sessions.shapes import Shapes
 from timeleap.sessions.stored_response import MADE_REMEMBERED, REMEMBERED, StoredResponse, by_age, completed
 from timeleap.sessions.summary import past_of, summarize
 from timeleap.storage.engine import LogEngine, LogState, RecordFlag, RecordKind
@@ -37,16 +39,6 @@ AT_ONCE = 64
 MOST_LINES = 64 * REMEMBERED
 """That are looked through for ids that count."""
 MAX_BYTES_AT_ONCE = 4 << 20
-
-Renderers = Mapping[str, Callable[[Any], dict[str, Any]]]
-"""By the method's wire name: what makes its result of the outcome."""
-Announce = Callable[[events.Event], tuple[str, str, Mapping[str, Any]]]
-"""What makes a notification of an event: its method, its kind, and the members that are its own."""
-
-
-def barely(event: events.Event) -> tuple[str, str, Mapping[str, Any]]:
-    """A notification where nobody is told more than what happened."""
-    return "", event.kind, {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +61,7 @@ class RequestReplayer:
 
     Args:
         engine: The log.
-        renderers: What makes their results.
-        announce: What makes notifications of what listeners are told.
+        shapes: The forms of results and notifications.
         meta: Says whose records are this session's own.
         facts: The state beside the log, as it counts now.
     """
@@ -78,18 +69,14 @@ class RequestReplayer:
     def __init__(
         self,
         engine: LogEngine,
-        renderers: Renderers,
-        announce: Announce,
+        shapes: Shapes,
         meta: Meta,
         facts: Callable[[], StateSnapshot],
     ) -> None:
         self._engine = engine
-        self._announce = announce
+        self._shapes = shapes
         self._meta = meta
         self._facts = facts
-        self._renderers: dict[str, Callable[[Any], dict[str, Any]]] = {
-            short(method): render for method, render in renderers.items()
-        }
 
     def requests(self) -> list[tuple[str, StoredResponse]]:
         """The newest, oldest first; their results are left for `result` to make when somebody asks again."""
@@ -127,10 +114,9 @@ class RequestReplayer:
     def result(self, known: StoredResponse) -> Mapping[str, Any]:
         """The result of a request, its head that of right after the change; members too large to be kept are computed
         from the session as it is now."""
-        render: Callable[[Any], dict[str, Any]] = self._renderers.get(known.method, asdict)
         if known.result is None:
-            return render(self._outcome(known, self._end_of_batch(known.line)))
-        now = render(self._now(known.method)) if known.left_out else {}
+            return self._shapes.result(self._outcome(known, self._end_of_batch(known.line)))
+        now = self._shapes.result(self._now(known.method)) if known.left_out else {}
         result = completed(known, now)
         if result.get("head") == "":
             result["head"] = NO_HEAD
@@ -172,7 +158,7 @@ class RequestReplayer:
         before = self._before(first).messages
         if messages > before:
             told.append(events.MessagesAppended(head=head, first_index=before, count=messages - before))
-        return [self._announce(event) for event in told]
+        return [self._shapes.notification(event) for event in told]
 
     def _head_before(self, known: StoredResponse) -> str:
         return self._head_of(known, self._before(known.line)) if known.era else ""
@@ -254,7 +240,7 @@ class RequestReplayer:
 
     def _outcome(
         self, known: StoredResponse, last: int
-    ) -> AppendOutcome | CheckpointOutcome | UsageOutcome | HeadOutcome:
+    ) -> AppendOutcome | CheckpointOutcome | UsageOutcome | HeadOutcome | NoteOutcome:
         engine, line = self._engine, known.line
         entry = engine.entries(line, line + 1)[0]
         after = engine.state_before(last + 1)
@@ -267,6 +253,8 @@ class RequestReplayer:
         if entry.kind is RecordKind.SYSTEM_PROMPT:
             return HeadOutcome(head)
         before = self._before(line)
+        if known.method == "sendDMail":
+            return NoteOutcome(head, before.messages)
         return AppendOutcome(
             head=head,
             first_index=before.messages,

@@ -29,6 +29,7 @@ from timeleap.sessions.outcomes import (
     CompactOutcome,
     HeadOutcome,
     Mutation,
+    Outcome,
     Parent,
     PendingDMail,
     PinsOutcome,
@@ -414,7 +415,7 @@ class Session(DryRuns, Pruning, Redacting, Mailing, ApprovalRequests):
         change = session_state.with_subagents(self._session_state.facts, many)
         return self._step(change, SubagentsOutcome(self.head, change.facts.subagents))
 
-    def _step(self, change: session_state.StateChange, outcome: session_state.Outcome) -> session_state.StateStep:
+    def _step(self, change: session_state.StateChange, outcome: Outcome) -> session_state.StateStep:
         return session_state.StateStep(
             change, outcome, session_state.changes(self._session_state.facts, change.facts, self.head)
         )

@@ -31,12 +31,9 @@ from timeleap.sessions.outcomes import (
     Approval,
     AutoCheckpoint,
     Cause,
-    DMailOutcome,
-    HeadOutcome,
+    Outcome,
     PendingDMail,
-    PinsOutcome,
     Subagent,
-    SubagentsOutcome,
 )
 from timeleap.sessions.requests import RequestFile, decode
 from timeleap.sessions.statefile import StateFile, StateValues, subagent_members
@@ -46,8 +43,6 @@ from timeleap.storage.durable import FileStatus, status
 from timeleap.storage.engine import LogEngine, Prepared, Replacement, Timeline, highest_noted
 
 Json = dict[str, Any]
-
-Outcome = HeadOutcome | SubagentsOutcome | DMailOutcome | PinsOutcome
 
 POLL_SECONDS = 0.25
 

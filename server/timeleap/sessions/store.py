@@ -28,10 +28,10 @@ from timeleap.sessions.names import check_session_id, new_session_id, trash_name
 from timeleap.sessions.open_sessions import Asked, Openings
 from timeleap.sessions.outcomes import AutoCheckpoint, Mutation, Retention, SessionInfo, SessionPage
 from timeleap.sessions.purge import PurgeOutcome, PurgeRequest, Trashed
-from timeleap.sessions.request_replay import Announce, Renderers, barely
 from timeleap.sessions.seal import KeyRing, SealLocation
 from timeleap.sessions.session import Session
 from timeleap.sessions.session_location import SessionLocation, place_at
+from timeleap.sessions.shapes import Shapes
 from timeleap.sessions.store_requests import MAX_ANSWERED, Ledger
 from timeleap.sessions.transaction import NOBODY
 from timeleap.storage.engine import Durability, Progress
@@ -87,8 +87,7 @@ class SessionStore:
     Args:
         home: The directory; made if it does not exist.
         durability: What "done" means for a log.
-        renderers: By method: what makes a request's result of its outcome, also after a restart.
-        announce: What makes a notification of an event, also after a restart.
+        shapes: The forms of results and notifications.
         retention: How many timelines a session keeps.
         key_file: The key that seals approvals; `TIMELEAP_KEY_FILE` or the platform's place where None.
         endpoint: Says how other processes reach this one, whenever a session is opened to be written to.
@@ -102,8 +101,7 @@ class SessionStore:
         home: Path,
         *,
         durability: Durability = "disk",
-        renderers: Renderers | None = None,
-        announce: Announce = barely,
+        shapes: Shapes | None = None,
         retention: Retention | None = None,
         key_file: Path | None = None,
         endpoint: Callable[[], Endpoint | None] = lambda: None,
@@ -114,8 +112,7 @@ class SessionStore:
         self._openings = Openings(
             self.home,
             durability=durability,
-            renderers=renderers or {},
-            announce=announce,
+            shapes=shapes or Shapes(),
             retention=retention or Retention(),
             keys=self._keys,
             endpoint=endpoint,

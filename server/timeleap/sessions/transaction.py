@@ -32,10 +32,11 @@ from timeleap.sessions.outcomes import (
     Retention,
     RewriteOutcome,
 )
-from timeleap.sessions.request_replay import Announce, Made, Renderers, RequestReplayer, barely
+from timeleap.sessions.request_replay import Made, RequestReplayer
 from timeleap.sessions.requests import RepeatedError, RequestTable, told
 from timeleap.sessions.rewrite_plan import RewritePlan, timelines_after
 from timeleap.sessions.session_state import StateManager, StateSnapshot, StateStep, changes, follow
+from timeleap.sessions.shapes import Shapes
 from timeleap.sessions.stored_response import Remembered, Told, by_age
 from timeleap.sessions.summary import Past, fewer_steps, past_of, summarize
 from timeleap.sessions.undo import Stacks
@@ -63,18 +64,16 @@ class SessionServices:
     """Values and callbacks that a session gets from its store.
 
     Attributes:
-        renderers: By method: the function that makes a result of an outcome.
+        shapes: The forms of results and notifications.
         retention: Limits of the timelines that are kept.
         fork_points: By session id: the checkpoint uids that its forks came from.
         release: Called when the session is closed once.
-        announce: Makes a notification of an event.
     """
 
-    renderers: Renderers
+    shapes: Shapes
     retention: Retention
     fork_points: Callable[[str], set[str]]
     release: Callable[[SessionTransactions], Awaitable[None]]
-    announce: Announce = barely
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +100,7 @@ class SessionTransactions:
         self.session_id = session_id
         self.path = path
         self._around = around
+        self._shapes = around.shapes
         self._listeners: list[Callable[[events.Event], None]] = []
         self._notices: list[Json] = []
         self._closed = False
@@ -113,10 +113,7 @@ class SessionTransactions:
         self.engine = engine = files.engine
         self.meta = meta = files.meta
         self._approvals = approvals = files.approvals
-        around = self._around
-        self._recall = RequestReplayer(
-            engine, around.renderers, around.announce, meta, lambda: self._session_state.facts
-        )
+        self._recall = RequestReplayer(engine, self._shapes, meta, lambda: self._session_state.facts)
         self._session_state = StateManager(self.path, engine, meta, approvals)
         self._requests = RequestTable(self._known_requests, self._recall.result, lambda: meta.origin)
         self._session_state.load()
@@ -174,7 +171,7 @@ class SessionTransactions:
 
             done = await self.engine.append(on_turn)
             assert addition is not None
-            result = mine.render(addition.outcome(done))
+            result = self._shapes.result(addition.outcome(done))
             self._requests.appended(mine, done.head, done.before.lines)
             for event in addition.events(done, mine.cause):
                 self.emit(event)
@@ -227,7 +224,7 @@ class SessionTransactions:
                 self._requests.admit(mine, self.head)
                 step = work_out()
                 self._requests.begin(mine)
-                result, head = mine.render(step.outcome), self.head
+                result, head = self._shapes.result(step.outcome), self.head
                 said = self._told(mine, result, *step.events)
                 with self._telling_half(mine.cause):
                     line = self._requests.line(mine, result, head, said)
@@ -249,7 +246,7 @@ class SessionTransactions:
             async def on_turn(_: LogState) -> Json:
                 self._requests.admit(mine, self.head)
                 self._requests.begin(mine)
-                result, head = mine.render(work_out()), self.head
+                result, head = self._shapes.result(work_out()), self.head
                 if (line := self._requests.line(mine, result, head, [])) is not None:
                     await asyncio.to_thread(self._session_state.note, {}, [line])
                 self._requests.finish(mine, result, head, [])
@@ -276,7 +273,7 @@ class SessionTransactions:
                     if not same:
                         await asyncio.to_thread(self._session_state.change_approvals, wanted, mine.cause)
                     outcome = ApprovalOutcome(self.head, self._session_state.facts.approval)
-                    result = mine.render(outcome)
+                    result = self._shapes.result(outcome)
                     event = events.ApprovalChanged(head=outcome.head, cause=mine.cause, approval=outcome.approval)
                     said = self._told(mine, result, *([] if same else [event]))
                     if (line := self._requests.line(mine, result, outcome.head, said)) is not None:
@@ -332,7 +329,7 @@ class SessionTransactions:
             head, name = prepared.head if prepared.replaces else step.before, prepared.kept_as
             # Of the log that was made: a plan does not know what the lines left out of it change, in size and in uids.
             context = summarize(prepared.log, past)
-            step.result = guard.render(planned.outcome(head, name, context))
+            step.result = self._shapes.result(planned.outcome(head, name, context))
             step.event = planned.event(head, name, context, guard.cause)
             step.told = self._told(guard, step.result, step.event)
             line = self._requests.line(guard, step.result, step.before, step.told)
@@ -411,7 +408,7 @@ class SessionTransactions:
         """The stored form of the events of a request that carries an id; None where it is too large."""
         if guard.request_id is None:
             return None
-        parts = [told(*self._around.announce(event), result) for event in many]
+        parts = [told(*self._shapes.notification(event), result) for event in many]
         kept = [part for part in parts if part is not None]
         return kept if len(kept) == len(parts) else None
 

@@ -15,9 +15,12 @@ from tests.support.turns import idle
 
 from timeleap.errors import ReadOnlyError, SessionLockedError
 from timeleap.rpc.binding import endpoints
-from timeleap.service import config, mutation, service, views
+from timeleap.service import config, mutation, service
 from timeleap.service.call import Call, Client
 from timeleap.service.service import Service
+from timeleap.sessions import outcomes
+from timeleap.sessions.outcomes import Summary
+from timeleap.sessions.shapes import Shapes
 from timeleap_protocol.method import Cancel, Forward, Method, Order, Outcome
 from timeleap_protocol.methods import ANSWERED, REQUESTS
 
@@ -42,7 +45,7 @@ def call(row: Method = PROBE) -> Call:
 def serve(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> MakeService:
     def make(handlers: Mapping[Method, Handler], network: Any = None) -> Service:
         table = {**REQUESTS, **{row.name: row for row in handlers}}
-        for module in (service, mutation, views):
+        for module in (service, mutation):
             monkeypatch.setattr(module, "REQUESTS", table)
         made = Service(config.load(tmp_path), lambda _: network)
         made._handlers = {row.name: handler for row, handler in handlers.items()}
@@ -241,13 +244,33 @@ async def test_forward_only_what_attaches_goes_to_the_owner_of_a_session_that_is
             await ours.handle(NAME, params(), call())
 
 
-@pytest.mark.parametrize("outcome", ["append", "usage", "head", "checkpoint", "rewrite", "compact", "pins", "dmail", "approval", "subagents"])  # fmt: skip
-def test_outcome_says_how_a_result_is_rendered(serve: MakeService, outcome: Outcome) -> None:
-    like = next(row for row in REQUESTS.values() if row.outcome == outcome)
-    ours = serve({replace(PROBE, outcome=outcome): done})
-    assert ours.views.renderers[NAME] == ours.views.renderers[like.name]
-    model = REQUESTS["session/setTitle"].params_model.model_validate({"sessionId": "a", "title": "t"})
-    assert ours.guard(model, call()).render == ours.views.renderers[NAME]
+SUMMARY = Summary(1, 2, 3, 0, (), 0, None, 9, 0)
+OUTCOMES: dict[Outcome, tuple[Any, ...]] = {
+    "append": (outcomes.AppendOutcome("h", 0, 1, 1, 2),),
+    "usage": (outcomes.UsageOutcome("h", 1),),
+    "head": (outcomes.HeadOutcome("h"),),
+    "checkpoint": (outcomes.CheckpointOutcome("h", outcomes.Checkpoint(0, "c", "l", "t", 0, 0, "p")),),
+    "rewrite": (outcomes.RewriteOutcome("h", "context_1", outcomes.Removed(1, 0, 0), SUMMARY),),
+    "compact": (outcomes.CompactOutcome("h", True, "r", "context_1", "s", 1, 1, 1, 1, SUMMARY),),
+    "pins": (outcomes.PinsOutcome("h", ("p",)),),
+    "dmail": (
+        outcomes.DMailOutcome("h", outcomes.PendingDMail(0, "c", "m")),
+        outcomes.NoteOutcome("h", 1),
+    ),
+    "approval": (outcomes.ApprovalOutcome("h", outcomes.Approval()),),
+    "subagents": (outcomes.SubagentsOutcome("h"),),
+}
+
+
+@pytest.mark.parametrize("outcome", OUTCOMES)
+def test_outcome_says_which_members_a_result_has(outcome: Outcome) -> None:
+    rows = [row for row in REQUESTS.values() if row.outcome == outcome]
+    assert rows
+    for row in rows:
+        assert row.result_model is not None
+        for value in OUTCOMES[outcome]:
+            names = {field.alias for field in row.result_model.model_fields.values()}
+            assert Shapes().result(value).keys() <= names
 
 
 @pytest.mark.parametrize("counts", [False, True])

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.memory_engine import MemoryEngine
+from tests.support.plain_shapes import PLAIN
 from tests.unit.sessions.worlds import ANSWER, USER, World, asked, heard, kinds, records
 
 from timeleap import failpoints
@@ -30,7 +31,7 @@ async def test_a_rewrite_answers_with_its_own_log_though_the_next_one_waits_alre
     async def release(_: SessionTransactions) -> None:
         return
 
-    around = SessionServices({}, Retention(), lambda _: set(), release)
+    around = SessionServices(PLAIN, Retention(), lambda _: set(), release)
     session = Session("s", tmp_path / "s", Files(MemoryEngine(), meta, approvals), around)
     told = heard(session)
     await session.set_system_prompt("be brief")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.support.memory_engine import MemoryEngine
+from tests.support.plain_shapes import PLAIN
 from tests.unit.sessions.worlds import ANSWER, USER, asked, heard, kinds, texts
 
 from timeleap.sessions.approvals import Approvals
@@ -25,7 +26,7 @@ async def test_append_checkpoint_revert_restore_and_a_repeat(tmp_path: Path) -> 
     async def release(session: SessionTransactions) -> None:
         closed.append(session)
 
-    around = SessionServices({}, Retention(), lambda _: set(), release)
+    around = SessionServices(PLAIN, Retention(), lambda _: set(), release)
     session = Session("s", tmp_path / "s", Files(MemoryEngine(), meta, approvals), around)
     told = heard(session)
     await session.append([USER, ANSWER], asked("r"))

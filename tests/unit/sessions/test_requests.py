@@ -297,10 +297,10 @@ from pathlib import Path
 from timeleap.sessions.outcomes import CompactionPlan, Mutation
 from timeleap.sessions.store import SessionStore
 from tests.unit.sessions.test_requests import MUTATORS
-from tests.unit.sessions.worlds import METHODS
+from tests.support.plain_shapes import PLAIN
 
 async def main(home, method):
-    store = SessionStore(Path(home), renderers={m: asdict for m in METHODS})
+    store = SessionStore(Path(home), shapes=PLAIN)
     session = (await store.open("s1")).session
     guard = Mutation(request_id="r1", method=method, fingerprint="f")
     result = await MUTATORS[method](session, guard)

@@ -6,9 +6,10 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+
+from tests.support.plain_shapes import PLAIN
 
 from timeleap.sessions.events import Event
 from timeleap.sessions.outcomes import Cause, Mutation, Retention
@@ -19,24 +20,6 @@ Json = dict[str, Any]
 
 USER = {"role": "user", "content": "Where is the file?"}
 ANSWER = {"role": "assistant", "content": "In the drawer."}
-
-METHODS = [
-    "context/appendMessage",
-    "context/updateTokenCount",
-    "context/setSystemPrompt",
-    "context/checkpoint",
-    "context/revertTo",
-    "context/clear",
-    "context/restoreTimeline",
-    "context/compact",
-    "context/deliverDMail",
-    "context/sendDMail",
-    "context/cancelDMail",
-    "session/setYolo",
-    "session/setTitle",
-    "session/putSubagent",
-    "session/archive",
-]
 
 
 class World:
@@ -49,8 +32,7 @@ class World:
         self.store = self._store()
 
     def _store(self) -> SessionStore:
-        renderers = dict.fromkeys(METHODS, asdict)
-        return SessionStore(self.home, renderers=renderers, key_file=self.key_file, **self.options)
+        return SessionStore(self.home, shapes=PLAIN, key_file=self.key_file, **self.options)
 
     async def restart(self) -> SessionStore:
         await self.close()

@@ -23,6 +23,7 @@ from timeleap.features.compaction.summarizers import (
     failed,
     summarised,
 )
+from timeleap.service.mutation import guard
 from timeleap.service.request_order import to_its_end
 from timeleap.sessions.outcomes import CompactionPlan, Mutation, Review
 from timeleap.sessions.tool_pairs import called
@@ -87,14 +88,14 @@ async def prepare_compaction(service: Service, params: PrepareCompactionParams, 
 async def set_pins(service: Service, params: SetPinsParams, call: Call) -> Json:
     """Set the facts that no compaction of a session may lose."""
     session = service.session(call, params)
-    return await session.set_pins(params.pins, guard=service.guard(params, call))
+    return await session.set_pins(params.pins, guard=guard(params, call))
 
 
 async def compact(service: Service, params: CompactParams, call: Call) -> Json:
     """Put a summary in the place of all but the latest messages."""
     dry = bool(params.dry_run)
     session = service.session(call, params)
-    made_under = service.guard(params, call)
+    made_under = guard(params, call)
     if dry:
         await session.at_turn(lambda: session.expect_head(params.expected_head))
     elif (stored := await session.answered(made_under)) is not None:
@@ -112,7 +113,7 @@ async def compact(service: Service, params: CompactParams, call: Call) -> Json:
     pins = tuple(dict.fromkeys([*session.pins, *(params.pins or ())]))
     plan = await asyncio.to_thread(_plan, history, name, answer, pins)
     if dry:
-        return service.views.compact(session.plan_compact(plan))
+        return service.views.result(session.plan_compact(plan))
     call.say("rewriting the log")
     return await to_its_end(session.compact(plan, guard=made_under))
 
@@ -123,7 +124,7 @@ async def _leave_uncompacted(
     if not dry:
         return await session.leave_uncompacted(reason, made_under)
     session.expect_head(made_under.expected_head)
-    return service.views.compact(session.not_compacted(reason))
+    return service.views.result(session.not_compacted(reason))
 
 
 async def _summary(

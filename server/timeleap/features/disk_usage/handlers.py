@@ -6,9 +6,10 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from timeleap.features.disk_usage.disk_usage import Space, measure, measure_store
-from timeleap.service import cursors, views
+from timeleap.service import cursors
 from timeleap.service.mutation import guard
-from timeleap.sessions.outcomes import PruneOutcome, Retention
+from timeleap.sessions import shapes
+from timeleap.sessions.outcomes import Retention
 from timeleap.sessions.point_in_time import parse_time
 from timeleap.sessions.pruning import PruneRequest
 from timeleap_protocol.limits import DEFAULT_SESSION_PAGE, MAX_PAGE
@@ -34,7 +35,7 @@ async def storage(service: Service, params: SessionStorageParams, call: Call) ->
         "totalBytes": sum(space.bytes for space in every),
         "trashBytes": sum(space.bytes for space in every if space.deleted_at is not None),
         "sessions": [_space(space) for space in every[start:stop]],
-        **views.set_members(nextCursor=cursors.after(stop, len(every), call.method)),
+        **shapes.set_members(nextCursor=cursors.after(stop, len(every), call.method)),
     }
 
 
@@ -42,7 +43,7 @@ def _space(space: Space, *, files: bool = False) -> Json:
     listed = [{"file": each.name, "kind": each.kind, "bytes": each.bytes} for each in space.files[:MAX_PAGE]]
     return {
         "sessionId": space.session_id,
-        **views.set_members(deletedAt=space.deleted_at),
+        **shapes.set_members(deletedAt=space.deleted_at),
         "bytes": space.bytes,
         "logBytes": space.bytes_of("log"),
         "timelineBytes": space.bytes_of("timeline"),
@@ -50,7 +51,7 @@ def _space(space: Space, *, files: bool = False) -> Json:
         "indexBytes": space.bytes_of("index"),
         "quarantineBytes": space.bytes_of("quarantine"),
         "otherBytes": space.bytes_of("other"),
-        **views.set_members(files=listed if files else None),
+        **shapes.set_members(files=listed if files else None),
     }
 
 
@@ -60,8 +61,8 @@ async def prune(service: Service, params: SessionPruneParams, call: Call) -> Jso
     async with service.borrowed(call, params) as session:
         if params.dry_run:
             await session.at_turn(lambda: session.expect_head(params.expected_head))
-            return _pruned(await session.plan_prune(selection))
-        return await session.prune(selection, guard(params, call, _pruned))
+            return service.views.result(await session.plan_prune(selection))
+        return await session.prune(selection, guard(params, call))
 
 
 def _selection(service: Service, params: SessionPruneParams) -> PruneRequest:
@@ -80,14 +81,3 @@ def _selection(service: Service, params: SessionPruneParams) -> PruneRequest:
         timeline_ids=tuple(params.timeline_ids or ()),
         quarantine=bool(params.quarantine),
     )
-
-
-def _pruned(outcome: PruneOutcome) -> Json:
-    freed = sum(size for _, size in (*outcome.removed, *outcome.quarantine))
-    return {
-        "head": outcome.head,
-        "removed": [{"timelineId": name, "bytes": size} for name, size in outcome.removed],
-        "kept": [{"timelineId": name, "reason": reason} for name, reason in outcome.kept],
-        "quarantine": [{"file": name, "bytes": size} for name, size in outcome.quarantine],
-        "freedBytes": freed,
-    }

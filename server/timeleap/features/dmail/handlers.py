@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 from timeleap.attach.owner import plain
 from timeleap.errors import InvalidInputError, ReadOnlyError, SessionLockedError, SessionNotFoundError
 from timeleap.failpoints import failpoint
-from timeleap.service import views
 from timeleap.service.mutation import DMAIL_HERE, fingerprint, guard
+from timeleap.sessions import shapes
 from timeleap.sessions.names import check_session_id
 from timeleap.sessions.outcomes import Mutation
 from timeleap.sessions.session import Session
@@ -71,14 +71,14 @@ async def send_dmail(service: Service, params: SendDMailParams, call: Call) -> A
 async def cancel_dmail(service: Service, params: CancelDMailParams, call: Call) -> Json:
     """Forget the pending note."""
     session = service.session(call, params)
-    return await session.cancel_dmail(guard=service.guard(params, call))
+    return await session.cancel_dmail(guard=guard(params, call))
 
 
 async def _receive(
     service: Service, session: Session, params: SendDMailParams, call: Call, cause: str | None = None
 ) -> Json:
     """Put a note where it belongs in this session. `cause` is the client's request id where another one is used."""
-    mine = service.guard(params, call)
+    mine = guard(params, call)
     if cause is not None:
         mine = replace(mine, cause=replace(mine.cause, request_id=cause))
     sender, uid, number = params.from_session_id, params.checkpoint_uid, params.checkpoint_id
@@ -109,11 +109,10 @@ async def _send_elsewhere(
             asked = {name: value for name, value in there.to_wire().items() if name != "sessionId"}
             found = plain(await reached.request(call.method, there, replace(call, params=asked)))
     failpoint("mail.arrived")
-    arrival = {"sessionId": target.session_id, "head": found["head"], **views.set_members(index=found.get("index"))}
+    arrival = {"sessionId": target.session_id, "head": found["head"], **shapes.set_members(index=found.get("index"))}
     answer = {"pendingDMail": found["pendingDMail"], "to": arrival}
     # What the sender's head is by now says nothing about what is done already.
-    remembered = replace(mine, expected_head=None, render=lambda done: {**views.head(done), **answer})
-    result = await session.mail_sent(remembered)
+    result = await session.mail_sent(replace(mine, expected_head=None), answer)
     return {**result, "duplicate": True} if found.get("duplicate") else result
 
 
@@ -127,7 +126,7 @@ async def _sent_before(session: Session, params: SendDMailParams, call: Call) ->
 
 def _guard_elsewhere(params: SendDMailParams, name: str, call: Call) -> Mutation:
     """The guard of a request to another session, which is identified by its name alone: stores are moved."""
-    mine = guard(params.model_copy(update={"to_session_id": name, "to_path": None}), call, views.head)
+    mine = guard(params.model_copy(update={"to_session_id": name, "to_path": None}), call)
     return replace(mine, earlier=(fingerprint(call.method, params),)) if mine.request_id else mine
 
 

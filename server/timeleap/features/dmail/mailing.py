@@ -6,7 +6,7 @@ from typing import Any
 
 from timeleap.sessions import append_plan, session_state
 from timeleap.sessions.checkpoints import find_line, read_checkpoint
-from timeleap.sessions.outcomes import DMailOutcome, HeadOutcome, Mutation, PendingDMail
+from timeleap.sessions.outcomes import DMailOutcome, Mutation, PendingDMail, SentOutcome
 from timeleap.sessions.session_state import StateChange
 from timeleap.sessions.transaction import NOBODY, SessionTransactions
 
@@ -59,13 +59,13 @@ class Mailing(SessionTransactions):
         """Append a note from another session (see `append_plan.note`)."""
         return await self._append(guard, lambda state, marks: append_plan.note(state, message, sender, marks))
 
-    async def mail_sent(self, guard: Mutation) -> Json:
-        """Remember a request that took effect in another session, with the answer that `guard` makes."""
+    async def mail_sent(self, guard: Mutation, answer: Json) -> Json:
+        """Remember a request that took effect in another session; `answer` says where."""
         return await self._change(
-            guard, lambda: self._mailed(StateChange(self._session_state.facts), HeadOutcome(self.head))
+            guard, lambda: self._mailed(StateChange(self._session_state.facts), SentOutcome(self.head, answer))
         )
 
-    def _mailed(self, change: StateChange, outcome: DMailOutcome | HeadOutcome) -> session_state.StateStep:
+    def _mailed(self, change: StateChange, outcome: DMailOutcome | SentOutcome) -> session_state.StateStep:
         return session_state.StateStep(
             change, outcome, session_state.changes(self._session_state.facts, change.facts, self.head)
         )

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from timeleap.errors import InvalidInputError
-from timeleap.service import views
 from timeleap.service.reading import messages_of_checkpoint
+from timeleap.sessions import shapes
 from timeleap.sessions.log_iteration import left_out, line_of_message, pages
 from timeleap.sessions.logs import OpenLogs
 from timeleap.sessions.summary import prompt_at
@@ -117,7 +117,7 @@ def _work(wanted: _Wanted) -> Work[Json]:
         "format": wanted.format,
         "body": msgspec.Raw(text),
         "losses": [
-            {**views.set_members(index=loss.index), "kind": loss.kind, "message": loss.message}
+            {**shapes.set_members(index=loss.index), "kind": loss.kind, "message": loss.message}
             for loss in losses.listed()
         ],
         "lossCount": losses.count,

@@ -14,8 +14,8 @@ from timeleap.features.redaction.redaction import FileMatches, is_in
 from timeleap.features.redaction.redactor import Redactor
 from timeleap.features.redaction.trash_redaction import plan_in_trash, redact_in_trash
 from timeleap.features.search.matchers import ExpressionMatcher, Matcher, TextMatcher
-from timeleap.service import views
 from timeleap.service.mutation import guard
+from timeleap.sessions import shapes
 from timeleap.sessions.purge import PurgeRequest
 from timeleap.sessions.session_files import in_trash
 from timeleap.sessions.store_requests import Ledger
@@ -58,14 +58,14 @@ async def redact(service: Service, params: SessionRedactParams, call: Call) -> J
             await session.at_turn(lambda: session.expect_head(params.expected_head))
             planned = await session.plan_redact(order)
             also = await elsewhere(planned.redactor) if params.store else None
-            return {**_shown(service, planned, places=True), **views.set_members(alsoIn=also)}
+            return {**_shown(service, planned, places=True), **shapes.set_members(alsoIn=also)}
         used: list[Redactor] = []
 
         def render(outcome: RedactOutcome) -> Json:
             used.append(outcome.redactor)
             return _shown(service, outcome)
 
-        result = await session.redact(order, guard(params, call, render))
+        result = await session.redact(order, render, guard(params, call))
         if used:
             taken_out = used[0]
             await asyncio.to_thread(home.sweep)
@@ -73,7 +73,7 @@ async def redact(service: Service, params: SessionRedactParams, call: Call) -> J
                 Ledger(home).forget_fingerprints, session.session_id, lambda text: taken_out.text(text).text
             )
             also = await elsewhere(used[0]) if params.store else None
-        return {**result, **views.set_members(alsoIn=also)}
+        return {**result, **shapes.set_members(alsoIn=also)}
 
 
 async def _redact_in_trash(service: Service, params: SessionRedactParams, call: Call, order: RedactionRequest) -> Json:
@@ -93,9 +93,9 @@ async def _redact_in_trash(service: Service, params: SessionRedactParams, call: 
         if params.dry_run:
             result = render(await plan_in_trash(directory, order, params.expected_head))
         else:
-            result = await redact_in_trash(directory, order, guard(params, call, render), forget)
+            result = await redact_in_trash(directory, order, render, guard(params, call), forget)
     also = await asyncio.to_thread(_holders, service, used[0], {directory}) if params.store and used else None
-    return {**result, **views.set_members(alsoIn=also)}
+    return {**result, **shapes.set_members(alsoIn=also)}
 
 
 def _needle(params: SessionRedactParams) -> Matcher | None:
@@ -165,21 +165,21 @@ def _shown(service: Service, outcome: RedactOutcome, *, places: bool = False) ->
         "kept": outcome.total(lambda find: find.kept),
         "split": outcome.total(lambda find: find.split),
         "files": [_file(find, places) for find in outcome.finds if find.occurrences][:MAX_PAGE],
-        **views.set_members(rules=rules),
+        **shapes.set_members(rules=rules),
         "context": service.views.summary(outcome.context),
     }
 
 
 def _file(find: FileMatches, places: bool) -> Json:
     shown = [
-        {"line": place.line, **views.set_members(index=place.index), "occurrences": place.occurrences}
+        {"line": place.line, **shapes.set_members(index=place.index), "occurrences": place.occurrences}
         for place in find.places
     ]
     return {
         "file": find.name,
-        **views.set_members(trash=find.trash),
+        **shapes.set_members(trash=find.trash),
         "kind": find.kind,
         "records": find.records,
         "occurrences": find.occurrences,
-        **views.set_members(places=shown if places else None, linked=find.linked or None),
+        **shapes.set_members(places=shown if places else None, linked=find.linked or None),
     }

@@ -93,8 +93,10 @@ class Redacting(SessionTransactions):
             await self.engine.run(_at_its_turn)
         return self._outcome(*await asyncio.to_thread(self._survey, order))
 
-    async def redact(self, order: RedactionRequest, guard: Mutation = NOBODY) -> Json:
-        """Take something out of the session, and out of what lies of it in the trash.
+    async def redact(
+        self, order: RedactionRequest, render: Callable[[RedactOutcome], Json], guard: Mutation = NOBODY
+    ) -> Json:
+        """Take something out of the session, and out of what lies of it in the trash; `render` makes the result.
 
         Raises:
             InvalidInputError, ReadOnlyError: Nothing was done.
@@ -109,7 +111,7 @@ class Redacting(SessionTransactions):
                 self._requests.forget_fingerprints()
                 self._requests.begin(mine)
                 outcome = await self._redact(found, mine.cause)
-                result = mine.render(outcome)
+                result = render(outcome)
                 if mine.request_id is not None:
                     self._requests.admit(mine, mine.expected_head or "")  # loads what is known: this is known, too
                 self._requests.finish(mine, result)

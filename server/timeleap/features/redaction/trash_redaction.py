@@ -53,7 +53,11 @@ async def plan_in_trash(directory: Path, order: RedactionRequest, expected_head:
 
 
 async def redact_in_trash(
-    directory: Path, order: RedactionRequest, guard: Mutation, forget: Callable[[Redactor], None]
+    directory: Path,
+    order: RedactionRequest,
+    render: Callable[[RedactOutcome], Json],
+    guard: Mutation,
+    forget: Callable[[Redactor], None],
 ) -> Json:
     """Take something out of a session in the trash.
 
@@ -62,6 +66,7 @@ async def redact_in_trash(
     Args:
         directory: The session's directory there.
         order: What is to be taken out.
+        render: Makes the result.
         guard: The request.
         forget: Takes the same out of what the store noted of the session; called in a thread.
 
@@ -83,7 +88,7 @@ async def redact_in_trash(
         await asyncio.to_thread(Audit(directory).record, shown, "redaction", None, counts_of(survey.finds))
         await asyncio.to_thread(forget, redactor)
         async with _opened(directory) as after:
-            result = guard.render(_outcome(found, after))
+            result = render(_outcome(found, after))
         failpoint("redact.before_note")
         await asyncio.to_thread(_note, directory, guard, redactor, result)
         return result

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from timeleap.errors import CorruptedError, SessionNotFoundError, StorageFailureError, TimelineNotFoundError
 from timeleap.features.search.pattern import pattern
 from timeleap.features.search.search import Hit, SearchPage, SearchPosition, SearchQuery, Unread, search
-from timeleap.service import cursors, paging, views
+from timeleap.service import cursors, paging
+from timeleap.sessions import shapes
 from timeleap.sessions.info import LOG_NAME, Glance
 from timeleap.sessions.listing import glances
 from timeleap.sessions.logs import OpenLogs
@@ -68,7 +69,7 @@ async def search_context(service: Service, params: SearchParams, call: Call) -> 
         cursor = cursors.encode(call.method, **asdict(left))
     return {
         "matches": [_match(hit) for hit in found.hits],
-        **views.set_members(nextCursor=cursor, unread=[_unread(unread) for unread in found.unread] or None),
+        **shapes.set_members(nextCursor=cursor, unread=[_unread(unread) for unread in found.unread] or None),
     }
 
 
@@ -92,7 +93,7 @@ async def search_store(service: Service, params: SessionSearchParams, call: Call
     work = _search_sessions(rest, query, begin, asked)
     matches, unread, left = await service.slices.run(work, _in_parts(call, len(rest)))
     cursor = left and cursors.encode(call.method, **asdict(left))
-    return {"matches": matches, **views.set_members(nextCursor=cursor, unread=unread or None)}
+    return {"matches": matches, **shapes.set_members(nextCursor=cursor, unread=unread or None)}
 
 
 def _search_sessions(
@@ -172,11 +173,11 @@ def _match(hit: Hit) -> Json:
     shown = hit.excerpt
     return {
         "index": hit.index,
-        **views.set_members(timelineId=hit.timeline_id),
+        **shapes.set_members(timelineId=hit.timeline_id),
         "ranges": [list(span) for span in hit.ranges],
-        **views.set_members(moreRanges=hit.more or None, excerpt=shown and {"start": shown.start, "text": shown.text}),
+        **shapes.set_members(moreRanges=hit.more or None, excerpt=shown and {"start": shown.start, "text": shown.text}),
     }
 
 
 def _unread(unread: Unread) -> Json:
-    return {**views.set_members(timelineId=unread.timeline_id), "message": unread.message}
+    return {**shapes.set_members(timelineId=unread.timeline_id), "message": unread.message}

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.support.leftovers import holders
+from tests.support.plain_shapes import PlainShapes
 from tests.unit.sessions.worlds import Json, World, asked, heard, kinds, records, texts
 
 from timeleap.errors import HeadConflictError, InvalidInputError, SessionLockedError, StorageFailureError
@@ -34,7 +35,7 @@ def order(needle: str | Matcher = SECRET, replacement: str = "*", *trash: Path) 
 
 
 async def taken_out(session: Session, what: RedactionRequest, guard: Mutation | None = None) -> Json:
-    return await session.redact(what, guard or Mutation(render=lambda one: {"head": one.head, "finds": one.finds}))
+    return await session.redact(what, lambda one: {"head": one.head, "finds": one.finds}, guard or Mutation())
 
 
 def said(text: str, role: str = "user", **more: Any) -> Json:
@@ -71,13 +72,13 @@ async def test_a_stale_head_and_a_repeat_change_nothing(world: World) -> None:
     with pytest.raises(HeadConflictError):
         await taken_out(session, order(), Mutation(expected_head="another"))
     render = lambda one: {"head": one.head, "occurrences": one.total(lambda find: find.occurrences)}  # noqa: E731
-    guard = asked("r", "session/redact", render=render)
-    first = await session.redact(order(), guard)
-    assert await session.redact(order(), guard) == {**first, "duplicate": True}
+    guard = asked("r", "session/redact")
+    first = await session.redact(order(), render, guard)
+    assert await session.redact(order(), render, guard) == {**first, "duplicate": True}
     with pytest.raises(InvalidInputError):
-        await session.redact(order("x"), asked("r", "session/redact", "other"))
+        await session.redact(order("x"), render, asked("r", "session/redact", "other"))
     again = await world.reopened()
-    assert (await again.redact(order(), guard))["occurrences"] == 0, "not known any more, and harmless"
+    assert (await again.redact(order(), render, guard))["occurrences"] == 0, "not known any more, and harmless"
 
 
 async def test_neither_memory_nor_marks_remember(world: World) -> None:
@@ -98,10 +99,12 @@ async def test_neither_memory_nor_marks_remember(world: World) -> None:
     assert (await session.append([said("x")], asked("alone", fingerprint="1")))["duplicate"]
 
 
-async def test_the_trash_keeps_its_request_ids(world: World) -> None:
+async def test_the_trash_keeps_its_request_ids(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     session = await world.session("gone")
     await session.append([said(SECRET)], asked("appended"))
-    await session.clear(guard=asked("cleared", "context/clear", render=lambda one: {"head": one.head, "note": SECRET}))
+    with monkeypatch.context() as patched:
+        patched.setattr(PlainShapes, "result", lambda _, outcome: {"head": outcome.head, "note": SECRET})
+        await session.clear(guard=asked("cleared", "context/clear"))
     await world.store.delete("gone")
     (_, _, trashed), *_ = world.store.home.trashed()
     assert len(holders(trashed, value=SECRET)) == 2
