@@ -94,10 +94,16 @@ def test_shell(block: Block, environment: dict[str, str]) -> None:
     assert_printed(block.output, printed)
 
 
+def test_the_pipeline_is_the_same_in_every_shell(environment: dict[str, str]) -> None:
+    [block] = [block for block in BLOCKS if "--fail-on-error" in block.text]
+    assert_printed(block.output, run(["sh", "-c", block.text], environment))
+
+
 def test_two_requests_with_one_id_are_not_both_done(environment: dict[str, str]) -> None:
     """What the README warns of is seen by whoever follows it."""
     [block] = [block for block in BLOCKS if "--fail-on-error" in block.text]
-    same = block.text.replace("$((++id))", "1")
+    same = block.text.replace("id=$((id + 1))", "id=1")
+    assert same != block.text
     done = subprocess.run(
         ["bash", "-c", PREAMBLE + same], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=280, check=False
     )  # fmt: skip

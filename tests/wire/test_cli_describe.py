@@ -162,3 +162,37 @@ def test_the_parser_s_errors_are_json_for_machines(cli: Cli, arguments: list[str
         assert error["kind"] == "usage"
         assert words in error["message"]
     assert not cli.run(*arguments, code=2).err.startswith("{")
+
+
+@pytest.mark.parametrize("role", ["_checkpoint", "_system_prompt", "_mine"])
+def test_a_role_of_control_records_is_refused_and_not_left_out(cli: Cli, role: str) -> None:
+    cli.run("new", "s")
+    assert "timeleap checkpoint" in cli.run("append", "s", "--role", role, "words", code=2).err
+    assert (
+        cli.json("state", "s")["context"] | {"messageCount": 0, "nCheckpoints": 0} == cli.json("state", "s")["context"]
+    )
+
+
+def test_a_dash_is_the_standard_input_as_one_message(cli: Cli) -> None:
+    cli.run("new", "s")
+    cli.run("append", "s", "-", input="two\nlines")
+    assert [line["message"]["content"] for line in cli.run("show", "s", "--json").lines()] == ["two\nlines"]
+
+
+@pytest.mark.parametrize("command", ["yolo", "afk"])
+def test_a_switch_without_a_session_is_that_of_the_newest_one(cli: Cli, command: str) -> None:
+    cli.run("new", "s")
+    ran = cli.run(command, "on")
+    assert "ON" in ran.out and ran.err.startswith("s: the newest session")
+    assert cli.json(command, "off")["approval"][command] is False
+
+
+def test_what_is_not_in_the_trash_is_not_offered_to_be_made(cli: Cli) -> None:
+    ran = cli.run("trash", "undelete", "x", code=1)
+    assert "timeleap trash list" in ran.err and "timeleap new" not in ran.err
+    assert cli.json("trash", "empty", "--older-than", "0", "--yes")["purged"] == []
+
+
+def test_text_in_a_pipe_is_told_how_to_become_a_message(cli: Cli) -> None:
+    cli.run("new", "s")
+    assert "timeleap append SESSION - appends it as one message" in cli.run("append", "s", input="plain\n", code=2).err

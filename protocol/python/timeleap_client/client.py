@@ -159,7 +159,7 @@ class AsyncSession:
     def opened(self) -> SessionState:
         """The state at the time it was opened."""
         if self._state is None:
-            raise ClientClosedError("the session is not open")
+            raise ClientClosedError("the session is not open: use `with` (`async with`), or call `open` first")
         return self._state
 
     def at(self, head: str) -> AsyncSession:

@@ -105,6 +105,8 @@ def parse_size(text: str) -> int:
 
 def parse_span(text: str) -> int:
     """Seconds, from `30d`, `12h`, `90m`, `2w` or `3600s`."""
+    if text.strip() == "0":
+        return 0
     if (match := re.fullmatch(r"([0-9]{1,9})([smhdw])", text.strip().lower())) is None:
         raise UsageError(f"{text} is no time span, such as 30d")
     return int(match[1]) * _SECONDS[match[2]]

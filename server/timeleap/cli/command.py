@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Concatenate, Final, ParamSpec, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Concatenate, Final, Literal, ParamSpec, get_args, get_origin, get_type_hints
 
 import typer
 from typer.core import TyperGroup
@@ -102,7 +102,8 @@ class SessionDefault:
     """Lets SESSION be left out of a command that takes it.
 
     The parser fills arguments from the left, so what it took for the session may have been meant for the next one: it
-    was where a required argument is missing, or where it has spaces in it and is no path. Then all move by one.
+    was where a required argument is missing, where it is a switch's word, or where it has spaces in it and is no path.
+    Then all move by one.
 
     Args:
         arguments: The command's positional parameters, with their types; the session first.
@@ -127,12 +128,19 @@ class SessionDefault:
         missing = any(values[name] in (None, []) for name in required)
         if first == "checkpoint" and given is not None and not looks_like_checkpoint(given):
             missing = False  # a session without its checkpoint: to be said, not to be looked for in another session
-        if given is not None and first is not None and (missing or (values[first] in (None, []) and _is_text(given))):
-            self._move(given, values)
+        if given is not None and first is not None:
+            meant_for_it = values[first] in (None, []) and (_is_text(given) or given in self._switch(first))
+            if missing or meant_for_it:
+                self._move(given, values)
         values[SESSION] = values[SESSION] or LATEST
         for name in self._required:
             if values[name] in (None, []):
                 raise UsageError(f"missing argument {name.upper().replace('_', '-')}")
+
+    def _switch(self, name: str) -> tuple[str, ...]:
+        """The words an argument is one of."""
+        kind = self._following[name]
+        return get_args(kind) if get_origin(kind) is Literal else ()
 
     def _move(self, given: str, values: dict[str, Any]) -> None:
         values[SESSION] = None

@@ -22,6 +22,7 @@ from timeleap_client.errors import TimeleapRpcError
 
 app = typer.Typer(rich_help_panel="Write")
 
+_EXAMPLE = '{"role": "user", "content": "..."}'
 BATCH_MESSAGES = 100
 BATCH_BYTES = 4 * 1024 * 1024
 
@@ -73,7 +74,9 @@ def _refuse_existing(backend: Backend, session_id: str) -> None:
 def append(
     terminal: Terminal,
     session: Session,
-    text: Annotated[list[str] | None, typer.Argument(help="The text of one message.")] = None,
+    text: Annotated[
+        list[str] | None, typer.Argument(help="The text of one message; - takes it from the standard input.")
+    ] = None,
     role: Annotated[str | None, typer.Option("--role", "-r", help="Whose words TEXT, or all of the input, is.")] = None,
     atomic: Annotated[bool, typer.Option("--atomic", help="All lines of the input as one step, or none.")] = False,
 ) -> None:
@@ -91,7 +94,12 @@ def append(
     """
     with writing(terminal, session) as opened:
         if text or role is not None:
-            words = " ".join(text) if text else sys.stdin.read()
+            if (role or "").startswith("_"):
+                raise UsageError(
+                    f"--role {role}: roles that begin with _ are no messages; timeleap checkpoint, timeleap tokens --set "
+                    "and timeleap system-prompt write what they stand for"
+                )
+            words = sys.stdin.read() if text in (None, [], ["-"]) else " ".join(text or ())
             batches: Iterable[list[Json]] = [[{"role": role or "user", "content": words}]]
         elif atomic:
             batches = [[record for number, line in enumerate(sys.stdin, 1) if (record := parse(line, number))]]
@@ -225,9 +233,10 @@ def parse(line: str, number: int) -> Json | None:
     try:
         record = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"line {number} is no JSON: {error}") from None
+        problem = f"line {number} is no JSON object such as {_EXAMPLE}: {error}"
+        raise UsageError(f"{problem}. If it is text: timeleap append SESSION - appends it as one message") from None
     if not isinstance(record, dict) or not isinstance(record.get("role"), str):
-        raise UsageError(f'line {number} is no message: {{"role": "user", "content": "..."}} is one')
+        raise UsageError(f"line {number} is no message: {_EXAMPLE} is one")
     return record
 
 

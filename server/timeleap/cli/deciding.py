@@ -102,6 +102,7 @@ def afk(terminal: Terminal, session: Session, switch: Switch = None) -> None:
     Examples:
         timeleap afk fix-dates on
         timeleap afk fix-dates off
+        timeleap afk on
     """
     if switch is None:
         result = read_state(terminal, session, "approval")

@@ -27,6 +27,7 @@ def yolo(terminal: Terminal, session: Session, switch: Switch = None) -> None:
     Examples:
         timeleap yolo fix-dates
         timeleap yolo fix-dates off
+        timeleap yolo on
     """
     if switch is None:
         result = read_state(terminal, session, "approval")

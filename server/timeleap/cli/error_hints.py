@@ -9,6 +9,7 @@ from timeleap.cli.formatting import ago, one_line
 from timeleap_client.errors import TimeleapRpcError
 
 Data = Mapping[str, Any]
+_UNNAMED = "SESSION"
 
 
 def explain(error: TimeleapRpcError, session: str | None) -> list[str]:
@@ -18,7 +19,7 @@ def explain(error: TimeleapRpcError, session: str | None) -> list[str]:
         error: The server's answer.
         session: The session as the user named it; None where the command names none.
     """
-    name = session or "SESSION"
+    name = session or _UNNAMED
     dynamic = _ADVICE_BY_DATA.get(error.kind)
     advice = (
         dynamic(error.data, name)
@@ -43,9 +44,6 @@ _ADVICE: dict[str, Sequence[str]] = {
     "protocolVersion": (
         "Both programs have to be of the same release: timeleap --version shows this one. Or end the other one.",
         _READING,
-    ),
-    "sessionNotFound": (
-        "timeleap sessions --all lists what there is, timeleap new SESSION makes it, timeleap trash list has the rest.",
     ),
     "checkpointNotFound": ("timeleap log SESSION shows the checkpoints; give an id or a uid.",),
     "nothingToUndo": (f"{_TIMELINES}; timeleap restore SESSION TIMELINE takes any of them.",),
@@ -73,6 +71,11 @@ def _locked(data: Data, name: str) -> Iterator[str]:
     yield "To change it, use that program, or end it first."
 
 
+def _not_found(_data: Data, name: str) -> Iterator[str]:
+    makes = "" if name == _UNNAMED else f", timeleap new {name} makes it"
+    yield f"timeleap sessions --all lists what there is{makes}, timeleap trash list has what was deleted."
+
+
 def _corrupted(data: Data, name: str) -> Iterator[str]:
     if data.get("path"):
         yield f"Where: {data['path']}"
@@ -97,6 +100,7 @@ def _storage(data: Data, _name: str) -> Iterator[str]:
 
 _ADVICE_BY_DATA: dict[str, Callable[[Data, str], Iterator[str]]] = {
     "sessionLocked": _locked,
+    "sessionNotFound": _not_found,
     "corrupted": _corrupted,
     "storageFailure": _storage,
 }

@@ -80,7 +80,9 @@ def purge(
     *,
     deleted_at: Annotated[
         str | None,
-        typer.Option("--deleted-at", metavar="TIME", help="Only the one deleted then (timeleap trash list)."),
+        typer.Option(
+            "--deleted-at", metavar="TIME", help="Only the one deleted then, as timeleap trash list --json says it."
+        ),
     ] = None,
     yes: Yes = False,
     dry_run: DryRun = False,
