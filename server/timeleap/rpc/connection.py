@@ -16,7 +16,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from timeleap.rpc.binding import ServicePort, endpoints
 from timeleap.rpc.codec import UnreadableError, decode
@@ -38,22 +38,6 @@ MAX_WEIGHT = 64 * 1024 * 1024
 
 MAX_BACKLOG = 8 * 1024 * 1024
 """Bytes of notifications that may wait for a client that does not read; beyond, it is let go, for the sake of the others."""
-
-
-class Transport(Protocol):
-    """An asyncio transport, as far as a connection needs it."""
-
-    def write(self, data: bytes) -> None:
-        """Queue bytes."""
-        ...
-
-    def pause_reading(self) -> None:
-        """Deliver nothing more for now."""
-        ...
-
-    def resume_reading(self) -> None:
-        """Deliver again."""
-        ...
 
 
 class Connection(asyncio.Protocol):
@@ -103,20 +87,18 @@ class Connection(asyncio.Protocol):
         self._congestion_watchers: list[Callable[[bool], None]] = []
         self.dropped = False
         self._closing = False
-        self._transport: Transport | None = None
-        self._lifecycle = Lifecycle(self, self, service)
-        self._rpc = Server(self, self).edge
+        self._transport: asyncio.Transport | None = None
+        self._rpc = Server(self).edge
+        self._lifecycle = Lifecycle(self, self._rpc, service)
         for endpoint in [*self._lifecycle.endpoints(), *endpoints(ANSWERED, service)]:
             self._rpc.register(endpoint)
 
     # What the transport calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """There is a transport."""
-        self._transport = cast("Transport", transport)
+        self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
-        """Bytes came."""
         if not self._closing:
             self._take(self._frames.feed(data))
 
@@ -201,13 +183,15 @@ class Connection(asyncio.Protocol):
 
     # What the protocol and the lifecycle call
 
+    def introduced(self, name: str | None, *, can_summarize: bool, wants_approvals: bool) -> None:
+        """Keep what the client said of itself."""
+        self.name, self.can_summarize, self.wants_approvals = name, can_summarize, wants_approvals
+
     def about_to_end(self) -> None:
-        """Nothing more comes from the client."""
         if not self.ending.done():
             self.ending.set_result(None)
 
     def send(self, body: bytes) -> None:
-        """Queue one message."""
         if self._transport is None or self.dropped:
             return
         self._outbox.append((self._frames.framing or Framing.NDJSON).wrap(body))
@@ -216,11 +200,9 @@ class Connection(asyncio.Protocol):
             self._loop.call_soon(self._flush)
 
     def admit(self, method: str) -> None:
-        """Raise `RefusedError` if a request of that method cannot be taken now."""
         self._lifecycle.admit(method)
 
     def notified(self, method: str, params: dict[str, Any]) -> None:
-        """Take a notification that is no cancellation."""
         self._lifecycle.notified(method, params)
 
     def request_ended(self) -> None:
@@ -241,19 +223,6 @@ class Connection(asyncio.Protocol):
         self._inbox.clear()
         self._parked = 0
         self.close_input(code)
-
-    async def others_done(self) -> None:
-        """Wait until every request but the calling one is answered."""
-        await self._rpc.others_done()
-
-    def set_trace(self, value: Any) -> None:
-        """How much `$/logTrace` is to tell; other values are ignored."""
-        if value in ("off", "messages", "verbose"):
-            self._rpc.trace = value
-
-    def opt_out(self, names: frozenset[str]) -> None:
-        """Send none of these notifications."""
-        self._rpc.unwanted = names
 
     # Input
 

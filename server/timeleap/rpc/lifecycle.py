@@ -15,6 +15,7 @@ from timeleap.errors import StorageFailureError
 from timeleap.failpoints import failpoint
 from timeleap.rpc.binding import Endpoint, ServicePort
 from timeleap.rpc.errors import RefusedError, refused_value
+from timeleap.rpc.protocol import EdgeProtocol
 from timeleap.service.call import Call, Client
 from timeleap.version import __version__
 from timeleap_protocol.capabilities import advertised
@@ -52,12 +53,12 @@ class Stage(Enum):
     SHUT_DOWN = auto()
 
 
-class Host(Protocol):
+class Host(Client, Protocol):
     """The connection, as far as a lifecycle needs it."""
 
-    name: str | None
-    can_summarize: bool
-    wants_approvals: bool
+    def introduced(self, name: str | None, *, can_summarize: bool, wants_approvals: bool) -> None:
+        """The client has said who it is, and what it serves."""
+        ...
 
     def about_to_end(self) -> None:
         """Nothing more comes from the client: what may take for ever is not waited for."""
@@ -71,32 +72,20 @@ class Host(Protocol):
         """The same, and forget what has not begun."""
         ...
 
-    async def others_done(self) -> None:
-        """Wait until every other request is answered."""
-        ...
-
-    def set_trace(self, value: Any) -> None:
-        """`$/setTrace`."""
-        ...
-
-    def opt_out(self, names: frozenset[str]) -> None:
-        """Send none of these notifications."""
-        ...
-
 
 class Lifecycle:
     """The state of one connection, and the methods that change it.
 
     Args:
         host: The connection.
-        client: The connection, as the service knows it.
+        edge: Its requests.
         service: What is initialised.
     """
 
-    def __init__(self, host: Host, client: Client, service: ServicePort) -> None:
+    def __init__(self, host: Host, edge: EdgeProtocol, service: ServicePort) -> None:
         self.stage = Stage.NEW
         self._host = host
-        self._client = client
+        self._edge = edge
         self._service = service
         self._watch: asyncio.Task[None] | None = None
 
@@ -128,7 +117,7 @@ class Lifecycle:
             shut_down = self.stage is Stage.SHUT_DOWN
             self._host.leave(ExitCode.CLEAN if shut_down else ExitCode.NO_SHUTDOWN)
         elif method == "$/setTrace" and self.stage is Stage.READY:
-            self._host.set_trace(params.get("value"))
+            self._edge.set_trace(params.get("value"))
 
     def stop(self) -> None:
         """The connection is over: nobody needs to be watched any more."""
@@ -157,21 +146,23 @@ class Lifecycle:
             if version not in (None, PROTOCOL_VERSION):
                 message = f"this server speaks protocol version {PROTOCOL_VERSION}, not {version}"
                 raise RefusedError(ErrorKind.PROTOCOL_VERSION, message, supported=[PROTOCOL_VERSION])
-            self._host.name = params.client_info.name if params.client_info else None
-            self._host.can_summarize = bool(params.timeleap.summarize)
-            self._host.wants_approvals = bool(params.timeleap.approvals)
-            self._host.set_trace(params.trace)
-            warnings = await self._service.initialize(self._client, options)
+            self._host.introduced(
+                params.client_info.name if params.client_info else None,
+                can_summarize=bool(params.timeleap.summarize),
+                wants_approvals=bool(params.timeleap.approvals),
+            )
+            self._edge.set_trace(params.trace)
+            warnings = await self._service.initialize(self._host, options)
         except BaseException as error:
             self.stage = Stage.NEW
             if isinstance(error, StorageFailureError):
                 error.retryable = False  # this server ends, and another one meets the same
                 self._host.close_input(ExitCode.STORAGE_FAILURE)
-            elif self._client.is_peer:
+            elif self._host.is_peer:
                 self._host.close_input()
             raise
         self.stage = Stage.READY
-        self._host.opt_out(unwanted)
+        self._edge.unwanted = unwanted
         strange = sorted(unwanted - SERVER_NOTIFICATIONS.keys())
         warnings += [f"optOutNotifications: there is no notification {name[:100]!r}" for name in strange[:MAX_STRANGE]]
         for warning in warnings:
@@ -187,7 +178,7 @@ class Lifecycle:
 
     async def _shutdown(self, accepted: None, call: Call) -> None:
         del accepted, call
-        await self._host.others_done()
+        await self._edge.others_done()
 
     async def _watch_over(self, process_id: int) -> None:
         """Finish when the process that started us is no more: its end of our input may live on in a child of its."""

@@ -54,7 +54,7 @@ class AttachedConnection(Connection):
 
     def data_received(self, data: bytes) -> None:
         """Take bytes; drop requests of a process that has disconnected: its client may have retried elsewhere."""
-        if self._transport is not None and local.has_left(cast("asyncio.Transport", self._transport)):
+        if self._transport is not None and local.has_left(self._transport):
             log.info("left alone what a process asked for that is gone")
         else:
             super().data_received(data)

@@ -1,6 +1,7 @@
 """JSON-RPC 2.0 on one connection: pygls' dispatcher under our own envelope, ids, cancellation and errors.
 
-From pygls come the registry of handlers (`fm`, `_get_handler`), their execution as tasks (`_execute_handler`) and the
+Written against pygls 2.1 (pinned in `pyproject.toml`); `tests/unit/rpc/test_pygls_contract.py` fails when a name changes
+that is overridden or called. From pygls come the registry of handlers (`fm`, `_get_handler`), their execution as tasks (`_execute_handler`) and the
 table of running ones (`_request_futures`). Overridden, each for a reason:
 
 - `structure_message`: pygls turns params into named tuples, which renames keys, and drops what it cannot structure
@@ -21,7 +22,9 @@ import asyncio
 import itertools
 import logging
 import re
+import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, Protocol, cast
@@ -32,20 +35,29 @@ from timeleap.errors import ClientRequestError
 from timeleap.rpc.binding import Endpoint
 from timeleap.rpc.codec import MessageId, UnreadableError, encode, is_message_id
 from timeleap.rpc.errors import RefusedError, WireError, refused_value, to_wire, wire_error
-from timeleap.rpc.progress import WorkDone
-from timeleap.rpc.pygls_names import JsonRpcMethodNotFound, JsonRPCProtocol, JsonRPCServer
+from timeleap.rpc.lsptypes import standing_in
 from timeleap.service.call import Call, Client
 from timeleap_protocol.errors import ErrorKind, code_of
 from timeleap_protocol.limits import SESSION_ID_PATTERN
+
+with standing_in():
+    from pygls.exceptions import JsonRpcMethodNotFound
+    from pygls.protocol.json_rpc import JsonRPCProtocol
+    from pygls.server import JsonRPCServer
 
 log = logging.getLogger(__name__)
 
 VERSION = "2.0"
 CANCEL = "$/cancelRequest"
+PROGRESS = "$/progress"
 Trace = Literal["off", "messages", "verbose"]
 
 FIRST_GUESS = 4 * 1024 * 1024
 """Bytes a reply to a read may have, before one was seen: what a page of history has at most unless asked for more."""
+
+PROGRESS_INTERVAL = 0.1
+"""Seconds from the begin to the first report, and between two: more often nobody sees them, and a log of gigabytes
+would send thousands. What comes too early is kept, and the latest of it is told when its time has come."""
 
 
 @dataclass(slots=True)
@@ -79,6 +91,72 @@ class Reply:
 Message = Request | ClientNotification | Reply
 
 
+class WorkDone:
+    """Tells a client how far the work of its request has come: `$/progress` with begin, report, end under its token.
+
+    Args:
+        notify: Queues a notification; called on the event loop only.
+        token: The request's `workDoneToken`.
+        title: What is being done.
+    """
+
+    def __init__(self, notify: Callable[[str, dict[str, Any]], None], token: str | int, title: str) -> None:
+        self._notify = notify
+        self._token = token
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+        self._ended = False
+        self._last = self._loop.time()
+        self._waiting: tuple[str | None, int | None] = (None, None)
+        self._timer: asyncio.TimerHandle | None = None
+        self._send({"kind": "begin", "title": title})
+
+    def report(self, message: str | None = None, percentage: int | None = None) -> None:
+        """Say where the work stands. May be called from any thread; of too frequent calls the last one counts."""
+        if threading.get_ident() != self._thread:
+            if not self._loop.is_closed():
+                self._loop.call_soon_threadsafe(self._report, message, percentage)
+        else:
+            self._report(message, percentage)
+
+    def _report(self, message: str | None, percentage: int | None) -> None:
+        if self._ended:
+            return
+        if self._loop.time() - self._last < PROGRESS_INTERVAL:
+            self._waiting = (message, percentage)
+            if self._timer is None:
+                self._timer = self._loop.call_at(self._last + PROGRESS_INTERVAL, self._catch_up)
+            return
+        self._tell(message, percentage)
+
+    def _catch_up(self) -> None:
+        self._timer = None
+        self._tell(*self._waiting)
+
+    def _tell(self, message: str | None, percentage: int | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._last = self._loop.time()
+        value: dict[str, Any] = {"kind": "report"}
+        if message is not None:
+            value["message"] = message
+        if percentage is not None:
+            value["percentage"] = percentage
+        self._send(value)
+
+    def end(self) -> None:
+        """The work is over, well or not; nothing is reported after it."""
+        if not self._ended:
+            self._ended = True
+            if self._timer is not None:
+                self._timer.cancel()
+            self._send({"kind": "end"})
+
+    def _send(self, value: dict[str, Any]) -> None:
+        self._notify(PROGRESS, {"token": self._token, "value": value})
+
+
 @dataclass(slots=True)
 class Running:
     """A request that was taken and is not answered yet."""
@@ -92,7 +170,7 @@ class Running:
     received: float = field(default_factory=time.perf_counter)
 
 
-class ConnectionPort(Protocol):
+class ConnectionPort(Client, Protocol):
     """The connection, as far as the protocol needs it."""
 
     def send(self, body: bytes) -> None:
@@ -119,9 +197,8 @@ class ConnectionPort(Protocol):
 class Server(JsonRPCServer):
     """The object pygls wants to stand behind a protocol; one a connection, without pygls' own I/O."""
 
-    def __init__(self, link: ConnectionPort, client: Client) -> None:
+    def __init__(self, link: ConnectionPort) -> None:
         self.link = link
-        self.client = client
         super().__init__(EdgeProtocol, Converter)
 
     @property
@@ -149,7 +226,6 @@ class EdgeProtocol(JsonRPCProtocol):
         self.unwanted: frozenset[str] = frozenset()
         self.refused_any = False
         self._link = server.link
-        self._client = server.client
         self._endpoints: dict[str, Endpoint] = {}
         self._running: dict[MessageId, Running] = {}
         self._weight = 0
@@ -244,7 +320,7 @@ class EdgeProtocol(JsonRPCProtocol):
             log.debug("%s - %s %d B in", method_name, kind, size)
         else:
             work_done = self._work_done(endpoint, params)
-            call = Call(self._client, method_name, work_done.report if work_done else None, params)
+            call = Call(self._link, method_name, work_done.report if work_done else None, params)
             weight = size + self._expected_reply(endpoint)
             running = self._running[msg_id] = Running(endpoint, call, weight, size, work_done=work_done)
             self._weight += weight
@@ -381,6 +457,11 @@ class EdgeProtocol(JsonRPCProtocol):
             raise
         finally:
             self._asked.pop(number, None)
+
+    def set_trace(self, value: Any) -> None:
+        """How much `$/logTrace` is to tell; other values are ignored."""
+        if value in ("off", "messages", "verbose"):
+            self.trace = value
 
     def client_gone(self) -> None:
         """No answer can come any more: fail those who wait for one."""

@@ -12,9 +12,8 @@ import os
 import select
 import threading
 from dataclasses import dataclass
-from typing import Protocol
 
-from timeleap.rpc.writer import Listener, Writer
+from timeleap.rpc.writer import DescriptorWriter
 
 log = logging.getLogger(__name__)
 
@@ -71,45 +70,17 @@ def _binary(fd: int) -> None:
     msvcrt.setmode(fd, os.O_BINARY)  # type: ignore[attr-defined]
 
 
-class Receiver(Listener, Protocol):
-    """Receives the bytes read and the state of writing; the same names as those of `asyncio.Protocol`."""
-
-    def data_received(self, data: bytes) -> None:
-        """Bytes came."""
-        ...
-
-    def eof_received(self) -> bool | None:
-        """No more will come."""
-        ...
-
-
-class Source(Protocol):
-    """Reads a descriptor and delivers what it reads on the event loop."""
-
-    def start(self) -> bool:
-        """Begin; returns whether this kind of source can read the descriptor."""
-        ...
-
-    def pause(self) -> None:
-        """Deliver nothing more for now."""
-        ...
-
-    def resume(self) -> None:
-        """Deliver again."""
-        ...
-
-
 class PolledSource:
     """Reads when the event loop says that there is something: pipes, sockets and terminals where it can watch them."""
 
-    def __init__(self, fd: int, receiver: Receiver) -> None:
+    def __init__(self, fd: int, receiver: asyncio.Protocol) -> None:
         self._fd = fd
         self._receiver = receiver
         self._loop = asyncio.get_running_loop()
         self._ended = False
 
     def start(self) -> bool:
-        """Begin; files cannot be watched, nor can anything on Windows."""
+        """Begin; returns whether the descriptor can be watched: files cannot, nor can anything on Windows."""
         try:
             self._loop.add_reader(self._fd, self._read)
         except (OSError, NotImplementedError, ValueError):
@@ -144,7 +115,7 @@ class PolledSource:
 class ThreadedSource:
     """Reads in a thread of its own, one chunk ahead at most."""
 
-    def __init__(self, fd: int, receiver: Receiver) -> None:
+    def __init__(self, fd: int, receiver: asyncio.Protocol) -> None:
         self._fd = fd
         self._receiver = receiver
         self._loop = asyncio.get_running_loop()
@@ -153,7 +124,6 @@ class ThreadedSource:
         self._held = False  # a chunk was delivered during a pause: permission to read on is owed
 
     def start(self) -> bool:
-        """Begin."""
         # A daemon: nothing can wake a thread out of a read, and the end of the process must not wait for it.
         threading.Thread(target=self._work, name="timeleap-reader", daemon=True).start()
         return True
@@ -208,12 +178,12 @@ class StdioTransport(asyncio.Transport):
         receiver: Gets what is read.
     """
 
-    def __init__(self, descriptors: Descriptors, receiver: Receiver) -> None:
+    def __init__(self, descriptors: Descriptors, receiver: asyncio.Protocol) -> None:
         super().__init__()
         self._descriptors = descriptors
         self._receiver = receiver
-        self._writer = Writer(descriptors.output, receiver)
-        self._source: Source = PolledSource(descriptors.input, receiver)
+        self._writer = DescriptorWriter(descriptors.output, receiver)
+        self._source: PolledSource | ThreadedSource = PolledSource(descriptors.input, receiver)
         self._closing = False
 
     def start(self) -> None:
@@ -231,7 +201,6 @@ class StdioTransport(asyncio.Transport):
         self._source.resume()
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Queue bytes."""
         self._writer.write(bytes(data))
 
     def is_closing(self) -> bool:

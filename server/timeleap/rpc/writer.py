@@ -19,7 +19,6 @@ import threading
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import Protocol
 
 log = logging.getLogger(__name__)
 
@@ -28,22 +27,6 @@ HIGH_WATER = 4 * 1024 * 1024
 LOW_WATER = 1024 * 1024
 
 _PIECE = 64 * 1024  # written at a time, so that a slow reader can be told from one that is gone
-
-
-class Listener(Protocol):
-    """Receives the state of writing; the same names as those of `asyncio.Protocol`."""
-
-    def pause_writing(self) -> None:
-        """Too much is waiting."""
-        ...
-
-    def resume_writing(self) -> None:
-        """No longer too much is waiting."""
-        ...
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """The other end is gone; what was waiting is lost."""
-        ...
 
 
 TryWrite = Callable[[bytes], int]
@@ -130,7 +113,7 @@ def write_some(fd: int, data: memoryview) -> int:
             select.select([], [fd], [])
 
 
-class Writer:
+class DescriptorWriter:
     """Writes to one descriptor.
 
     Args:
@@ -138,7 +121,7 @@ class Writer:
         listener: Who is told how it goes, on the event loop.
     """
 
-    def __init__(self, fd: int, listener: Listener) -> None:
+    def __init__(self, fd: int, listener: asyncio.BaseProtocol) -> None:
         self._fd = fd
         self._listener = listener
         self._loop = asyncio.get_running_loop()

@@ -19,7 +19,6 @@ from tests.unit.rpc.edge import Edge, change, read, request
 from timeleap.errors import ClientRequestError
 from timeleap.rpc import connection as connection_module
 from timeleap.rpc import lifecycle, protocol
-from timeleap.rpc import progress as progress_module
 from timeleap.rpc.lifecycle import ExitCode, Stage
 
 
@@ -507,7 +506,7 @@ def progress(received: list[Any]) -> list[tuple[Any, str]]:
 async def test_progress_begins_reports_and_ends_before_the_reply(
     edge: Edge, token: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(progress_module, "INTERVAL", 0.0)
+    monkeypatch.setattr(protocol, "PROGRESS_INTERVAL", 0.0)
     params = {"sessionId": "s", "title": "progress", "workDoneToken": token}
     edge.request(1, "session/open", params)
     reply = await edge.reply(1)
@@ -517,9 +516,9 @@ async def test_progress_begins_reports_and_ends_before_the_reply(
 
 
 async def test_nothing_is_reported_after_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress_module, "INTERVAL", 0.0)
+    monkeypatch.setattr(protocol, "PROGRESS_INTERVAL", 0.0)
     told: list[Any] = []
-    work = progress_module.WorkDone(lambda method, params: told.append(params["value"]["kind"]), "t", "title")
+    work = protocol.WorkDone(lambda method, params: told.append(params["value"]["kind"]), "t", "title")
     work.report("in time")
     await asyncio.to_thread(work.report, "on its way when the end comes")
     work.end()

@@ -42,7 +42,7 @@ def test_named_things_exist(name: str) -> None:
 
 
 def test_pygls_is_imported_without_the_real_module() -> None:
-    assert run("import sys, timeleap.rpc.pygls_names; print('lsprotocol.types' in sys.modules)") == "False"
+    assert run("import sys, timeleap.rpc.protocol; print('lsprotocol.types' in sys.modules)") == "False"
 
 
 def test_every_name_is_needed() -> None:
@@ -55,7 +55,7 @@ def note(self, name):
     asked.add(name)
     return original(self, name)
 lsptypes.StandIn.__getattr__ = note
-import timeleap.rpc.pygls_names
+import timeleap.rpc.protocol
 known = set(lsptypes.CONSTANTS) | lsptypes.ANNOTATIONS | lsptypes.TABLES
 print(sorted(known - asked), sorted(name for name in asked - known if not name.startswith("__")))
 """
@@ -63,9 +63,9 @@ print(sorted(known - asked), sorted(name for name in asked - known if not name.s
 
 
 def test_afterwards_the_real_module_is_imported_as_ever() -> None:
-    code = "import timeleap.rpc.pygls_names; from lsprotocol import types; print(types.Position(1, 2))"
+    code = "import timeleap.rpc.protocol; from lsprotocol import types; print(types.Position(1, 2))"
     assert run(code) == "1:2"
-    code = "import timeleap.rpc.pygls_names; import lsprotocol.types as t; print(t.Position(1, 2))"
+    code = "import timeleap.rpc.protocol; import lsprotocol.types as t; print(t.Position(1, 2))"
     assert run(code) == "1:2"
 
 
@@ -107,7 +107,7 @@ except TypeError as error:
 def test_the_real_module_is_left_alone_where_it_is_loaded() -> None:
     code = """
 import lsprotocol.types as before
-import timeleap.rpc.pygls_names
+import timeleap.rpc.protocol
 import lsprotocol.types as after, pygls.protocol.json_rpc as rpc
 print(before is after, rpc.ResponseError is before.ResponseError)
 """

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 from cattrs import Converter
+from pygls.exceptions import JsonRpcMethodNotFound
 from pygls.feature_manager import FeatureManager
 from pygls.protocol import JsonRPCProtocol
 from pygls.server import JsonRPCServer
 
 from timeleap.rpc import protocol
-from timeleap.rpc.pygls_names import JsonRpcMethodNotFound
 
 OVERRIDDEN = {
     "structure_message": ["self", "data"],

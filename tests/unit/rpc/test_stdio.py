@@ -16,7 +16,7 @@ from timeleap.rpc import stdio
 from timeleap.rpc.stdio import Descriptors, PolledSource, StdioTransport, ThreadedSource
 
 
-class Receiver:
+class Receiver(asyncio.Protocol):
     def __init__(self) -> None:
         self.data = b""
         self.ended = asyncio.Event()

@@ -13,10 +13,10 @@ import pytest
 from tests.support.holding import PATIENCE
 from tests.support.turns import Clock, idle, until
 
-from timeleap.rpc.writer import Writer
+from timeleap.rpc.writer import DescriptorWriter
 
 
-class Listener:
+class Listener(asyncio.BaseProtocol):
     def __init__(self) -> None:
         self.told: list[str] = []
 
@@ -62,7 +62,7 @@ async def collect(fd: int, length: int) -> bytes:
 
 async def test_what_fits_is_written_at_once_and_without_a_thread(ends: Ends) -> None:
     listener = Listener()
-    writer = Writer(ends[1], listener)
+    writer = DescriptorWriter(ends[1], listener)
     threads = threading.active_count()
     for n in range(10):
         writer.write(b"%d" % n * 100)
@@ -77,7 +77,7 @@ async def test_a_large_write_to_an_empty_pipe_needs_no_thread() -> None:
     if sys.platform != "linux":
         return
     reader, fd = os.pipe()
-    writer = Writer(fd, Listener())
+    writer = DescriptorWriter(fd, Listener())
     writer.write(b"x" * 65536)
     assert writer._thread is None
     writer.write(b"y")
@@ -91,7 +91,7 @@ async def test_a_large_write_to_an_empty_pipe_needs_no_thread() -> None:
 
 async def test_a_reader_that_does_not_read_blocks_nothing_and_loses_nothing(ends: Ends) -> None:
     listener = Listener()
-    writer = Writer(ends[1], listener)
+    writer = DescriptorWriter(ends[1], listener)
     pieces = [bytes([65 + n % 26]) * (n * 997 % 70_000) for n in range(400)]
     for piece in pieces:
         writer.write(piece)
@@ -105,7 +105,7 @@ async def test_a_reader_that_does_not_read_blocks_nothing_and_loses_nothing(ends
 
 
 async def test_nothing_overtakes_what_is_waiting(ends: Ends) -> None:
-    writer = Writer(ends[1], Listener())
+    writer = DescriptorWriter(ends[1], Listener())
     writer.write(b"x" * 1_000_000)
     read, expected = b"", b"x" * 1_000_000
     for number in range(200):
@@ -120,7 +120,7 @@ async def test_nothing_overtakes_what_is_waiting(ends: Ends) -> None:
 
 
 async def test_what_comes_at_the_last_moment_is_waited_for_too(ends: Ends) -> None:
-    writer = Writer(ends[1], Listener())
+    writer = DescriptorWriter(ends[1], Listener())
     eased, late = writer._eased, b"late" * 1_000_000
 
     def eased_and_more() -> None:
@@ -143,7 +143,7 @@ async def test_what_comes_at_the_last_moment_is_waited_for_too(ends: Ends) -> No
 
 async def test_a_reader_that_is_gone(ends: Ends) -> None:
     listener = Listener()
-    writer = Writer(ends[1], listener)
+    writer = DescriptorWriter(ends[1], listener)
     os.close(ends[0])
     writer.write(b"x")
     writer.write(b"x")
@@ -154,7 +154,7 @@ async def test_a_reader_that_is_gone(ends: Ends) -> None:
 
 async def test_a_reader_that_goes_while_much_is_waiting(ends: Ends) -> None:
     listener = Listener()
-    writer = Writer(ends[1], listener)
+    writer = DescriptorWriter(ends[1], listener)
     writer.write(b"x" * 8_000_000)
     await collect(ends[0], 1_000_000)
     os.close(ends[0])
@@ -167,7 +167,7 @@ async def test_a_reader_that_goes_while_much_is_waiting(ends: Ends) -> None:
 async def test_in_a_hurry_a_reader_that_reads_is_waited_for(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(monkeypatch)
     listener = Listener()
-    writer = Writer(ends[1], listener)
+    writer = DescriptorWriter(ends[1], listener)
     writer.write(b"x" * 2_000_000)
     writer.hurry(0.2)
     left = 2_000_000
@@ -183,7 +183,7 @@ async def test_in_a_hurry_a_reader_that_reads_is_waited_for(ends: Ends, monkeypa
 
 async def test_in_a_hurry_a_reader_that_does_not_read_counts_as_gone(ends: Ends) -> None:
     listener = Listener()
-    writer = Writer(ends[1], listener)
+    writer = DescriptorWriter(ends[1], listener)
     writer.write(b"x" * 2_000_000)
     writer.hurry(0.05)
     await asyncio.wait_for(writer.drain(), PATIENCE)
@@ -193,7 +193,7 @@ async def test_in_a_hurry_a_reader_that_does_not_read_counts_as_gone(ends: Ends)
 
 async def test_a_descriptor_somebody_made_non_blocking(ends: Ends) -> None:
     os.set_blocking(ends[1], False)
-    writer = Writer(ends[1], Listener())
+    writer = DescriptorWriter(ends[1], Listener())
     writer.write(b"x" * 3_000_000)
     assert await collect(ends[0], 3_000_000) == b"x" * 3_000_000
     await asyncio.wait_for(writer.drain(), PATIENCE)
@@ -203,7 +203,7 @@ async def test_a_descriptor_somebody_made_non_blocking(ends: Ends) -> None:
 async def test_files_and_the_null_device_never_block(tmp_path: Path) -> None:
     for path in (tmp_path / "out", Path(os.devnull)):
         fd = os.open(path, os.O_WRONLY | os.O_CREAT)
-        writer = Writer(fd, Listener())
+        writer = DescriptorWriter(fd, Listener())
         writer.write(b"x" * 10_000_000)
         assert writer._thread is None
         writer.close()
@@ -216,7 +216,7 @@ async def test_a_full_disk_is_a_reader_that_is_gone() -> None:
         return
     fd = os.open("/dev/full", os.O_WRONLY)
     listener = Listener()
-    writer = Writer(fd, listener)
+    writer = DescriptorWriter(fd, listener)
     writer.write(b"x")
     await asyncio.wait_for(writer.drain(), PATIENCE)
     assert listener.told == ["lost"]
