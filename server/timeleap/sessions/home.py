@@ -286,6 +286,9 @@ class Home:
         except OSError as error:
             if error.errno in _TAKEN:
                 raise _exists(session_id, session_id) from error
+            if error.errno == errno.ENOENT and not source.exists() and not target.exists():
+                where = " in the trash" if source.parent == self.trash else ""  # another process was quicker
+                raise SessionNotFoundError(f"there is no session {session_id}{where}", sessionId=session_id) from error
             raise StorageFailureError.of(error, f"move session {session_id}", target) from error
 
     def _listed(self, directory: Path, *, any_name: bool = False) -> list[str]:

@@ -497,6 +497,8 @@ class SessionStore:
         if noted is not None:  # also what went before the crash, but nothing that was undeleted since then
             noted = await asyncio.to_thread(self._ledger.purge, guard) or {}
             gone = _answered(request, noted.get("purging"), gone=True)
+        if request.session_id is not None and noted is None and not (gone or kept):
+            raise _not_in_trash(request)  # another process was quicker
         if kept and request.session_id is not None:
             raise SessionLockedError(f"session {request.session_id} in the trash is in use by another process")
         answer = gone[:MAX_ANSWERED]

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from tests.unit.sessions.worlds import Json, World, asked, texts
 
-from timeleap.errors import StorageFailureError
+from timeleap.errors import SessionNotFoundError, StorageFailureError
 from timeleap.sessions import purge
 from timeleap.sessions.outcomes import Mutation
 from timeleap.sessions.purge import PurgeOutcome, PurgeRequest, Trashed
@@ -30,6 +30,27 @@ async def test_what_was_undeleted_meanwhile_is_not_purged(world: World, monkeypa
     outcome = await world.store.purge(PurgeRequest())
     assert [one.session_id for one in outcome.purged] == ["b"]
     assert texts(await world.session("a", create=False)) == ["x"]
+
+
+async def test_where_that_was_all_of_an_id_there_was_nothing_to_purge(world: World, monkeypatch: pytest.MonkeyPatch):
+    await deleted(world, "a")
+    found = purge.in_trash(world.store.home, PurgeRequest("a"))
+    assert await world.store.undelete("a")
+    monkeypatch.setattr(purge, "in_trash", lambda home, request: found)
+    with pytest.raises(SessionNotFoundError, match="no session a in the trash"):
+        await world.store.purge(PurgeRequest("a"))
+    assert texts(await world.session("a", create=False)) == ["x"]
+
+
+async def test_what_was_purged_meanwhile_is_not_in_the_trash_to_be_undeleted(
+    world: World, monkeypatch: pytest.MonkeyPatch
+):
+    await deleted(world, "a")
+    name = world.store.home.newest_trashed("a")
+    await world.store.purge(PurgeRequest("a"))
+    monkeypatch.setattr(world.store.home, "newest_trashed", lambda session_id: name)
+    with pytest.raises(SessionNotFoundError, match="no session a in the trash"):
+        await world.store.undelete("a")
 
 
 async def test_two_purges_at_once_remove_each_session_once(world: World):
