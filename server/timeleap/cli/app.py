@@ -10,8 +10,8 @@ from typing import Annotated
 
 import typer
 
-from timeleap.cli.arguments import Home, Machine
 from timeleap.cli.command import FAILED, MISUSED, Group
+from timeleap.cli.options import Home, Machine
 from timeleap.cli.terminal import Terminal, forget_output
 
 _EPILOG = """[bold]First steps[/bold]
@@ -33,7 +33,7 @@ _MODULES = {
     "deciding": ("approvals", "approve", "reject", "afk"),
     "revert": ("revert", "undo", "redo", "restore"),
     "compacting": ("compact", "clear", "pins"),
-    "mailing": ("dmail",),
+    "dmails": ("dmail",),
     "transferring": ("export", "import"),
     "maintain": ("archive", "unarchive", "trash", "audit", "verify", "repair"),
     "removing": ("storage", "prune", "redact"),

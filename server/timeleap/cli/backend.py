@@ -10,8 +10,8 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any, Self
 
-from timeleap.cli.arguments import LATEST
 from timeleap.cli.formatting import Json, count, one_line
+from timeleap.cli.options import LATEST
 from timeleap.cli.terminal import Progress, Terminal, UsageError
 from timeleap_client.connection import Trace
 from timeleap_client.errors import TimeleapRpcError

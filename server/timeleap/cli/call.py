@@ -8,10 +8,10 @@ from typing import Annotated, Literal
 
 import typer
 
-from timeleap.cli.arguments import text_or_file
 from timeleap.cli.backend import Backend
 from timeleap.cli.command import command
 from timeleap.cli.formatting import Json
+from timeleap.cli.options import text_or_file
 from timeleap.cli.terminal import Terminal, UsageError
 from timeleap_protocol.methods import METHODS, REQUESTS, Method
 

@@ -14,8 +14,8 @@ import typer
 from typer.core import TyperGroup
 
 from timeleap import interrupt
-from timeleap.cli.arguments import LATEST, Home, Machine, Session, looks_like_checkpoint
 from timeleap.cli.error_hints import explain
+from timeleap.cli.options import LATEST, Home, Machine, Session, looks_like_checkpoint
 from timeleap.cli.terminal import Terminal, UsageError, forget_output
 from timeleap.errors import TimeleapError
 from timeleap_client.errors import ConnectionLostError, TimeleapClientError, TimeleapRpcError

@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 
 import typer
 
-from timeleap.cli.arguments import DryRun, Session, Yes, text_or_file
 from timeleap.cli.backend import Backend, session_identity, writing
 from timeleap.cli.command import command
 from timeleap.cli.formatting import Json, count, one_line, safe, size
+from timeleap.cli.options import DryRun, Session, Yes, text_or_file
 from timeleap.cli.revert import UNCHANGED, say_what_goes
 from timeleap.cli.terminal import Terminal, UsageError
 

@@ -13,10 +13,10 @@ from typing import Annotated, Literal
 
 import typer
 
-from timeleap.cli.arguments import Session, place, text_or_file
 from timeleap.cli.backend import Backend, OpenSession, given, reading, refusal, writing
 from timeleap.cli.command import command
 from timeleap.cli.formatting import Json, count
+from timeleap.cli.options import Session, place, text_or_file
 from timeleap.cli.terminal import Terminal, UsageError
 from timeleap_client.errors import TimeleapRpcError
 

@@ -12,10 +12,10 @@ from typing import Annotated
 
 import typer
 
-from timeleap.cli.arguments import Session, Switch
 from timeleap.cli.backend import Backend, Changes, OpenSession, change_session, read_state, session_identity, writing
 from timeleap.cli.command import command
 from timeleap.cli.formatting import Json, ago, one_line, safe
+from timeleap.cli.options import Session, Switch
 from timeleap.cli.terminal import Terminal, UsageError
 from timeleap_client.errors import TimeleapRpcError
 from timeleap_client.notifications import RECONNECTED

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from timeleap.cli.arguments import Session, Switch, text_or_file
 from timeleap.cli.backend import change_session, read_state, reading
 from timeleap.cli.command import Group, command
 from timeleap.cli.formatting import Json, ago, one_line
+from timeleap.cli.options import Session, Switch, text_or_file
 from timeleap.cli.terminal import Terminal, UsageError
 
 app = typer.Typer(rich_help_panel="Describe")

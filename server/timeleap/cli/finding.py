@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from timeleap.cli.arguments import Full, Session, TimelineOption, complete_session, parse_time
 from timeleap.cli.backend import Backend, OpenSession, reading, session_identity
 from timeleap.cli.command import command
 from timeleap.cli.formatting import Json, clock, count, one_line, render, safe
+from timeleap.cli.options import Full, Session, TimelineOption, complete_session, parse_time
 from timeleap.cli.terminal import Terminal, UsageError
 from timeleap_client.errors import TimeleapRpcError
 

@@ -70,9 +70,9 @@ class TerminalFollower:
 
 def describe(notification: Notification) -> str:
     """One notification in words."""
-    words = _WORDS.get(notification.kind or "") or _WORDS.get(notification.method)
     name = notification.kind or notification.method
-    return one_line(words(notification.params) if words else f"changed ({name})")
+    words = _WORDS.get(name) or _WORDS.get(notification.method, f"changed ({name})")
+    return one_line(words if isinstance(words, str) else words(notification.params))
 
 
 def _line(words: str, params: Json) -> Text:
@@ -120,18 +120,21 @@ def _mail(params: Json) -> str:
     return "no D-Mail is pending any more" if mail is None else f"a D-Mail waits for checkpoint #{mail['checkpointId']}"
 
 
-def _access(params: Json) -> str:
-    return {
-        "owner": "this process owns the session now",
-        "attached": "live in another process, and followed there",
-        "readOnly": "followed on disk: no process has it open",
-    }.get(str(params["access"]), f"access is {params['access']} now")
+def _asked(params: Json) -> str:
+    approval = params["approval"]
+    description = f" ({approval['description']})" if "description" in approval else ""
+    return f"an approval is asked for: {approval['action']}{description}"
 
 
-def _description(approval: Json) -> str:
-    return f" ({approval['description']})" if "description" in approval else ""
+def _now(word: str) -> Callable[[Json], str]:
+    return lambda params: f"{word}: {count(params['context']['messageCount'], 'message')} now{_kept(params)}"
 
 
+_ACCESS = {
+    "owner": "this process owns the session now",
+    "attached": "live in another process, and followed there",
+    "readOnly": "followed on disk: no process has it open",
+}
 _RESOLUTIONS = {
     "approve": "given",
     "approveForSession": "given for the session",
@@ -139,41 +142,36 @@ _RESOLUTIONS = {
     "cancelled": "asked for no more",
     "timedOut": "not decided in time",
 }
-
-_WORDS: dict[str, Callable[[Json], str]] = {
+_WORDS: dict[str, str | Callable[[Json], str]] = {
     "messagesAppended": lambda params: f"{count(params['count'], 'message')} appended",
     "checkpointCreated": _checkpoint,
     "reverted": lambda params: f"reverted to before {_target(params)}: {_gone(params)}",
     "cleared": lambda params: f"cleared: {_gone(params)}",
-    "compacted": lambda params: f"compacted: {count(params['context']['messageCount'], 'message')} now{_kept(params)}",
-    "timelineRestored": lambda params: (
-        f"restored: {count(params['context']['messageCount'], 'message')} now{_kept(params)}"
-    ),
-    "undone": lambda params: f"undone: {count(params['context']['messageCount'], 'message')} now{_kept(params)}",
-    "redone": lambda params: f"redone: {count(params['context']['messageCount'], 'message')} now{_kept(params)}",
+    "compacted": _now("compacted"),
+    "timelineRestored": _now("restored"),
+    "undone": _now("undone"),
+    "redone": _now("redone"),
     "dmailDelivered": lambda params: f"a D-Mail was delivered: {_gone(params)}",
     "redacted": lambda params: f"a secret was taken out of {count(params['records'], 'record')}",
     "tokenCountUpdated": lambda params: f"{count(params['tokenCount'], 'token')} used",
-    "systemPromptSet": lambda _: "the system prompt was set",
-    "external": lambda _: "changed by a program that is not attached",
+    "systemPromptSet": "the system prompt was set",
+    "external": "changed by a program that is not attached",
     "approvalChanged": _approvals,
-    "subagentsChanged": lambda _: "sub-agents changed",
+    "subagentsChanged": "sub-agents changed",
     "workspaceChanged": lambda params: f"folder: {params.get('workspace') or 'none'}",
     "titleChanged": lambda params: f"title: {params.get('title')}",
-    "archived": lambda _: "archived",
-    "unarchived": lambda _: "taken out of the archive",
-    "deleted": lambda _: "deleted: it is in the trash",
+    "archived": "archived",
+    "unarchived": "taken out of the archive",
+    "deleted": "deleted: it is in the trash",
     "dmailChanged": _mail,
-    "pinsChanged": lambda _: "pins changed",
-    "accessChanged": _access,
+    "pinsChanged": "pins changed",
+    "accessChanged": lambda params: _ACCESS.get(params["access"], f"access is {params['access']} now"),
     "session/didRecover": lambda params: f"damage was mended: {count(params['cutBytes'], 'byte')} set aside",
     "context/compactionSuggested": lambda params: (
         f"compaction is due: {count(params['tokenCountWithPending'], 'token')}"
     ),
     "session/warning": lambda params: f"warning: {params['message']}",
-    "approval/didRequest": lambda params: (
-        f"an approval is asked for: {params['approval']['action']}{_description(params['approval'])}"
-    ),
+    "approval/didRequest": _asked,
     "approval/didResolve": lambda params: f"an approval is {_RESOLUTIONS.get(params['decision'], params['decision'])}",
-    RECONNECTED: lambda _: "the connection was lost and is back",
+    RECONNECTED: "the connection was lost and is back",
 }

@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import astuple, dataclass, field
@@ -45,19 +46,6 @@ _PIPE_WIDTH = 120
 
 
 @dataclass(frozen=True, slots=True)
-class TimelineBranch:
-    """A timeline, and its checkpoints that differ from the live log's.
-
-    Attributes:
-        timeline: As the wire tells it.
-        checkpoints: Its checkpoints that the live log does not have at their place, oldest first.
-    """
-
-    timeline: Json
-    checkpoints: list[Json]
-
-
-@dataclass(frozen=True, slots=True)
 class Kin:
     """Parent and forks of a session.
 
@@ -78,8 +66,8 @@ class Graph:
         state: SessionState.
         checkpoints: Of the live log, oldest first; perhaps only the newest.
         omitted: How many older ones are not in `checkpoints`.
-        branches: By the uid of the last checkpoint shared with the live log (perhaps one that is omitted); "" where
-            none is shared.
+        branches: Timelines by the uid of the last checkpoint shared with the live log (perhaps one that is omitted);
+            "" where none is shared; that uid is their `leavesAfter`, and `checkpoints` what they have after it, oldest first.
         timelines_omitted: How many older timelines are not in `branches`.
         kin: The session's parent and the forks made of it.
     """
@@ -87,17 +75,13 @@ class Graph:
     state: Json
     checkpoints: list[Json]
     omitted: int = 0
-    branches: dict[str, list[TimelineBranch]] = field(default_factory=dict)
+    branches: dict[str, list[Json]] = field(default_factory=dict)
     timelines_omitted: int = 0
     kin: Kin = field(default_factory=Kin)
 
     def as_json(self) -> Json:
         """For machines: everything, with the place where each timeline leaves the live log."""
-        timelines = [
-            {**branch.timeline, "leavesAfter": uid or None, "checkpoints": branch.checkpoints}
-            for uid, branches in self.branches.items()
-            for branch in branches
-        ]
+        timelines = itertools.chain.from_iterable(self.branches.values())
         return {
             "sessionId": self.state["sessionId"],
             "head": self.state["head"],
@@ -126,11 +110,11 @@ def read_graph(session: OpenSession, checkpoints: int, timelines: int, kin: Kin 
     shown = live[-checkpoints:]
     omitted = max(0, len(summary["checkpoints"]) + summary["checkpointsOmitted"] - len(shown))
     listed = session.call("context/listTimelines", limit=max(1, timelines))["timelines"][:timelines]
-    branches: dict[str, list[TimelineBranch]] = {}
+    branches: dict[str, list[Json]] = {}
     for timeline in listed:
         own = session.newest("context/listCheckpoints", "checkpoints", _WINDOW, timelineId=timeline["timelineId"])
         uid, left = _leaves(live, own)
-        branches.setdefault(uid, []).append(TimelineBranch(timeline, left))
+        branches.setdefault(uid, []).append({**timeline, "leavesAfter": uid or None, "checkpoints": left})
     return Graph(state, shown, omitted, branches, max(0, summary["timelines"] - len(listed)), kin or Kin())
 
 
@@ -184,20 +168,14 @@ class GraphRow:
 def rows(graph: Graph, glyphs: Glyphs = PRETTY) -> Iterator[GraphRow]:
     """The lines of the picture, newest first."""
     context = graph.state["context"]
-    yield GraphRow(
-        f"{glyphs.now}  ",
-        "now",
-        [
-            count(context["messageCount"], "message"),
-            _tokens(context["tokenCountWithPending"]),
-            size(context["logBytes"]),
-        ],
-        "bold",
-        "bold green",
-    )
+    tokens = count(context["tokenCountWithPending"], "token")
+    facts = [count(context["messageCount"], "message"), tokens, size(context["logBytes"])]
+    yield GraphRow(f"{glyphs.now}  ", "now", facts, "bold", "bold green")
     drawn = {checkpoint["uid"] for checkpoint in graph.checkpoints}
     mail = graph.state.get("pendingDMail") or {}
-    forks = _by_checkpoint(graph.kin.forks)
+    forks: dict[str, list[Json]] = {}  # by the uid of the checkpoint they were made at; "" for those of the whole log
+    for fork in graph.kin.forks:
+        forks.setdefault(fork["parent"].get("checkpointUid", ""), []).append(fork)
     yield from _forks(forks.pop("", []), glyphs)
     for checkpoint in reversed(graph.checkpoints):
         uid = checkpoint["uid"]
@@ -238,34 +216,22 @@ def draw(graph: Graph, width: int, glyphs: Glyphs = PRETTY) -> list[Text]:
 
 
 def _checkpoint(checkpoint: Json, signs: str, style: str = "") -> GraphRow:
-    what = checkpoint.get("label") or checkpoint.get("preview") or ""
-    facts = [count(checkpoint["messageCount"], "message"), _tokens(checkpoint["tokenCount"])]
-    return GraphRow(
-        signs, f"#{checkpoint['id']}  {one_line(what)}", [*facts, clock(checkpoint.get("createdAt"))], style
-    )
+    name = f"#{checkpoint['id']}  {one_line(checkpoint.get('label') or checkpoint.get('preview') or '')}"
+    tokens = count(checkpoint["tokenCount"], "token")
+    facts = [count(checkpoint["messageCount"], "message"), tokens, clock(checkpoint.get("createdAt"))]
+    return GraphRow(signs, name, facts, style)
 
 
-def _branches(branches: list[TimelineBranch], glyphs: Glyphs) -> Iterator[GraphRow]:
-    for branch in branches:
-        timeline = branch.timeline
+def _branches(timelines: list[Json], glyphs: Glyphs) -> Iterator[GraphRow]:
+    for timeline in timelines:
         why = _ENDED_BY.get(timeline["reason"], "an earlier log")
         facts = [count(timeline["messageCount"], "message"), size(timeline["bytes"]), clock(timeline.get("createdAt"))]
         yield GraphRow(f"{glyphs.fork} ", f"{timeline['timelineId']}  {why}", facts, "yellow", "yellow")
-        shown = branch.checkpoints[-_MOST_LEFT:]
+        shown, signs = timeline["checkpoints"][-_MOST_LEFT:], f"{glyphs.line}    {glyphs.left} "
         for checkpoint in reversed(shown):
-            yield _checkpoint(checkpoint, f"{glyphs.line}    {glyphs.left} ", "dim")
-        if hidden := len(branch.checkpoints) - len(shown):
-            yield GraphRow(
-                f"{glyphs.line}    {glyphs.left} ", f"... {count(hidden, 'older checkpoint')} of its own", style="dim"
-            )
-
-
-def _by_checkpoint(forks: list[Json]) -> dict[str, list[Json]]:
-    """Forks by the uid of the checkpoint they were made at; "" for those of the whole log."""
-    found: dict[str, list[Json]] = {}
-    for fork in forks:
-        found.setdefault(fork["parent"].get("checkpointUid", ""), []).append(fork)
-    return found
+            yield _checkpoint(checkpoint, signs, "dim")
+        if hidden := len(timeline["checkpoints"]) - len(shown):
+            yield GraphRow(signs, f"... {count(hidden, 'older checkpoint')} of its own", style="dim")
 
 
 def _forks(forks: list[Json], glyphs: Glyphs) -> Iterator[GraphRow]:
@@ -274,49 +240,32 @@ def _forks(forks: list[Json], glyphs: Glyphs) -> Iterator[GraphRow]:
         yield GraphRow(f"{glyphs.away} ", f"{fork['sessionId']}  a fork", facts, "blue", "blue")
 
 
-def _tokens(number: int) -> str:
-    return count(number, "token")
+@contextlib.contextmanager
+def shown(terminal: Terminal, *, again: bool) -> Iterator[Callable[[Graph, str], None]]:
+    """A function that shows a graph under a caption that says why; `again` in the place of the one before.
 
-
-class View:
-    """Where graphs are shown: a screen, a pipe, or a program."""
-
-    def __init__(self, terminal: Terminal) -> None:
-        self._terminal = terminal
-        self._out = terminal.out
-        self._glyphs = glyphs_for(sys.stdout.encoding)
-
-    def show(self, graph: Graph) -> None:
-        """Show a graph once."""
-        if self._terminal.machine:
-            self._terminal.document(graph.as_json())
-        else:
-            self._print(self._lines(graph))
-
-    @contextlib.contextmanager
-    def lively(self) -> Iterator[Callable[[Graph, str], None]]:
-        """A function that shows a graph in the place of the one before; for pipes and programs after it."""
-        if self._terminal.machine:
-            yield lambda graph, _: self._terminal.line(graph.as_json())
-        elif not self._out.is_terminal:
-            yield lambda graph, what: self._print([*_caption(what), *self._lines(graph)])
-        else:
-            from rich.console import Group
-            from rich.live import Live
-
-            with Live(console=self._out, auto_refresh=False, vertical_overflow="crop") as live:
-                yield lambda graph, what: live.update(Group(*_caption(what), *self._lines(graph)), refresh=True)
-
-    def _lines(self, graph: Graph) -> list[Text]:
-        return draw(graph, self._out.width if self._out.is_terminal else _PIPE_WIDTH, self._glyphs)
-
-    def _print(self, lines: list[Text]) -> None:
-        for line in lines:
-            self._out.print(line, soft_wrap=True)
-        sys.stdout.flush()
-
-
-def _caption(what: str) -> list[Text]:
+    For pipes and programs each comes after the one before.
+    """
     from rich.text import Text
 
-    return [Text(f"{now()}  {what or 'as it is now'}", style="dim")]
+    out, glyphs = terminal.out, glyphs_for(sys.stdout.encoding)
+
+    def lines(graph: Graph, why: str) -> list[Text]:
+        drawn = draw(graph, out.width if out.is_terminal else _PIPE_WIDTH, glyphs)
+        return [Text(f"{now()}  {why or 'as it is now'}", style="dim"), *drawn] if again else drawn
+
+    def show(graph: Graph, why: str) -> None:
+        terminal.say(*lines(graph, why))
+        sys.stdout.flush()
+
+    if terminal.machine:
+        write = terminal.line if again else terminal.document
+        yield lambda graph, _: write(graph.as_json())
+    elif not (again and out.is_terminal):
+        yield show
+    else:
+        from rich.console import Group
+        from rich.live import Live
+
+        with Live(console=out, auto_refresh=False, vertical_overflow="crop") as live:
+            yield lambda graph, why: live.update(Group(*lines(graph, why)), refresh=True)

@@ -8,12 +8,12 @@ from typing import Annotated
 
 import typer
 
-from timeleap.cli.arguments import Full, Session, TimelineOption, place
 from timeleap.cli.backend import Backend, OpenSession, given, reading
 from timeleap.cli.command import command
 from timeleap.cli.following import TerminalFollower, describe
 from timeleap.cli.formatting import Json, ago, count, one_line, process, render, size
-from timeleap.cli.graph import View, read_graph, read_kin
+from timeleap.cli.graph import read_graph, read_kin, shown
+from timeleap.cli.options import Full, Session, TimelineOption, place
 from timeleap.cli.terminal import Terminal, UsageError
 
 app = typer.Typer(rich_help_panel="Look")
@@ -132,18 +132,15 @@ def log(
         timeleap log fix-dates --graph
         timeleap log fix-dates --watch
     """
-    view = View(terminal)
     with reading(terminal, session) as opened:
         kin, timelines = (read_kin(opened), timelines) if graph else (None, 0)
-        if not watch:
-            view.show(read_graph(opened, checkpoints, timelines, kin))
-            return
-        changes = opened.backend.changes(opened.id)
-        terminal.hint(f"watching {opened.id}; Ctrl-C ends")
-        with view.lively() as show:
-            show(read_graph(opened, checkpoints, timelines, kin), "")
-            for notification in changes.bursts(_PAUSE):
-                show(read_graph(opened, checkpoints, timelines, kin), describe(notification))
+        changes = opened.backend.changes(opened.id).bursts(_PAUSE) if watch else ()
+        if watch:
+            terminal.hint(f"watching {opened.id}; Ctrl-C ends")
+        with shown(terminal, again=watch) as show_graph:
+            show_graph(read_graph(opened, checkpoints, timelines, kin), "")
+            for notification in changes:
+                show_graph(read_graph(opened, checkpoints, timelines, kin), describe(notification))
 
 
 @command(app)

@@ -9,11 +9,11 @@ from typing import Annotated
 
 import typer
 
-from timeleap.cli.arguments import DryRun, Session, Yes, complete_session, parse_span
 from timeleap.cli.backend import Backend, given, reading, session_identity, writing
 from timeleap.cli.command import FAILED, Group, command
 from timeleap.cli.formatting import Json, count, one_line, size
 from timeleap.cli.inspect import list_sessions
+from timeleap.cli.options import DryRun, Session, Yes, complete_session, parse_span
 from timeleap.cli.terminal import Terminal, UsageError
 
 app = typer.Typer(rich_help_panel="Keep in order")

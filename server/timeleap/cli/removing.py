@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
-from timeleap.cli.arguments import DryRun, Session, Yes, complete_session, parse_age, parse_size
 from timeleap.cli.backend import Backend, OpenSession, session_identity, writing
 from timeleap.cli.command import command
 from timeleap.cli.formatting import Json, count, one_line, size
+from timeleap.cli.options import DryRun, Session, Yes, complete_session, parse_age, parse_size
 from timeleap.cli.terminal import Terminal, UsageError
 
 app = typer.Typer(rich_help_panel="Keep in order")

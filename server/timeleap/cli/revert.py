@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from timeleap.cli.arguments import DryRun, Heal, OnlySay, Session, Steps, Yes, place
 from timeleap.cli.backend import OpenSession, writing
 from timeleap.cli.command import command
 from timeleap.cli.formatting import Json, ago, count, gist, one_line
+from timeleap.cli.options import DryRun, Heal, OnlySay, Session, Steps, Yes, place
 from timeleap.cli.terminal import Terminal, UsageError
 from timeleap_client.errors import TimeleapRpcError
 

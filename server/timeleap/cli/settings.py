@@ -6,7 +6,7 @@ import json
 import os
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,35 +14,28 @@ from timeleap.cli.command import Group, command
 from timeleap.cli.terminal import Terminal, UsageError
 from timeleap.errors import InvalidInputError
 
+if TYPE_CHECKING:
+    from timeleap.service.config import Setting
+
 app = typer.Typer()
 config = typer.Typer(cls=Group, no_args_is_help=True)
 app.add_typer(config, name="config", help="Show and change the store's config.toml.", rich_help_panel="Keep in order")
+
+
+def _settings() -> dict[str, Setting]:
+    from timeleap.service.config import SETTINGS
+
+    return SETTINGS
+
 
 Key = Annotated[
     str,
     typer.Argument(
         metavar="KEY",
         help="Such as maxContextSize or retention.maxTimelines.",
-        autocompletion=lambda incomplete: [key for key in DEFAULTS if key.startswith(incomplete)],
+        autocompletion=lambda incomplete: [key for key in _settings() if key.startswith(incomplete)],
     ),
 ]
-
-DEFAULTS: dict[str, Any] = {
-    "durability": "disk",
-    "maxContextSize": None,
-    "reservedContextSize": 50_000,
-    "triggerRatio": 0.85,
-    "maxPreservedMessages": 2,
-    "retention.maxTimelines": 50,
-    "retention.maxTimelineBytes": 2 << 30,
-    "trash.maxAge": None,
-    "summarizer.baseUrl": None,
-    "summarizer.model": None,
-    "summarizer.apiKeyFile": None,
-    "summarizer.contextSize": None,
-    "summarizer.timeout": 300,
-}
-_TEXTS = frozenset({"durability", "summarizer.baseUrl", "summarizer.model", "summarizer.apiKeyFile"})
 
 
 @command(config)
@@ -66,20 +59,21 @@ def show(terminal: Terminal) -> None:
     file = _file(terminal)
     stored = read(file)
     settings: dict[str, dict[str, Any]] = {}
-    for key, default in DEFAULTS.items():
-        variable = _variable(key)
-        if os.environ.get(variable):
-            settings[key] = {"value": _parsed(key, os.environ[variable]), "from": variable}
+    for key, setting in _settings().items():
+        if os.environ.get(setting.variable):
+            settings[key] = {"value": _parsed(setting, os.environ[setting.variable]), "from": setting.variable}
         elif key in stored:
             settings[key] = {"value": stored[key], "from": str(file)}
         else:
-            settings[key] = {"value": default, "from": "default"}
+            settings[key] = {"value": setting.default, "from": "default"}
     # Not in the file: the log begins before a store is chosen.
-    for key, default, option in (("logLevel", "warning", "--log-level"), ("logFile", None, "--log-file")):
-        variable = _variable(key)
-        set_there = os.environ.get(variable)
-        source = variable if set_there else f"default; timeleap serve {option} wins"
-        settings[key] = {"value": set_there or default, "from": source}
+    for key, default, variable, option in (
+        ("logLevel", "warning", "TIMELEAP_LOG_LEVEL", "--log-level"),
+        ("logFile", None, "TIMELEAP_LOG_FILE", "--log-file"),
+    ):
+        value = os.environ.get(variable)
+        source = variable if value else f"default; timeleap serve {option} wins"
+        settings[key] = {"value": value or default, "from": source}
     if terminal.machine:
         terminal.document(settings)
     else:
@@ -113,13 +107,13 @@ def set_(
         timeleap config set maxContextSize 200000
         timeleap config set summarizer.baseUrl http://localhost:11434/v1
     """
-    _known(key)
+    parsed = _parsed(_known(key), value)
     file = _file(terminal)
     read(file)  # where it is no TOML: say so
-    text = with_key(_text(file), key, _parsed(key, value))
+    text = with_key(_text(file), key, parsed)
     _check(terminal, text)
     _write(file, text)
-    terminal.answer({key: _parsed(key, value)}, hint=f"set in {file}")
+    terminal.answer({key: parsed}, hint=f"set in {file}")
 
 
 @command(config)
@@ -147,21 +141,15 @@ def _text(file: Path) -> str:
     return file.read_text(encoding="utf-8") if file.exists() else ""
 
 
-def _known(key: str) -> None:
-    if key not in DEFAULTS:
-        raise UsageError(f"there is no setting {key}; there are: {', '.join(DEFAULTS)}")
+def _known(key: str) -> Setting:
+    if key not in (settings := _settings()):
+        raise UsageError(f"there is no setting {key}; there are: {', '.join(settings)}")
+    return settings[key]
 
 
-def _variable(key: str) -> str:
-    from timeleap.service.config import PREFIX
-
-    words = "".join(f"_{char}" if char.isupper() else char for char in key.replace(".", "_"))
-    return PREFIX + words.upper()
-
-
-def _parsed(key: str, value: str) -> str | int | float:
+def _parsed(setting: Setting, value: str) -> str | int | float:
     """Numbers as numbers; what is none is left for the server's reader to judge."""
-    for kind in () if key in _TEXTS else (int, float):
+    for kind in (int, float) if setting.numeric else ():
         try:
             return kind(value)
         except ValueError:

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from timeleap.cli.arguments import Session
 from timeleap.cli.backend import Backend, given, reading
 from timeleap.cli.command import command
 from timeleap.cli.formatting import Json, count, one_line, size
+from timeleap.cli.options import Session
 from timeleap.cli.terminal import Terminal, UsageError
 
 app = typer.Typer(rich_help_panel="Carry")

@@ -8,25 +8,35 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from timeleap.errors import InvalidInputError, StorageFailureError
 from timeleap.message_text import reserve_fits, should_compact
 from timeleap.sessions.files import read_bytes
 from timeleap.sessions.outcomes import Retention
 from timeleap.storage.engine import Durability
-from timeleap_protocol.limits import DEFAULT_PRESERVED_MESSAGES, DEFAULT_RESERVED_CONTEXT, DEFAULT_TRIGGER_RATIO
+from timeleap_protocol.limits import (
+    DEFAULT_PRESERVED_MESSAGES,
+    DEFAULT_RESERVED_CONTEXT,
+    DEFAULT_SUMMARIZER_TIMEOUT,
+    DEFAULT_TRIGGER_RATIO,
+)
 
 FILE_NAME = "config.toml"
 MAX_FILE = 1 << 20
 PREFIX = "TIMELEAP_"
+_URL = "an address that begins with http:// or https://"
 _LONGEST_KEY = 100  # characters of an unknown one that are repeated
 _MOST_WARNINGS = 20
 KEY_VARIABLE = "TIMELEAP_SUMMARIZER_API_KEY"
 """The environment variable that holds the key of the summarising endpoint."""
+
+
+Check = Callable[[Any], Any]
+"""Makes the value that counts of one that was given, or raises `_Unusable`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,20 +141,16 @@ def load(
         root = Path(_string(chosen, "home")).expanduser().absolute()
     except RuntimeError:
         raise _refused("home", "a path below a home directory there is", "initializationOptions") from None
-    stored = [_read_file(root / FILE_NAME), _from_environment(environ)]
-    if environ.get(
-        KEY_VARIABLE
-    ):  # the key itself goes before a file that holds one, unless a flag or an option names it
-        stored = [_without_key_file(values) for values in stored]
+    file = root / FILE_NAME
+    stored, surroundings = _read_file(file), _from_environment(environ)
+    if environ.get(KEY_VARIABLE):
+        # The key itself goes before a file that holds one, unless a flag or an option names it.
+        stored, surroundings = _without_key_file(stored), _without_key_file(surroundings)
     flags = dict(flags or {})
     warnings: list[str] = []
     settings: dict[str, Any] = {}
-    for source, values in (
-        (str(root / FILE_NAME), stored[0]),
-        ("environment", stored[1]),
-        ("command line", flags),
-        ("initializationOptions", options),
-    ):
+    sources = {str(file): stored, "environment": surroundings, "command line": flags, "initializationOptions": options}
+    for source, values in sources.items():
         warnings += _merge(settings, values, source)
     return _resolve(root, settings, flags, warnings)
 
@@ -173,9 +179,9 @@ def _read_file(path: Path) -> dict[str, Any]:
 def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
     """Settings among the environment's variables, as text; nested ones by their group's name."""
     found: dict[str, Any] = {}
-    for name, (group, key) in _VARIABLES.items():
-        text = environ.get(name)
-        if text:
+    for name, setting in SETTINGS.items():
+        if text := environ.get(setting.variable):
+            group, _, key = name.rpartition(".")
             (found.setdefault(group, {}) if group else found)[key] = text
     return found
 
@@ -188,52 +194,46 @@ def _without_key_file(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _merge(settings: dict[str, Any], values: Mapping[str, Any], source: str) -> list[str]:
-    """Put `values` over `settings`, checked; returns warnings about unknown keys."""
+    """Put `values` over `settings`, by dotted name and checked; returns warnings about unknown keys."""
     warnings = []
-    for key, value in values.items():
-        if value is None and key in {*_GROUPS, *_CHECKS} and key not in _NULL_IS_A_VALUE:
-            continue
-        if key in _GROUPS:
-            if not isinstance(value, Mapping):
-                raise _refused(key, "an object", source)
-            for inner, each in value.items():
-                check = _GROUPS[key].get(inner)
-                if check is None:
-                    warnings.append(f"unknown setting {key}.{inner[:_LONGEST_KEY]} in {source}")
-                elif each is not None:
-                    settings.setdefault(key, {})[inner] = _checked(check, each, f"{key}.{inner}", source)
-        elif key in _CHECKS:
-            settings[key] = _checked(_CHECKS[key], value, key, source)
-        elif not (source == "initializationOptions" and key == "token"):
-            warnings.append(f"unknown setting {key[:_LONGEST_KEY]} in {source}")
+    for group, key, value in _flat(values, source):
+        name = f"{group}.{key}" if group else key
+        setting = _BY_PLACE.get((group, key))
+        if setting is not None:
+            if value is not None or name in _NULL_IS_A_VALUE:
+                settings[name] = setting.checked(value, source)
+        elif (group, key, source) != ("", "token", "initializationOptions"):
+            warnings.append(f"unknown setting {name[: len(name) - len(key) + _LONGEST_KEY]} in {source}")
     if len(warnings) > _MOST_WARNINGS:
         more = len(warnings) - _MOST_WARNINGS
         warnings[_MOST_WARNINGS:] = [f"{more} more unknown settings in {source}"]
     return warnings
 
 
+def _flat(values: Mapping[str, Any], source: str) -> Iterator[tuple[str, str, Any]]:
+    """Group, key and value of each; the group is empty for a setting that stands by itself."""
+    for key, value in values.items():
+        if key not in _GROUPS:
+            yield "", key, value
+        elif isinstance(value, Mapping):
+            yield from ((key, inner, each) for inner, each in value.items())
+        elif value is not None:
+            raise _refused(key, "an object", source)
+
+
 def _resolve(home: Path, settings: dict[str, Any], flags: Mapping[str, Any], warnings: list[str]) -> Config:
-    budget = Budget()
-    for name, attribute in (
-        ("maxContextSize", "max_context_size"),
-        ("reservedContextSize", "reserved_context_size"),
-        ("triggerRatio", "trigger_ratio"),
-    ):
-        if name in settings:
-            budget = replace(budget, **{attribute: settings[name]})
-    summarizer = settings.get("summarizer", {})
+    resolved = {name: settings.get(name, setting.default) for name, setting in SETTINGS.items()}
+    budget = Budget(resolved["maxContextSize"], resolved["reservedContextSize"], resolved["triggerRatio"])
+    group = "summarizer."
+    summarizer = {name.removeprefix(group): value for name, value in settings.items() if name.startswith(group)}
     warnings += [odd for odd in (budget.warning(), _insecure(summarizer.get("baseUrl", ""))) if odd]
-    kept = settings.get("retention", {})
-    default = Retention()
     return Config(
         home=home,
-        durability=settings.get("durability", "disk"),
+        durability=resolved["durability"],
         budget=budget,
-        max_preserved_messages=settings.get("maxPreservedMessages", DEFAULT_PRESERVED_MESSAGES),
-        retention=Retention(
-            kept.get("maxTimelines", default.max_timelines), kept.get("maxTimelineBytes", default.max_timeline_bytes)
-        ),
-        trash_max_age=settings.get("trash", {}).get("maxAge"),
+        max_preserved_messages=resolved["maxPreservedMessages"],
+        retention=Retention(resolved["retention.maxTimelines"], resolved["retention.maxTimelineBytes"]),
+        trash_max_age=resolved["trash.maxAge"],
         summarizer=summarizer,
         flags=flags,
         warnings=tuple(warnings),
@@ -256,13 +256,6 @@ class _Unusable(Exception):
     """A value is not what a setting asks for; the text completes "must be ..."."""
 
 
-def _checked(check: Any, value: Any, name: str, source: str) -> Any:
-    try:
-        return check(value)
-    except _Unusable as expected:
-        raise _refused(name, str(expected), source) from None
-
-
 def _refused(name: str, expected: str, source: str) -> InvalidInputError:
     problem = {"loc": ["initializationOptions", *name.split(".")], "msg": f"must be {expected}", "type": "setting"}
     return InvalidInputError(f"{name} must be {expected} (set in {source})", errors=[problem])
@@ -274,33 +267,16 @@ def _string(value: Any, name: str) -> str:
     raise _refused(name, "a path", "initializationOptions")
 
 
-def _text(value: Any) -> str:
-    if isinstance(value, str) and value:
-        return value
-    raise _Unusable("a non-empty string")
+def _matching(pattern: str, expected: str) -> Check:
+    def check(value: Any) -> str:
+        if isinstance(value, str) and re.fullmatch(pattern, value, re.DOTALL):
+            return value
+        raise _Unusable(expected)
+
+    return check
 
 
-def _path(value: Any) -> str:
-    if isinstance(value, str) and value and "\0" not in value:
-        return value
-    raise _Unusable("a path: a non-empty string without NUL characters")
-
-
-def _url(value: Any) -> str:
-    if isinstance(value, str) and re.match(r"https?://[^/\s]", value):
-        return value
-    raise _Unusable("an address that begins with http:// or https://")
-
-
-def _durability(value: Any) -> Durability:
-    if value == "disk":
-        return "disk"
-    if value == "os":
-        return "os"
-    raise _Unusable('"disk" or "os"')
-
-
-def _whole(least: int) -> Any:
+def _whole(least: int) -> Check:
     def check(value: Any) -> int:
         if isinstance(value, str) and re.fullmatch(r"\d{1,18}", value):
             value = int(value)
@@ -332,36 +308,65 @@ def _ratio(value: Any) -> float:
     raise _Unusable("a number over 0 and at most 1")
 
 
-_CHECKS: dict[str, Any] = {
-    "home": _path,
-    "durability": _durability,
-    "maxContextSize": _whole_or_null,
-    "reservedContextSize": _whole(0),
-    "triggerRatio": _ratio,
-    "maxPreservedMessages": _whole(1),
-}
-_GROUPS: dict[str, dict[str, Any]] = {
-    "retention": {"maxTimelines": _whole(1), "maxTimelineBytes": _whole(0)},
-    "trash": {"maxAge": _whole(0)},
-    "summarizer": {
-        "baseUrl": _url,
-        "model": _text,
-        "apiKeyFile": _path,
-        "contextSize": _whole(1),
-        "timeout": _whole(1),
-    },
-}
+_path = _matching(r"[^\0]+", "a path: a non-empty string without NUL characters")
 
 
+class Setting(NamedTuple):
+    """A setting that the file, the environment and `initializationOptions` may have.
+
+    Attributes:
+        name: Its key, dotted where it is in a group.
+        check: What it may be.
+        default: Its value where it is not set.
+        numeric: True if text that stands for a number means the number.
+    """
+
+    name: str
+    check: Check
+    default: Any = None
+    numeric: bool = True
+
+    @property
+    def variable(self) -> str:
+        """Its environment variable."""
+        words = (re.sub(r"(?<=[a-z])(?=[A-Z])", "_", word).upper() for word in self.name.split("."))
+        return PREFIX + "_".join(words)
+
+    def checked(self, value: Any, source: str) -> Any:
+        """The value that counts.
+
+        Raises:
+            InvalidInputError: It is unusable; the message names where it stands.
+        """
+        try:
+            return self.check(value)
+        except _Unusable as expected:
+            raise _refused(self.name, str(expected), source) from None
+
+
+SETTINGS = {
+    setting.name: setting
+    for setting in (
+        Setting("durability", _matching("disk|os", '"disk" or "os"'), "disk", numeric=False),
+        Setting("maxContextSize", _whole_or_null),
+        Setting("reservedContextSize", _whole(0), DEFAULT_RESERVED_CONTEXT),
+        Setting("triggerRatio", _ratio, DEFAULT_TRIGGER_RATIO),
+        Setting("maxPreservedMessages", _whole(1), DEFAULT_PRESERVED_MESSAGES),
+        Setting("retention.maxTimelines", _whole(1), Retention().max_timelines),
+        Setting("retention.maxTimelineBytes", _whole(0), Retention().max_timeline_bytes),
+        Setting("trash.maxAge", _whole(0)),
+        Setting("summarizer.baseUrl", _matching(r"https?://[^/\s].*", _URL), numeric=False),
+        Setting("summarizer.model", _matching(".+", "a non-empty string"), numeric=False),
+        Setting("summarizer.apiKeyFile", _path, numeric=False),
+        Setting("summarizer.contextSize", _whole(1)),
+        Setting("summarizer.timeout", _whole(1), DEFAULT_SUMMARIZER_TIMEOUT),
+    )
+}
+"""All settings but the home, in the order in which they are shown."""
 _NULL_IS_A_VALUE = frozenset({"maxContextSize"})
 """Settings that null switches off; for all others null means not set."""
-
-
-def _variable(*words: str) -> str:
-    return PREFIX + "_".join(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", word).upper() for word in words)
-
-
-_VARIABLES: dict[str, tuple[str | None, str]] = {
-    **{_variable(key): (None, key) for key in _CHECKS if key != "home"},
-    **{_variable(group, key): (group, key) for group, keys in _GROUPS.items() for key in keys},
+_GROUPS = {name.partition(".")[0] for name in SETTINGS if "." in name}
+_BY_PLACE = {
+    ("", "home"): Setting("home", _path),
+    **{(name.rpartition(".")[0], name.rpartition(".")[2]): setting for name, setting in SETTINGS.items()},
 }

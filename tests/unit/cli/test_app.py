@@ -15,7 +15,7 @@ from timeleap import interrupt
 from timeleap.cli.app import _MODULES, application, main
 from timeleap.cli.backend import session_identity
 from timeleap.cli.command import guarded
-from timeleap.cli.settings import DEFAULTS, _variable
+from timeleap.cli.settings import _settings
 from timeleap.cli.terminal import Terminal, UsageError
 from timeleap.service import config
 from timeleap_client.errors import ConnectionLostError, TimeleapRpcError
@@ -151,18 +151,22 @@ def test_ctrl_c_in_the_exit_of_the_work_leaves_the_next_one_quiet(monkeypatch, c
 def test_settings_of_the_command_line_are_those_of_the_server(tmp_path: Path):
     """The keys, their defaults and their environment variables, as the server's own reader has them."""
     loaded = config.load(tmp_path, environ={})
-    assert DEFAULTS["durability"] == loaded.durability
-    assert DEFAULTS["reservedContextSize"] == loaded.budget.reserved_context_size
-    assert DEFAULTS["triggerRatio"] == loaded.budget.trigger_ratio
-    assert DEFAULTS["maxContextSize"] == loaded.budget.max_context_size
-    assert DEFAULTS["maxPreservedMessages"] == loaded.max_preserved_messages
-    assert DEFAULTS["retention.maxTimelines"] == loaded.retention.max_timelines
-    assert DEFAULTS["retention.maxTimelineBytes"] == loaded.retention.max_timeline_bytes
-    assert DEFAULTS["summarizer.timeout"] == DEFAULT_SUMMARIZER_TIMEOUT
-    single = {*config._CHECKS} - {"home"}
-    assert {*DEFAULTS} == single | {f"{group}.{key}" for group, keys in config._GROUPS.items() for key in keys}
-    known = {*config._VARIABLES}
-    assert {_variable(key) for key in DEFAULTS} <= known
+    defaults = {key: setting.default for key, setting in _settings().items()}
+    assert defaults == {
+        "durability": loaded.durability,
+        "reservedContextSize": loaded.budget.reserved_context_size,
+        "triggerRatio": loaded.budget.trigger_ratio,
+        "maxContextSize": loaded.budget.max_context_size,
+        "maxPreservedMessages": loaded.max_preserved_messages,
+        "retention.maxTimelines": loaded.retention.max_timelines,
+        "retention.maxTimelineBytes": loaded.retention.max_timeline_bytes,
+        "trash.maxAge": loaded.trash_max_age,
+        "summarizer.timeout": DEFAULT_SUMMARIZER_TIMEOUT,
+        **dict.fromkeys(f"summarizer.{key}" for key in ("baseUrl", "model", "apiKeyFile", "contextSize")),
+    }
+    variables = {setting.variable for setting in _settings().values()}
+    assert {"TIMELEAP_MAX_CONTEXT_SIZE", "TIMELEAP_RETENTION_MAX_TIMELINE_BYTES"} <= variables
+    assert len(variables) == len(defaults)
 
 
 @pytest.mark.parametrize("name", ["s", "a.b-c_d", "context.jsonl", "..", "bad id"])

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from timeleap.cli.graph import PLAIN, Graph, Kin, TimelineBranch, draw, glyphs_for, rows
+from timeleap.cli.graph import PLAIN, Graph, Kin, draw, glyphs_for, rows
 
 
 def checkpoint(number, **more):
@@ -16,6 +16,10 @@ def timeline(number, reason="revert"):
         "messageCount": 9,
         "checkpointCount": 1,
     }
+
+
+def branching(timeline, checkpoints):
+    return {**timeline, "leavesAfter": None, "checkpoints": checkpoints}
 
 
 STATE = {
@@ -34,8 +38,8 @@ def test_the_newest_is_at_the_top_and_timelines_hang_where_they_leave():
         STATE,
         [checkpoint(0, label="begin"), checkpoint(1, preview="and\nthen")],
         branches={
-            "u0": [TimelineBranch(timeline(2), [checkpoint(1, uid="other", label="old one")])],
-            "": [TimelineBranch(timeline(1, "compact"), [])],
+            "u0": [branching(timeline(2), [checkpoint(1, uid="other", label="old one")])],
+            "": [branching(timeline(1, "compact"), [])],
         },
     )
     drawn = lines(graph)
@@ -58,7 +62,7 @@ def test_the_newest_is_at_the_top_and_timelines_hang_where_they_leave():
 
 
 def test_a_timeline_that_leaves_at_a_checkpoint_that_is_not_drawn_hangs_below_the_others():
-    graph = Graph(STATE, [checkpoint(9)], omitted=9, branches={"u3": [TimelineBranch(timeline(3), [])]})
+    graph = Graph(STATE, [checkpoint(9)], omitted=9, branches={"u3": [branching(timeline(3), [])]})
     drawn = lines(graph)
     assert [line.split()[1] for line in drawn] == ["now", "#9", "...", "context_3", "start"]
 
@@ -84,7 +88,7 @@ def test_a_dmail_waits_at_its_checkpoint():
 
 
 def test_what_is_not_drawn_is_counted():
-    branch = TimelineBranch(timeline(3), [checkpoint(n) for n in range(10)])
+    branch = branching(timeline(3), [checkpoint(n) for n in range(10)])
     graph = Graph(STATE, [checkpoint(9)], omitted=9, branches={"u9": [branch]}, timelines_omitted=4)
     text = "\n".join(lines(graph))
     assert "... 9 older checkpoints" in text
@@ -102,7 +106,7 @@ def test_no_line_is_wider_than_asked_and_nothing_foreign_reaches_the_terminal():
 def test_terminals_that_know_ascii_only_get_ascii():
     assert glyphs_for("ascii") is glyphs_for(None) is PLAIN
     assert glyphs_for("utf-8") is not PLAIN
-    graph = Graph(STATE, [checkpoint(0)], branches={"u0": [TimelineBranch(timeline(1), [checkpoint(1)])]})
+    graph = Graph(STATE, [checkpoint(0)], branches={"u0": [branching(timeline(1), [checkpoint(1)])]})
     assert all(row.signs.isascii() for row in rows(graph, PLAIN))
 
 

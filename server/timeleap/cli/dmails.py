@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from timeleap.cli.arguments import DryRun, Heal, Session, Yes, complete_session, text_or_file
 from timeleap.cli.backend import OpenSession, change_session, read_state, session_identity, writing
 from timeleap.cli.command import Group, command
 from timeleap.cli.formatting import Json, one_line
+from timeleap.cli.options import DryRun, Heal, Session, Yes, complete_session, text_or_file
 from timeleap.cli.revert import say_what_goes
 from timeleap.cli.terminal import Terminal, UsageError
 
