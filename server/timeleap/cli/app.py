@@ -38,7 +38,7 @@ _MODULES = {
     "maintain": ("archive", "unarchive", "trash", "audit", "verify", "repair"),
     "removing": ("storage", "prune", "redact"),
     "settings": ("config",),
-    "call": ("call", "schema", "serve"),
+    "calling": ("call", "schema", "serve"),
 }
 """The commands of each module, in the order of the overview."""
 

@@ -142,14 +142,19 @@ def load(
     except RuntimeError:
         raise _refused("home", "a path below a home directory there is", "initializationOptions") from None
     file = root / FILE_NAME
-    stored, surroundings = _read_file(file), _from_environment(environ)
+    stored, from_environment = _read_file(file), _from_environment(environ)
     if environ.get(KEY_VARIABLE):
         # The key itself goes before a file that holds one, unless a flag or an option names it.
-        stored, surroundings = _without_key_file(stored), _without_key_file(surroundings)
+        stored, from_environment = _without_key_file(stored), _without_key_file(from_environment)
     flags = dict(flags or {})
     warnings: list[str] = []
     settings: dict[str, Any] = {}
-    sources = {str(file): stored, "environment": surroundings, "command line": flags, "initializationOptions": options}
+    sources = {
+        str(file): stored,
+        "environment": from_environment,
+        "command line": flags,
+        "initializationOptions": options,
+    }
     for source, values in sources.items():
         warnings += _merge(settings, values, source)
     return _resolve(root, settings, flags, warnings)
