@@ -16,7 +16,6 @@ CONTEXT_ROWS: Final[tuple[Method, ...]] = (
         "context.AppendMessageResult",
         "Appends one message, or several as one step.",
         handler="service.writing.append_message",
-        outcome="append",
     ),
     change(
         "context/updateTokenCount",
@@ -24,7 +23,6 @@ CONTEXT_ROWS: Final[tuple[Method, ...]] = (
         "context.UpdateTokenCountResult",
         "Records the usage the model reported.",
         handler="service.writing.update_token_count",
-        outcome="usage",
     ),
     read(
         "context/listUsage",
@@ -40,7 +38,6 @@ CONTEXT_ROWS: Final[tuple[Method, ...]] = (
         "session.HeadResult",
         "Sets the system prompt; the last one wins.",
         handler="service.writing.set_system_prompt",
-        outcome="head",
     ),
     change(
         "context/checkpoint",
@@ -48,7 +45,6 @@ CONTEXT_ROWS: Final[tuple[Method, ...]] = (
         "context.CheckpointResult",
         "Writes a checkpoint.",
         handler="service.writing.checkpoint",
-        outcome="checkpoint",
     ),
     read(
         "context/listCheckpoints",
@@ -64,7 +60,6 @@ CONTEXT_ROWS: Final[tuple[Method, ...]] = (
         "context.RewriteResult",
         "Removes a checkpoint and all after it; what it removes stays as a timeline.",
         handler="service.timetravel.revert_to",
-        outcome="rewrite",
         progress=True,
         errors=(_E.CHECKPOINT_NOT_FOUND, _E.CORRUPTED),
     ),
@@ -74,7 +69,6 @@ CONTEXT_ROWS: Final[tuple[Method, ...]] = (
         "context.RewriteResult",
         "Empties the log; what it removes stays as a timeline.",
         handler="service.timetravel.clear",
-        outcome="rewrite",
     ),
     read(
         "context/getHistory",
@@ -105,7 +99,6 @@ CONTEXT_ROWS: Final[tuple[Method, ...]] = (
         "context.RewriteResult",
         "Makes a timeline the live log again, byte for byte; the present log becomes a timeline.",
         handler="service.timetravel.restore_timeline",
-        outcome="rewrite",
         errors=(_E.TIMELINE_NOT_FOUND, _E.CORRUPTED),
     ),
     change(
@@ -114,7 +107,6 @@ CONTEXT_ROWS: Final[tuple[Method, ...]] = (
         "context.UndoResult",
         "Undoes the last revert, clear, compaction, restore or D-Mail, or several of them as one step.",
         handler="service.timetravel.undo",
-        outcome="rewrite",
         errors=(_E.NOTHING_TO_UNDO, _E.CORRUPTED),
     ),
     change(
@@ -123,7 +115,6 @@ CONTEXT_ROWS: Final[tuple[Method, ...]] = (
         "context.UndoResult",
         "Does again what was undone last, as long as nothing else has changed the log since.",
         handler="service.timetravel.redo",
-        outcome="rewrite",
         errors=(_E.NOTHING_TO_REDO, _E.CORRUPTED),
     ),
     change(
@@ -132,7 +123,6 @@ CONTEXT_ROWS: Final[tuple[Method, ...]] = (
         "compaction.CompactResult",
         "Puts a summary in the place of the older messages.",
         handler="features.compaction.handlers.compact",
-        outcome="compact",
         order="blocks",
         cancel="unwritten",
         forward="readsAhead",
@@ -145,7 +135,6 @@ CONTEXT_ROWS: Final[tuple[Method, ...]] = (
         "compaction.SetPinsResult",
         "Says what no compaction of the session may lose.",
         handler="features.compaction.handlers.set_pins",
-        outcome="pins",
     ),
     read(
         "context/prepareCompaction",
@@ -161,7 +150,6 @@ CONTEXT_ROWS: Final[tuple[Method, ...]] = (
         "context.SendDMailResult",
         "Leaves a note to the self of a checkpoint, of this session or of another one.",
         handler="features.dmail.handlers.send_dmail",
-        outcome="dmail",
         forward="handler",
         errors=(_E.CHECKPOINT_NOT_FOUND, _E.DMAIL_PENDING, _E.SESSION_LOCKED),
     ),
@@ -171,7 +159,6 @@ CONTEXT_ROWS: Final[tuple[Method, ...]] = (
         "context.DeliverDMailResult",
         "Reverts to the checkpoint of the pending D-Mail and puts the note there, as one step.",
         handler="service.timetravel.deliver_dmail",
-        outcome="rewrite",
         errors=(_E.NO_PENDING_DMAIL, _E.CHECKPOINT_NOT_FOUND, _E.CORRUPTED),
     ),
     change(
@@ -180,7 +167,6 @@ CONTEXT_ROWS: Final[tuple[Method, ...]] = (
         "session.HeadResult",
         "Drops the pending D-Mail.",
         handler="features.dmail.handlers.cancel_dmail",
-        outcome="head",
         errors=(_E.NO_PENDING_DMAIL,),
     ),
     read(

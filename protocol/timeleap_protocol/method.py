@@ -48,11 +48,6 @@ readsAhead: As owner; what does not change the log may go ahead once the owner w
 Opens = Literal["opens", "closes", "ends"]
 """What its success does to how often the session is open on the connection: once more, once less, not any more."""
 
-Outcome = Literal[
-    "append", "usage", "head", "checkpoint", "rewrite", "compact", "pins", "dmail", "approval", "subagents"
-]
-"""What a change of one session comes to: says how its result looks, and how it is given again to a repeat."""
-
 _E = ErrorKind
 
 _REQUEST_ERRORS: Final = (_E.INVALID_PARAMS, _E.INTERNAL_ERROR, _E.CANCELLED, _E.OVERLOADED, _E.TOO_LARGE)
@@ -77,7 +72,6 @@ class Method:
         access: How the session has to be open; a dry run only reads.
         forward: How it gets to the owner of the session.
         opens: What it does to how often the session is open; None: nothing.
-        outcome: What it comes to, where that is kept for repeats; None: its handler renders it.
         session_id_counts: A repeat has to name the session by the same id: its request id is kept by the store, or names
             a session that is not there yet.
         mutates: Whether it changes anything; then it takes `requestId` (and `expectedHead` where a log exists before).
@@ -101,7 +95,6 @@ class Method:
     access: Access = "none"
     forward: Forward = "never"
     opens: Opens | None = None
-    outcome: Outcome | None = None
     session_id_counts: bool = False
     mutates: bool = False
     progress: bool = False
@@ -184,12 +177,10 @@ def read(name: str, params: str, result: str, summary: str, *, handler: str, **r
     return request(name, params, result, summary, handler=handler, **row)
 
 
-def change(
-    name: str, params: str, result: str, summary: str, *, handler: str, outcome: Outcome | None, **rest: Any
-) -> Method:
+def change(name: str, params: str, result: str, summary: str, *, handler: str, **rest: Any) -> Method:
     """A change of one session, unless `rest` says otherwise of one that is open."""
     row: dict[str, Any] = {"cancel": "unbegun", "access": "write", "mutates": True} | rest
-    return read(name, params, result, summary, handler=handler, outcome=outcome, **row)
+    return read(name, params, result, summary, handler=handler, **row)
 
 
 def notice(name: str, params: str, summary: str) -> Method:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -116,7 +116,7 @@ class RequestReplayer:
         from the session as it is now."""
         if known.result is None:
             return self._shapes.result(self._outcome(known, self._end_of_batch(known.line)))
-        now = self._shapes.result(self._now(known.method)) if known.left_out else {}
+        now = self._shapes.result(self._now(known.members)) if known.left_out else {}
         result = completed(known, now)
         if result.get("head") == "":
             result["head"] = NO_HEAD
@@ -221,20 +221,19 @@ class RequestReplayer:
                     continue
         return found, inherited
 
-    def _now(self, method: str) -> CompactOutcome | RewriteOutcome | SubagentsOutcome | PinsOutcome | ApprovalOutcome:
-        """The outcome of a method that would change nothing now."""
+    def _now(
+        self, members: Collection[str]
+    ) -> CompactOutcome | RewriteOutcome | SubagentsOutcome | PinsOutcome | ApprovalOutcome:
+        """The outcome, of a change that would change nothing now, whose result has these members."""
         engine, facts = self._engine, self._facts()
-        match method:
-            case "putSubagent" | "removeSubagent":
-                return SubagentsOutcome(engine.head, facts.subagents)
-            case "setPins":
-                return PinsOutcome(engine.head, facts.pins)
-            case "setYolo" | "setAutoApprove" | "setAfk":
-                return ApprovalOutcome(engine.head, facts.approval)
-            case _:
-                pass
+        if "dynamicSubagents" in members:
+            return SubagentsOutcome(engine.head, facts.subagents)
+        if "approval" in members:
+            return ApprovalOutcome(engine.head, facts.approval)
+        if "pins" in members and "compacted" not in members:
+            return PinsOutcome(engine.head, facts.pins)
         summary = summarize(engine, past_of(engine.timeline_ids(), facts.stacks, engine.state))
-        if method == "compact":
+        if "compacted" in members:
             return CompactOutcome(engine.head, True, None, None, None, 0, 0, 0, 0, summary)
         return RewriteOutcome(engine.head, None, Removed(0, 0, 0), summary)
 

@@ -330,14 +330,13 @@ def decode(documents: Iterable[Any]) -> Iterator[tuple[str, StoredResponse]]:
     for document in documents:
         match document:
             case {"r": str(name), "h": str(fingerprint), "m": str(method), "v": dict(result)}:
-                known = stored(fingerprint, method, result)
                 left_out = document.get("x")
                 before = [m for m in left_out if isinstance(m, str)] if isinstance(left_out, list) else []
+                known = stored(fingerprint, method, result, left_out=before)
                 yield (
                     name,
                     replace(
                         known,
-                        left_out=(*before, *known.left_out),
                         number=number_of(document),
                         before=document["b"] if isinstance(document.get("b"), str) else "",
                         told=_told(document.get("n")),

@@ -33,13 +33,7 @@ LARGE_TOLD = 4 << 10
 MAX_CHARACTERS = 4 << 20
 """Of all results together; beyond it the older ones keep only what is small."""
 
-REMADE = frozenset(
-    {
-        "revertTo", "clear", "restoreTimeline", "deliverDMail", "undo", "redo", "compact", "putSubagent", "removeSubagent", "setPins",
-        "setYolo", "setAutoApprove", "setAfk",
-    }
-)  # fmt: skip
-"""The methods whose results say what the session is like after them (see `Recall.result`)."""
+_STATE = frozenset(("context", "dynamicSubagents", "approval", "pins"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +64,11 @@ class StoredResponse:
     before: str = ""
     told: tuple[Told, ...] | None = None
 
+    @property
+    def members(self) -> set[str]:
+        """The names of the result's members, those that are left out included."""
+        return _names(self.result or (), self.left_out)
+
 
 @dataclass(frozen=True, slots=True)
 class Told:
@@ -88,7 +87,13 @@ class Told:
     same: tuple[str, ...] = ()
 
 
-def stored(fingerprint: str, method: str, result: Mapping[str, Any], large: int = LARGE) -> StoredResponse:
+def _names(result: Iterable[str], left_out: Iterable[str]) -> set[str]:
+    return {*result, *(name.partition(".")[0] for name in left_out)}
+
+
+def stored(
+    fingerprint: str, method: str, result: Mapping[str, Any], large: int = LARGE, left_out: Iterable[str] = ()
+) -> StoredResponse:
     """A request with what is kept of its result.
 
     Args:
@@ -96,24 +101,27 @@ def stored(fingerprint: str, method: str, result: Mapping[str, Any], large: int 
         method: The last part of the method's name.
         result: What it was answered with.
         large: Characters of a member that is not kept.
+        left_out: Members of the result that were left out before.
     """
-    if method == "sendDMail":
+    names, gone = _names(result, left_out), list(left_out)
+    # What a redaction took out is not to be told from what the session is like now.
+    shows_state = not _STATE.isdisjoint(names) and "redacted" not in names
+    if "pendingDMail" in names:
         result = {name: _cut(value, large) for name, value in result.items()}
     sizes = {name: len(json.dumps(value)) for name, value in result.items()}
-    left_out: list[str] = []
-    for name in [name for name, size in sizes.items() if size > large and method in REMADE]:
+    for name in [name for name, size in sizes.items() if size > large and shows_state]:
         # Of the context a large system prompt, which seldom changes: the rest of the answer stays that of then.
         texts = [inner for inner, text in _members(result[name]) if isinstance(text, str) and len(text) > large // 2]
         less = {inner: value for inner, value in _members(result[name]) if inner not in texts}
         size = len(json.dumps(less))
         if less and size <= large:
             result, sizes = {**result, name: less}, {**sizes, name: size}
-            left_out += [f"{name}.{inner}" for inner in texts]
+            gone += [f"{name}.{inner}" for inner in texts]
         else:
             result = {other: value for other, value in result.items() if other != name}
-            left_out.append(name)
+            gone.append(name)
     size = sum(sizes[name] for name in result)
-    return StoredResponse(fingerprint, method, result, left_out=tuple(left_out), size=size)
+    return StoredResponse(fingerprint, method, result, left_out=tuple(dict.fromkeys(gone)), size=size)
 
 
 def completed(known: StoredResponse, now: Mapping[str, Any]) -> dict[str, Any]:
@@ -186,9 +194,8 @@ class Remembered:
         for name, known in reversed(self.items()):
             room -= known.size
             if room < 0 and known.result is not None:
-                less = stored(known.fingerprint, known.method, known.result, LARGE_IN_OLD)
-                left_out = tuple(dict.fromkeys((*known.left_out, *less.left_out)))
-                self._table(name)[name] = replace(known, result=less.result, left_out=left_out, size=less.size)
+                less = stored(known.fingerprint, known.method, known.result, LARGE_IN_OLD, known.left_out)
+                self._table(name)[name] = replace(known, result=less.result, left_out=less.left_out, size=less.size)
         self._size = sum(known.size for _, known in self.items())
 
 

@@ -18,10 +18,7 @@ from timeleap.rpc.binding import endpoints
 from timeleap.service import config, mutation, service
 from timeleap.service.call import Call, Client
 from timeleap.service.service import Service
-from timeleap.sessions import outcomes
-from timeleap.sessions.outcomes import Summary
-from timeleap.sessions.shapes import Shapes
-from timeleap_protocol.method import Cancel, Forward, Method, Order, Outcome
+from timeleap_protocol.method import Cancel, Forward, Method, Order
 from timeleap_protocol.methods import ANSWERED, REQUESTS
 
 NAME = "session/probe"
@@ -242,35 +239,6 @@ async def test_forward_only_what_attaches_goes_to_the_owner_of_a_session_that_is
     else:
         with pytest.raises(SessionLockedError):
             await ours.handle(NAME, params(), call())
-
-
-SUMMARY = Summary(1, 2, 3, 0, (), 0, None, 9, 0)
-OUTCOMES: dict[Outcome, tuple[Any, ...]] = {
-    "append": (outcomes.AppendOutcome("h", 0, 1, 1, 2),),
-    "usage": (outcomes.UsageOutcome("h", 1),),
-    "head": (outcomes.HeadOutcome("h"),),
-    "checkpoint": (outcomes.CheckpointOutcome("h", outcomes.Checkpoint(0, "c", "l", "t", 0, 0, "p")),),
-    "rewrite": (outcomes.RewriteOutcome("h", "context_1", outcomes.Removed(1, 0, 0), SUMMARY),),
-    "compact": (outcomes.CompactOutcome("h", True, "r", "context_1", "s", 1, 1, 1, 1, SUMMARY),),
-    "pins": (outcomes.PinsOutcome("h", ("p",)),),
-    "dmail": (
-        outcomes.DMailOutcome("h", outcomes.PendingDMail(0, "c", "m")),
-        outcomes.NoteOutcome("h", 1),
-    ),
-    "approval": (outcomes.ApprovalOutcome("h", outcomes.Approval()),),
-    "subagents": (outcomes.SubagentsOutcome("h"),),
-}
-
-
-@pytest.mark.parametrize("outcome", OUTCOMES)
-def test_outcome_says_which_members_a_result_has(outcome: Outcome) -> None:
-    rows = [row for row in REQUESTS.values() if row.outcome == outcome]
-    assert rows
-    for row in rows:
-        assert row.result_model is not None
-        for value in OUTCOMES[outcome]:
-            names = {field.alias for field in row.result_model.model_fields.values()}
-            assert Shapes().result(value).keys() <= names
 
 
 @pytest.mark.parametrize("counts", [False, True])

@@ -13,6 +13,7 @@ from tests.unit.sessions.worlds import USER, World, asked
 from timeleap.errors import TooLargeError
 from timeleap.sessions.requests import FILE_BYTES, RequestFile, encode
 from timeleap.sessions.session import Session
+from timeleap.sessions.shapes import Shapes
 from timeleap.sessions.stored_response import (
     LARGE,
     MADE_BY_ONE,
@@ -105,7 +106,8 @@ def test_without_numbers_the_newest_of_either_place_count() -> None:
 
 
 async def test_large_subagents_are_not_kept_again_with_each_request(world: World) -> None:
-    session = await world.session()
+    world.options["shapes"] = Shapes()
+    session = await world.reopened()
     last: dict[str, Any] = {}
     for number in range(6):
         last = await session.put_subagent("coder", f"{number}" * MEGABYTE, asked(f"r{number}", SUBAGENT))
@@ -116,7 +118,7 @@ async def test_large_subagents_are_not_kept_again_with_each_request(world: World
         assert same(last, await session.put_subagent("coder", "5" * MEGABYTE, asked("r5", SUBAGENT)))
         old = await session.put_subagent("coder", "0" * MEGABYTE, asked("r0", SUBAGENT))
         assert old["duplicate"] is True
-        assert [one["name"] for one in old["subagents"]] == ["coder"]
+        assert [one["name"] for one in old["dynamicSubagents"]] == ["coder"]
 
 
 async def test_a_large_system_prompt_is_not_kept_with_each_rewrite(world: World) -> None:
@@ -134,12 +136,13 @@ async def test_a_large_system_prompt_is_not_kept_with_each_rewrite(world: World)
 
 
 async def test_a_long_note_is_kept_in_part(world: World) -> None:
-    session = await world.session()
+    world.options["shapes"] = Shapes()
+    session = await world.reopened()
     await session.checkpoint("c", False)
     await session.send_dmail("n" * MEGABYTE, checkpoint_id=0, guard=asked("r", "context/sendDMail"))
     await session.deliver_dmail()
     again = await session.send_dmail("n" * MEGABYTE, checkpoint_id=0, guard=asked("r", "context/sendDMail"))
-    assert (again["duplicate"], len(again["pending_dmail"]["message"])) == (True, LARGE)
+    assert (again["duplicate"], len(again["pendingDMail"]["message"])) == (True, LARGE)
 
 
 def test_in_memory_the_older_answers_make_room_for_the_newer_ones() -> None:
@@ -201,3 +204,33 @@ async def _too_large(session: Session, what: str) -> None:
         await session.send_dmail(text, checkpoint_id=0)
     else:
         await session.set_auto_approve(text, True)
+
+
+LONG = "x" * (LARGE + 1)
+
+
+@pytest.mark.parametrize(
+    ("result", "left_out"),
+    [
+        ({"removed": {}, "context": {"systemPrompt": LONG, "head": "h"}}, ("context.systemPrompt",)),
+        ({"removed": {}, "context": [LONG]}, ("context",)),
+        ({"compacted": True, "summary": LONG, "context": {}, "pins": {}}, ("summary",)),
+        ({"dynamicSubagents": [LONG]}, ("dynamicSubagents",)),
+        ({"approval": {"autoApproveActions": [LONG]}}, ("approval",)),
+        ({"pins": [LONG]}, ("pins",)),
+        ({"removed": [LONG], "kept": []}, ()),
+        ({"redacted": True, "context": {"systemPrompt": LONG}}, ()),
+        ({"purged": [LONG]}, ()),
+    ],
+)
+def test_only_what_the_session_can_tell_again_is_left_out(result: dict[str, Any], left_out: tuple[str, ...]) -> None:
+    kept = stored("f", "method", result)
+    assert kept.left_out == left_out
+    assert kept.members == result.keys()
+
+
+def test_what_was_left_out_once_still_says_whose_result_it_is() -> None:
+    first = stored("f", "compact", {"compacted": True, "summary": LONG[:1000], "context": [LONG]})
+    again = stored("f", "compact", first.result or {}, 256, first.left_out)
+    assert again.left_out == ("context", "summary")
+    assert again.members == {"compacted", "summary", "context"}

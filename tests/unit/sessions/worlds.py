@@ -32,7 +32,7 @@ class World:
         self.store = self._store()
 
     def _store(self) -> SessionStore:
-        return SessionStore(self.home, shapes=PLAIN, key_file=self.key_file, **self.options)
+        return SessionStore(self.home, **{"shapes": PLAIN, "key_file": self.key_file, **self.options})
 
     async def restart(self) -> SessionStore:
         await self.close()
