@@ -33,7 +33,7 @@ from timeleap.storage.reader import StoredLog
 from timeleap.storage.rewrite import Draft, copy_prefix, copy_timeline
 from timeleap.storage.scrub import revise
 from timeleap.storage.timelines import same_bytes
-from timeleap.storage.writer import Group, Writer, group_on
+from timeleap.storage.write_queue import WriteGroup, WriteQueue, group_on
 
 T = TypeVar("T")
 
@@ -102,7 +102,7 @@ class MemoryEngine(LogEngine):
         self._epoch = 0
         self._generation = 0
         self._closed = False
-        self._writer = Writer(_MemoryTarget(self))
+        self._writer = WriteQueue(_MemoryTarget(self))
         self._recovery = Recovery(warnings=tuple(self._log.damage()))
 
     def head_at(self, state: LogState) -> str:
@@ -237,7 +237,7 @@ class MemoryEngine(LogEngine):
         same = (k for k in reversed(self._kept) if k.log.file is not None and same_bytes(k.log.file, log.file))
         return next((_id(k.number) for k in same), None)
 
-    def _commit(self, group: Group) -> list[Appended]:
+    def _commit(self, group: WriteGroup) -> list[Appended]:
         if group.empty:
             return [Appended(self._log.state, self._log.state, self.head) for _ in group.spans]
         assert self._log.file is not None
@@ -269,7 +269,7 @@ class _MemoryTarget:
     def immediate(self) -> bool:
         return True
 
-    def commit_now(self, group: Group) -> list[Appended]:
+    def commit_now(self, group: WriteGroup) -> list[Appended]:
         return self._engine._commit(group)
 
     async def enter(self) -> None:
@@ -278,10 +278,10 @@ class _MemoryTarget:
     async def leave(self) -> None:
         return
 
-    def group(self) -> Group:
+    def group(self) -> WriteGroup:
         return group_on(self._engine._log)
 
-    async def commit(self, group: Group) -> list[Appended]:
+    async def commit(self, group: WriteGroup) -> list[Appended]:
         return self._engine._commit(group)
 
 

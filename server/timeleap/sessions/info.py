@@ -14,7 +14,7 @@ from timeleap.sessions.outcomes import Owner, SessionInfo
 from timeleap.sessions.statefile import StateFile
 from timeleap.storage.durable import list_directory
 from timeleap.storage.engine import LogState
-from timeleap.storage.lock import Holder, SessionLock
+from timeleap.storage.lock import OwnerRecord, SessionLock
 from timeleap.storage.log_files import state_of
 
 LOG_NAME = session_files.LOG
@@ -101,7 +101,7 @@ def read_info(seen: Glance, deleted_at: str | None = None) -> SessionInfo:
 def owner_of(log: Path) -> Owner | None:
     """The process that holds a session's lock, if any does."""
     lock = SessionLock(log)
-    record = lock.owner()
+    record = lock.holder().owner
     try:
         if record is None or not lock.taken():
             return None
@@ -110,7 +110,7 @@ def owner_of(log: Path) -> Owner | None:
     return Owner(record["pid"], record.get("host", ""), record.get("since", ""))
 
 
-def holder_of(directory: Path) -> Holder:
+def holder_of(directory: Path) -> OwnerRecord:
     """The process that holds the lock of the session in `directory`, as the lock file names it; None if none does."""
     return SessionLock(directory / LOG_NAME).holder()
 

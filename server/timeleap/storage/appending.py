@@ -8,6 +8,7 @@ back, opened again and checked; if that cannot be done the log is not written to
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +22,7 @@ from timeleap.storage.engine import Durability, LogState
 from timeleap.storage.index import IndexDamagedError, header, same_lines
 from timeleap.storage.load import extend, fresh_store
 from timeleap.storage.reader import StoredLog
-from timeleap.storage.writer import Group
+from timeleap.storage.write_queue import WriteGroup
 
 _TAIL: Final = 4
 _MODIFIED: Final = "{} was changed by a program that takes no lock; reload the session to take over its state"
@@ -69,7 +70,7 @@ class Written:
     slipped: bool = False
 
 
-def write_group(log: StoredLog, group: Group, durability: Durability) -> Written:
+def write_group(log: StoredLog, group: WriteGroup, durability: Durability) -> Written:
     """Write a group to the end of a log.
 
     Raises:
@@ -96,7 +97,7 @@ def write_group(log: StoredLog, group: Group, durability: Durability) -> Written
     return Written(log.at(group.after), group.spans)
 
 
-def _first_group(log: StoredLog, group: Group, durability: Durability) -> Written:
+def _first_group(log: StoredLog, group: WriteGroup, durability: Durability) -> Written:
     """Make the log's file with its first records."""
     try:
         created = new_log(log.path)
@@ -177,7 +178,7 @@ def _cut_back(log: StoredLog, good: int) -> None:
     )
 
 
-def _interleaved_write(log: StoredLog, group: Group, end: int, durability: Durability) -> Written:
+def _interleaved_write(log: StoredLog, group: WriteGroup, end: int, durability: Durability) -> Written:
     """Another program appended between our look and our write. Whole records of ours stay; they are not where we
     planned them, so what they amount to is found by scanning."""
     assert log.file is not None
@@ -202,11 +203,5 @@ def _interleaved_write(log: StoredLog, group: Group, end: int, durability: Durab
 
 def _state_at(log: StoredLog, length: int) -> LogState:
     """The state at a byte that is the end of a line."""
-    low, high = 0, log.state.lines
-    while low < high:
-        middle = (low + high) // 2
-        if log.store.state(middle).length < length:
-            low = middle + 1
-        else:
-            high = middle
-    return log.store.state(low)
+    lines = bisect_left(range(log.state.lines), length, key=lambda lines: log.store.state(lines).length)
+    return log.store.state(lines)

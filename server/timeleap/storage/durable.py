@@ -20,6 +20,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
@@ -153,6 +154,17 @@ DIRECTORY_MODE: Final = 0o700
 _NO_DIRECTORY_SYNC: Final = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)
 _NO_HARD_LINKS: Final = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 _REPLACE_ATTEMPTS: Final = 50 if sys.platform == "win32" else 1
+
+
+@contextmanager
+def storage_errors(action: str, path: Path) -> Iterator[None]:
+    """Raises StorageFailureError ("cannot `action`") for an OSError of the operating system."""
+    try:
+        yield
+    except StorageFailureError:
+        raise
+    except OSError as error:
+        raise StorageFailureError.of(error, action, path) from error
 
 
 class Identity(NamedTuple):

@@ -241,11 +241,14 @@ class Quarantined:
     reason: Literal["tornTail", "incompleteBatch"]
 
 
+DamageKind = Literal["damagedRecord", "notReadableByOriginal", "checksumMismatch", "notAsWritten", "logMissing"]
+
+
 @dataclass(frozen=True, slots=True)
 class Damage:
     """A line that is not part of history, or that only we can read."""
 
-    kind: Literal["damagedRecord", "notReadableByOriginal", "checksumMismatch", "notAsWritten", "logMissing"]
+    kind: DamageKind
     message: str
     line: int
     offset: int

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Final, TypeVar, TypeVarTuple
 
 from timeleap.errors import StorageFailureError, TimeleapError
-from timeleap.storage import durable, load, opening, scan
+from timeleap.storage import durable, load, recovery, scan
 from timeleap.storage.durable import OpenFile
 from timeleap.storage.engine import Access, Damage, LogState, Notes, Progress, Recovery
 from timeleap.storage.index import EntryStore, IndexDamagedError, Reference, first_difference, header, index_path
-from timeleap.storage.opening import LoadedLog
 from timeleap.storage.reader import StoredLog
+from timeleap.storage.recovery import LoadedLog
 from timeleap.storage.timelines import MemoryNotes, Timelines
-from timeleap.storage.writer import LogThread, Outcome
+from timeleap.storage.write_queue import LogThread, Outcome
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -262,11 +262,11 @@ class Follower:
 
     async def look_at(self, progress: Progress | None) -> None:
         """Show what is on disk, and change nothing there."""
-        self._show(await self.in_thread(opening.looked_at, self.path, progress))
+        self._show(await self.in_thread(recovery.looked_at, self.path, progress))
 
     async def recover(self, create: bool, progress: Progress | None, *, trust_index: bool) -> None:
         """Mend what is on disk and show it; we have the lock."""
-        found = await self.in_thread(opening.recovered, self.path, create, progress, trust_index)
+        found = await self.in_thread(recovery.recovered, self.path, create, progress, trust_index)
         earlier = self.recovery
         self._show(found, owned=True)
         self.recovery = replace(
@@ -277,7 +277,7 @@ class Follower:
 
     async def take_as_it_is(self, create: bool) -> None:
         """The same, whatever the checksums were; the head changes."""
-        found = await self.in_thread(opening.recovered, self.path, create, None, False)
+        found = await self.in_thread(recovery.recovered, self.path, create, None, False)
         await self.in_thread(self.notes.bump_epoch)
         self._show(found, owned=True)
 
@@ -290,7 +290,7 @@ class Follower:
         """Show what is on disk now; says whether anything changed. For logs we do not hold the lock of."""
         while True:
             log = self.log
-            found = await self.in_thread(opening.caught_up, log, self._seen)
+            found = await self.in_thread(recovery.caught_up, log, self._seen)
             if found is None:
                 return False
             if self.log is log:

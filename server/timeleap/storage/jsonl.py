@@ -1,7 +1,7 @@
 """The `jsonl` engine: a log in a file with one JSON record a line, its index beside it.
 
-It has three parts: a `Follower` (the log as it is shown), a `LockedLog` (the right to write to it) and a `Writer` (the
-queue of what changes it).
+It has three parts: a `Follower` (the log as it is shown), a `LockedLog` (the right to write to it) and a `WriteQueue` (of
+what changes it).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from timeleap.storage.follower import Follower, Watch
 from timeleap.storage.load import load
 from timeleap.storage.lock import Endpoint, LockMode, SessionLock
 from timeleap.storage.reader import StoredLog
-from timeleap.storage.writer import Group, Writer, group_on
+from timeleap.storage.write_queue import WriteGroup, WriteQueue, group_on
 
 T = TypeVar("T")
 
@@ -105,7 +105,7 @@ class LockedLog:
     def immediate(self) -> bool:
         return self.durability == "os" and self.lock_mode == "hold"
 
-    def group(self) -> Group:
+    def group(self) -> WriteGroup:
         return group_on(self._shown.log)
 
     async def enter(self) -> None:
@@ -125,7 +125,7 @@ class LockedLog:
         if self.lock_mode == "per-write":
             self.lock.release()
 
-    async def commit(self, group: Group) -> list[Appended]:
+    async def commit(self, group: WriteGroup) -> list[Appended]:
         if self.durability == "os" or group.empty:
             return self.commit_now(group)
         self.check_unmodified()
@@ -136,7 +136,7 @@ class LockedLog:
             raise
         return self._committed(written)
 
-    def commit_now(self, group: Group) -> list[Appended]:
+    def commit_now(self, group: WriteGroup) -> list[Appended]:
         """Without a sync a write costs a fraction of the trip to another thread."""
         self.check_unmodified()
         if group.empty:
@@ -168,7 +168,7 @@ class JsonlEngine(LogEngine):
         self.access = access
         self._shown = Follower(self.path, access, notes)
         self._locked = LockedLog(self._shown, durability, lock)
-        self._writer = Writer(self._locked)
+        self._queue = WriteQueue(self._locked)
         self._watch = Watch(self._look)
         self._closing: asyncio.Task[None] | None = None
 
@@ -231,13 +231,13 @@ class JsonlEngine(LogEngine):
             self._shown.take_notes(notes)
         if lock == "hold" and self.access == "write" and self._locked.lock_mode != "hold":
             self._locked.lock.reachable_at(endpoint)
-            await self._writer.run(lambda: self._locked.hold(progress))
+            await self._queue.run(lambda: self._locked.hold(progress))
         if self._locked.lock_mode == "per-write":
             await self._look()
 
     async def let_go(self) -> None:
         """Take the lock only for each write from now on."""
-        await self._writer.run(self._locked.let_go)
+        await self._queue.run(self._locked.let_go)
 
     # The log as it is shown
 
@@ -261,7 +261,7 @@ class JsonlEngine(LogEngine):
 
     @property
     def externally_modified(self) -> bool:
-        return self._locked.modified if self._writer.busy else self._locked.look()
+        return self._locked.modified if self._queue.busy else self._locked.look()
 
     async def refresh(self) -> bool:
         """Show what is on disk now; says whether anything changed. For logs we do not hold the lock of."""
@@ -283,7 +283,7 @@ class JsonlEngine(LogEngine):
         Raises:
             StorageFailureError: The operating system refused.
         """
-        damage, changed = await self._shown.validate(progress, None if self.access == "read" else self._writer.run)
+        damage, changed = await self._shown.validate(progress, None if self.access == "read" else self._queue.run)
         if changed:
             self._watch.tell()
         return damage
@@ -293,7 +293,7 @@ class JsonlEngine(LogEngine):
         if self.access == "write" and self._locked.lock_mode == "hold":
             before = self._locked.modified
             return self.externally_modified and not before
-        return not self._writer.busy and await self._shown.refresh_if_changed()
+        return not self._queue.busy and await self._shown.refresh_if_changed()
 
     # Timelines
 
@@ -314,15 +314,15 @@ class JsonlEngine(LogEngine):
 
     async def append(self, plan: Callable[[LogState], Sequence[NewRecord]], *, mark: bool = True) -> Appended:
         self._check_writable()
-        return await self._writer.append(plan, mark=mark)
+        return await self._queue.append(plan, mark=mark)
 
     async def run(self, job: Callable[[LogState], Awaitable[T]]) -> T:
         self._check_writable()
-        return await self._writer.run(lambda: job(self._shown.log.state))
+        return await self._queue.run(lambda: job(self._shown.log.state))
 
     async def replace(self, plan: Callable[[LogState], Replacement]) -> Replaced:
         self._check_writable()
-        return await self._writer.run(lambda: self._replace(plan))
+        return await self._queue.run(lambda: self._replace(plan))
 
     async def _replace(self, plan: Callable[[LogState], Replacement]) -> Replaced:
         self._locked.check_unmodified()
@@ -364,7 +364,7 @@ class JsonlEngine(LogEngine):
         if self.access == "read":
             await self.refresh()
             return self.recovery
-        return await self._writer.run(self._reload)
+        return await self._queue.run(self._reload)
 
     async def _reload(self) -> Recovery:
         await self._shown.take_as_it_is(self._locked.lock_mode == "hold")
@@ -380,7 +380,7 @@ class JsonlEngine(LogEngine):
         await asyncio.shield(self._closing)
 
     async def _let_all_go(self) -> None:
-        await self._writer.finished()
+        await self._queue.finished()
         self._locked.lock.release()
         self._shown.end()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -189,7 +190,7 @@ def load(path: Path, *, writable: bool, progress: Progress | None = None, trust_
         return Loaded(StoredLog(path, None, EntryStore(), LogState()))
     file = OpenFile(path, writable=writable, appending=writable)
     size = file.status().size
-    found = _indexed(path, file, size, writable)
+    found = _indexed(path, file.identity.inode, writable)
     if found is not None and trust_index:
         loaded = _from_index(path, file, size, found[0], parsed=found[1], progress=progress)
         if loaded is not None:
@@ -199,9 +200,27 @@ def load(path: Path, *, writable: bool, progress: Progress | None = None, trust_
         known = found[0] if durable.HOLD_OPEN else found[0].in_memory()
         reference = Reference(known, known.count, binding=trust_index)
     store = fresh_store(path) if writable else EntryStore()
-    scanned = _scan(path, file, size, store, reference=reference, trust_index=trust_index, progress=progress)
-    lost = reference.lost if reference is not None and trust_index else None
-    return _published(replace(scanned, accepted=not trust_index, lost=lost), writable)
+    scanned, parsed = _scan(file, LogState(), size, store, known=reference, progress=progress)
+    covered, lost = 0, None
+    if not trust_index:
+        covered = scanned.state.lines  # what is there counts: nothing of ours was cut short since it was acknowledged
+    elif reference is not None:
+        covered, lost = _lines_within(store, reference.length) if reference.length <= size else 0, reference.lost
+    loaded = _settled(path, file, store, scanned, covered, rebuilt=True, parsed=parsed)
+    return _published(replace(loaded, accepted=not trust_index, lost=lost), writable)
+
+
+def peek(log: Path) -> LogState | None:
+    """The state of a log from its index alone, without checking or scanning; None if the index does not cover it."""
+    try:
+        there = durable.status(log)
+        found = None if there is None else _indexed(log, there.identity.inode, writable=False)
+        if there is None or found is None:
+            return None
+        state = found[0].state(found[0].count)
+        return state if state.length == there.size else None
+    except (OSError, IndexDamagedError):
+        return None
 
 
 def fresh_store(path: Path) -> EntryStore:
@@ -227,10 +246,8 @@ def extend(log: StoredLog, size: int, progress: Progress | None = None) -> Loade
     if log.open_ended:
         state = store.state(state.lines - 1)
     store.truncate(state.lines)
-    covered = state.lines
-    small = size - state.length <= SMALL
-    scanned = (scan.thoroughly if small else scan.quickly)(log.file, state, size, store, progress=progress)
-    return _settled(log.path, log.file, store, scanned, covered, rebuilt=False, parsed=small)
+    scanned, parsed = _scan(log.file, state, size, store, known=None, progress=progress)
+    return _settled(log.path, log.file, store, scanned, state.lines, rebuilt=False, parsed=parsed)
 
 
 def catch_up(log: StoredLog, seen: int) -> Loaded | None:
@@ -263,36 +280,21 @@ def _published(loaded: Loaded, writable: bool) -> Loaded:
 
 
 def _scan(
-    path: Path,
-    file: OpenFile,
-    size: int,
-    store: EntryStore,
-    *,
-    reference: Reference | None,
-    trust_index: bool,
-    progress: Progress | None,
-) -> Loaded:
-    parsed = size <= SMALL or reference is not None
-    if parsed:
-        scanned = scan.thoroughly(file, LogState(), size, store, reference=reference, progress=progress)
-    else:
-        scanned = scan.quickly(file, LogState(), size, store, progress=progress)
-    if not trust_index:
-        covered = scanned.state.lines  # what is there counts: nothing of ours was cut short since it was acknowledged
-    elif reference is not None and reference.length <= size:
-        covered = _lines_within(store, reference.length)
-    else:
-        covered = 0
-    return _settled(path, file, store, scanned, covered, rebuilt=True, parsed=parsed)
+    file: OpenFile, state: LogState, size: int, store: EntryStore, *, known: Reference | None, progress: Progress | None
+) -> tuple[scan.Scanned, bool]:
+    """Scan a log from `state` on, and say whether every line was parsed: all are if they are few, or known already."""
+    if size - state.length <= SMALL or known is not None:
+        return scan.thoroughly(file, state, size, store, reference=known, progress=progress), True
+    return scan.quickly(file, state, size, store, progress=progress), False
 
 
-def _indexed(path: Path, file: OpenFile, size: int, writable: bool) -> tuple[EntryStore, bool] | None:
-    """The log's index file, if it is one of this very file, and whether it says that every line was parsed."""
+def _indexed(path: Path, inode: int, writable: bool) -> tuple[EntryStore, bool] | None:
+    """The log's index file, if it is one of the file with that inode, and whether it says that every line was parsed."""
     try:
         if durable.status(index_path(path)) is None:
             return None
         base = OpenFile(index_path(path), writable=writable)
-        parsed = read_header(base, file.identity.inode)
+        parsed = read_header(base, inode)
         if parsed is None:
             return None
         count = (base.status().size - HEADER_SIZE) // ENTRY_SIZE
@@ -324,26 +326,15 @@ def _from_index(
         known = Reference(store.in_memory(lines), 1)
         store.truncate(lines)
         state = store.state(lines)
-    little = size - state.length <= SMALL or known is not None
-    if little:
-        scanned = scan.thoroughly(file, state, size, store, reference=known, progress=progress)
-    else:
-        scanned = scan.quickly(file, state, size, store, progress=progress)
+    scanned, parsed_now = _scan(file, state, size, store, known=known, progress=progress)
     covered = 0 if ahead else lines
-    settled = _settled(path, file, store, scanned, covered, rebuilt=False, parsed=parsed and little)
+    settled = _settled(path, file, store, scanned, covered, rebuilt=False, parsed=parsed and parsed_now)
     return replace(settled, lost=lost)
 
 
 def _lines_within(store: EntryStore, size: int) -> int:
     """How many of the entries are of lines that end within `size` bytes."""
-    low, high = 0, store.count
-    while low < high:
-        middle = (low + high) // 2
-        if store.entry(middle).state.length <= size:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+    return bisect_right(range(store.count), size, key=lambda line: store.entry(line).state.length)
 
 
 def _agrees(file: OpenFile, store: EntryStore, first: int, lines: int) -> bool:

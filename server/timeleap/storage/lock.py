@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from timeleap import clock
-from timeleap.errors import SessionLockedError, StorageFailureError
+from timeleap.errors import SessionLockedError
 from timeleap.storage import durable
 
 _LOCKED_BYTE: Final = 1 << 30  # Windows locks are mandatory: far beyond the owner record, so that it stays readable
@@ -146,19 +146,6 @@ _LONGEST_WORD: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
-    """The holder of a lock.
-
-    Attributes:
-        owner: `{pid, host, since}`, as far as known.
-        endpoint: How to reach it; None where it does not say (yet).
-    """
-
-    owner: dict[str, Any] | None
-    endpoint: Endpoint | None
-
-
-@dataclass(frozen=True, slots=True)
 class OwnerRecord:
     """The content of a lock file. Anybody may have written it: what is not of its form is left out.
 
@@ -216,14 +203,9 @@ class SessionLock:
         """True if we hold the lock."""
         return self._lock.held
 
-    def owner(self) -> dict[str, Any] | None:
-        """The process that wrote the record last, `{pid, host, since}`; valid only while the lock is held."""
-        return self._record().owner
-
-    def holder(self) -> Holder:
-        """The process that wrote the record last, and how it is reached; valid only while the lock is held."""
-        record = self._record()
-        return Holder(record.owner, record.endpoint)
+    def holder(self) -> OwnerRecord:
+        """The record that was written last; valid only while the lock is held."""
+        return decode_record(self._lock.read())
 
     def reachable_at(self, endpoint: Endpoint | None) -> None:
         """From the next record on, say how we are reached."""
@@ -257,7 +239,7 @@ class SessionLock:
         attempts = 0
         while not self._try():
             attempts += 1
-            held = self._record().mode == "hold"
+            held = self.holder().mode == "hold"
             # The first failures may be somebody who only looked (`taken`), the record of an owner who is gone.
             if (held and attempts > _LOOKERS) or time.monotonic() >= until:
                 raise self._locked()
@@ -284,17 +266,10 @@ class SessionLock:
         self._lock.release()
 
     def _try(self) -> bool:
-        try:
+        with durable.storage_errors("take the session's lock", self._path):
             return self._lock.try_acquire()
-        except StorageFailureError:
-            raise
-        except OSError as error:
-            raise StorageFailureError.of(error, "take the session's lock", self._path) from error
-
-    def _record(self) -> OwnerRecord:
-        return decode_record(self._lock.read())
 
     def _locked(self) -> SessionLockedError:
-        owner = self.owner()
+        owner = self.holder().owner
         who = f"process {owner.get('pid')} on {owner.get('host')}" if owner else "another process"
         return SessionLockedError(f"the session is being written to by {who}", owner=owner)

@@ -8,17 +8,17 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from timeleap.errors import SessionExistsError, StorageFailureError
+from timeleap.errors import SessionExistsError
 from timeleap.storage import durable, timelines
-from timeleap.storage.durable import Identity, status
+from timeleap.storage.durable import Identity, status, storage_errors
 from timeleap.storage.engine import Access, Durability, LogReader, LogState, Notes, Progress, Timeline
 from timeleap.storage.index import index_path
 from timeleap.storage.jsonl import JsonlEngine
-from timeleap.storage.load import load
+from timeleap.storage.load import load, peek
 from timeleap.storage.lock import Endpoint, LockMode
 from timeleap.storage.reader import StoredLog
-from timeleap.storage.rewrite import Draft, copy_prefix, wrapped
-from timeleap.storage.timelines import MemoryNotes, Timelines, peek
+from timeleap.storage.rewrite import Draft, copy_prefix
+from timeleap.storage.timelines import MemoryNotes, Timelines
 
 _Key = tuple[Identity | str, str, Access]
 
@@ -164,12 +164,8 @@ class StoredLogs:
 
     def live(self) -> LogReader:
         """The live log."""
-        try:
+        with storage_errors("read the log", self._log):
             return load(self._log, writable=False).log
-        except StorageFailureError:
-            raise
-        except OSError as error:
-            raise StorageFailureError.of(error, "read the log", self._log) from error
 
     def timelines(self) -> Sequence[Timeline]:
         """The earlier ones."""
@@ -210,23 +206,13 @@ def fork_log(source: LogReader, keep_lines: int, target: Path) -> LogState:
         StorageFailureError: The operating system refused.
     """
     assert isinstance(source, StoredLog)  # what lies in a store is on disk
-    try:
-        draft = Draft.for_log(target)
-    except OSError as error:
-        raise wrapped(error, target) from error
-    try:
+    with storage_errors("replace the log", target), Draft.for_log(target) as draft:
         copy_prefix(draft, source, keep_lines)
         draft.finish()
         if durable.status(target) is not None:
             raise SessionExistsError(f"there is a log at {target.name} already")
         draft.file.close()
         _put_in_place(draft, target)
-    except OSError as error:
-        draft.discard()
-        raise wrapped(error, target) from error
-    except BaseException:
-        draft.discard()
-        raise
     return draft.log.state
 
 

@@ -19,6 +19,7 @@ from timeleap.storage.durable import OpenFile
 from timeleap.storage.engine import (
     DAMAGE_LIMIT,
     Damage,
+    DamageKind,
     Entry,
     LogReader,
     LogState,
@@ -51,6 +52,7 @@ _MESSAGE: Final = int(RecordKind.MESSAGE)
 _VALIDATED: Final = int(RecordFlag.VALIDATED)
 _STRICT: Final = int(RecordFlag.VALIDATED | RecordFlag.LENIENT)
 _LF: Final = ord("\n")
+_NOT_READABLE: Final = "the original program cannot read this record"
 
 
 class StoredLog(LogReader):
@@ -251,13 +253,11 @@ class StoredLog(LogReader):
         first = self.line_of_usage(state.usages - 1) + 1 if state.usages else 0
         pending = 0
         for start in range(first, line, 256):
-            entries = self._entries(start, min(start + 256, line))
-            for entry in entries:
+            for entry in self._entries(start, min(start + 256, line)):
                 if entry.kind == RecordKind.MESSAGE:
-                    pending += (
-                        entry.value if entry.value >= 0 else classify(self.read(entry.line, entry.line + 1)[0]).value
-                    )
-        return _with_pending(state, pending)
+                    counted = entry.value >= 0
+                    pending += entry.value if counted else classify(self.read(entry.line, entry.line + 1)[0]).value
+        return replace(state, pending_chars=pending)
 
     def _damage(self, limit: int, lines: int) -> list[Damage]:
         found: list[Damage] = []
@@ -277,14 +277,13 @@ class StoredLog(LogReader):
 
     def _describe(self, entry: Entry) -> Damage:
         if entry.kind != RecordKind.DAMAGED:
-            reason = "the original program cannot read this record"
-            return Damage("notReadableByOriginal", reason, entry.line, entry.offset, entry.length)
+            return _damage(entry, "notReadableByOriginal", _NOT_READABLE)
         assert self.file is not None
         line = self.file.pread(entry.offset, entry.length).rstrip(b"\n")
         if b"\n" not in line and classify(line).kind != RecordKind.DAMAGED:
             reason = "not what was written, though it is a record; reload to accept it as it is"
-            return Damage("checksumMismatch", reason, entry.line, entry.offset, entry.length)
-        return Damage("damagedRecord", _why_damaged(line), entry.line, entry.offset, entry.length)
+            return _damage(entry, "checksumMismatch", reason)
+        return _damage(entry, "damagedRecord", _why_damaged(line))
 
     def _verify(self, progress: Progress | None) -> list[Damage]:
         found: list[Damage] = []
@@ -302,18 +301,15 @@ class StoredLog(LogReader):
         line = self.file.pread(entry.offset, entry.length)
         found = batch.add(entry, line)
         if crc32(line) != entry.crc or len(line) != entry.length:
-            reason = "not what was written"
-            found.append(Damage("checksumMismatch", reason, entry.line, entry.offset, entry.length))
+            found.append(_damage(entry, "checksumMismatch", "not what was written"))
         elif entry.kind == RecordKind.DAMAGED or entry.flags & RecordFlag.UNREADABLE:
             found.append(self._describe(entry))
         elif not entry.flags & RecordFlag.VALIDATED:
             record = classify(line)
             if record.kind == RecordKind.DAMAGED:
-                reason = _why_damaged(line)
-                found.append(Damage("damagedRecord", reason, entry.line, entry.offset, entry.length))
+                found.append(_damage(entry, "damagedRecord", _why_damaged(line)))
             elif record.flags & RecordFlag.UNREADABLE:
-                reason = "the original program cannot read this record"
-                found.append(Damage("notReadableByOriginal", reason, entry.line, entry.offset, entry.length))
+                found.append(_damage(entry, "notReadableByOriginal", _NOT_READABLE))
         return found
 
 
@@ -373,12 +369,12 @@ def _base36(number: int) -> str:
     return f"-{digits}" if number < 0 else digits
 
 
+def _damage(entry: Entry, kind: DamageKind, reason: str) -> Damage:
+    return Damage(kind, reason, entry.line, entry.offset, entry.length)
+
+
 def _incomplete(entry: Entry) -> Damage:
-    return Damage("damagedRecord", "members of its batch are missing", entry.line, entry.offset, entry.length)
-
-
-def _with_pending(state: LogState, pending: int) -> LogState:
-    return replace(state, pending_chars=pending)
+    return _damage(entry, "damagedRecord", "members of its batch are missing")
 
 
 def _why_damaged(line: bytes) -> str:

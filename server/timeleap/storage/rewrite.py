@@ -15,7 +15,7 @@ from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from timeleap.errors import (
     CorruptedError,
@@ -26,7 +26,7 @@ from timeleap.errors import (
 from timeleap.failpoints import failpoint
 from timeleap.storage import durable, scan
 from timeleap.storage.appending import UnwritableError, check_untouched, new_log
-from timeleap.storage.durable import OpenFile
+from timeleap.storage.durable import OpenFile, storage_errors
 from timeleap.storage.engine import (
     LogState,
     NewRecord,
@@ -50,7 +50,7 @@ from timeleap.storage.load import Loaded, cut_through, load
 from timeleap.storage.reader import StoredLog
 from timeleap.storage.record import without_batch_marks
 from timeleap.storage.timelines import Timelines, file_name, highest_number, same_as_live, same_bytes
-from timeleap.storage.writer import group_on
+from timeleap.storage.write_queue import group_on
 
 _STEP: Final = 4096
 _logger = logging.getLogger(__name__)
@@ -103,6 +103,14 @@ class Draft:
         self.index.pwrite(header(self.file.identity.inode, parsed=self.parsed), 0)
         self.file.sync()
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        """Remove it on any error."""
+        if error is not None:
+            self.discard()
+
     def discard(self) -> None:
         """Remove it."""
         for file in (self.file, self.index):
@@ -133,50 +141,41 @@ def replace_log(log: StoredLog, replacement: Replacement, timelines: Timelines, 
         TimelineNotFoundError, CorruptedError, ExternallyModifiedError, StorageFailureError: Nothing was changed.
     """
     check_untouched(log)
-    try:
+    with storage_errors("replace the log", log.path):
         if log.file is None:
             log = new_log(log.path)
         for leftover in same_as_live(log.path):
             durable.remove_file(leftover)
-        draft = Draft.for_log(log.path)
-    except OSError as error:
-        raise wrapped(error, log.path) from error
-    try:
-        if replacement.from_timeline is not None:
-            path = timelines.path(replacement.from_timeline)
-            known = timelines.damaged_before(replacement.from_timeline)
-            copy_timeline(draft, load(path, writable=False), known)
-        else:
-            copy_prefix(draft, log, replacement.keep_lines)
-        draft.add(list(replacement.records))
-        assert log.file is not None
-        number = max(lowest, highest_number(log.path) + 1)
-        while durable.status(timeline := log.path.parent / file_name(log.path, number)) is not None:
-            number += 1
-        equals = _equal(log, timelines) if replacement.reuse else None
-        replaces = not (replacement.reuse and same_bytes(draft.file, log.file))
-        head = draft.log.head(timelines.epoch, number)
-        prepared = Prepared(timeline.stem, replaces, equals, draft.log.state, head, draft.log)
-        if not replaces:
+        with Draft.for_log(log.path) as draft:
+            if replacement.from_timeline is not None:
+                path = timelines.path(replacement.from_timeline)
+                known = timelines.damaged_before(replacement.from_timeline)
+                copy_timeline(draft, load(path, writable=False), known)
+            else:
+                copy_prefix(draft, log, replacement.keep_lines)
+            draft.add(list(replacement.records))
+            assert log.file is not None
+            number = max(lowest, highest_number(log.path) + 1)
+            while durable.status(timeline := log.path.parent / file_name(log.path, number)) is not None:
+                number += 1
+            equals = _equal(log, timelines) if replacement.reuse else None
+            replaces = not (replacement.reuse and same_bytes(draft.file, log.file))
+            head = draft.log.head(timelines.epoch, number)
+            prepared = Prepared(timeline.stem, replaces, equals, draft.log.state, head, draft.log)
+            if not replaces:
+                if replacement.prepare is not None:
+                    replacement.prepare(prepared)
+                draft.discard()
+                return ReplacedLog(log, prepared.kept_as or "", 0)
+            draft.finish()
+            failpoint("replace.built")
             if replacement.prepare is not None:
                 replacement.prepare(prepared)
-            draft.discard()
-            return ReplacedLog(log, prepared.kept_as or "", 0)
-        draft.finish()
-        failpoint("replace.built")
-        if replacement.prepare is not None:
-            replacement.prepare(prepared)
-        failpoint("replace.prepared")
-        log.file.sync()
-        check_untouched(log)
-        live = OpenFile(draft.file.path, writable=True, appending=True)  # now: after the step nothing may fail
-        _exchange(log, draft, timeline)
-    except OSError as error:
-        draft.discard()
-        raise wrapped(error, log.path) from error
-    except BaseException:
-        draft.discard()
-        raise
+            failpoint("replace.prepared")
+            log.file.sync()
+            check_untouched(log)
+            live = OpenFile(draft.file.path, writable=True, appending=True)  # now: after the step nothing may fail
+            _exchange(log, draft, timeline)
     live.reopened_at(log.path)
     log = _moved_in(live, draft, timeline)
     _settle(replacement, prepared, timelines)
@@ -209,11 +208,6 @@ def replace_trusting_index(log: StoredLog, replacement: Replacement, timelines: 
     except IndexDamagedError:
         log.mend()
     return replace_log(log, replacement, timelines, lowest)
-
-
-def wrapped(error: OSError, path: Path) -> OSError:
-    """The error as one of ours."""
-    return error if isinstance(error, StorageFailureError) else StorageFailureError.of(error, "replace the log", path)
 
 
 def copy_prefix(draft: Draft, log: StoredLog, keep_lines: int) -> None:

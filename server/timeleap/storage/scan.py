@@ -19,6 +19,7 @@ from timeleap.storage.index import (
     CRC,
     ENTRY_SIZE,
     PACK,
+    USAGES,
     EntryStore,
     Line,
     Reference,
@@ -100,7 +101,7 @@ def quickly(
 
 def count_pending(file: Readable, store: EntryStore, state: LogState, progress: Progress | None = None) -> Scanned:
     """Parse the lines after the last `_usage` of a log at `state`, so that its pending characters are known."""
-    lines = _line_of_usage(store, state) + 1 if state.usages else 0
+    lines = store.first_line(state.usages, USAGES, 0, state.lines - 1) + 1 if state.usages else 0
     before = store.state(lines)
     store.truncate(lines)
     return thoroughly(file, before, state.length, store, progress=progress)
@@ -350,15 +351,3 @@ def _unfold(state: LogState) -> tuple[int, int, int, int, int, int, int, int, in
 def _lasting(state: LogState) -> int:
     """The cumulative flags of a state."""
     return (0 if state.regular else int(RecordFlag.IRREGULAR)) | (int(RecordFlag.HAS_DAMAGE) if state.has_damage else 0)
-
-
-def _line_of_usage(store: EntryStore, state: LogState) -> int:
-    """The line of the last usage record."""
-    low, high = 0, state.lines - 1
-    while low < high:
-        middle = (low + high) // 2
-        if store.entry(middle).state.usages >= state.usages:
-            high = middle
-        else:
-            low = middle + 1
-    return low

@@ -17,7 +17,7 @@ from timeleap.errors import StorageFailureError
 from timeleap.failpoints import failpoint
 from timeleap.storage import durable, scan
 from timeleap.storage.appending import UnwritableError, check_untouched
-from timeleap.storage.durable import OpenFile
+from timeleap.storage.durable import OpenFile, storage_errors
 from timeleap.storage.engine import Edit, Entry, LogState, NewRecord, RecordFlag, RecordKind
 from timeleap.storage.index import index_path
 from timeleap.storage.load import load
@@ -48,38 +48,29 @@ def revise_live(log: StoredLog, edit: Edit, prepare: Callable[[], None]) -> tupl
     check_untouched(log)
     if log.file is None:
         return log, 0
-    try:
+    with storage_errors("redact the log", log.path):
         for leftover in same_as_live(log.path):
             durable.remove_file(leftover)
-        draft = Draft.for_log(log.path)
-    except OSError as error:
-        raise _failed(error, log.path) from error
-    try:
-        changed = revise(draft, log, edit)
-        if not changed:
-            draft.discard()
-            return log, 0
-        draft.finish()
-        failpoint("revise.built")
-        prepare()
-        failpoint("revise.prepared")
-        check_untouched(log)
-        live = OpenFile(draft.file.path, writable=True, appending=True)  # now: after the step nothing may fail
-        if not durable.HOLD_OPEN:
-            draft.file.close()
-        durable.replace_file(draft.file.path, log.path)
-    except OSError as error:
-        draft.discard()
-        raise _failed(error, log.path) from error
-    except BaseException:
-        draft.discard()
-        raise
+        with Draft.for_log(log.path) as draft:
+            changed = revise(draft, log, edit)
+            if not changed:
+                draft.discard()
+                return log, 0
+            draft.finish()
+            failpoint("revise.built")
+            prepare()
+            failpoint("revise.prepared")
+            check_untouched(log)
+            live = OpenFile(draft.file.path, writable=True, appending=True)  # now: after the step nothing may fail
+            if not durable.HOLD_OPEN:
+                draft.file.close()
+            durable.replace_file(draft.file.path, log.path)
     live.reopened_at(log.path)
     try:
         failpoint("revise.renamed")
         durable.sync_directory(log.path.parent)
     except OSError as error:
-        failure = _failed(error, log.path)
+        failure = StorageFailureError.of(error, "redact the log", log.path)
         raise UnwritableError(f"{failure.message}; open the session again", **failure.data) from error
     finally:
         _move_index(draft, log.path)
@@ -98,12 +89,11 @@ def revise_closed(path: Path, edit: Edit) -> int:
     Raises:
         StorageFailureError: Nothing was changed, or that it was may not last.
     """
-    try:
+    with storage_errors("redact the log", path):
         log = load(path, writable=False).log
         if log.file is None:
             return 0
-        draft = Draft.for_log(path)
-        try:
+        with Draft.for_log(path) as draft:
             changed = revise(draft, log, edit) + _revise_tail(draft, log, edit)
             if not changed:
                 draft.discard()
@@ -113,13 +103,8 @@ def revise_closed(path: Path, edit: Edit) -> int:
             draft.file.close()
             draft.index.close()
             durable.replace_file(draft.file.path, path)
-        except BaseException:
-            draft.discard()
-            raise
         _move_index(draft, path)
         durable.sync_directory(path.parent)
-    except OSError as error:
-        raise _failed(error, path) from error
     return changed
 
 
@@ -201,7 +186,3 @@ def _move_index(draft: Draft, path: Path) -> None:
         for leftover in (draft.index.path, index_path(path)):
             with suppress(OSError):
                 durable.remove_file(leftover)
-
-
-def _failed(error: OSError, path: Path) -> StorageFailureError:
-    return error if isinstance(error, StorageFailureError) else StorageFailureError.of(error, "redact the log", path)

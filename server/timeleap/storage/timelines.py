@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -21,8 +21,8 @@ from timeleap.storage.engine import (
     damaged_before,
     highest_noted,
 )
-from timeleap.storage.index import ENTRY_SIZE, HEADER_SIZE, EntryStore, IndexDamagedError, index_path, read_header, save
-from timeleap.storage.load import Loaded, load
+from timeleap.storage.index import index_path, save
+from timeleap.storage.load import Loaded, load, peek
 from timeleap.storage.reader import StoredLog
 
 MAX_GONE: Final = 100
@@ -87,22 +87,6 @@ def same_as_live(log: Path) -> list[Path]:
     if live is None or live.names < 2:
         return []
     return [log.parent / n.file for n in names(log) if not n.foreign and _is(log.parent / n.file, live.identity)]
-
-
-def peek(log: Path) -> LogState | None:
-    """The state of a log from its index alone, without checking or scanning; None if the index does not cover it."""
-    try:
-        there = durable.status(log)
-        if there is None or durable.status(index_path(log)) is None:
-            return None
-        base = durable.OpenFile(index_path(log))
-        if read_header(base, there.identity.inode) is None:
-            return None
-        store = EntryStore(base, (base.status().size - HEADER_SIZE) // ENTRY_SIZE)
-        state = store.state(store.count)
-        return state if state.length == there.size else None
-    except (OSError, IndexDamagedError):
-        return None
 
 
 def same_bytes(file: durable.OpenFile, other: durable.OpenFile) -> bool:
@@ -181,21 +165,14 @@ class Timelines:
         Raises:
             StorageFailureError: The directory cannot be read.
         """
-        try:
-            return self._listed()
-        except OSError as error:
-            raise StorageFailureError.of(error, "list the timelines", self._log.parent) from error
-
-    def _listed(self) -> list[Timeline]:
-        live = durable.status(self._log)
         found: list[Timeline] = []
-        for name in names(self._log):
-            path = self._log.parent / name.file
-            there = durable.status(path)
-            if there is None or not durable.is_regular(path) or (live and _is(path, live.identity)):
-                continue
-            facts = self._notes.facts(name.timeline_id) or TimelineFacts()
-            found.append(Timeline(name.timeline_id, name.file, facts, there.size, *self._counts(path, there)))
+        with durable.storage_errors("list the timelines", self._log.parent):
+            for name, path in self._files():
+                there = durable.status(path)
+                if there is None or not durable.is_regular(path):
+                    continue
+                facts = self._notes.facts(name.timeline_id) or TimelineFacts()
+                found.append(Timeline(name.timeline_id, name.file, facts, there.size, *self._counts(path, there)))
         if len(self._known) > len(found) + MAX_GONE:
             present = {timeline.file for timeline in found}
             self._known = {key: counts for key, counts in self._known.items() if key[0] in present}
@@ -208,27 +185,27 @@ class Timelines:
             TimelineNotFoundError: There is none of that id.
             StorageFailureError: The directory cannot be read.
         """
-        try:
-            live = durable.status(self._log)
-            for name in names(self._log):
-                path = self._log.parent / name.file
-                if name.timeline_id == timeline_id and not (live and _is(path, live.identity)):
+        with durable.storage_errors("look for a timeline", self._log.parent):
+            for name, path in self._files():
+                if name.timeline_id == timeline_id:
                     return path
-        except OSError as error:
-            raise StorageFailureError.of(error, "look for a timeline", self._log.parent) from error
         raise TimelineNotFoundError(f"no timeline {timeline_id!r:.80}", timelineId=timeline_id)
 
     def reader(self, timeline_id: str) -> StoredLog:
         """A reader of one timeline; never writes. Its `damage` says what is missing at its end, too."""
         path = self.path(timeline_id)
-        try:
+        with durable.storage_errors(f"read the timeline {timeline_id}", path):
             loaded = load(path, writable=False)
-            loaded.log.lost = loaded.lost or _cut_off(loaded)
-            return loaded.log
-        except StorageFailureError:
-            raise
-        except OSError as error:
-            raise StorageFailureError.of(error, f"read the timeline {timeline_id}", path) from error
+        loaded.log.lost = loaded.lost or _cut_off(loaded)
+        return loaded.log
+
+    def _files(self) -> Iterator[tuple[Name, Path]]:
+        """The names of timelines and their files; the live log itself, which a replacement may have linked, is none."""
+        live = durable.status(self._log)
+        for name in names(self._log):
+            path = self._log.parent / name.file
+            if not (live and _is(path, live.identity)):
+                yield name, path
 
     def damaged_before(self, timeline_id: str) -> frozenset[int]:
         """Its lines that were damaged already when it was set aside, as far as that was noted."""
@@ -247,9 +224,7 @@ class Timelines:
         path = self.path(timeline_id)
         try:
             self._notes.remember(rotation=highest_number(self._log))
-            durable.remove_file(
-                index_path(path)
-            )  # first: without its log it would be left, with a checksum of each line
+            durable.remove_file(index_path(path))  # first: alone it would be left, with a checksum of each line
             durable.remove_file(path)
             durable.sync_directory(path.parent)
         except OSError as error:

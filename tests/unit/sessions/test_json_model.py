@@ -317,7 +317,7 @@ def test_an_entry_of_the_audit_that_is_none_is_said(tmp_path: Path) -> None:
 )
 def test_the_record_of_a_lock_is_taken_as_far_as_it_has_its_form(tmp_path: Path, record: Any, owner: Any) -> None:
     (tmp_path / ".context.jsonl.lock").write_text(json.dumps(record))
-    assert SessionLock(tmp_path / "context.jsonl").owner() == owner
+    assert SessionLock(tmp_path / "context.jsonl").holder().owner == owner
 
 
 def test_an_endpoint_has_texts(tmp_path: Path) -> None:

@@ -16,15 +16,15 @@ from tests.support.turns import until
 from tests.unit.storage.logs import keep, names, restore, say, texts
 
 from timeleap.errors import StorageFailureError
-from timeleap.storage import appending, durable, index, load, opening
+from timeleap.storage import appending, durable, index, load, recovery
 from timeleap.storage.durable import FileStatus, Identity, OpenFile
 from timeleap.storage.index import index_path
 from timeleap.storage.jsonl import JsonlEngine
 from timeleap.storage.lock import SessionLock
 from timeleap.storage.log_files import share
-from timeleap.storage.opening import LoadedLog
 from timeleap.storage.record import message_record
-from timeleap.storage.writer import LogThread
+from timeleap.storage.recovery import LoadedLog
+from timeleap.storage.write_queue import LogThread
 
 
 @pytest.fixture
@@ -163,7 +163,7 @@ async def test_a_quarantine_file_that_cannot_be_opened_is_passed_over(
         assert how == {"writable": True}, "what is opened to be read cannot be synced everywhere"
         raise PermissionError(errno.EACCES, "Permission denied", str(path))
 
-    monkeypatch.setattr(opening, "OpenFile", refused)
+    monkeypatch.setattr(recovery, "OpenFile", refused)
     engine = await JsonlEngine.open(log)
     assert len(list(log.parent.glob("*.quarantine-*"))) == 2
     await engine.aclose()
@@ -191,7 +191,7 @@ async def test_what_a_look_found_does_not_hide_what_was_written_meanwhile(
     engine = await JsonlEngine.open(log, lock="per-write", durability="os")
     await say(engine, "a")
     log.write_bytes(log.read_bytes() + line("theirs"))
-    real, looking, go_on = opening.caught_up, threading.Event(), threading.Event()
+    real, looking, go_on = recovery.caught_up, threading.Event(), threading.Event()
     asked: list[object] = []
 
     def slow(shown: object, seen: int) -> LoadedLog | None:
@@ -201,7 +201,7 @@ async def test_what_a_look_found_does_not_hide_what_was_written_meanwhile(
         assert go_on.wait(PATIENCE)
         return found
 
-    monkeypatch.setattr(opening, "caught_up", slow)
+    monkeypatch.setattr(recovery, "caught_up", slow)
     look = asyncio.create_task(engine.refresh())
     await asyncio.to_thread(looking.wait, PATIENCE)
     engine._shown.log = engine._shown.log.at(engine._shown.log.state)  # as any write does
@@ -224,7 +224,7 @@ async def test_what_a_check_found_does_not_hide_what_others_wrote_meanwhile(
     assert engine.damage() == []
     with log.open("ab") as file:
         file.write(line("theirs"))
-    real, looking, go_on = opening.caught_up, threading.Event(), threading.Event()
+    real, looking, go_on = recovery.caught_up, threading.Event(), threading.Event()
 
     def slow(shown: object, seen: int) -> LoadedLog | None:
         found = real(shown, seen)  # type: ignore[arg-type]
@@ -232,7 +232,7 @@ async def test_what_a_check_found_does_not_hide_what_others_wrote_meanwhile(
         assert go_on.wait(PATIENCE)
         return found
 
-    monkeypatch.setattr(opening, "caught_up", slow)
+    monkeypatch.setattr(recovery, "caught_up", slow)
     look = asyncio.create_task(engine.refresh())
     await asyncio.to_thread(looking.wait, PATIENCE)
     check = asyncio.create_task(engine.validate())

@@ -150,7 +150,7 @@ async def test_nobody_else_may_read_how_the_owner_is_reached(log: Path) -> None:
     await lock.acquire("hold")
     assert record.stat().st_mode & 0o777 == 0o600
     assert SessionLock(log).holder().endpoint == endpoint
-    assert set(SessionLock(log).owner() or {}) == {"pid", "host", "since"}
+    assert set(SessionLock(log).holder().owner or {}) == {"pid", "host", "since"}
     lock.release()
 
 

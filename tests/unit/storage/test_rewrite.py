@@ -21,10 +21,11 @@ from timeleap.storage import durable, load, rewrite, timelines
 from timeleap.storage.engine import LogState, Prepared, Replacement, TimelineFacts
 from timeleap.storage.index import HEADER_SIZE, index_path
 from timeleap.storage.jsonl import JsonlEngine
+from timeleap.storage.load import peek
 from timeleap.storage.log_files import fork_log
 from timeleap.storage.reader import StoredLog
 from timeleap.storage.record import message_record, usage_record
-from timeleap.storage.timelines import MemoryNotes, peek
+from timeleap.storage.timelines import MemoryNotes
 
 
 @pytest.fixture

@@ -147,7 +147,7 @@ GROUP_BYTES: Final = 16 << 20
 
 
 @dataclass(slots=True)
-class Group:
+class WriteGroup:
     """Planned appends that are written together.
 
     Attributes:
@@ -183,15 +183,15 @@ class Group:
         self.after = state
 
 
-def group_on(log: StoredLog) -> Group:
+def group_on(log: StoredLog) -> WriteGroup:
     """An empty group on a log. If its last line has no line feed, the group begins with it: so nothing can be glued to
     a record that came without one."""
     if not log.open_ended:
-        return Group(log.state, log.state, log.state.lines)
+        return WriteGroup(log.state, log.state, log.state.lines)
     last = log.store.entry(log.state.lines - 1)
     record = NewRecord(b"", last.kind, last.role, last.value, last.flags)
     entry, state = entry_of(record, log.store.state(last.line), crc32(b"\n", last.crc), last.length + 1)
-    return Group(state, state, last.line, bytearray(b"\n"), bytearray(entry))
+    return WriteGroup(state, state, last.line, bytearray(b"\n"), bytearray(entry))
 
 
 class CommitTarget(Protocol):
@@ -201,7 +201,7 @@ class CommitTarget(Protocol):
         """True if a group can be written at once, without waiting for anything."""
         ...
 
-    def commit_now(self, group: Group) -> list[Appended]:
+    def commit_now(self, group: WriteGroup) -> list[Appended]:
         """Like `commit`, where `immediate`."""
         ...
 
@@ -213,11 +213,11 @@ class CommitTarget(Protocol):
         """The write is over."""
         ...
 
-    def group(self) -> Group:
+    def group(self) -> WriteGroup:
         """An empty group on the present state."""
         ...
 
-    async def commit(self, group: Group) -> list[Appended]:
+    async def commit(self, group: WriteGroup) -> list[Appended]:
         """Write a group, as durable as was asked for, and make its state the present one; or change nothing.
 
         Raises:
@@ -238,7 +238,7 @@ class _Job(Outcome[Any]):
         self.work = work
 
 
-class Writer:
+class WriteQueue:
     """The queue of one log."""
 
     def __init__(self, medium: CommitTarget) -> None:
@@ -332,7 +332,7 @@ class Writer:
             for step, refusal in refused.items():
                 step.fail(refusal)
 
-    def _plan(self, steps: list[_Append], group: Group) -> tuple[list[_Append], dict[_Append, Exception]]:
+    def _plan(self, steps: list[_Append], group: WriteGroup) -> tuple[list[_Append], dict[_Append, Exception]]:
         """Add the appends to the group, those that do not fit go back into the queue.
 
         Returns:
