@@ -59,6 +59,20 @@ def test_a_session_deleted_by_one_is_gone_for_both(two: Two, by: str) -> None:
     assert two.owner.reopen(two.owner.server).state["access"] == "attached"
 
 
+def test_a_reader_of_a_deleted_session_does_not_see_an_empty_one_or_its_namesake(scene: Scene) -> None:
+    owner = scene.window()
+    owner.say("x")
+    [reader] = scene.servers(1)
+    reader.call("session/open", sessionId="s", access="readOnly")
+    owner.call("session/delete")
+    reader.heard("session/didChange", kind="deleted", sessionId="s")
+    assert reader.refuse("context/getHistory", sessionId="s")["code"] == 4001
+    assert reader.refuse("session/getState", sessionId="s")["code"] == 4001
+    owner.server.call("session/open", sessionId="s")
+    assert reader.refuse("context/getHistory", sessionId="s")["code"] == 4013
+    assert reader.call("session/open", sessionId="s", access="readOnly")["context"]["messageCount"] == 0
+
+
 def test_what_is_not_open_here_but_lives_elsewhere_changes_through_its_owner(scene: Scene) -> None:
     owner, attached = scene.window(), scene.window()
     [third] = scene.servers(1)

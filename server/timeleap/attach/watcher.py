@@ -15,9 +15,12 @@ from timeleap.attach import handover
 from timeleap.attach.notified import NotifiedApprovals
 from timeleap.attach.owner import as_here, endpoint_of, plain, read_change
 from timeleap.attach.peer_api import OwnersRefusalError, PeerCallbacks, PeerLostError
+from timeleap.sessions.shapes import SESSION
 from timeleap_protocol.session_rows import OPEN as OPEN_SESSION
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from timeleap.attach.peer_api import Network, Peer
     from timeleap.service.call import Client
     from timeleap.service.subscribers import Subscribers
@@ -41,13 +44,17 @@ class Watcher:
         session: The session, followed on disk.
         client: The client that has it open.
         audience: Tells the client what can be seen on disk, while there is no owner to be asked.
+        deleted: Called when the owner has said that the session was deleted: what has its path by then is another one.
     """
 
-    def __init__(self, network: Network, session: Session, client: Client, audience: Subscribers) -> None:
+    def __init__(
+        self, network: Network, session: Session, client: Client, audience: Subscribers, deleted: Callable[[], None]
+    ) -> None:
         self._network = network
         self._session = session
         self._client = client
         self._audience = audience
+        self._deleted = deleted
         self._waiting: list[tuple[str, bytes]] = []
         self._notified = NotifiedApprovals()
         self._owners_id = ""
@@ -149,7 +156,10 @@ class Watcher:
             for method, params in heard:
                 if not self._notified.passes(method, params):
                     continue
-                self._client.notify(method, as_here(params, read_change(params).session_id, self._session.session_id))
+                change = read_change(params)
+                self._client.notify(method, as_here(params, change.session_id, self._session.session_id))
+                if method == SESSION and change.kind == "deleted":
+                    self._deleted()
 
     async def _refuse(self, method: str, _: dict[str, Any]) -> Any:
         raise PeerLostError(f"a reader serves no {method}")

@@ -102,6 +102,7 @@ class Service:
         self._store: SessionStore | None = None
         self._connections: dict[int, _Connection] = {}
         self._audiences: dict[int, Subscribers] = {}
+        self._dropping: set[asyncio.Task[None]] = set()
         self._make_network = make_network
         self._network: Network | None = None
         self._trash_keeper: TrashKeeper | None = None
@@ -394,7 +395,12 @@ class Service:
             return
         from timeleap.attach.watcher import Watcher
 
-        held.watcher = Watcher(self.network, held.session, call.client, self._audience(held.session))
+        def deleted() -> None:
+            task = asyncio.get_running_loop().create_task(self._drop_deleted(call.client, held))
+            self._dropping.add(task)
+            task.add_done_callback(self._dropping.discard)
+
+        held.watcher = Watcher(self.network, held.session, call.client, self._audience(held.session), deleted)
         await held.watcher.start()
 
     def has(self, session: Session) -> bool:
@@ -451,6 +457,12 @@ class Service:
             held = connection.held.pop(session_id, None)
             if held is not None:
                 await self._let_go(connection.client, held)
+
+    async def _drop_deleted(self, client: Client, held: OpenHandle) -> None:
+        connection = self._connections.get(id(client))
+        if connection is not None and connection.held.get(held.session.session_id) is held:
+            del connection.held[held.session.session_id]
+            await self._let_go(client, held)
 
     async def _release(self, client: Client, held: OpenHandle) -> None:
         """Close a session for a connection; after the last one of our own, other processes get it."""
