@@ -14,14 +14,14 @@ import secrets
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
+from timeleap.attach import sockets
 from timeleap.attach.peer_api import OwnersRefusalError, PeerCallbacks, PeerLostError
-from timeleap.rpc import local
+from timeleap.attach.sockets import UnsafeError
 from timeleap.rpc.binding import ServicePort
 from timeleap.rpc.codec import MessageId, UnreadableError, decode, encode, is_message_id
 from timeleap.rpc.connection import Connection
 from timeleap.rpc.errors import wire_error
 from timeleap.rpc.peer import PATIENCE, PeerConnection
-from timeleap.rpc.runtime import UnsafeError
 from timeleap.rpc.writer import HIGH_WATER, LOW_WATER
 from timeleap_protocol.errors import ERRORS, ErrorKind
 from timeleap_protocol.framing import Fault, FrameReader, Framing
@@ -54,7 +54,7 @@ class AttachedConnection(Connection):
 
     def data_received(self, data: bytes) -> None:
         """Take bytes; drop requests of a process that has disconnected: its client may have retried elsewhere."""
-        if self._transport is not None and local.has_left(self._transport):
+        if self._transport is not None and sockets.has_left(self._transport):
             log.info("left alone what a process asked for that is gone")
         else:
             super().data_received(data)
@@ -73,7 +73,7 @@ class LocalNetwork:
     def __init__(self, service: ServicePort) -> None:
         self.endpoint: Endpoint | None = None
         self._service = service
-        self._listening: local.Listening | None = None
+        self._listening: sockets.Listening | None = None
         self._token = ""
         self._visits: dict[asyncio.Task[None], AttachedConnection] = {}
         self._closed = False
@@ -87,7 +87,7 @@ class LocalNetwork:
                 return
             self._token = secrets.token_hex(_TOKEN_BYTES)
             try:
-                self._listening = await local.listen(self._handshake, os.environ)
+                self._listening = await sockets.listen(self._handshake, os.environ)
             except (UnsafeError, OSError) as error:
                 why = str(error) if isinstance(error, UnsafeError) else f"cannot listen: {error.strerror}"
                 self.endpoint = {"problem": why}
@@ -122,7 +122,7 @@ class LocalNetwork:
         if not isinstance(address, str) or not isinstance(token, str):
             raise PeerLostError("its record does not say how it is reached", hopeless=True)
         try:
-            _, peer = await local.connect(address, lambda: PeerConnection(callbacks), PATIENCE)
+            _, peer = await sockets.connect(address, lambda: PeerConnection(callbacks), PATIENCE)
         except UnsafeError as error:
             raise PeerLostError(f"it must not be trusted: {error}", hopeless=True) from None
         except TimeoutError:

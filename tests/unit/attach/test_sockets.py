@@ -18,9 +18,8 @@ import pytest
 from tests.support.holding import PATIENCE
 from tests.support.turns import Clock, idle, until
 
-from timeleap.rpc import local, runtime
-from timeleap.rpc.local import Listening, connect, listen
-from timeleap.rpc.runtime import UnsafeError
+from timeleap.attach import sockets
+from timeleap.attach.sockets import Listening, UnsafeError, connect, listen
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="sockets; pipes have no files and no modes")
 as_root = pytest.mark.skipif(
@@ -69,7 +68,7 @@ class Host:
     """Listens; keeps the protocols it made."""
 
     def __init__(self, directory: Path) -> None:
-        self.environ = {runtime.DIRECTORY_VARIABLE: str(directory)}
+        self.environ = {sockets.DIRECTORY_VARIABLE: str(directory)}
         self.guests: list[Talk] = []
         self.listening: Listening
 
@@ -126,7 +125,7 @@ async def test_the_socket_is_ours_alone_whatever_the_umask(directory: Path, umas
 
 async def test_the_name_tells_the_process_and_passes_for_one_to_sweep(directory: Path) -> None:
     async with hosting(directory) as host:
-        name = runtime._NAME.fullmatch(host.path.name)
+        name = sockets._NAME.fullmatch(host.path.name)
         assert name is not None
         assert int(name[1]) == os.getpid()
 
@@ -194,7 +193,7 @@ async def test_what_lies_at_its_path_is_left_there(directory: Path, plant, monke
     plant(planted)
     before = planted.lstat()
     queue = ["length", *names]
-    monkeypatch.setattr(runtime, "socket_name", lambda: queue.pop(0))
+    monkeypatch.setattr(sockets, "socket_name", lambda: queue.pop(0))
     async with hosting(directory) as host:
         assert host.path == directory / names[2]
         after = planted.lstat()
@@ -203,7 +202,7 @@ async def test_what_lies_at_its_path_is_left_there(directory: Path, plant, monke
 
 async def test_a_live_socket_at_its_path_stays_its_owners(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with hosting(directory) as first:
-        monkeypatch.setattr(runtime, "socket_name", lambda: first.path.name)
+        monkeypatch.setattr(sockets, "socket_name", lambda: first.path.name)
         with pytest.raises(UnsafeError, match="every name that was tried is taken"):
             await listen(Talk, first.environ)
         transport, _ = await connect(first.listening.address, Talk, PATIENCE)
@@ -239,14 +238,14 @@ async def test_a_directory_where_no_socket_can_be_made_is_passed_over(
     listening.close()
     assert Path(listening.address).parent.parent == other
     with pytest.raises(UnsafeError, match=rf"{directory} cannot be used \(no sockets on this file system\)"):
-        await listen(Talk, {runtime.DIRECTORY_VARIABLE: str(directory)})
+        await listen(Talk, {sockets.DIRECTORY_VARIABLE: str(directory)})
 
 
 async def test_an_unsafe_directory_is_not_listened_in(directory: Path) -> None:
     directory.mkdir()
     directory.chmod(0o755)
     with pytest.raises(UnsafeError, match="is open to other users"):
-        await listen(Talk, {runtime.DIRECTORY_VARIABLE: str(directory)})
+        await listen(Talk, {sockets.DIRECTORY_VARIABLE: str(directory)})
     assert not list(directory.iterdir())
 
 
@@ -279,7 +278,7 @@ async def test_without_descriptors_it_waits_and_goes_on(
             assert [record.getMessage() for record in caplog.records] == [
                 f"cannot accept connections for now: {os.strerror(errno.EMFILE)}"
             ]
-            await clock.advance(local._NO_ROOM_SECONDS - 0.1)
+            await clock.advance(sockets._NO_ROOM_SECONDS - 0.1)
             assert not host.guests
             await clock.advance(0.2)
             assert len(host.guests) == 1
@@ -299,9 +298,11 @@ async def test_without_descriptors_it_can_still_be_closed(
                 host.listening.close()
             finally:
                 resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-            await clock.advance(2 * local._NO_ROOM_SECONDS)
+            await clock.advance(2 * sockets._NO_ROOM_SECONDS)
             assert not host.guests
-            assert {record.name for record in caplog.records} == {"timeleap.rpc.local"}, "asyncio had something to say"
+            assert {record.name for record in caplog.records} == {"timeleap.attach.sockets"}, (
+                "asyncio had something to say"
+            )
 
 
 async def test_a_protocol_that_cannot_be_made_costs_only_its_connection(directory: Path) -> None:
@@ -314,7 +315,7 @@ async def test_a_protocol_that_cannot_be_made_costs_only_its_connection(director
         guests.append(Talk())
         return guests[-1]
 
-    listening = await listen(make, {runtime.DIRECTORY_VARIABLE: str(directory)})
+    listening = await listen(make, {sockets.DIRECTORY_VARIABLE: str(directory)})
     _, first = await connect(listening.address, Talk, PATIENCE)
     _, second = await connect(listening.address, Talk, PATIENCE)
     await until(lambda: first.lost and second.lost)
@@ -461,10 +462,7 @@ async def test_one_who_accepts_nobody_is_waited_for_only_so_long(directory: Path
 
 
 def test_to_serve_is_not_slowed_down_by_what_only_a_second_process_needs() -> None:
-    program = (
-        "import sys, timeleap.rpc.serve; print([name for name in sys.modules if name.startswith('timeleap.rpc.')])"
-    )
+    program = "import sys, timeleap.rpc.serve; print([name for name in sys.modules if name.startswith('timeleap.')])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert "timeleap.rpc.serve" in done.stdout
-    assert "timeleap.rpc.local" not in done.stdout
-    assert "timeleap.rpc.runtime" not in done.stdout
+    assert "timeleap.attach.sockets" not in done.stdout

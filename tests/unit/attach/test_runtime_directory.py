@@ -7,19 +7,23 @@ import socket
 import struct
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from tempfile import mkdtemp
 
 import pytest
 
-from timeleap.rpc import runtime
-from timeleap.rpc.runtime import UnsafeError, check_socket, peer_is_us, runtime_directory, sweep
+from timeleap.attach import sockets as runtime
+from timeleap.attach.sockets import UnsafeError, check_socket, first_usable, peer_is_us, sweep
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="named pipes lie in no directory")
 as_root = pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give files away")
 
 NOBODY = 65534
+
+
+def runtime_directory(environ: Mapping[str, str]) -> Path:
+    return first_usable(environ, lambda directory: directory)
 
 
 @pytest.fixture
