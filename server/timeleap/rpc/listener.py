@@ -20,9 +20,9 @@ from timeleap.attach.sockets import UnsafeError
 from timeleap.rpc.binding import ServicePort
 from timeleap.rpc.codec import MessageId, UnreadableError, decode, encode, is_message_id
 from timeleap.rpc.connection import Connection
+from timeleap.rpc.descriptor_writer import HIGH_WATER, LOW_WATER
 from timeleap.rpc.errors import wire_error
 from timeleap.rpc.peer import PATIENCE, PeerConnection
-from timeleap.rpc.writer import HIGH_WATER, LOW_WATER
 from timeleap_protocol.errors import ERRORS, ErrorKind
 from timeleap_protocol.framing import Fault, FrameReader, Framing
 from timeleap_protocol.limits import MAX_FRAME_BYTES, PROTOCOL_VERSION

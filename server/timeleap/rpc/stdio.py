@@ -13,7 +13,7 @@ import select
 import threading
 from dataclasses import dataclass
 
-from timeleap.rpc.writer import DescriptorWriter
+from timeleap.rpc.descriptor_writer import DescriptorWriter
 
 log = logging.getLogger(__name__)
 
