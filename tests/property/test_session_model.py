@@ -356,7 +356,7 @@ class EngineMachine(RuleBasedStateMachine):
     def rehearse(self, name: str, args: Json) -> None:
         """The dry run says what would be, and changes nothing."""
         try:
-            plan = rehearsed(self.session, name, args)
+            plan = self.run(rehearsed(self.session, name, args))
         except TimeleapError as error:
             with pytest.raises(RefusedError, match=error.kind):
                 copy.deepcopy(self.model).do(name, args)

@@ -264,7 +264,7 @@ class History:
             assert refused.value.data == {"canUndo": len(model.undo), "canRedo": len(model.redo)}
             return
         before = model.live
-        planned = session.plan_undo("undo" if direction == "undo" else "redo", steps)
+        planned = await getattr(session, direction)(steps, dry_run=True)
         assert self.log() == before
         result = await getattr(session, direction)(steps, guard)
         model.moved(direction, steps)
@@ -272,12 +272,17 @@ class History:
         kept = (session.path / f"{result['timeline_id']}.jsonl").read_bytes() if result["timeline_id"] else b""
         assert kept == before
         assert len(result["steps"]) == steps
-        assert [*result["steps"]] == [{"kind": one.kind, "timeline_id": one.timeline_id} for one in planned.steps or ()]
-        assert planned.context.message_count == result["context"]["message_count"] == session.engine.state.messages
+        assert [*result["steps"]] == [*planned["steps"]]
+        assert (
+            planned["context"]["message_count"] == result["context"]["message_count"] == session.engine.state.messages
+        )
         if self.max_timelines == MANY:
             context = result["context"]
             assert (context["can_undo"], context["can_redo"]) == (len(model.undo), len(model.redo))
-            assert (planned.context.can_undo, planned.context.can_redo) == (len(model.undo), len(model.redo))
+            assert (planned["context"]["can_undo"], planned["context"]["can_redo"]) == (
+                len(model.undo),
+                len(model.redo),
+            )
         self.head_moved(before != model.live)
         if guard.request_id is not None:
             self.asked.append((guard, lambda session, again: getattr(session, direction)(steps, again), result))

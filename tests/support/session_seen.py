@@ -126,26 +126,13 @@ async def perform(session: Session, name: str, args: Json, guard: Mutation) -> J
     return found
 
 
-def rehearsed(session: Session, name: str, args: Json) -> Json | None:
+async def rehearsed(session: Session, name: str, args: Json) -> Json | None:
     """What the dry run of an operation says; None where it has none."""
-    if name == "revert":
-        plan = session.plan_revert(
-            checkpoint_id=args.get("id"),
-            checkpoint_uid=args.get("uid"),
-            message_index=args.get("message_index"),
-            heal=args.get("heal", False),
-        )
-    elif name == "undo":
-        plan = session.plan_undo("undo", **args)
-    elif name == "redo":
-        plan = session.plan_undo("redo", **args)
-    elif name in ("clear", "deliver_dmail"):
-        plan = getattr(session, f"plan_{name}")(**args)
-    elif name == "restore_timeline":
-        plan = session.plan_restore(args["timeline_id"])
-    else:
+    if name not in ("revert", "undo", "redo", "clear", "deliver_dmail", "restore_timeline"):
         return None
-    return asdict(plan)
+    if name == "revert":
+        args = {("checkpoint_" + key if key in ("id", "uid") else key): value for key, value in args.items()}
+    return dict(await getattr(session, name)(**args, dry_run=True))
 
 
 async def planned_redaction(session: Session, text: str, replacement: str) -> Json:

@@ -15,8 +15,8 @@ from timeleap.sessions.checkpoints import has_uid
 from timeleap.sessions.outcomes import Mutation, PruneOutcome, Retention
 from timeleap.sessions.session_files import quarantine_files
 from timeleap.sessions.summary import fewer_steps
-from timeleap.sessions.transaction import NOBODY, SessionTransactions
-from timeleap.storage.engine import LogState, Timeline
+from timeleap.sessions.transaction import NOBODY, SessionTransactions, Transaction
+from timeleap.storage.engine import Timeline
 
 Json = dict[str, Any]
 
@@ -85,42 +85,37 @@ def _older(timeline: Timeline, time: datetime) -> bool:
 class Pruning(SessionTransactions):
     """The part of a session that frees space."""
 
-    async def prune(self, selection: PruneRequest, guard: Mutation = NOBODY) -> Json:
+    async def prune(self, selection: PruneRequest, guard: Mutation = NOBODY, *, dry_run: bool = False) -> Json:
         """Remove timelines for good.
 
         Raises:
             TimelineNotFoundError, ReadOnlyError, StorageFailureError: See `plan_prune`; after the last of them some may
                 be gone.
         """
+        if dry_run:
+            await self.at_turn(lambda: self.expect_head(guard.expected_head))
+            planned = await asyncio.to_thread(self._plan_prune, selection)
+            return self._shapes.result(_outcome(self.head, planned))
         self._refuse_reader()
 
-        async def attempt(mine: Mutation) -> Json:
-            async def on_turn(_: LogState) -> tuple[Json, Plan, str]:
-                await asyncio.to_thread(
-                    pending_deletes.finish, self.meta, self.engine
-                )  # what an earlier request left undone
-                self._requests.admit(mine, self.head)
-                plan = await asyncio.to_thread(self._plan_prune, selection)
-                self._requests.begin(mine)
-                result = self._shapes.result(_outcome(self.head, plan))
-                before = self._past()
-                line = self._requests.line(mine, result, self.head, [])
-                await asyncio.to_thread(self._remove, plan, line)
-                self._requests.finish(mine, result, self.head, [])
-                return result, plan, fewer_steps(before, self._past())
-
-            result, plan, lost = await self.engine.run(on_turn)
+        async def work(transaction: Transaction) -> None:
+            # What an earlier request left undone: also where this one asks for it again.
+            await asyncio.to_thread(pending_deletes.finish, self.meta, self.engine)
+            transaction.admit(self.head)
+            plan = await asyncio.to_thread(self._plan_prune, selection)
+            transaction.begin()
+            before = self._past()
+            await asyncio.to_thread(self._remove, plan, transaction.record(_outcome(self.head, plan)))
             if plan.going:
                 names = ", ".join(timeline.timeline_id for timeline in plan.going[:10])
+                lost = fewer_steps(before, self._past())
                 text = f"{len(plan.going)} timelines were removed on request: {names}{lost}"
-                self.emit(events.Warned(head=self.head, kind="timelinesPruned", message=text, cause=mine.cause))
-            return result
+                cause = transaction.request.cause
+                transaction.events.append(
+                    events.Warned(head=self.head, kind="timelinesPruned", message=text, cause=cause)
+                )
 
-        return await self._once(guard, attempt)
-
-    async def plan_prune(self, selection: PruneRequest) -> PruneOutcome:
-        """Result of a dry run of `prune`. Raises TimelineNotFoundError."""
-        return _outcome(self.head, await asyncio.to_thread(self._plan_prune, selection))
+        return await self._at_its_turn(guard, work)
 
     def _plan_prune(self, selection: PruneRequest) -> Plan:
         engine, timelines = self.engine, self.engine.timelines()
@@ -129,10 +124,10 @@ class Pruning(SessionTransactions):
         plan = plan_prune(timelines, selection, kept)
         return Plan(plan.going, plan.kept, tuple(quarantine_files(self.path)) if selection.quarantine else ())
 
-    def _remove(self, plan: Plan, request: Json | None) -> None:
+    def _remove(self, plan: Plan, requests: list[Json]) -> None:
         names = [timeline.timeline_id for timeline in plan.going]
         going = pending_deletes.members(names, (name for name, _ in plan.quarantine))
-        self._session_state.note(going, [request] if request is not None else [])
+        self._session_state.note(going, requests)
         try:
             failpoint("prune.noted")
             pending_deletes.finish(self.meta, self.engine)

@@ -6,8 +6,9 @@ Each function looks at a log through its reader, writes nothing, and costs the s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from timeleap import clock
@@ -30,7 +31,7 @@ from timeleap.sessions.outcomes import (
     RewriteOutcome,
     Summary,
 )
-from timeleap.sessions.summary import Past, state_after, summarize, summarize_prefix
+from timeleap.sessions.summary import Past, past_of, state_after, summarize, summarize_prefix, with_past
 from timeleap.sessions.tool_pairs import orphan_results
 from timeleap.sessions.undo import Direction, Stacks, is_step
 from timeleap.storage.engine import (
@@ -46,6 +47,9 @@ from timeleap.storage.engine import (
     Timeline,
     TimelineFacts,
     TimelineReason,
+    damaged_before,
+    new_damage,
+    not_restored,
 )
 from timeleap.storage.record import SENDER, copied, decode_json, message_record, usage_record
 
@@ -222,6 +226,39 @@ def foreseen(planned: RewritePlan, timelines: Sequence[Timeline], state: LogStat
     equals = next((log.timeline_id for log in timelines if log.may_equal(state)), None) if state.length else ""
     replaces = (planned.after.length, planned.after.chain) != (state.length, state.chain)
     return Prepared(_TO_COME, replaces, equals, planned.after)
+
+
+def foreseen_context(
+    engine: LogEngine, planned: RewritePlan, stacks: Stacks, going: Callable[[Prepared], Collection[str]]
+) -> Summary:
+    """The log a rewrite would make, as far as sizes and fingerprints tell what equals what.
+
+    Args:
+        engine: The log.
+        planned: The rewrite.
+        stacks: What can be undone and redone now.
+        going: The timelines that would go by themselves after it.
+    """
+    timelines, state = engine.timelines(), engine.state
+    known = {timeline.timeline_id: (timeline.bytes, timeline.chain) for timeline in timelines}
+    if planned.refused is not None:
+        return with_past(planned.context, past_of(known, stacks, state))
+    prepared = foreseen(planned, timelines, state)
+    after = planned.stacks_after(stacks, prepared, lambda name, other: known.get(name, 0) == known.get(other, 1))
+    left = timelines_after(known, prepared)
+    return with_past(planned.context, past_of(left, after, prepared.after, going(prepared)))
+
+
+def refuse_damaged(engine: LogEngine, directory: Path, timeline_id: str | None) -> None:
+    """Refuse a timeline that is known not to be what was set aside.
+
+    Raises:
+        CorruptedError: It would not be restored.
+    """
+    known = next((timeline for timeline in engine.timelines() if timeline.timeline_id == timeline_id), None)
+    damage = new_damage(engine.timeline(known.timeline_id), damaged_before(known.facts)) if known else []
+    if known and damage:
+        raise not_restored(directory / known.file, damage[0].offset)
 
 
 def timelines_after(timeline_ids: Iterable[str], prepared: Prepared) -> set[str]:

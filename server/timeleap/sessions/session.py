@@ -7,17 +7,17 @@ a rewrite would do is worked out in `rewrite_plan`, what is appended in `append_
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from timeleap import clock
-from timeleap.errors import InvalidInputError
+from timeleap.errors import InvalidInputError, TimeleapError
 from timeleap.features.dmail.mailing import Mailing
 from timeleap.features.redaction.redacting import Redacting
 from timeleap.features.redaction.redactor import Redactor
 from timeleap.sessions import append_plan, approvals, checkpoints, events, rewrite_plan, session_state
 from timeleap.sessions.approval_requests import ApprovalRequests
-from timeleap.sessions.dry_run import DryRuns
 from timeleap.sessions.events import External
 from timeleap.sessions.info import created_at, last_change
 from timeleap.sessions.outcomes import (
@@ -39,18 +39,18 @@ from timeleap.sessions.outcomes import (
     Summary,
 )
 from timeleap.sessions.pruning import Pruning
+from timeleap.sessions.request_replay import Made
 from timeleap.sessions.summary import summarize
-from timeleap.sessions.transaction import NOBODY
-from timeleap.sessions.warnings import log_warnings, recovered, unreachable
-from timeleap.storage.engine import LogReader, LogState, Recovery, Replacement
+from timeleap.sessions.transaction import NOBODY, Transaction
+from timeleap.sessions.warnings import LARGE, SMALL, line_problems, log_warnings, recovered, unreachable
+from timeleap.storage.engine import LogEngine, LogReader, LogState, Recovery, Replacement
 
-T = TypeVar("T")
 Json = dict[str, Any]
 
 __all__ = ["Cause", "Mutation", "Session"]
 
 
-class Session(DryRuns, Pruning, Redacting, Mailing, ApprovalRequests):
+class Session(Pruning, Redacting, Mailing, ApprovalRequests):
     """One open session. Opened and closed by its `SessionStore`.
 
     Attributes:
@@ -154,16 +154,6 @@ class Session(DryRuns, Pruning, Redacting, Mailing, ApprovalRequests):
             return True, "autoApprove"
         return False, "notApproved"
 
-    async def at_turn(self, read: Callable[[], T]) -> T:
-        """The result of `read`, called when all earlier requests have taken effect."""
-        if self.access == "readOnly":
-            return read()
-
-        async def job(_: LogState) -> T:
-            return read()
-
-        return await self.engine.run(job)
-
     async def catch_its_turn(self) -> None:
         """Return when all earlier requests have taken effect."""
         await self.at_turn(lambda: None)
@@ -200,55 +190,72 @@ class Session(DryRuns, Pruning, Redacting, Mailing, ApprovalRequests):
         message_index: int | None = None,
         heal: bool = False,
         guard: Mutation = NOBODY,
+        dry_run: bool = False,
     ) -> Json:
         """Remove a checkpoint, or a message, and all after it (see `rewrite_plan.plan_revert`, `rewrite_plan.plan_revert_to_message`)."""
         if message_index is not None:
             return await self._rewrite(
-                guard, lambda _: rewrite_plan.plan_revert_to_message(self.engine, message_index, heal)
+                guard,
+                lambda _: rewrite_plan.plan_revert_to_message(self.engine, message_index, heal),
+                dry_run=dry_run,
             )
         return await self._rewrite(
-            guard, lambda _: rewrite_plan.plan_revert(self.engine, checkpoint_id, checkpoint_uid, heal)
+            guard,
+            lambda _: rewrite_plan.plan_revert(self.engine, checkpoint_id, checkpoint_uid, heal),
+            dry_run=dry_run,
         )
 
-    async def clear(self, keep_system_prompt: bool = True, guard: Mutation = NOBODY) -> Json:
+    async def clear(self, keep_system_prompt: bool = True, guard: Mutation = NOBODY, *, dry_run: bool = False) -> Json:
         """Remove everything, but if asked for not the system prompt."""
-        return await self._rewrite(guard, lambda _: rewrite_plan.plan_clear(self.engine, keep_system_prompt))
+        return await self._rewrite(
+            guard, lambda _: rewrite_plan.plan_clear(self.engine, keep_system_prompt), dry_run=dry_run
+        )
 
-    async def restore_timeline(self, timeline_id: str, guard: Mutation = NOBODY) -> Json:
+    async def restore_timeline(self, timeline_id: str, guard: Mutation = NOBODY, *, dry_run: bool = False) -> Json:
         """Put an earlier log back, byte for byte."""
-        return await self._rewrite(guard, lambda _: rewrite_plan.plan_restore(self.engine, timeline_id))
+        return await self._rewrite(
+            guard, lambda _: rewrite_plan.plan_restore(self.engine, timeline_id), dry_run=dry_run
+        )
 
-    async def undo(self, steps: int = 1, guard: Mutation = NOBODY) -> Json:
+    async def undo(self, steps: int = 1, guard: Mutation = NOBODY, *, dry_run: bool = False) -> Json:
         """Bring back the log as it was before the last `steps` rewrites, as one step.
 
         Raises:
             NothingToUndoError: There are fewer that can be undone.
         """
         return await self._rewrite(
-            guard, lambda state: rewrite_plan.plan_undo(self.engine, self._stacks(state), "undo", steps)
+            guard,
+            lambda state: rewrite_plan.plan_undo(self.engine, self._stacks(state), "undo", steps),
+            dry_run=dry_run,
         )
 
-    async def redo(self, steps: int = 1, guard: Mutation = NOBODY) -> Json:
+    async def redo(self, steps: int = 1, guard: Mutation = NOBODY, *, dry_run: bool = False) -> Json:
         """Take back the last `steps` undone rewrites, as one step.
 
         Raises:
             NothingToRedoError: There are fewer that can be redone.
         """
         return await self._rewrite(
-            guard, lambda state: rewrite_plan.plan_undo(self.engine, self._stacks(state), "redo", steps)
+            guard,
+            lambda state: rewrite_plan.plan_undo(self.engine, self._stacks(state), "redo", steps),
+            dry_run=dry_run,
         )
 
-    async def deliver_dmail(self, guard: Mutation = NOBODY, *, heal: bool = False) -> Json:
+    async def deliver_dmail(self, guard: Mutation = NOBODY, *, heal: bool = False, dry_run: bool = False) -> Json:
         """Go back to the pending D-Mail's checkpoint and leave the note there (see `rewrite_plan.plan_deliver`)."""
-        return await self._rewrite(guard, lambda _: rewrite_plan.plan_deliver(self.engine, self.pending_dmail, heal))
+        return await self._rewrite(
+            guard, lambda _: rewrite_plan.plan_deliver(self.engine, self.pending_dmail, heal), dry_run=dry_run
+        )
 
-    async def compact(self, compaction: CompactionPlan, guard: Mutation = NOBODY) -> Json:
+    async def compact(self, compaction: CompactionPlan, guard: Mutation = NOBODY, *, dry_run: bool = False) -> Json:
         """Replace what a plan summarises by its summary, unless the context would become longer.
 
         Raises:
             HeadConflictError: The log was rewritten since the plan was made.
         """
-        return await self._rewrite(guard, lambda state: rewrite_plan.plan_compact(self.engine, state, compaction))
+        return await self._rewrite(
+            guard, lambda state: rewrite_plan.plan_compact(self.engine, state, compaction), dry_run=dry_run
+        )
 
     # What stands beside the log
 
@@ -367,6 +374,34 @@ class Session(DryRuns, Pruning, Redacting, Mailing, ApprovalRequests):
         self.emit(External(head=done.head, cause=cause))
         return RepairOutcome(done.head, done.timeline_id, removed)
 
+    async def made(self, request_ids: Sequence[str]) -> list[tuple[str, Made]]:
+        """The changes that some requests have made already, oldest first, with what listeners were told of them."""
+
+        async def on_turn(_: LogState) -> list[tuple[str, Made]]:
+            return [(name, self._recall.change(known)) for name, known in self._requests.known(request_ids)]
+
+        return await self.engine.run(on_turn)
+
+    async def check_in_background(self, engine: LogEngine) -> None:
+        """Look at what opening left unchecked, and warn of what is found damaged."""
+        try:
+            found = await engine.validate_in_background(self._go_on)
+        except _ClosingError:
+            return
+        except (TimeleapError, OSError) as error:
+            self._warn("notChecked", f"the log could not be checked: {error}")
+            return
+        for damaged in found:
+            text = f"{damaged.message} (line {damaged.line} at byte {damaged.offset})"
+            self.emit(events.Warned(head=self.head, kind=damaged.kind, message=text))
+        for problem in await asyncio.to_thread(lambda: list(line_problems(self.path, LARGE, least=SMALL))):
+            self._warn(problem.kind, problem.message)
+
+    def _go_on(self, _done: int, _total: int) -> None:
+        """Called now and then by the thread that checks the log: closing does not wait for it."""
+        if self._closed:
+            raise _ClosingError
+
     async def answered(self, guard: Mutation) -> Json | None:
         """The earlier result of a request, or None if it is new. For methods with expensive work before their turn.
 
@@ -375,9 +410,8 @@ class Session(DryRuns, Pruning, Redacting, Mailing, ApprovalRequests):
             HeadConflictError: The head is not the expected one.
         """
 
-        async def attempt(mine: Mutation) -> Json:
-            await self.at_turn(lambda: self._requests.admit(mine, self.head))
-            return {}
+        async def attempt(transaction: Transaction) -> None:
+            await self.at_turn(lambda: transaction.admit(self.head))
 
         return await self._once(guard, attempt) or None
 
@@ -419,3 +453,7 @@ class Session(DryRuns, Pruning, Redacting, Mailing, ApprovalRequests):
         return session_state.StateStep(
             change, outcome, session_state.changes(self._session_state.facts, change.facts, self.head)
         )
+
+
+class _ClosingError(Exception):
+    """The session is being closed."""

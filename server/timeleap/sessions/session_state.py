@@ -132,12 +132,12 @@ class StateManager:
         """A value that changes whenever one of the files does."""
         return status(self._state.path), status(self._meta.path)
 
-    def carry_out(self, change: StateChange, request: Json | None) -> None:
+    def carry_out(self, change: StateChange, requests: list[Json]) -> None:
         """Make a change durable, then let it count.
 
         Args:
             change: The change.
-            request: The journal line of the request that asked for it.
+            requests: The journal line of the request that asked for it, if it carries an id.
 
         Raises:
             StorageFailureError: It did not succeed; what counts is what is on disk.
@@ -146,7 +146,7 @@ class StateManager:
             if change.state:
                 self._report_moved(self._state.write(change.state, self._approvals.in_force))
                 failpoint("state.after_state")
-            self.note(change.meta, [request] if request else [])
+            self.note(change.meta, requests)
             failpoint("state.after_meta")
         except BaseException:
             self.load()

@@ -1,8 +1,9 @@
-"""Taking turns: how a request becomes a change of a session, exactly once, in order.
+"""How a request becomes a change of a session, exactly once, in order.
 
-A turn is taken in the engine's queue: there the request is admitted, the change is worked out and written. What comes
-after (the table of requests, the listeners, the reply) happens before the turn's caller gets its result. A cancelled
-turn that has begun is finished; the engine sees to that.
+A `Transaction` is one attempt at it: admitted at its turn in the engine's queue, begun, recorded (its result and what
+listeners are told become durable in the very step that makes the change), finished, told. All changes go that way:
+`_append`, `_rewrite` and, for what stands beside the log, `_at_its_turn` differ only in what is written. A cancelled turn
+that has begun is finished; the engine sees to that. A dry run is the plan of a rewrite, not carried out.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from timeleap.errors import ReadOnlyError, SessionNotOpenError, StorageFailureError, TimeleapError
 from timeleap.failpoints import failpoint
@@ -29,18 +31,20 @@ from timeleap.sessions.outcomes import (
     Cause,
     CompactOutcome,
     Mutation,
+    Outcome,
     Retention,
     RewriteOutcome,
 )
-from timeleap.sessions.request_replay import Made, RequestReplayer
-from timeleap.sessions.requests import RepeatedError, RequestTable, told
-from timeleap.sessions.rewrite_plan import RewritePlan, timelines_after
+from timeleap.sessions.request_replay import RequestReplayer
+from timeleap.sessions.requests import RepeatedError, RequestTable
+from timeleap.sessions.requests import told as stored_event
+from timeleap.sessions.rewrite_plan import RewritePlan, foreseen_context, refuse_damaged, timelines_after
 from timeleap.sessions.session_state import StateManager, StateSnapshot, StateStep, changes, follow
 from timeleap.sessions.shapes import Shapes
 from timeleap.sessions.stored_response import Remembered, Told, by_age
 from timeleap.sessions.summary import Past, fewer_steps, past_of, summarize
 from timeleap.sessions.undo import Stacks
-from timeleap.sessions.warnings import LARGE, SMALL, line_problems, recovered
+from timeleap.sessions.warnings import SMALL, line_problems, recovered
 from timeleap.storage.engine import (
     LogEngine,
     LogReader,
@@ -57,6 +61,7 @@ _log = logging.getLogger(__name__)
 MAX_NOTICES = 100
 Json = dict[str, Any]
 NOBODY = Mutation()
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +88,54 @@ class Files:
     engine: LogEngine
     meta: Meta
     approvals: Approvals
+
+
+class Transaction:
+    """One attempt of a request to change a session: admitted, begun, recorded, finished, told; each exactly once.
+
+    Attributes:
+        request: The request; its identity tells this attempt from another one with the same id.
+        before: The head it was admitted at.
+        result: What the request is answered with; made once, so that a repeat gets the same.
+        events: What listeners are told when it is done.
+        then: What else follows from it.
+    """
+
+    def __init__(self, requests: RequestTable, shapes: Shapes, request: Mutation) -> None:
+        self._requests = requests
+        self._shapes = shapes
+        self._told: list[Told] | None = None
+        self.request = replace(request)
+        self.before = ""
+        self.result: Json = {}
+        self.events: list[events.Event] = []
+        self.then: Callable[[Cause], Awaitable[None]] | None = None
+
+    def admit(self, head: str) -> None:
+        """Let it pass if it is new and made on the present head (see `RequestTable.admit`)."""
+        self.before = head
+        self._requests.admit(self.request, head)
+
+    def begin(self) -> None:
+        """It has passed all checks and is on its way to the disk."""
+        self._requests.begin(self.request)
+
+    def record(self, outcome: Outcome, *told: events.Event) -> list[Json]:
+        """The journal line that is to become durable with the change, which says its result and what listeners are told;
+        none where the request carries no id."""
+        self.result = self._shapes.result(outcome)
+        self.events = [replace(event, cause=self.request.cause) for event in told]
+        if self.request.request_id is None:
+            return []
+        parts = [stored_event(*self._shapes.notification(event), self.result) for event in self.events]
+        kept = [part for part in parts if part is not None]
+        self._told = kept if len(kept) == len(parts) else None  # else too large
+        line = self._requests.line(self.request, self.result, self.before, self._told)
+        return [line] if line is not None else []
+
+    def finish(self) -> None:
+        """It is done: a repeat is answered from now on."""
+        self._requests.finish(self.request, self.result, self.before, self._told)
 
 
 class SessionTransactions:
@@ -158,148 +211,137 @@ class SessionTransactions:
     async def _append(self, guard: Mutation, work_out: Callable[[LogState, Marks], AppendPlan]) -> Json:
         """Append at its turn what `work_out` makes of the state and the request's marks."""
 
-        async def attempt(mine: Mutation) -> Json:
-            addition: AppendPlan | None = None
+        async def attempt(transaction: Transaction) -> None:
+            request = transaction.request
+            planned: AppendPlan | None = None
 
             def on_turn(state: LogState) -> Sequence[NewRecord]:
                 # Called again, on another state, if a write together with others has failed.
-                nonlocal addition
-                self._requests.admit(mine, self.engine.head_at(state) if mine.expected_head is not None else "")
-                addition = work_out(state, self._marks(mine))
-                self._requests.begin(mine)
-                return addition.records
+                nonlocal planned
+                transaction.admit(self.engine.head_at(state) if request.expected_head is not None else "")
+                planned = work_out(state, self._marks(request))
+                transaction.begin()
+                return planned.records
 
             done = await self.engine.append(on_turn)
-            assert addition is not None
-            result = self._shapes.result(addition.outcome(done))
-            self._requests.appended(mine, done.head, done.before.lines)
-            for event in addition.events(done, mine.cause):
-                self.emit(event)
-            return result
+            assert planned is not None
+            transaction.result = self._shapes.result(planned.outcome(done))
+            transaction.events = planned.events(done, request.cause)
+            self._requests.appended(request, done.head, done.before.lines)
+            self._tell_all(transaction)
 
         return await self._once(guard, attempt)
 
-    async def _rewrite(self, guard: Mutation, work_out: Callable[[LogState], RewritePlan]) -> Json:
-        """Put at its turn the log in the place of the present one that `work_out` plans."""
+    async def _rewrite(
+        self, guard: Mutation, work_out: Callable[[LogState], RewritePlan], *, dry_run: bool = False
+    ) -> Json:
+        """Put at its turn the log in the place of the present one that `work_out` plans; a dry run stops at the plan."""
+        if dry_run:
+            return await self.at_turn(lambda: self._foretold(guard, work_out))
 
-        async def attempt(mine: Mutation) -> Json:
-            step: _Step | None = None
-
+        async def attempt(transaction: Transaction) -> None:
             def on_turn(state: LogState) -> Replacement:
-                nonlocal step
-                before = self.engine.head_at(state)
-                self._requests.admit(mine, before)
+                transaction.admit(self.engine.head_at(state))
                 planned = work_out(state)
                 if planned.refused:
                     raise _NothingDoneError(planned)
-                self._requests.begin(mine)
-                step = _Step(planned, before)
-                prepare, settle = self._prepare(mine, step, self._stacks(state))
+                transaction.begin()
+                prepare, settle = self._prepare(transaction, planned, self._stacks(state))
                 return replace(planned.replacement, prepare=prepare, settle=settle)
 
-            try:
-                await self.engine.replace(on_turn)
-            except _NothingDoneError as nothing:
-                planned = nothing.planned
-                return await self._unchanged(
-                    guard, lambda: planned.outcome(self.head, None, summarize(self.engine, self._past()))
-                )
-            assert step is not None
-            assert step.event is not None
+            await self.engine.replace(on_turn)
             timelines = self.engine.timelines()
-            self._requests.finish(mine, step.result, step.before, step.told)
-            self.emit(step.event)
-            self._drop_dmail(mine.cause)
+            transaction.finish()
+            self._tell_all(transaction)
+            self._drop_dmail(transaction.request.cause)
             await self._prune(timelines)
-            return step.result
 
-        return await self._once(guard, attempt)
+        try:
+            return await self._once(guard, attempt)
+        except _NothingDoneError as nothing:
+            planned = nothing.planned
+            return await self._unchanged(
+                guard, lambda: planned.outcome(self.head, None, summarize(self.engine, self._past()))
+            )
 
     async def _change(self, guard: Mutation, work_out: Callable[[], StateStep]) -> Json:
         """Change state beside the log at its turn, as `work_out` says."""
         self._refuse_reader()
 
-        async def attempt(mine: Mutation) -> Json:
-            async def on_turn(_: LogState) -> tuple[Json, StateStep]:
-                self._requests.admit(mine, self.head)
-                step = work_out()
-                self._requests.begin(mine)
-                result, head = self._shapes.result(step.outcome), self.head
-                said = self._told(mine, result, *step.events)
-                with self._telling_half(mine.cause):
-                    line = self._requests.line(mine, result, head, said)
-                    await asyncio.to_thread(self._session_state.carry_out, step.change, line)
-                self._requests.finish(mine, result, head, said)
-                return result, step
+        async def work(transaction: Transaction) -> None:
+            transaction.admit(self.head)
+            step = work_out()
+            transaction.begin()
+            lines = transaction.record(step.outcome, *step.events)
+            with self._telling_half(transaction.request.cause):
+                await asyncio.to_thread(self._session_state.carry_out, step.change, lines)
 
-            result, step = await self.engine.run(on_turn)
-            for event in step.events:
-                self.emit(replace(event, cause=mine.cause))
-            return result
-
-        return await self._once(guard, attempt)
+        return await self._at_its_turn(guard, work)
 
     async def _unchanged(self, guard: Mutation, work_out: Callable[[], CompactOutcome | RewriteOutcome]) -> Json:
         """Answer at its turn a request that is refused by its result: asked again, it must not be done after all."""
 
-        async def attempt(mine: Mutation) -> Json:
-            async def on_turn(_: LogState) -> Json:
-                self._requests.admit(mine, self.head)
-                self._requests.begin(mine)
-                result, head = self._shapes.result(work_out()), self.head
-                if (line := self._requests.line(mine, result, head, [])) is not None:
-                    await asyncio.to_thread(self._session_state.note, {}, [line])
-                self._requests.finish(mine, result, head, [])
-                return result
+        async def work(transaction: Transaction) -> None:
+            transaction.admit(self.head)
+            transaction.begin()
+            await self._note(transaction.record(work_out()))
 
-            return await self.engine.run(on_turn)
-
-        return await self._once(guard, attempt)
+        return await self._at_its_turn(guard, work)
 
     async def _change_approvals(self, guard: Mutation, work_out: Callable[[Approval], WantedApprovals]) -> Json:
         """Change what runs without asking at its turn."""
         self._refuse_reader()
 
-        async def attempt(mine: Mutation) -> Json:
-            async def on_turn(_: LogState) -> tuple[Json, events.Event | None]:
-                self._requests.admit(mine, self.head)
-                before = self._session_state.facts.approval
-                wanted = work_out(before)
-                self._requests.begin(mine)
-                # What the file switches on without a seal is to be off in the file too, once somebody says so.
-                values = (before.yolo, before.afk, before.actions)
-                same = (wanted.yolo, wanted.afk, wanted.actions) == values and not self._approvals.warnings
-                with self._telling_half(mine.cause):
-                    if not same:
-                        await asyncio.to_thread(self._session_state.change_approvals, wanted, mine.cause)
-                    outcome = ApprovalOutcome(self.head, self._session_state.facts.approval)
-                    result = self._shapes.result(outcome)
-                    event = events.ApprovalChanged(head=outcome.head, cause=mine.cause, approval=outcome.approval)
-                    said = self._told(mine, result, *([] if same else [event]))
-                    if (line := self._requests.line(mine, result, outcome.head, said)) is not None:
-                        await asyncio.to_thread(self._session_state.note, {}, [line])
-                self._requests.finish(mine, result, outcome.head, said)
-                return result, None if same else event
+        async def work(transaction: Transaction) -> None:
+            transaction.admit(self.head)
+            before, cause = self._session_state.facts.approval, transaction.request.cause
+            wanted = work_out(before)
+            transaction.begin()
+            # What the file switches on without a seal is to be off in the file too, once somebody says so.
+            values = (before.yolo, before.afk, before.actions)
+            same = (wanted.yolo, wanted.afk, wanted.actions) == values and not self._approvals.warnings
+            with self._telling_half(cause):
+                if not same:
+                    await asyncio.to_thread(self._session_state.change_approvals, wanted, cause)
+                now = self._session_state.facts.approval
+                told = [] if same else [events.ApprovalChanged(head=self.head, approval=now)]
+                await self._note(transaction.record(ApprovalOutcome(self.head, now), *told))
+            if told:
+                transaction.then = self._approvals_changed
 
-            result, event = await self.engine.run(on_turn)
-            if event is not None:
-                self.emit(event)
-                await self._approvals_changed(mine.cause)
-            return result
+        return await self._at_its_turn(guard, work)
 
-        return await self._once(guard, attempt)
+    async def _note(self, lines: list[Json]) -> None:
+        if lines:
+            await asyncio.to_thread(self._session_state.note, {}, lines)
 
     async def _approvals_changed(self, cause: Cause) -> None:
         """Approvals were changed and told: what else follows from that."""
 
-    async def _once(self, guard: Mutation, attempt: Callable[[Mutation], Awaitable[Json]]) -> Json:
-        """The result of `attempt`, or of the request that made it before."""
+    async def _at_its_turn(self, guard: Mutation, work: Callable[[Transaction], Awaitable[None]]) -> Json:
+        """Change something beside the log at its turn: `work` admits, works out, begins, and makes it durable together
+        with what the transaction records of it."""
+
+        async def attempt(transaction: Transaction) -> None:
+            async def on_turn(_: LogState) -> None:
+                await work(transaction)
+                transaction.finish()
+
+            await self.engine.run(on_turn)
+            self._tell_all(transaction)
+            if transaction.then is not None:
+                await transaction.then(transaction.request.cause)
+
+        return await self._once(guard, attempt)
+
+    async def _once(self, guard: Mutation, attempt: Callable[[Transaction], Awaitable[None]]) -> Json:
+        """The result of a transaction, or of the one that the request made before."""
         while True:
             if self._closed:
                 raise SessionNotOpenError(f"session {self.session_id} was closed: open it again")
-            mine = replace(guard)  # its identity tells this turn from another one with the same id
+            transaction = Transaction(self._requests, self._shapes, guard)
             try:
-                return await attempt(mine)
+                await attempt(transaction)
             except RepeatedError as repeated:
                 if repeated.result is not None and guard.again:
                     return dict(repeated.result)
@@ -307,14 +349,19 @@ class SessionTransactions:
                     return {**repeated.result, "duplicate": True, "head": self.head}
                 if repeated.first is not None:
                     await asyncio.wait([repeated.first])
+            else:
+                return transaction.result
             finally:
-                self._requests.abandon(mine)
+                self._requests.abandon(transaction.request)
+
+    def _tell_all(self, transaction: Transaction) -> None:
+        for event in transaction.events:
+            self.emit(event)
 
     def _prepare(
-        self, guard: Mutation, step: _Step, stacks: Stacks
+        self, transaction: Transaction, planned: RewritePlan, stacks: Stacks
     ) -> tuple[Callable[[Prepared], None], Callable[[Prepared], None]]:
         """Callbacks that note a rewrite before and after it is done, with the request ids that the new log loses."""
-        planned = step.planned
         carried = self._recall.leaving(planned.replacement.keep_lines, self._session_state.stored)
         after = stacks
 
@@ -326,14 +373,11 @@ class SessionTransactions:
             after = planned.stacks_after(stacks, prepared, self.engine.same_timelines)
             going = self._to_be_pruned(planned, prepared)
             past = past_of(timelines_after(self.engine.timeline_ids(), prepared), after, prepared.after, going)
-            head, name = prepared.head if prepared.replaces else step.before, prepared.kept_as
+            head, name = prepared.head if prepared.replaces else transaction.before, prepared.kept_as
             # Of the log that was made: a plan does not know what the lines left out of it change, in size and in uids.
             context = summarize(prepared.log, past)
-            step.result = self._shapes.result(planned.outcome(head, name, context))
-            step.event = planned.event(head, name, context, guard.cause)
-            step.told = self._told(guard, step.result, step.event)
-            line = self._requests.line(guard, step.result, step.before, step.told)
-            own = [line] if line is not None else []
+            event = planned.event(head, name, context, transaction.request.cause)
+            own = transaction.record(planned.outcome(head, name, context), event)
             if prepared.replaces:
                 self._session_state.note_rewrite(prepared, planned.replacement, [*carried, *own], after)
             else:
@@ -341,6 +385,44 @@ class SessionTransactions:
             failpoint("session.prepared")
 
         return prepare, lambda prepared: self._session_state.settle_rewrite(prepared, after)
+
+    # Dry runs
+
+    async def at_turn(self, read: Callable[[], T]) -> T:
+        """The result of `read`, called when all earlier requests have taken effect."""
+        if self.access == "readOnly":
+            return read()
+
+        async def job(_: LogState) -> T:
+            return read()
+
+        return await self.engine.run(job)
+
+    def expect_head(self, head: str | None) -> None:
+        """Refuse what was asked of another past, as the request itself would be.
+
+        Args:
+            head: The head the caller expects; None for any.
+
+        Raises:
+            HeadConflictError: The head is not the expected one.
+        """
+        self._requests.admit(Mutation(expected_head=head), self.head)
+
+    def _foretold(self, guard: Mutation, work_out: Callable[[LogState], RewritePlan]) -> Json:
+        """The result of a rewrite that is not carried out.
+
+        Raises:
+            HeadConflictError: As the request itself.
+            CorruptedError: The timeline it would bring back is known to be damaged.
+        """
+        self.expect_head(guard.expected_head)
+        state = self.engine.state
+        planned = work_out(state)
+        refuse_damaged(self.engine, self.path, planned.replacement.from_timeline)
+        going = partial(self._to_be_pruned, planned)
+        context = foreseen_context(self.engine, planned, self._stacks(state), going)
+        return self._shapes.result(planned.outcome(self.head, None, context))
 
     def _stacks(self, state: LogState) -> Stacks:
         """The undo and redo stacks where the log is at `state`."""
@@ -392,25 +474,9 @@ class SessionTransactions:
 
     # Requests that are known
 
-    async def made(self, request_ids: Sequence[str]) -> list[tuple[str, Made]]:
-        """The changes that some requests have made already, oldest first, with what listeners were told of them."""
-
-        async def on_turn(_: LogState) -> list[tuple[str, Made]]:
-            return [(name, self._recall.change(known)) for name, known in self._requests.known(request_ids)]
-
-        return await self.engine.run(on_turn)
-
     def _marks(self, guard: Mutation) -> Marks:
         """Members of `_tl` for a request; none where it carries no id."""
         return self._requests.marks(guard, self.head.rpartition(".")[0]) if guard.request_id is not None else {}
-
-    def _told(self, guard: Mutation, result: Json, *many: events.Event) -> list[Told] | None:
-        """The stored form of the events of a request that carries an id; None where it is too large."""
-        if guard.request_id is None:
-            return None
-        parts = [told(*self._shapes.notification(event), result) for event in many]
-        kept = [part for part in parts if part is not None]
-        return kept if len(kept) == len(parts) else None
 
     def _known_requests(self) -> Remembered:
         """The requests that are known, wherever they are kept."""
@@ -481,26 +547,6 @@ class SessionTransactions:
         if self.access == "owner":
             await self.engine.run(_nothing)
 
-    async def check_in_background(self, engine: LogEngine) -> None:
-        """Look at what opening left unchecked, and warn of what is found damaged."""
-        try:
-            found = await engine.validate_in_background(self._go_on)
-        except _ClosingError:
-            return
-        except (TimeleapError, OSError) as error:
-            self._warn("notChecked", f"the log could not be checked: {error}")
-            return
-        for damaged in found:
-            text = f"{damaged.message} (line {damaged.line} at byte {damaged.offset})"
-            self.emit(events.Warned(head=self.head, kind=damaged.kind, message=text))
-        for problem in await asyncio.to_thread(lambda: list(line_problems(self.path, LARGE, least=SMALL))):
-            self._warn(problem.kind, problem.message)
-
-    def _go_on(self, _done: int, _total: int) -> None:
-        """Called now and then by the thread that checks the log: closing does not wait for it."""
-        if self._closed:
-            raise _ClosingError
-
     def _refuse_reader(self) -> None:
         if self.access == "readOnly":
             raise ReadOnlyError("the session is open to be read only: close it and open it for writing")
@@ -537,29 +583,6 @@ class SessionTransactions:
         """Tell listeners how the state beside the log differs from what it was."""
         for event in changes(before, self._session_state.facts, self.head):
             self.emit(replace(event, cause=cause))
-
-
-@dataclass(slots=True)
-class _Step:
-    """A rewrite on its way.
-
-    Attributes:
-        planned: The plan.
-        before: The head before it.
-        result: What it is answered with; worked out once, just before the log is replaced: so a repeat gets the same.
-        event: What listeners are told of it.
-        told: What is kept of that.
-    """
-
-    planned: RewritePlan
-    before: str
-    result: Json = field(default_factory=dict)
-    event: events.Event | None = None
-    told: list[Told] | None = None
-
-
-class _ClosingError(Exception):
-    """The session is being closed."""
 
 
 class _NothingDoneError(Exception):

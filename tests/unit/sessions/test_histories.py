@@ -52,18 +52,18 @@ async def test_a_compaction_that_is_not_worth_it_answers_with_the_context_as_it_
     session = await world.session()
     await session.append([USER, ANSWER, USER])
     plan = CompactionPlan(session.head, 2, summary_message("longer than what it stands for " * 9), "longer")
-    rehearsed = session.plan_compact(plan)
+    rehearsed = await session.compact(plan, dry_run=True)
     result = await session.compact(plan)
     assert not result["compacted"]
-    assert result["context"]["message_count"] == rehearsed.context.message_count == 3
+    assert result["context"]["message_count"] == rehearsed["context"]["message_count"] == 3
     assert result["context"]["timelines"] == 0
 
 
 async def test_an_empty_system_prompt_is_foretold_as_one(world: World) -> None:
     session = await world.session()
     await session.set_system_prompt("")
-    assert session.plan_clear(True).context.system_prompt == ""
-    assert session.plan_clear(False).context.system_prompt is None
+    assert (await session.clear(True, dry_run=True))["context"]["system_prompt"] == ""
+    assert (await session.clear(False, dry_run=True))["context"]["system_prompt"] is None
 
 
 async def test_a_repeated_checkpoint_is_answered_as_it_was_though_a_message_followed(world: World) -> None:

@@ -32,7 +32,7 @@ async def test_append_checkpoint_revert_restore_and_a_repeat(tmp_path: Path) -> 
     await session.append([USER, ANSWER], asked("r"))
     await session.checkpoint("c", False)
     await session.append([USER])
-    assert session.plan_revert(checkpoint_id=0).removed.messages == 1
+    assert (await session.revert(checkpoint_id=0, dry_run=True))["removed"]["messages"] == 1
     await session.revert(checkpoint_id=0)
     assert (await session.append([USER, ANSWER], asked("r")))["duplicate"] is True
     assert texts(session) == ["Where is the file?", "In the drawer."]

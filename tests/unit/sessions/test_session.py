@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -171,14 +172,14 @@ async def test_revert_counts_what_it_removes_its_checkpoint_included(world: Worl
     await session.append([ANSWER, USER])
     await session.update_token_count(90)
     await session.checkpoint("b", False)
-    imagined = session.plan_revert(checkpoint_id=0)
+    imagined = await session.revert(checkpoint_id=0, dry_run=True)
     done = await session.revert(checkpoint_uid=first["uid"])
     assert done["removed"] == {"messages": 2, "checkpoints": 2, "tokens": 40}
     assert done["timeline_id"] == "context_1"
     assert done["context"]["message_count"] == 1
     assert done["context"]["token_count"] == 50
-    assert imagined.removed == told[-1].removed  # type: ignore[attr-defined]
-    assert imagined.context == told[-1].summary  # type: ignore[attr-defined]
+    assert imagined["removed"] == asdict(told[-1].removed)  # type: ignore[attr-defined]
+    assert imagined["context"] == asdict(told[-1].summary)  # type: ignore[attr-defined]
     event = told[-1]
     assert isinstance(event, events.Rewritten)
     assert (event.kind, event.checkpoint_id, event.checkpoint_uid) == ("reverted", 0, first["uid"])
@@ -193,7 +194,7 @@ async def test_a_revert_to_nowhere_changes_nothing(world: World, wrong: dict[str
     with pytest.raises(CheckpointNotFoundError):
         await session.revert(**wrong)
     with pytest.raises(CheckpointNotFoundError):
-        session.plan_revert(**wrong)
+        await session.revert(**wrong, dry_run=True)
     assert session.head == head
     assert session.engine.timelines() == []
 
@@ -216,11 +217,11 @@ async def test_clear_keeps_the_system_prompt_if_asked_to(world: World) -> None:
     told = heard(session)
     await session.append([USER])
     await session.checkpoint(None, False)
-    imagined = session.plan_clear(True)
+    imagined = await session.clear(True, dry_run=True)
     done = await session.clear(True)
     assert done["removed"] == {"messages": 1, "checkpoints": 1, "tokens": 0}
     assert records(session) == [{"role": "_system_prompt", "content": "you are"}]
-    assert imagined.context == told[-1].summary  # type: ignore[attr-defined]
+    assert imagined["context"] == asdict(told[-1].summary)  # type: ignore[attr-defined]
     await session.clear(False)
     assert records(session) == []
     assert session.summary().system_prompt is None
@@ -231,17 +232,17 @@ async def test_a_restore_brings_the_very_bytes_back_and_may_remove_less_than_not
     await session.append([USER, ANSWER])
     before = (session.path / "context.jsonl").read_bytes()
     await session.clear(False)
-    imagined = session.plan_restore("context_1")
+    imagined = await session.restore_timeline("context_1", dry_run=True)
     done = await session.restore_timeline("context_1")
     assert done["removed"] == {"messages": -2, "checkpoints": 0, "tokens": 0}
-    assert imagined.removed.messages == -2
-    assert imagined.context.message_count == 2
+    assert imagined["removed"]["messages"] == -2
+    assert imagined["context"]["message_count"] == 2
     assert (session.path / "context.jsonl").read_bytes() == before
     assert [one.facts.reason for one in session.engine.timelines()] == ["clear"]  # the empty log makes none
     with pytest.raises(TimelineNotFoundError):
         await session.restore_timeline("context_9")
     with pytest.raises(TimelineNotFoundError):
-        session.plan_restore("../s2/context")
+        await session.restore_timeline("../s2/context", dry_run=True)
 
 
 async def test_dry_runs_change_nothing_on_disk(world: World) -> None:
@@ -255,14 +256,14 @@ async def test_dry_runs_change_nothing_on_disk(world: World) -> None:
     await session.checkpoint("y", False)
     await session.send_dmail("note", checkpoint_id=1)
     before, head = world.tree(), session.head
-    session.plan_revert(checkpoint_id=0)
-    session.plan_clear()
-    session.plan_restore("context_1")
-    outcome = session.plan_deliver_dmail()
+    await session.revert(checkpoint_id=0, dry_run=True)
+    await session.clear(dry_run=True)
+    await session.restore_timeline("context_1", dry_run=True)
+    outcome = await session.deliver_dmail(dry_run=True)
     plan = CompactionPlan(session.head, 1, summary_message("short"), "short")
-    session.plan_compact(plan)
-    assert outcome.timeline_id is None
-    assert outcome.head == head == session.head
+    await session.compact(plan, dry_run=True)
+    assert outcome["timeline_id"] is None
+    assert outcome["head"] == head == session.head
     assert world.tree() == before
 
 
@@ -271,12 +272,12 @@ async def test_a_dry_run_tells_what_the_run_then_does(world: World) -> None:
     for number in range(60):
         await session.checkpoint(str(number), True)
     told = heard(session)
-    imagined = session.plan_revert(checkpoint_id=55)
+    imagined = await session.revert(checkpoint_id=55, dry_run=True)
     await session.revert(checkpoint_id=55)
-    assert imagined.context == told[-1].summary == session.summary()  # type: ignore[attr-defined]
-    assert len(imagined.context.checkpoints) == 50
-    assert imagined.context.checkpoints_omitted == 5
-    assert imagined.context.checkpoints[-1].id == 54
+    assert imagined["context"] == asdict(told[-1].summary) == asdict(session.summary())  # type: ignore[attr-defined]
+    assert len(imagined["context"]["checkpoints"]) == 50
+    assert imagined["context"]["checkpoints_omitted"] == 5
+    assert imagined["context"]["checkpoints"][-1]["id"] == 54
 
 
 async def test_a_revert_into_the_middle_of_a_batch_survives_a_restart(world: World) -> None:
@@ -448,11 +449,11 @@ async def test_a_dmail_waits_is_delivered_once_and_leaves_the_note(world: World)
     session = await world.reopened()
     told = heard(session)
     assert session.pending_dmail is not None
-    imagined = session.plan_deliver_dmail()
+    imagined = await session.deliver_dmail(dry_run=True)
     done = await session.deliver_dmail()
     assert done["removed"] == {"messages": 0, "checkpoints": 0, "tokens": 0}
     assert done["checkpoint"]["id"] == 0
-    assert imagined.context.message_count == done["context"]["message_count"] == 2
+    assert imagined["context"]["message_count"] == done["context"]["message_count"] == 2
     note = texts(session)[1]
     assert note.startswith("<system>")
     assert note.endswith("</system>")
@@ -532,7 +533,7 @@ async def test_compaction_writes_the_log_the_contract_names(world: World) -> Non
     told = heard(session)
     last = (await session.append([user("and now?")], asked("r1")))["first_index"]
     plan = CompactionPlan(session.head, last - 1, summary_message("we talked"), "we talked")
-    imagined = session.plan_compact(plan)
+    imagined = await session.compact(plan, dry_run=True)
     done = await session.compact(plan)
     assert [record["role"] for record in records(session)] == [
         "_system_prompt",
@@ -551,8 +552,8 @@ async def test_compaction_writes_the_log_the_contract_names(world: World) -> Non
     assert done["compacted"] is True
     assert (done["removed_messages"], done["preserved_messages"]) == (7, 2)
     assert done["token_count_before"] == 5002
-    assert done["token_count_after"] == session.engine.state.token_count == imagined.token_count_after
-    assert imagined.context.message_count == done["context"]["message_count"] == 3
+    assert done["token_count_after"] == session.engine.state.token_count == imagined["token_count_after"]
+    assert imagined["context"]["message_count"] == done["context"]["message_count"] == 3
     assert kinds(told) == ["messagesAppended", "compacted"]
     assert session.engine.timelines()[0].facts.reason == "compact"
 
@@ -580,7 +581,7 @@ async def test_a_summary_that_makes_it_longer_is_refused(world: World) -> None:
     await session.append([user("a"), ANSWER])
     head = session.head
     plan = CompactionPlan(head, 1, summary_message("s" * 1000), "s" * 1000)
-    assert session.plan_compact(plan).compacted is False
+    assert (await session.compact(plan, dry_run=True))["compacted"] is False
     done = await session.compact(plan, asked("r", "context/compact"))
     assert done["compacted"] is False
     assert "longer" in done["reason"]
@@ -588,7 +589,7 @@ async def test_a_summary_that_makes_it_longer_is_refused(world: World) -> None:
     assert session.engine.timelines() == []
     nothing = await session.compact(CompactionPlan(head, 0, summary_message("s"), "s"))
     assert nothing["compacted"] is False
-    assert "duplicate" not in await session.compact(plan, asked("r", "context/compact"))
+    assert (await session.compact(plan, asked("r", "context/compact")))["duplicate"] is True
 
 
 async def test_subagents_keep_their_order_and_are_where_the_original_looks(world: World) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from timeleap import message_text
@@ -113,7 +113,7 @@ async def compact(service: Service, params: CompactParams, call: Call) -> Json:
     pins = tuple(dict.fromkeys([*session.pins, *(params.pins or ())]))
     plan = await asyncio.to_thread(_plan, history, name, answer, pins)
     if dry:
-        return service.views.result(session.plan_compact(plan))
+        return await session.compact(plan, replace(made_under, expected_head=None), dry_run=True)
     call.say("rewriting the log")
     return await to_its_end(session.compact(plan, guard=made_under))
 

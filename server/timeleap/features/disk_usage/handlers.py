@@ -59,10 +59,7 @@ async def prune(service: Service, params: SessionPruneParams, call: Call) -> Jso
     """Remove timelines for good."""
     selection = _selection(service, params)
     async with service.borrowed(call, params) as session:
-        if params.dry_run:
-            await session.at_turn(lambda: session.expect_head(params.expected_head))
-            return service.views.result(await session.plan_prune(selection))
-        return await session.prune(selection, guard(params, call))
+        return await session.prune(selection, guard(params, call), dry_run=bool(params.dry_run))
 
 
 def _selection(service: Service, params: SessionPruneParams) -> PruneRequest:

@@ -29,8 +29,8 @@ from timeleap.sessions.info import LOG_NAME
 from timeleap.sessions.outcomes import Cause, Mutation, Summary
 from timeleap.sessions.session_files import list_files
 from timeleap.sessions.summary import summarize
-from timeleap.sessions.transaction import NOBODY, SessionTransactions
-from timeleap.storage.engine import LogState, Progress
+from timeleap.sessions.transaction import NOBODY, SessionTransactions, Transaction
+from timeleap.storage.engine import Progress
 from timeleap.storage.lock import SessionLock
 
 Json = dict[str, Any]
@@ -90,7 +90,7 @@ class Redacting(SessionTransactions):
             InvalidInputError, StorageFailureError: It cannot be looked through.
         """
         if self.access == "owner":
-            await self.engine.run(_at_its_turn)
+            await self.at_turn(lambda: None)
         return self._outcome(*await asyncio.to_thread(self._survey, order))
 
     async def redact(
@@ -104,22 +104,18 @@ class Redacting(SessionTransactions):
         """
         self._refuse_reader()
 
-        async def attempt(mine: Mutation) -> Json:
-            async def on_turn(_: LogState) -> Json:
-                self._requests.admit(mine, self.head)
-                found = await asyncio.to_thread(self._survey, order)
-                self._requests.forget_fingerprints()
-                self._requests.begin(mine)
-                outcome = await self._redact(found, mine.cause)
-                result = render(outcome)
-                if mine.request_id is not None:
-                    self._requests.admit(mine, mine.expected_head or "")  # loads what is known: this is known, too
-                self._requests.finish(mine, result)
-                return result
+        async def work(transaction: Transaction) -> None:
+            transaction.admit(self.head)
+            found = await asyncio.to_thread(self._survey, order)
+            self._requests.forget_fingerprints()
+            transaction.begin()
+            request = transaction.request
+            transaction.result = render(await self._redact(found, request.cause))
+            if request.request_id is not None:
+                self._requests.admit(request, request.expected_head or "")  # loads what is known: this is known, too
+            transaction.before = ""  # nothing may be left in which a guess could be tried
 
-            return await self.engine.run(on_turn)
-
-        return await self._once(guard, attempt)
+        return await self._at_its_turn(guard, work)
 
     async def _redact(self, found: Found, cause: Cause) -> RedactOutcome:
         """Carry it out, and tell the listeners: also of what was done before it failed."""
@@ -278,10 +274,6 @@ def counts_of(finds: Iterable[FileMatches]) -> Json:
         "records": sum(find.records for find in found),
         "occurrences": sum(find.occurrences for find in found),
     }
-
-
-async def _at_its_turn(_: LogState) -> None:
-    """When all requests that came before have taken effect."""
 
 
 def without(context: Summary, redactor: Redactor) -> Summary:
