@@ -125,7 +125,7 @@ class Model:
         self._add_checkpoint(f"D-Mail from {sender}")
         self._add({"role": "user", "content": NOTE + message})
         self.written += 1
-        return {"first_index": before, "message_count": before + 1}
+        return {"index": before}
 
     # What puts another log in the place of the present one
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from tests.support.approvals import (
     REQUESTED,
@@ -174,20 +178,27 @@ def test_a_fork_and_a_second_opening_do_not_wait_for_it(windows: Windows, who: s
     assert request.result()["decision"] == "approve"
 
 
+@contextmanager
+def nothing_can_be_written(session: Session) -> Iterator[None]:
+    """Every write to a file fails in the session's server."""
+    process = psutil.Process(session.server.process.pid)
+    before = process.rlimit(psutil.RLIMIT_FSIZE)
+    process.rlimit(psutil.RLIMIT_FSIZE, (0, before[1]))
+    yield
+    process.rlimit(psutil.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of another process are set with prlimit")
 def test_who_cannot_note_it_neither_asks_nor_decides(windows: Windows) -> None:
     owner, other = windows.open("owner"), windows.open("other")
-    (owner.path / "audit.jsonl").mkdir()
-    assert owner.refuse("approval/request", action="x")["code"] == 4005
+    with nothing_can_be_written(owner):
+        assert owner.refuse("approval/request", action="x")["code"] == 4005
     assert pending(other) == [] and told(other, REQUESTED) == []
-    (owner.path / "audit.jsonl").rmdir()
     request = ask(owner, requestId="r")
     approval_id = asked(other)["approvalId"]
-    (owner.path / "audit.jsonl").rename(owner.path / "aside")
-    (owner.path / "audit.jsonl").mkdir()
-    assert other.refuse("approval/respond", approvalId=approval_id, decision="approve")["code"] == 4005
+    with nothing_can_be_written(owner):
+        assert other.refuse("approval/respond", approvalId=approval_id, decision="approve")["code"] == 4005
     assert len(pending(owner)) == 1 and told(owner, RESOLVED) == []
-    (owner.path / "audit.jsonl").rmdir()
-    (owner.path / "aside").rename(owner.path / "audit.jsonl")
     decide(other, approval_id)
     assert request.result()["decision"] == "approve"
 

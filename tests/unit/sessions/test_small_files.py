@@ -56,9 +56,8 @@ def test_what_cannot_be_read_has_no_lines(tmp_path: Path) -> None:
 
 
 def test_an_audit_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / "audit.jsonl").mkdir()
     with pytest.raises(StorageFailureError):
-        Audit(tmp_path).record(Cause(), "yolo", False, True)
+        Audit(tmp_path / "gone").record(Cause(), "yolo", False, True)
 
 
 def test_an_audit_that_grows_too_large_keeps_its_newest_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
