@@ -181,6 +181,11 @@ def change_session(terminal: Terminal, session: str, method: str, **params: Any)
     return result
 
 
+def read_or_change(terminal: Terminal, session: str, member: str, method: str, params: Json) -> Json:
+    """A member of a session's state where there are no `params`; else the result of the method that changes it."""
+    return change_session(terminal, session, method, **params) if params else read_state(terminal, session, member)
+
+
 class OpenSession:
     """A session that is open on the server behind a command."""
 

@@ -6,7 +6,7 @@ import functools
 import inspect
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Concatenate, Final, Literal, ParamSpec, get_args, get_origin, get_type_hints
 
@@ -106,14 +106,13 @@ class SessionDefault:
     Then all move by one.
 
     Args:
-        arguments: The command's positional parameters, with their types; the session first.
-        required: Those that must be given.
-        unless: An option that makes up for the first one after the session.
+        following: The positional parameters after the session.
+        unless: An option that makes up for the first of them.
     """
 
-    def __init__(self, arguments: Mapping[str, Any], required: Sequence[str], unless: str | None) -> None:
-        self._following = {name: _bare(hint) for name, hint in arguments.items() if name != SESSION}
-        self._required = tuple(required)
+    def __init__(self, following: Sequence[inspect.Parameter], unless: str | None) -> None:
+        self._following = {parameter.name: _bare(parameter.annotation) for parameter in following}
+        self._required = [parameter.name for parameter in following if parameter.default is parameter.empty]
         self._unless = unless
 
     def fill(self, values: dict[str, Any]) -> None:
@@ -171,16 +170,9 @@ def _with_shared_options(function: Callable[..., None], unless: str | None) -> C
     own = [parameter.replace(annotation=hints[parameter.name]) for parameter in own]
     default = None
     if hints.get(SESSION) == Session:
-        arguments = {
-            parameter.name: parameter
-            for parameter in own
-            if any(isinstance(told, typer.models.ArgumentInfo) for told in parameter.annotation.__metadata__)
-        }
-        required = [name for name, parameter in arguments.items() if parameter.default is inspect.Parameter.empty]
-        default = SessionDefault(
-            {name: parameter.annotation for name, parameter in arguments.items()}, required[1:], unless
-        )
-        own = [_optional(parameter) if parameter.name in required else parameter for parameter in own]
+        _, *following = filter(_is_argument, own)
+        default = SessionDefault(following, unless)
+        own = [_optional(parameter) if _is_argument(parameter) else parameter for parameter in own]
     keyword = inspect.Parameter.KEYWORD_ONLY
     shared = [
         inspect.Parameter("ctx", keyword, annotation=typer.Context),
@@ -202,7 +194,13 @@ def _with_shared_options(function: Callable[..., None], unless: str | None) -> C
     return run
 
 
+def _is_argument(parameter: inspect.Parameter) -> bool:
+    return any(isinstance(told, typer.models.ArgumentInfo) for told in parameter.annotation.__metadata__)
+
+
 def _optional(parameter: inspect.Parameter) -> inspect.Parameter:
+    if parameter.default is not parameter.empty:
+        return parameter
     kind, *told = get_args(parameter.annotation)
     return parameter.replace(default=None, annotation=Annotated[kind | None, *told])
 

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from timeleap.cli.backend import Backend, Changes, OpenSession, change_session, read_state, session_identity, writing
+from timeleap.cli.backend import Backend, Changes, OpenSession, read_or_change, session_identity, writing
 from timeleap.cli.command import command
 from timeleap.cli.formatting import Json, ago, one_line, safe
 from timeleap.cli.options import Session, Switch
@@ -104,10 +104,8 @@ def afk(terminal: Terminal, session: Session, switch: Switch = None) -> None:
         timeleap afk fix-dates off
         timeleap afk on
     """
-    if switch is None:
-        result = read_state(terminal, session, "approval")
-    else:
-        result = change_session(terminal, session, "session/setAfk", afk=switch == "on")
+    wanted = {} if switch is None else {"afk": switch == "on"}
+    result = read_or_change(terminal, session, "approval", "session/setAfk", wanted)
     on = result["approval"]["afk"]
     terminal.answer(result, f"afk is {'ON: what needs a person is rejected at once' if on else 'off'}")
 
@@ -130,16 +128,8 @@ def _show(terminal: Terminal, opened: OpenSession, waiting: list[Json]) -> None:
     if terminal.machine or not waiting:
         terminal.answer({"approvals": waiting}, hint="no request waits")
         return
-    rows = [
-        (
-            request["approvalId"],
-            request["action"],
-            request.get("description", ""),
-            request.get("client", ""),
-            ago(request["requestedAt"]),
-        )
-        for request in waiting
-    ]
+    names = ("approvalId", "action", "description", "client")
+    rows = [(*(request.get(name, "") for name in names), ago(request["requestedAt"])) for request in waiting]
     terminal.table(("id", "action", "description", "client", "asked"), rows)
     terminal.hint(f"timeleap approve {opened.id} ID, or timeleap reject {opened.id} ID --reason TEXT")
 

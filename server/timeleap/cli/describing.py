@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import operator
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from timeleap.cli.backend import change_session, read_state, reading
+from timeleap.cli.backend import change_session, read_or_change, read_state, reading
 from timeleap.cli.command import Group, command
 from timeleap.cli.formatting import Json, ago, one_line
 from timeleap.cli.options import Session, Switch, text_or_file
@@ -29,10 +30,8 @@ def yolo(terminal: Terminal, session: Session, switch: Switch = None) -> None:
         timeleap yolo fix-dates off
         timeleap yolo on
     """
-    if switch is None:
-        result = read_state(terminal, session, "approval")
-    else:
-        result = change_session(terminal, session, "session/setYolo", yolo=switch == "on")
+    wanted = {} if switch is None else {"yolo": switch == "on"}
+    result = read_or_change(terminal, session, "approval", "session/setYolo", wanted)
     approval = result["approval"]
     changed = f", {ago(approval['changedAt'])}" if "changedAt" in approval else ""
     by = f" by {one_line(approval['changedBy'])}" if "changedBy" in approval else ""
@@ -136,11 +135,9 @@ def usage(terminal: Terminal, session: Session) -> None:
     """
     with reading(terminal, session) as opened:
         entries = list(opened.pages("context/listUsage", "usage", limit=1000))
-    if not entries:
-        terminal.hint("no token count was recorded")
-        return
-    rows = ((entry["index"], entry["tokenCount"]) for entry in entries)
-    terminal.records(entries, ("MESSAGES", "TOKENS"), rows, right=("MESSAGES", "TOKENS"))
+    columns = ("MESSAGES", "TOKENS")
+    row = operator.itemgetter("index", "tokenCount")
+    terminal.records(entries, columns, row, right=columns, none="no token count was recorded")
 
 
 @command(app, "auto-approve", panel="Write")
@@ -159,10 +156,8 @@ def auto_approve(
     """
     if action is None and off:
         raise UsageError("name the ACTION that is to be asked for again")
-    if action is None:
-        result = read_state(terminal, session, "approval")
-    else:
-        result = change_session(terminal, session, "session/setAutoApprove", action=action, enabled=not off)
+    wanted = {} if action is None else {"action": action, "enabled": not off}
+    result = read_or_change(terminal, session, "approval", "session/setAutoApprove", wanted)
     actions = result["approval"]["autoApproveActions"]
     words = ", ".join(one_line(name) for name in actions)
     terminal.answer(result, f"approved without asking: {words or 'nothing'}")

@@ -93,19 +93,13 @@ def sessions(
 
 def list_sessions(terminal: Terminal, found: list[Json], stamp: str, stamped: str) -> None:
     """Sessions as a table, or as JSON lines."""
+
+    def row(info: Json) -> tuple[object, ...]:
+        counts = info["messageCount"], info["tokenCount"]
+        return info["sessionId"], *counts, ago(info.get(stamp)), _standing(info), info["title"]
+
     columns = ("session", "messages", "tokens", stamped, "state", "title")
-    rows = (
-        (
-            info["sessionId"],
-            info["messageCount"],
-            info["tokenCount"],
-            ago(info.get(stamp)),
-            _standing(info),
-            info["title"],
-        )
-        for info in found
-    )
-    terminal.records(found, columns, rows, right=("messages", "tokens"))
+    terminal.records(found, columns, row, right=("messages", "tokens"))
 
 
 def _standing(info: Json) -> str:

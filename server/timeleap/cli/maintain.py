@@ -158,19 +158,14 @@ def audit(
     with reading(terminal, session) as opened:
         listed = opened.pages("session/listAudit", "entries", limit=min(limit, 1000))
         entries = list(itertools.islice(listed, limit))
-    if not entries:
-        terminal.hint("nothing was changed yet")
-        return
-    rows = (
-        (
-            entry.get("time", ""),
-            one_line(entry.get("client", "")),
-            one_line(" ".join(filter(None, (entry.get("field"), entry.get("action"))))),
-            *(one_line(json.dumps(entry[name], ensure_ascii=False)) for name in ("from", "to")),
-        )
-        for entry in entries
-    )
-    terminal.records(entries, ("time", "client", "what", "from", "to"), rows)
+    columns = ("time", "client", "what", "from", "to")
+    terminal.records(entries, columns, _audit_row, none="nothing was changed yet")
+
+
+def _audit_row(entry: Json) -> tuple[str, ...]:
+    what = " ".join(filter(None, (entry.get("field"), entry.get("action"))))
+    values = (json.dumps(entry[name], ensure_ascii=False) for name in ("from", "to"))
+    return (entry.get("time", ""), *map(one_line, (entry.get("client", ""), what, *values)))
 
 
 def _each(terminal: Terminal, method: str, names: Sequence[str], done: str) -> None:

@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -119,14 +119,21 @@ class Terminal:
             self.err.print(line, soft_wrap=True)
 
     def records(
-        self, found: Sequence[Json], columns: Sequence[str], rows: Iterable[Sequence[object]], right: Sequence[str] = ()
+        self,
+        found: Sequence[Json],
+        columns: Sequence[str],
+        row: Callable[[Json], Sequence[object]],
+        right: Sequence[str] = (),
+        none: str = "",
     ) -> None:
-        """A list: for machines a JSON line each of `found`, else the table of their `rows`."""
-        if self.machine:
+        """A list: for machines a JSON line each of `found`, else a table of a `row` each, or the hint `none`."""
+        if not found and none:
+            self.hint(none)
+        elif self.machine:
             for record in found:
                 self.line(record)
         else:
-            self.table(columns, rows, right)
+            self.table(columns, [row(record) for record in found], right)
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[object]], right: Sequence[str] = ()) -> None:
         """A table; for a pipe tab-separated values under a line of names, nothing cut.
