@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from timeleap.errors import ApprovalTimeoutError, CancelledError, SessionNotOpenError, TooLargeError
 from timeleap.service import views
-from timeleap.service.messages import depth
 from timeleap.service.mutation import cause, guard
 from timeleap.service.request_order import to_its_end
+from timeleap.service.writing import depth
 from timeleap.sessions.approval_requests import Waiting
 from timeleap.sessions.outcomes import ApprovalQuestion
 from timeleap_protocol.limits import DEFAULT_APPROVAL_TIMEOUT, MAX_APPROVAL_DETAIL_BYTES, MAX_DEPTH

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
-from timeleap.service import cursors, paging
+from timeleap.service import paging
 from timeleap.sessions import shapes
 from timeleap.sessions.diff import common_messages
 from timeleap.sessions.logs import LogPoint, Logs, OpenLogs, State, Stretch, stretch
@@ -41,15 +41,15 @@ async def diff(service: Service, params: DiffParams, call: Call) -> Json:
     sides = (_point(params.from_), _point(params.to))
     left = None
     if params.cursor is not None:
-        left = cursors.decode_as(params.cursor, call.method, DiffCursor)
+        left = paging.decode_cursor(params.cursor, call.method, DiffCursor)
         if (left.session_id, left.sides) != (session.session_id, sides):
-            raise cursors.unknown()
+            raise paging.unknown_cursor()
         paging.check_era(left.era, head)
     begin = DiffCursor(session.session_id, sides, (-1, -1), 0, 0, 0, paging.era_of(head))
     limit, max_bytes = params.limit or MAX_PAGE, params.max_bytes or DEFAULT_PAGE_BYTES
     work = _compare(logs, left, begin, limit, max_bytes)
     page, rest = await service.slices.run(work, call.byte_progress("comparing"))
-    return {**page, **shapes.set_members(nextCursor=rest and cursors.encode(call.method, **asdict(rest)))}
+    return {**page, **shapes.set_members(nextCursor=rest and paging.encode_cursor(call.method, **asdict(rest)))}
 
 
 def _compare(
@@ -92,7 +92,7 @@ def _page(side: Stretch, start: int, left: DiffCursor, limit: int, max_bytes: in
 def _as_long(side: Stretch, lines: int) -> Stretch:
     """The side as it was when the first page was asked for: a log only grows until it is rewritten."""
     if not 0 <= lines <= side.log.state.lines:
-        raise cursors.unknown()
+        raise paging.unknown_cursor()
     return replace(side, lines=lines)
 
 

@@ -1,22 +1,73 @@
-"""Pages of history, straight from the log's bytes.
+"""Pages of history, straight from the log's bytes; and the opaque cursors of all listings.
 
 A page costs two binary searches in the index and one read; a message is copied from the log to the reply, it never
 becomes a Python object (unless it carries our reserved key).
+
+A cursor is base64url over a small JSON object. It carries the listing's name and its fixed parameters, so that one
+from another listing, or made up, is refused as unknown instead of giving a wrong page.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 from bisect import bisect_left
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
-from timeleap.errors import HeadConflictError
-from timeleap.service import cursors
+from timeleap.errors import HeadConflictError, InvalidInputError
 from timeleap.sessions.log_iteration import begin_of, end_of, fitting, messages_among
 from timeleap.storage.engine import LogReader, RecordFlag, Row
 from timeleap.storage.record import SENDER, as_sent, read_tl
+
+T = TypeVar("T")
+
+
+def encode_cursor(listing: str, **position: Any) -> str:
+    """Make a cursor of `listing` that holds `position`."""
+    raw = msgspec.json.encode({"of": listing, **position})
+    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode("ascii")
+
+
+def decode_cursor(cursor: str, listing: str, position: type[T]) -> T:
+    """Return the position that `encode_cursor` put in, as the dataclass `position`.
+
+    Raises:
+        InvalidInputError: It is no cursor of that listing.
+    """
+    try:
+        raw = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
+        members = msgspec.json.decode(raw, type=dict[str, Any])
+        if members.pop("of", None) == listing:
+            return msgspec.convert(members, position)
+    except (binascii.Error, ValueError, msgspec.DecodeError, msgspec.ValidationError):
+        pass
+    raise unknown_cursor()
+
+
+def unknown_cursor() -> InvalidInputError:
+    """The error for what is no cursor of the listing."""
+    problem = {"loc": ["cursor"], "msg": "unknown cursor: use the nextCursor of this listing", "type": "cursor"}
+    return InvalidInputError(f"cursor: {problem['msg']}", errors=[problem])
+
+
+@dataclass(frozen=True, slots=True)
+class Offset:
+    """The position in a simple listing: how many entries were given."""
+
+    done: Annotated[int, msgspec.Meta(ge=0)]
+
+
+def cursor_offset(cursor: str | None, listing: str) -> int:
+    """The offset at which a simple listing continues; 0 without a cursor. Raises as `decode_cursor`."""
+    return 0 if cursor is None else decode_cursor(cursor, listing, Offset).done
+
+
+def cursor_after(done: int, total: int, listing: str) -> str | None:
+    """The cursor of a simple listing that has given `done` of `total` entries; None at its end."""
+    return encode_cursor(listing, done=done) if done < total else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +88,7 @@ class Span:
 
     def cursor(self, listing: str) -> str | None:
         """A cursor of `listing` that continues this span; None if nothing is left."""
-        return cursors.encode(listing, **asdict(self)) if self.start < self.stop else None
+        return encode_cursor(listing, **asdict(self)) if self.start < self.stop else None
 
 
 def era_of(head: str) -> str:
@@ -62,9 +113,9 @@ def span_of_cursor(cursor: str, listing: str, session_id: str, head: str) -> Spa
         InvalidInputError: No cursor of this session's history.
         HeadConflictError: The log was rewritten since.
     """
-    span = cursors.decode_as(cursor, listing, Span)
+    span = decode_cursor(cursor, listing, Span)
     if span.session_id != session_id:
-        raise cursors.unknown()
+        raise unknown_cursor()
     if span.timeline_id is None:
         check_era(span.era, head)
     return span
@@ -79,7 +130,7 @@ def page(reader: LogReader, span: Span, limit: int, max_bytes: int) -> tuple[lis
     if span.start >= span.stop:
         return [], span
     if not 0 <= span.start < span.stop <= reader.state.messages:
-        raise cursors.unknown()
+        raise unknown_cursor()
     wanted = min(limit, span.stop - span.start)
     if span.newest_first:
         rows = _within(_last_messages(reader, span.stop - wanted, span.stop, max_bytes)[::-1], max_bytes)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from timeleap.service import cursors, paging, views
+from timeleap.service import paging, views
 from timeleap.service.paging import Span
 from timeleap.sessions import shapes
 from timeleap.sessions.checkpoints import find_line
@@ -131,7 +131,7 @@ async def list_checkpoints(service: Service, params: ListCheckpointsParams, call
     def page() -> Json:
         left = _checkpoints_left(session, params, call)
         found, left = left.page(reader_of(session, left.timeline_id), params.limit or DEFAULT_PAGE)
-        cursor = cursors.encode(call.method, **asdict(left)) if left.done < left.total else None
+        cursor = paging.encode_cursor(call.method, **asdict(left)) if left.done < left.total else None
         return {"checkpoints": list(map(shapes.checkpoint, found)), **shapes.set_members(nextCursor=cursor)}
 
     return await session.at_turn(page)
@@ -142,9 +142,9 @@ def _checkpoints_left(session: Session, params: ListCheckpointsParams, call: Cal
     if params.cursor is None:
         total = reader_of(session, params.timeline_id).state.checkpoints
         return CheckpointsLeft(session.session_id, 0, total, params.order != "asc", params.timeline_id, era)
-    left = cursors.decode_as(params.cursor, call.method, CheckpointsLeft)
+    left = paging.decode_cursor(params.cursor, call.method, CheckpointsLeft)
     if left.session_id != session.session_id:
-        raise cursors.unknown()
+        raise paging.unknown_cursor()
     if left.timeline_id is None:
         paging.check_era(left.era, session.head)
     return left
@@ -157,10 +157,10 @@ async def list_usage(service: Service, params: ListUsageParams, call: Call) -> J
     def page() -> Json:
         engine = session.engine
         listing = f"{call.method} {session.session_id}"
-        start = cursors.offset(params.cursor, listing)
+        start = paging.cursor_offset(params.cursor, listing)
         stop = min(start + (params.limit or DEFAULT_PAGE), engine.state.usages)
         usage = [_usage(engine, engine.line_of_usage(ordinal)) for ordinal in range(start, stop)]
-        cursor = cursors.after(stop, engine.state.usages, listing)
+        cursor = paging.cursor_after(stop, engine.state.usages, listing)
         return {"usage": usage, **shapes.set_members(nextCursor=cursor)}
 
     return await session.at_turn(page)
@@ -178,9 +178,9 @@ async def list_timelines(service: Service, params: ListTimelinesParams, call: Ca
     def page() -> Json:
         every = session.engine.timelines()
         listing = f"{call.method} {session.session_id}"
-        start = cursors.offset(params.cursor, listing)
+        start = paging.cursor_offset(params.cursor, listing)
         stop = min(start + (params.limit or DEFAULT_PAGE), len(every))
-        cursor = cursors.after(stop, len(every), listing)
+        cursor = paging.cursor_after(stop, len(every), listing)
         return {"timelines": list(map(views.timeline, every[start:stop])), **shapes.set_members(nextCursor=cursor)}
 
     return await session.at_turn(page)

@@ -1,13 +1,21 @@
-"""session/list, latest, archive, delete and their opposites: the store as a whole."""
+"""session/list, latest, archive, delete, purge, verify, repair, listAudit: sessions of the store, open or not."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
 
-from timeleap.service import views
-from timeleap.service.mutation import guard
+import msgspec
+
+from timeleap.errors import InvalidInputError
+from timeleap.service import paging, views
+from timeleap.service.mutation import cause, guard
 from timeleap.sessions import shapes
-from timeleap_protocol.limits import DEFAULT_SESSION_PAGE
+from timeleap.sessions.audit import Audit
+from timeleap.sessions.purge import PurgeOutcome, PurgeRequest
+from timeleap.sessions.warnings import FileProblem, file_problems, leftover_warnings
+from timeleap_protocol.limits import DEFAULT_PAGE, DEFAULT_SESSION_PAGE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,6 +24,7 @@ if TYPE_CHECKING:
     from timeleap.service.service import Service
     from timeleap.service.views import Json
     from timeleap.sessions.outcomes import SessionPage
+    from timeleap.storage.engine import Damage
     from timeleap_protocol.session import (
         SessionArchiveParams,
         SessionDeleteParams,
@@ -25,6 +34,7 @@ if TYPE_CHECKING:
         SessionUnarchiveParams,
         SessionUndeleteParams,
     )
+    from timeleap_protocol.trash import SessionListAuditParams, SessionPurgeParams
 
 
 async def list_sessions(service: Service, params: SessionListParams, call: Call) -> Json:
@@ -89,3 +99,129 @@ async def undelete_session(service: Service, params: SessionUndeleteParams, call
     """Bring the newest deleted session of that id back."""
     done = await service.store.undelete(params.session_id, guard(params, call))
     return {} if done else {"duplicate": True}
+
+
+_TEXTS = frozenset(("time", "who", "requestId", "field", "approvalId", "action", "description", "toolCallId", "reason"))
+IN_USE = "another process is using it"
+
+
+async def purge(service: Service, params: SessionPurgeParams, call: Call) -> Json:
+    """Remove sessions from the trash for good."""
+    if params.deleted_at is not None and params.session_id is None:
+        text = "goes with sessionId"
+        raise InvalidInputError(f"deletedAt: {text}", errors=[{"loc": ["deletedAt"], "msg": text, "type": "choice"}])
+    request = PurgeRequest(params.session_id, params.deleted_at, params.older_than or 0)
+    if params.dry_run:
+        return _purged(await service.store.plan_purge(request))
+    return _purged(await service.store.purge(request, guard(params, call)))
+
+
+def _purged(outcome: PurgeOutcome) -> Json:
+    kept = [
+        {"sessionId": session.session_id, "deletedAt": session.deleted_at, "reason": IN_USE} for session in outcome.kept
+    ]
+    return {
+        "purged": [
+            {"sessionId": session.session_id, "deletedAt": session.deleted_at, "bytes": session.bytes}
+            for session in outcome.purged
+        ],
+        "bytes": sum(session.bytes for session in outcome.purged),
+        **shapes.set_members(kept=kept or None, duplicate=outcome.duplicate or None),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Before:
+    """Where a page of the audit ends: at this entry, counted from the oldest."""
+
+    stop: Annotated[int, msgspec.Meta(ge=0)]
+
+
+async def list_audit(service: Service, params: SessionListAuditParams, call: Call) -> Json:
+    """Entries of a session's audit, newest first."""
+    if held := service.if_held(call, params.session_id):
+        await held.session.catch_its_turn()
+        directory = held.session.path
+    else:
+        directory = service.store.locate(params.session_id)
+    stop = paging.decode_cursor(params.cursor, call.method, _Before).stop if params.cursor is not None else None
+    entries, start = await asyncio.to_thread(_audit, directory, stop, params.limit or DEFAULT_PAGE)
+    return {
+        "entries": entries,
+        **shapes.set_members(nextCursor=paging.encode_cursor(call.method, stop=start) if start else None),
+    }
+
+
+def _audit(directory: Path, stop: int | None, limit: int) -> tuple[list[Json], int]:
+    """The newest entries before `stop`, and where the page before them ends."""
+    every = Audit(directory).read().documents
+    stop = len(every) if stop is None else min(stop, len(every))
+    start = max(0, stop - limit)
+    return [_entry(entry) for entry in reversed(every[start:stop])], start
+
+
+def _entry(line: Json) -> Json:
+    """An entry in wire form; members of another form than ours, since the file was edited, are left out."""
+    shown = {"client" if name == "who" else name: value for name, value in line.items() if _fits(name, value)}
+    return {**shown, "from": line.get("from"), "to": line.get("to")}
+
+
+def _fits(name: str, value: Any) -> bool:
+    return isinstance(value, bool) if name == "automatic" else name in _TEXTS and isinstance(value, str)
+
+
+async def verify(service: Service, params: Any, call: Call) -> Json:
+    """Check every record of the live log without changing anything."""
+    async with service.borrowed(call, params) as session:
+        engine = session.engine
+        await session.catch_its_turn()
+        problems = await asyncio.to_thread(engine.verify, call.byte_progress("checking the log"))
+        files = await asyncio.to_thread(file_problems, session.path)
+        leftovers = await asyncio.to_thread(leftover_warnings, session.path)
+        state = engine.state
+        return {
+            "ok": not problems and not files,
+            "lines": state.lines,
+            "bytes": state.length,
+            "problems": [*map(_problem, problems), *map(_file_problem, files)],
+            "warnings": [*session.warnings, *leftovers],
+        }
+
+
+async def repair(service: Service, params: Any, call: Call) -> Json:
+    """Rewrite the log without its damaged lines; the damaged log is kept as a timeline."""
+    async with service.borrowed(call, params) as session:
+        await session.catch_its_turn()
+        engine = session.engine
+        problems = await asyncio.to_thread(engine.verify, call.byte_progress("checking the log"))
+        if params.dry_run or not problems:
+            removed = await asyncio.to_thread(lambda: engine.as_reloaded().damaged_lines()) if problems else 0
+            return {"head": session.head, "removedLines": removed, "problems": list(map(_problem, problems))}
+        outcome = await session.repair(cause=cause(call))
+        return {
+            "head": outcome.head,
+            **shapes.set_members(timelineId=outcome.timeline_id),
+            "removedLines": outcome.removed_lines,
+            "problems": [_problem(problem) for problem in problems],
+        }
+
+
+def _file_problem(problem: FileProblem) -> Json:
+    return {
+        "kind": problem.kind,
+        "message": problem.message,
+        "file": problem.file,
+        "line": 0,
+        "offset": 0,
+        "bytes": problem.bytes,
+    }
+
+
+def _problem(problem: Damage) -> Json:
+    return {
+        "kind": problem.kind,
+        "message": problem.message,
+        "line": problem.line,
+        "offset": problem.offset,
+        "bytes": problem.bytes,
+    }

@@ -1,11 +1,16 @@
-"""context/appendMessage, updateTokenCount, setSystemPrompt, checkpoint: what makes the log longer."""
+"""context/appendMessage, updateTokenCount, setSystemPrompt, checkpoint: what makes the log longer.
+
+Messages are checked here: a data model would make that slow. A message is the caller's own JSON object; nothing is added,
+dropped or reordered. Only its shape is checked.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from timeleap.service.messages import check_message, check_messages
+from timeleap.errors import InvalidInputError, TooLargeError
 from timeleap.service.mutation import guard
+from timeleap_protocol.limits import MAX_DEPTH
 
 if TYPE_CHECKING:
     from timeleap.service.call import Call
@@ -47,3 +52,74 @@ async def checkpoint(service: Service, params: CheckpointParams, call: Call) -> 
     """Write a checkpoint, with the message that tells the model of it where asked."""
     session = service.session(call, params)
     return await session.checkpoint(params.label, bool(params.add_user_message), guard=guard(params, call))
+
+
+RESERVED_KEY = "_tl"
+
+
+def check_messages(messages: list[Any], where: list[str | int]) -> None:
+    """Check each message; `where` is the wire location of the list.
+
+    Raises:
+        InvalidInputError: With `errors` naming the place (`loc`) and what is wrong.
+        TooLargeError: Nested deeper than 128 levels.
+    """
+    for number, message in enumerate(messages):
+        check_message(message, [*where, number])
+
+
+def check_message(message: Any, where: list[str | int]) -> None:
+    """Check one message at the wire location `where`. Raises as `check_messages`."""
+    if not isinstance(message, dict):
+        raise _refused(where, "a message is a JSON object", "dict_type")
+    _check_role(message, where)
+    _check_content(message, where)
+    if RESERVED_KEY in message:
+        raise _refused([*where, RESERVED_KEY], f"the key {RESERVED_KEY} is reserved for the server", "reserved")
+    if depth(message) > MAX_DEPTH:
+        path = _dotted(where)
+        raise TooLargeError(f"{path} is nested deeper than {MAX_DEPTH} levels", limit="maxDepth", maximum=MAX_DEPTH)
+
+
+def _check_role(message: dict[str, Any], where: list[str | int]) -> None:
+    role = message.get("role")
+    if not isinstance(role, str) or not role:
+        raise _refused([*where, "role"], "role is required: a non-empty string such as user or assistant", "role")
+    if role.startswith("_"):
+        raise _refused(
+            [*where, "role"], "roles that start with _ are control records; use the methods for them", "role"
+        )
+
+
+def _check_content(message: dict[str, Any], where: list[str | int]) -> None:
+    content = message.get("content")
+    if content is None or isinstance(content, str):
+        return
+    if not isinstance(content, list):
+        raise _refused([*where, "content"], "content is a string, null or a list of parts", "content")
+    for number, part in enumerate(content):
+        if not isinstance(part, dict) or not isinstance(part.get("type"), str):
+            raise _refused([*where, "content", number], "a part is an object with a string type", "content_part")
+
+
+def depth(value: Any) -> int:
+    """Nesting levels of objects and lists, `value`'s own included; stops counting past the limit."""
+    level = [value]
+    levels = 0
+    while level and levels <= MAX_DEPTH:
+        levels += 1
+        level = [
+            child
+            for node in level
+            for child in (node.values() if isinstance(node, dict) else node)
+            if isinstance(child, (dict, list))
+        ]
+    return levels
+
+
+def _refused(where: list[str | int], message: str, kind: str) -> InvalidInputError:
+    return InvalidInputError(f"{_dotted(where)}: {message}", errors=[{"loc": where, "msg": message, "type": kind}])
+
+
+def _dotted(where: list[str | int]) -> str:
+    return ".".join(str(step) for step in where)

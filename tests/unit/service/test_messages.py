@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from timeleap.errors import InvalidInputError, TooLargeError
-from timeleap.service.messages import check_message
+from timeleap.service.writing import check_message
 
 
 def nested(levels: int) -> dict[str, Any]:

@@ -28,11 +28,11 @@ class World:
     def __init__(self, folder: Path, **options: Any) -> None:
         self.home = folder / "home"
         self.key_file = folder / "config" / "approval.key"
-        self.options = options
+        self.options: dict[str, Any] = {"shapes": PLAIN, **options}
         self.store = self._store()
 
     def _store(self) -> SessionStore:
-        return SessionStore(self.home, **{"shapes": PLAIN, "key_file": self.key_file, **self.options})
+        return SessionStore(self.home, key_file=self.key_file, **self.options)
 
     async def restart(self) -> SessionStore:
         await self.close()

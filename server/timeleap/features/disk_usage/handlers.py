@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from timeleap.features.disk_usage.disk_usage import Space, measure, measure_store
-from timeleap.service import cursors
+from timeleap.service import paging
 from timeleap.service.mutation import guard
 from timeleap.sessions import shapes
 from timeleap.sessions.outcomes import Retention
@@ -29,13 +29,13 @@ async def storage(service: Service, params: SessionStorageParams, call: Call) ->
         space = await asyncio.to_thread(measure, params.session_id, service.store.locate(params.session_id))
         return {"totalBytes": space.bytes, "trashBytes": 0, "sessions": [_space(space, files=True)]}
     every = await asyncio.to_thread(measure_store, service.store.home)
-    start = cursors.offset(params.cursor, call.method)
+    start = paging.cursor_offset(params.cursor, call.method)
     stop = min(start + (params.limit or DEFAULT_SESSION_PAGE), len(every))
     return {
         "totalBytes": sum(space.bytes for space in every),
         "trashBytes": sum(space.bytes for space in every if space.deleted_at is not None),
         "sessions": [_space(space) for space in every[start:stop]],
-        **shapes.set_members(nextCursor=cursors.after(stop, len(every), call.method)),
+        **shapes.set_members(nextCursor=paging.cursor_after(stop, len(every), call.method)),
     }
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from timeleap.errors import CorruptedError, SessionNotFoundError, StorageFailureError, TimelineNotFoundError
 from timeleap.features.search.pattern import pattern
 from timeleap.features.search.search import Hit, SearchPage, SearchPosition, SearchQuery, Unread, search
-from timeleap.service import cursors, paging
+from timeleap.service import paging
 from timeleap.sessions import shapes
 from timeleap.sessions.info import LOG_NAME, Glance
 from timeleap.sessions.listing import glances
@@ -57,16 +57,16 @@ async def search_context(service: Service, params: SearchParams, call: Call) -> 
     era, logs = await session.at_turn(lambda: (paging.era_of(session.head), OpenLogs(session.engine)))
     begin = None
     if params.cursor is not None:
-        left = cursors.decode_as(params.cursor, call.method, SearchCursor)
+        left = paging.decode_cursor(params.cursor, call.method, SearchCursor)
         if (left.session_id, left.query) != (session.session_id, asked) or left.index < 0:
-            raise cursors.unknown()
+            raise paging.unknown_cursor()
         paging.check_era(left.era, session.head)
         begin = SearchPosition(left.timeline_id, left.index)
     found = await service.slices.run(search(logs, query, begin), call.byte_progress("searching"))
     cursor = None
     if (place := found.following) is not None:
         left = SearchCursor(session.session_id, asked, place.timeline_id, place.index, era)
-        cursor = cursors.encode(call.method, **asdict(left))
+        cursor = paging.encode_cursor(call.method, **asdict(left))
     return {
         "matches": [_match(hit) for hit in found.hits],
         **shapes.set_members(nextCursor=cursor, unread=[_unread(unread) for unread in found.unread] or None),
@@ -79,9 +79,9 @@ async def search_store(service: Service, params: SessionSearchParams, call: Call
     query, asked = _query(params), _asked(params)
     begin = None
     if params.cursor is not None:
-        begin = cursors.decode_as(params.cursor, call.method, StoreLeft)
+        begin = paging.decode_cursor(params.cursor, call.method, StoreLeft)
         if begin.query != asked or begin.index < 0:
-            raise cursors.unknown()
+            raise paging.unknown_cursor()
     places = [attachment.place for attachment in service.attached(call).values()]
     elsewhere = service.store.elsewhere({place.session_id: place.path for place in places if place.path is not None})
     sessions = await asyncio.to_thread(glances, service.store.home, elsewhere)
@@ -92,7 +92,7 @@ async def search_store(service: Service, params: SessionSearchParams, call: Call
         rest.sort(key=lambda session: session.session_id != begin.session_id)
     work = _search_sessions(rest, query, begin, asked)
     matches, unread, left = await service.slices.run(work, _in_parts(call, len(rest)))
-    cursor = left and cursors.encode(call.method, **asdict(left))
+    cursor = left and paging.encode_cursor(call.method, **asdict(left))
     return {"matches": matches, **shapes.set_members(nextCursor=cursor, unread=unread or None)}
 
 

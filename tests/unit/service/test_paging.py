@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from timeleap.errors import InvalidInputError
-from timeleap.service import cursors
+from timeleap.service import paging
 from timeleap.service.paging import Span
 
 
@@ -16,29 +16,31 @@ def test_a_cursor_gives_back_its_position(start: int, stop: int, newest_first: b
     span = Span("s", start, start + stop + 1, newest_first, timeline_id, "0.1")
     cursor = span.cursor("context/getHistory")
     assert cursor is not None
-    assert cursors.decode_as(cursor, "context/getHistory", Span) == span
+    assert paging.decode_cursor(cursor, "context/getHistory", Span) == span
 
 
-@pytest.mark.parametrize("made_up", ["", "x", "!!!", "e30", "eyJvZiI6IDN9", "\u00e9", cursors.encode("else", done=1)])
+@pytest.mark.parametrize(
+    "made_up", ["", "x", "!!!", "e30", "eyJvZiI6IDN9", "\u00e9", paging.encode_cursor("else", done=1)]
+)
 def test_what_is_no_cursor_of_the_listing_is_refused(made_up: str):
     with pytest.raises(InvalidInputError, match="unknown cursor"):
-        cursors.offset(made_up, "context/listUsage")
+        paging.cursor_offset(made_up, "context/listUsage")
 
 
 def test_a_negative_offset_is_refused():
     with pytest.raises(InvalidInputError):
-        cursors.offset(cursors.encode("x", done=-1), "x")
+        paging.cursor_offset(paging.encode_cursor("x", done=-1), "x")
 
 
 def test_the_last_page_has_no_cursor():
-    assert cursors.after(5, 5, "x") is None
-    again = cursors.after(4, 5, "x")
+    assert paging.cursor_after(5, 5, "x") is None
+    again = paging.cursor_after(4, 5, "x")
     assert again is not None
-    assert cursors.offset(again, "x") == 4
+    assert paging.cursor_offset(again, "x") == 4
 
 
 @given(st.binary())
 def test_nothing_made_up_breaks_the_reader(data: bytes):
     with pytest.raises(InvalidInputError) as caught:
-        cursors.offset(data.decode("latin-1"), "x")
+        paging.cursor_offset(data.decode("latin-1"), "x")
     assert caught.value.data["errors"][0]["loc"] == ["cursor"]
