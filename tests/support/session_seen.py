@@ -10,7 +10,7 @@ from typing import Any
 from timeleap.features.compaction.handlers import read_history
 from timeleap.features.compaction.prepare import summary_message, with_pins
 from timeleap.features.compaction.summary import summarise
-from timeleap.features.redaction.redacting import RedactionRequest, RedactOutcome
+from timeleap.features.redaction.redacting import RedactionRequest, RedactOutcome, plan_redact, redact
 from timeleap.features.search.matchers import TextMatcher
 from timeleap.sessions.outcomes import Cause, CompactionPlan, Mutation, Retention
 from timeleap.sessions.pruning import PruneRequest
@@ -115,7 +115,7 @@ async def perform(session: Session, name: str, args: Json, guard: Mutation) -> J
         target = {"checkpoint_id": args.get("id"), "checkpoint_uid": args.get("uid")}
         result = await getattr(session, name)(**target, **rest, guard=guard)
     elif name == "redact":
-        result = await session.redact(_order(**args), redaction_of, guard)
+        result = await redact(session, _order(**args), redaction_of, guard)
     elif name == "prune":
         result = await session.prune(_wish(**args), guard)
         result = {**result, "removed_ids": sorted(one for one, _ in result["removed"])}
@@ -137,7 +137,7 @@ async def rehearsed(session: Session, name: str, args: Json) -> Json | None:
 
 async def planned_redaction(session: Session, text: str, replacement: str) -> Json:
     """What the dry run of a redaction says."""
-    return redaction_of(await session.plan_redact(_order(text, replacement)))
+    return redaction_of(await plan_redact(session, _order(text, replacement)))
 
 
 def redaction_of(outcome: RedactOutcome) -> Json:

@@ -39,10 +39,6 @@ def reader_of(session: Session, timeline_id: str | None) -> LogReader:
 
 async def get_history(service: Service, params: GetHistoryParams, call: Call) -> Json:
     """A page of messages, cut out of the log as bytes."""
-    if params.format is not None:
-        from timeleap.features.providers.body import body
-
-        return await body(service, params, call)
     session = service.session(call, params)
 
     def page() -> Json:

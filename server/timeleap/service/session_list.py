@@ -1,4 +1,4 @@
-"""session/list, latest, archive, delete, purge, verify, repair, listAudit: sessions of the store, open or not."""
+"""session/list, latest, archive, delete, purge, verify, repair, prune, listAudit: sessions of the store, open or not."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from timeleap.service import paging, views
 from timeleap.service.mutation import cause, guard
 from timeleap.sessions import shapes
 from timeleap.sessions.audit import Audit
+from timeleap.sessions.outcomes import Retention
+from timeleap.sessions.point_in_time import parse_time
+from timeleap.sessions.pruning import PruneRequest
 from timeleap.sessions.purge import PurgeOutcome, PurgeRequest
 from timeleap.sessions.warnings import FileProblem, file_problems, leftover_warnings
 from timeleap_protocol.limits import DEFAULT_PAGE, DEFAULT_SESSION_PAGE
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
         SessionUnarchiveParams,
         SessionUndeleteParams,
     )
+    from timeleap_protocol.space import SessionPruneParams
     from timeleap_protocol.trash import SessionListAuditParams, SessionPurgeParams
 
 
@@ -225,3 +229,28 @@ def _problem(problem: Damage) -> Json:
         "offset": problem.offset,
         "bytes": problem.bytes,
     }
+
+
+async def prune(service: Service, params: SessionPruneParams, call: Call) -> Json:
+    """Remove timelines for good."""
+    selection = _selection(service, params)
+    async with service.borrowed(call, params) as session:
+        return await session.prune(selection, guard(params, call), dry_run=bool(params.dry_run))
+
+
+def _selection(service: Service, params: SessionPruneParams) -> PruneRequest:
+    """Timelines to remove; by default those beyond the limits of the configuration."""
+    usual = service.config.retention
+    count, size = params.max_timelines, params.max_timeline_bytes
+    named = count is not None or size is not None
+    unsaid = not (named or params.older_than or params.timeline_ids or params.quarantine)
+    limits = Retention(
+        usual.max_timelines if unsaid else 1 << 62 if count is None else count,
+        usual.max_timeline_bytes if unsaid else 1 << 62 if size is None else size,
+    )
+    return PruneRequest(
+        limits=limits if named or unsaid else None,
+        older_than=parse_time(params.older_than, "olderThan") if params.older_than is not None else None,
+        timeline_ids=tuple(params.timeline_ids or ()),
+        quarantine=bool(params.quarantine),
+    )

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
-
-if TYPE_CHECKING:
-    from timeleap.features.compaction.scorecard import Scorecard
+from typing import Any, Literal
 
 AutoCheckpoint = Literal["off", "turn", "step"]
 Access = Literal["owner", "readOnly"]
@@ -246,6 +243,34 @@ class Retention:
 
     max_timelines: int = 50
     max_timeline_bytes: int = 2 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class FactTally:
+    """Numbers of facts of one kind that were found and kept, and the first of the lost facts themselves."""
+
+    found: int
+    kept: int
+    lost: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Scorecard:
+    """The facts of each kind, kept and lost.
+
+    Attributes:
+        paths: Files.
+        identifiers: Names in code.
+        errors: Error messages.
+        todos: What the agent said was left to do.
+        constraints: The user's demands.
+    """
+
+    paths: FactTally
+    identifiers: FactTally
+    errors: FactTally
+    todos: FactTally
+    constraints: FactTally
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,7 @@ from typing import Any
 
 from timeleap import clock
 from timeleap.errors import HeadConflictError, InvalidInputError, NoPendingDMailError
-from timeleap.features.dmail.dmail import dmail_text
-from timeleap.sessions.append_plan import DMAIL_LABEL
+from timeleap.sessions.append_plan import DMAIL_LABEL, dmail_text
 from timeleap.sessions.checkpoints import find_line, new_checkpoint, preview_of, read_checkpoint
 from timeleap.sessions.events import RewriteKind, Rewritten
 from timeleap.sessions.exchange import healed, open_exchange

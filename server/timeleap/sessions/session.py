@@ -8,16 +8,14 @@ a rewrite would do is worked out in `rewrite_plan`, what is appended in `append_
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from timeleap import clock
 from timeleap.errors import InvalidInputError, TimeleapError
-from timeleap.features.dmail.mailing import Mailing
-from timeleap.features.redaction.redacting import Redacting
-from timeleap.features.redaction.redactor import Redactor
 from timeleap.sessions import append_plan, approvals, checkpoints, events, rewrite_plan, session_state
 from timeleap.sessions.approval_requests import ApprovalRequests
+from timeleap.sessions.dmail import Mailing
 from timeleap.sessions.events import External
 from timeleap.sessions.info import created_at, last_change
 from timeleap.sessions.outcomes import (
@@ -40,6 +38,7 @@ from timeleap.sessions.outcomes import (
 )
 from timeleap.sessions.pruning import Pruning
 from timeleap.sessions.request_replay import Made
+from timeleap.sessions.scrubbing import Scrubbing
 from timeleap.sessions.summary import summarize
 from timeleap.sessions.transaction import NOBODY, Transaction
 from timeleap.sessions.warnings import LARGE, SMALL, line_problems, log_warnings, recovered, unreachable
@@ -50,7 +49,7 @@ Json = dict[str, Any]
 __all__ = ["Cause", "Mutation", "Session"]
 
 
-class Session(Pruning, Redacting, Mailing, ApprovalRequests):
+class Session(Pruning, Scrubbing, Mailing, ApprovalRequests):
     """One open session. Opened and closed by its `SessionStore`.
 
     Attributes:
@@ -124,9 +123,9 @@ class Session(Pruning, Redacting, Mailing, ApprovalRequests):
             *self._notices,
         ]
 
-    def _reread_redacted(self, redactor: Redactor) -> None:
-        super()._reread_redacted(redactor)
-        self.redact_pending(lambda text: redactor.text(text).text)
+    def _reread_scrubbed(self, clean: Callable[[str], str]) -> None:
+        super()._reread_scrubbed(clean)
+        self.redact_pending(clean)
 
     def summary(self) -> Summary:
         """The facts of the log."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from timeleap import message_text
 from timeleap.features.compaction import fact_patterns
 from timeleap.features.compaction.prepare import call_texts, is_summary, is_system_text
+from timeleap.sessions.outcomes import FactTally, Scorecard
 
 Record = Mapping[str, Any]
 
@@ -34,34 +34,6 @@ _IDENTIFIER = re.compile(
     r"|[A-Z][a-z0-9]+(?:[A-Z][a-z0-9]*)+|[A-Za-z_]\w*(?=\(\)))(?!\w)"
 )
 _URL = re.compile(r"\b[a-z][a-z0-9+.-]*://\S+")
-
-
-@dataclass(frozen=True, slots=True)
-class FactTally:
-    """Numbers of facts of one kind that were found and kept, and (up to `MAX_LOST`) the lost facts themselves."""
-
-    found: int
-    kept: int
-    lost: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Scorecard:
-    """The facts of each kind, kept and lost.
-
-    Attributes:
-        paths: Files.
-        identifiers: Names in code.
-        errors: Error messages.
-        todos: What the agent said was left to do.
-        constraints: The user's demands.
-    """
-
-    paths: FactTally
-    identifiers: FactTally
-    errors: FactTally
-    todos: FactTally
-    constraints: FactTally
 
 
 def score(removed: Sequence[Record], summary: str, kept: Iterable[Record] = ()) -> Scorecard:

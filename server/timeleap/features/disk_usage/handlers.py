@@ -1,24 +1,87 @@
-"""session/storage and session/prune: what takes space, and freeing it."""
+"""session/storage: disk usage, the files of sessions by kind."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, cast, get_args
 
-from timeleap.features.disk_usage.disk_usage import Space, measure, measure_store
+from timeleap.errors import StorageFailureError
 from timeleap.service import paging
-from timeleap.service.mutation import guard
-from timeleap.sessions import shapes
-from timeleap.sessions.outcomes import Retention
-from timeleap.sessions.point_in_time import parse_time
-from timeleap.sessions.pruning import PruneRequest
+from timeleap.sessions import session_files, shapes
+from timeleap.sessions.home import Home
 from timeleap_protocol.limits import DEFAULT_SESSION_PAGE, MAX_PAGE
 
 if TYPE_CHECKING:
     from timeleap.service.call import Call
     from timeleap.service.service import Service
     from timeleap.service.views import Json
-    from timeleap_protocol.space import SessionPruneParams, SessionStorageParams
+    from timeleap_protocol.space import SessionStorageParams
+
+Kind = Literal["log", "timeline", "index", "quarantine", "other"]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """One file; `name` is relative to the session's directory, with slashes."""
+
+    name: str
+    kind: Kind
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """The files of one session, largest first.
+
+    Attributes:
+        deleted_at: ISO-8601 UTC; only in the trash.
+    """
+
+    session_id: str
+    files: tuple[StoredFile, ...]
+    deleted_at: str | None = None
+
+    @property
+    def bytes(self) -> int:
+        """Of all files together."""
+        return sum(file.bytes for file in self.files)
+
+    def bytes_of(self, kind: Kind) -> int:
+        """Of the files of one kind together."""
+        return sum(file.bytes for file in self.files if file.kind == kind)
+
+    def number_of(self, kind: Kind) -> int:
+        """How many files of a kind there are."""
+        return sum(file.kind == kind for file in self.files)
+
+
+def measure(session_id: str, path: Path, deleted_at: str | None = None) -> Space:
+    """Look at a session's directory. Links are not followed; what vanishes meanwhile does not count.
+
+    Raises:
+        StorageFailureError: The directory cannot be read.
+    """
+    found = [StoredFile(file.name, _kind(file.kind), file.bytes) for file in session_files.list_files(path)]
+    return Space(session_id, tuple(sorted(found, key=lambda file: (-file.bytes, file.name))), deleted_at)
+
+
+def measure_store(home: Home) -> list[Space]:
+    """All sessions of a store, those in the trash included, largest first; what cannot be looked at is left out."""
+    places = [(name, home.sessions / name, None) for name in home.names()]
+    found: list[Space] = []
+    for session_id, path, deleted_at in [*places, *((name, path, time) for name, time, path in home.trashed())]:
+        try:
+            if not path.is_symlink() and path.is_dir():
+                found.append(measure(session_id, path, deleted_at))
+        except (OSError, StorageFailureError):
+            continue
+    return sorted(found, key=lambda space: (-space.bytes, space.session_id, space.deleted_at or ""))
+
+
+def _kind(kind: session_files.Kind) -> Kind:
+    return cast("Kind", kind) if kind in get_args(Kind) else "other"
 
 
 async def storage(service: Service, params: SessionStorageParams, call: Call) -> Json:
@@ -53,28 +116,3 @@ def _space(space: Space, *, files: bool = False) -> Json:
         "otherBytes": space.bytes_of("other"),
         **shapes.set_members(files=listed if files else None),
     }
-
-
-async def prune(service: Service, params: SessionPruneParams, call: Call) -> Json:
-    """Remove timelines for good."""
-    selection = _selection(service, params)
-    async with service.borrowed(call, params) as session:
-        return await session.prune(selection, guard(params, call), dry_run=bool(params.dry_run))
-
-
-def _selection(service: Service, params: SessionPruneParams) -> PruneRequest:
-    """Timelines to remove; by default those beyond the limits of the configuration."""
-    usual = service.config.retention
-    count, size = params.max_timelines, params.max_timeline_bytes
-    named = count is not None or size is not None
-    unsaid = not (named or params.older_than or params.timeline_ids or params.quarantine)
-    limits = Retention(
-        usual.max_timelines if unsaid else 1 << 62 if count is None else count,
-        usual.max_timeline_bytes if unsaid else 1 << 62 if size is None else size,
-    )
-    return PruneRequest(
-        limits=limits if named or unsaid else None,
-        older_than=parse_time(params.older_than, "olderThan") if params.older_than is not None else None,
-        timeline_ids=tuple(params.timeline_ids or ()),
-        quarantine=bool(params.quarantine),
-    )

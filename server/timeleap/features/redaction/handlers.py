@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from timeleap.errors import InvalidInputError, StorageFailureError
-from timeleap.features.redaction.redacting import RedactionRequest, RedactOutcome
+from timeleap.features.redaction.redacting import RedactionRequest, RedactOutcome, plan_redact, redact
 from timeleap.features.redaction.redaction import FileMatches, is_in
 from timeleap.features.redaction.redactor import Redactor
 from timeleap.features.redaction.trash_redaction import plan_in_trash, redact_in_trash
@@ -34,7 +34,7 @@ REPLACEMENTS = ("[redacted]", "***", "")
 RULES = "secret-rules"
 
 
-async def redact(service: Service, params: SessionRedactParams, call: Call) -> Json:
+async def redact_session(service: Service, params: SessionRedactParams, call: Call) -> Json:
     """Remove text from a session for good, or list its occurrences."""
     needle = _needle(params)
     replacement = _replacement(needle, params.replacement)
@@ -56,7 +56,7 @@ async def redact(service: Service, params: SessionRedactParams, call: Call) -> J
 
         if params.dry_run:
             await session.at_turn(lambda: session.expect_head(params.expected_head))
-            planned = await session.plan_redact(order)
+            planned = await plan_redact(session, order)
             also = await elsewhere(planned.redactor) if params.store else None
             return {**_shown(service, planned, places=True), **shapes.set_members(alsoIn=also)}
         used: list[Redactor] = []
@@ -65,7 +65,7 @@ async def redact(service: Service, params: SessionRedactParams, call: Call) -> J
             used.append(outcome.redactor)
             return _shown(service, outcome)
 
-        result = await session.redact(order, render, guard(params, call))
+        result = await redact(session, order, render, guard(params, call))
         if used:
             taken_out = used[0]
             await asyncio.to_thread(home.sweep)

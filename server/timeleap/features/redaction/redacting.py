@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from timeleap.errors import SessionLockedError, StorageFailureError
-from timeleap.features.redaction import redaction
+from timeleap.features.redaction import redaction as redacted_files
 from timeleap.features.redaction.redact_sidecar_files import forgetting, redacted_meta
 from timeleap.features.redaction.redaction import FileMatches, ScanResult
 from timeleap.features.redaction.redactor import Redactor
@@ -27,9 +27,10 @@ from timeleap.sessions.approvals import WantedApprovals
 from timeleap.sessions.audit import Audit
 from timeleap.sessions.info import LOG_NAME
 from timeleap.sessions.outcomes import Cause, Mutation, Summary
+from timeleap.sessions.session import Session
 from timeleap.sessions.session_files import list_files
-from timeleap.sessions.summary import summarize
-from timeleap.sessions.transaction import NOBODY, SessionTransactions, Transaction
+from timeleap.sessions.session_state import StateManager
+from timeleap.sessions.transaction import NOBODY
 from timeleap.storage.engine import Progress
 from timeleap.storage.lock import SessionLock
 
@@ -80,121 +81,109 @@ Found = tuple[list[ScanResult], Redactor, dict[str, int] | None]
 """What was found; what it is taken out with; by which rules secrets were found."""
 
 
-class Redacting(SessionTransactions):
-    """The part of a session that takes something out of it."""
+async def plan_redact(session: Session, order: RedactionRequest) -> RedactOutcome:
+    """Result of a dry run of `redact`. Others may use the session meanwhile.
 
-    async def plan_redact(self, order: RedactionRequest) -> RedactOutcome:
-        """Result of a dry run of `redact`. Others may use the session meanwhile.
+    Raises:
+        InvalidInputError, StorageFailureError: It cannot be looked through.
+    """
+    await session.catch_its_turn()
+    redaction = _Redaction(session, order)
+    await asyncio.to_thread(redaction.look)
+    return redaction.outcome()
 
-        Raises:
-            InvalidInputError, StorageFailureError: It cannot be looked through.
-        """
-        if self.access == "owner":
-            await self.at_turn(lambda: None)
-        return self._outcome(*await asyncio.to_thread(self._survey, order))
 
-    async def redact(
-        self, order: RedactionRequest, render: Callable[[RedactOutcome], Json], guard: Mutation = NOBODY
-    ) -> Json:
-        """Take something out of the session, and out of what lies of it in the trash; `render` makes the result.
+async def redact(
+    session: Session, order: RedactionRequest, render: Callable[[RedactOutcome], Json], guard: Mutation = NOBODY
+) -> Json:
+    """Take something out of a session, and out of what lies of it in the trash; `render` makes the result.
 
-        Raises:
-            InvalidInputError, ReadOnlyError: Nothing was done.
-            SessionLockedError, StorageFailureError: Some of it may be done; asking again finishes it.
-        """
-        self._refuse_reader()
+    Raises:
+        InvalidInputError, ReadOnlyError: Nothing was done.
+        SessionLockedError, StorageFailureError: Some of it may be done; asking again finishes it.
+    """
+    return await session.scrub(_Redaction(session, order, render), guard)
 
-        async def work(transaction: Transaction) -> None:
-            transaction.admit(self.head)
-            found = await asyncio.to_thread(self._survey, order)
-            self._requests.forget_fingerprints()
-            transaction.begin()
-            request = transaction.request
-            transaction.result = render(await self._redact(found, request.cause))
-            if request.request_id is not None:
-                self._requests.admit(request, request.expected_head or "")  # loads what is known: this is known, too
-            transaction.before = ""  # nothing may be left in which a guess could be tried
 
-        return await self._at_its_turn(guard, work)
+class _Redaction:
+    """One redaction of an open session: the work that `Session.scrub` does at its turn."""
 
-    async def _redact(self, found: Found, cause: Cause) -> RedactOutcome:
-        """Carry it out, and tell the listeners: also of what was done before it failed."""
-        surveys, redactor, _ = found
-        before, head = self._session_state.facts, self.head
-        try:
-            await self._carry_out(surveys, redactor, cause)
-        except BaseException:
-            self._reread_redacted(redactor)
-            if self.head != head:
-                self.emit(events.External(head=self.head, cause=cause))
-            self._tell(before, cause)
-            raise
-        self._reread_redacted(redactor)
-        outcome = self._outcome(*found)
-        if self.head != head:
-            records = outcome.total(lambda find: find.records)
-            occurrences = outcome.total(lambda find: find.occurrences)
-            told = events.Redacted(
-                head=self.head, cause=cause, records=records, occurrences=occurrences, summary=outcome.context
-            )
-            self.emit(told)
-        self._tell(before, cause)
-        return outcome
+    def __init__(
+        self, session: Session, order: RedactionRequest, render: Callable[[RedactOutcome], Json] | None = None
+    ) -> None:
+        self._session = session
+        self._order = order
+        self._render = render
+        self._found: Found | None = None
 
-    def _survey(self, order: RedactionRequest) -> Found:
+    @property
+    def _survey(self) -> Found:
+        assert self._found is not None
+        return self._found
+
+    def look(self) -> None:
         """Look at everything. Blocking."""
-        return look_through([(self.path, None), *((path, path.name) for path in order.trash())], order)
+        path = self._session.path
+        self._found = look_through([(path, None), *((trash, trash.name) for trash in self._order.trash())], self._order)
 
-    async def _carry_out(self, surveys: Sequence[ScanResult], redactor: Redactor, cause: Cause) -> None:
-        own, *trashed = surveys
+    def clean(self, text: str) -> str:
+        """A text without what is taken out."""
+        return self._survey[1].text(text).text
+
+    async def carry_out(self, state: StateManager, cause: Cause) -> None:
+        """Take it out of all files: of those beside the log first, of the live log last."""
+        (own, *trashed), redactor, _ = self._survey
         # The client that asks may hold it in its own name.
-        request_id, client = (text and redactor.text(text).text for text in (cause.request_id, cause.client))
+        request_id, client = (text and self.clean(text) for text in (cause.request_id, cause.client))
         shown = Cause(request_id, client)
-        actions = self._session_state.facts.approval.actions
-        going = tuple(action for action in actions if redactor.text(action).occurrences)
+        now = state.facts.approval
+        going = tuple(action for action in now.actions if redactor.text(action).occurrences)
         if going:
             # What runs without asking is known by its name: without that it is not approved any more.
-            rest = tuple(action for action in actions if action not in going)
-            now = self._session_state.facts.approval
-            wanted = WantedApprovals(now.yolo, now.afk, rest, "autoApprove", len(actions), len(rest))
-            await asyncio.to_thread(self._session_state.change_approvals, wanted, shown)
-        await asyncio.to_thread(self._redact_sidecar_files, own, redactor)
+            rest = tuple(action for action in now.actions if action not in going)
+            wanted = WantedApprovals(now.yolo, now.afk, rest, "autoApprove", len(now.actions), len(rest))
+            await asyncio.to_thread(state.change_approvals, wanted, shown)
+        await asyncio.to_thread(self._redact_sidecar_files, state, own, redactor)
         for log in reversed(own.logs):  # the live one last
             if log.lines:
-                await self.engine.revise(log.edit(redactor), log.timeline_id)
+                await self._session.engine.revise(log.edit(redactor), log.timeline_id)
         for survey in trashed:
             await redact_trashed(survey, redactor)
-        counts = counts_of([find for survey in surveys for find in survey.finds])
-        await asyncio.to_thread(Audit(self.path).record, shown, "redaction", None, counts)
+        counts = counts_of([find for survey in (own, *trashed) for find in survey.finds])
+        await asyncio.to_thread(Audit(self._session.path).record, shown, "redaction", None, counts)
 
-    def _redact_sidecar_files(self, own: ScanResult, redactor: Redactor) -> None:
+    def _redact_sidecar_files(self, state: StateManager, own: ScanResult, redactor: Redactor) -> None:
+        meta = self._session.meta
         try:
-            self._session_state.rewrite_requests(forgetting(redactor))
-            self._session_state.forget_fingerprints(
-                live_changes=any(log.timeline_id is None and log.lines for log in own.logs)
-            )
-            members = {name: self.meta.get(name) for name in self.meta.names()}
+            state.rewrite_requests(forgetting(redactor))
+            state.forget_fingerprints(live_changes=any(log.timeline_id is None and log.lines for log in own.logs))
+            members = {name: meta.get(name) for name in meta.names()}
             after, _ = redacted_meta(members, redactor)
-            self.meta.write({name: value for name, value in after.items() if value != members.get(name)})
-            redaction.carry_out_in_sidecar_files(own, redactor)
+            meta.write({name: value for name, value in after.items() if value != members.get(name)})
+            redacted_files.carry_out_in_sidecar_files(own, redactor)
         except StorageFailureError:
             raise
         except OSError as error:
-            raise StorageFailureError.of(error, "redact the session", self.path) from error
+            raise StorageFailureError.of(error, "redact the session", self._session.path) from error
 
-    def _reread_redacted(self, redactor: Redactor) -> None:
-        """Take over what the files say now; nothing in memory is to remember more."""
-        self._requests.forget()
-        self.meta.refresh()
-        self._session_state.load()
-        self._notices = [{**notice, "message": redactor.text(notice["message"]).text} for notice in self._notices]
-
-    def _outcome(
-        self, surveys: Sequence[ScanResult], redactor: Redactor, rules: dict[str, int] | None
-    ) -> RedactOutcome:
+    def outcome(self) -> RedactOutcome:
+        """What was found, and the session as it is now."""
+        surveys, redactor, rules = self._survey
         finds = tuple(find for survey in surveys for find in survey.finds)
-        context = without(summarize(self.engine, self._past()), redactor)
-        return RedactOutcome(self.head, finds, rules, context, redactor)
+        return RedactOutcome(self._session.head, finds, rules, without(self._session.summary(), redactor), redactor)
+
+    def done(self, cause: Cause) -> tuple[Json, events.Redacted]:
+        """The result, and what listeners are told where the log has changed."""
+        outcome = self.outcome()
+        assert self._render is not None
+        told = events.Redacted(
+            head=outcome.head,
+            cause=cause,
+            records=outcome.total(lambda find: find.records),
+            occurrences=outcome.total(lambda find: find.occurrences),
+            summary=outcome.context,
+        )
+        return self._render(outcome), told
 
 
 def look_through(places: Sequence[tuple[Path, str | None]], order: RedactionRequest) -> Found:
@@ -213,7 +202,7 @@ def look_through(places: Sequence[tuple[Path, str | None]], order: RedactionRequ
         found = {
             (value, rule)
             for path, _ in places
-            for text in redaction.every_text(path)
+            for text in redacted_files.every_text(path)
             for rule, value in secrets_in(text)
         }
         rules = dict(Counter(rule for _, rule in sorted(found)))
@@ -228,7 +217,7 @@ def look_through(places: Sequence[tuple[Path, str | None]], order: RedactionRequ
         if order.progress is not None:
             order.progress(min(done, total), total)
 
-    return [redaction.look_at(path, redactor, trash, told) for path, trash in places], redactor, rules
+    return [redacted_files.look_at(path, redactor, trash, told) for path, trash in places], redactor, rules
 
 
 async def redact_trashed(survey: ScanResult, redactor: Redactor) -> None:
@@ -238,7 +227,7 @@ async def redact_trashed(survey: ScanResult, redactor: Redactor) -> None:
         SessionLockedError, StorageFailureError: Some of it may be done; it can be asked for again.
     """
     async with held_in_trash(survey.directory):
-        await asyncio.to_thread(redaction.carry_out, survey, redactor)
+        await asyncio.to_thread(redacted_files.carry_out, survey, redactor)
 
 
 @asynccontextmanager

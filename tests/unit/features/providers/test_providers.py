@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.support.providers import accepted
 
 from timeleap.errors import TooLargeError
-from timeleap.features.providers.body import format_of
+from timeleap.features.providers.handlers import format_of
 from timeleap.features.providers.pieces import MOST
 from timeleap.features.providers.transcript import NO_CALL, NO_RESULT, Transcript
 

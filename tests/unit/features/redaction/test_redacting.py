@@ -18,7 +18,7 @@ from tests.unit.sessions.worlds import Json, World, asked, heard, kinds, records
 
 from timeleap.errors import HeadConflictError, InvalidInputError, SessionLockedError, StorageFailureError
 from timeleap.features.redaction import redact_sidecar_files
-from timeleap.features.redaction.redacting import RedactionRequest
+from timeleap.features.redaction.redacting import RedactionRequest, plan_redact, redact
 from timeleap.features.redaction.redaction import is_in
 from timeleap.features.search.matchers import ExpressionMatcher, Matcher, TextMatcher
 from timeleap.rpc.errors import to_wire
@@ -35,7 +35,7 @@ def order(needle: str | Matcher = SECRET, replacement: str = "*", *trash: Path) 
 
 
 async def taken_out(session: Session, what: RedactionRequest, guard: Mutation | None = None) -> Json:
-    return await session.redact(what, lambda one: {"head": one.head, "finds": one.finds}, guard or Mutation())
+    return await redact(session, what, lambda one: {"head": one.head, "finds": one.finds}, guard or Mutation())
 
 
 def said(text: str, role: str = "user", **more: Any) -> Json:
@@ -47,7 +47,7 @@ async def test_a_plan_changes_nothing_and_says_the_same(world: World) -> None:
     await session.append([said(SECRET), said("x")])
     await session.clear()
     before, head = world.tree(), session.head
-    planned = await session.plan_redact(order())
+    planned = await plan_redact(session, order())
     assert (world.tree(), session.head) == (before, head)
     told = heard(session)
     done = await taken_out(session, order())
@@ -73,12 +73,12 @@ async def test_a_stale_head_and_a_repeat_change_nothing(world: World) -> None:
         await taken_out(session, order(), Mutation(expected_head="another"))
     render = lambda one: {"head": one.head, "occurrences": one.total(lambda find: find.occurrences)}  # noqa: E731
     guard = asked("r", "session/redact")
-    first = await session.redact(order(), render, guard)
-    assert await session.redact(order(), render, guard) == {**first, "duplicate": True}
+    first = await redact(session, order(), render, guard)
+    assert await redact(session, order(), render, guard) == {**first, "duplicate": True}
     with pytest.raises(InvalidInputError):
-        await session.redact(order("x"), render, asked("r", "session/redact", "other"))
+        await redact(session, order("x"), render, asked("r", "session/redact", "other"))
     again = await world.reopened()
-    assert (await again.redact(order(), render, guard))["occurrences"] == 0, "not known any more, and harmless"
+    assert (await redact(again, order(), render, guard))["occurrences"] == 0, "not known any more, and harmless"
 
 
 async def test_neither_memory_nor_marks_remember(world: World) -> None:
@@ -303,7 +303,7 @@ async def _history(folder: Path, steps: list[Any], value: str) -> None:
             *(session.engine.timeline(one.timeline_id).state.lines for one in session.engine.timelines()),
         ]
         assert session.warnings == [] and session.engine.verify() == []
-        again = await session.plan_redact(order(value, "|"))
+        again = await plan_redact(session, order(value, "|"))
         assert again.total(lambda one: one.occurrences) == 0
     finally:
         await world.close()

@@ -12,7 +12,7 @@ from tests.support.leftovers import holders
 from tests.unit.sessions.worlds import World, run_child
 
 from timeleap.features.redaction import redaction
-from timeleap.features.redaction.redacting import RedactionRequest
+from timeleap.features.redaction.redacting import RedactionRequest, redact
 from timeleap.features.redaction.redactor import Redactor
 from timeleap.features.search.matchers import TextMatcher
 from timeleap.sessions import session_files
@@ -170,7 +170,7 @@ async def test_a_redaction_removes_leftovers_and_redacts_what_was_kept(world: Wo
         )
         (directory / "state.damaged-1780000000-ab12.json").write_text('{"h": "0123456789abcdef"}')
     order = RedactionRequest(TextMatcher([SECRET]), "*", lambda: (trash,))
-    await session.redact(order, lambda one: {"head": one.head})
+    await redact(session, order, lambda one: {"head": one.head})
     assert holders(world.home, value=SECRET) == []
     assert holders(world.home, value="0123456789abcdef") == []
     for directory in (world.path("s1"), trash):
@@ -187,7 +187,7 @@ async def test_a_redaction_of_a_session_with_damaged_files_leaves_nothing_in_wha
     world.put_json("state.json", {"custom_title": [SECRET], "approval": SECRET})
     (world.path() / "requests.jsonl").write_text(f'{{"r": ["{SECRET}"]}}\n[')
     session = await world.reopened()
-    await session.redact(RedactionRequest(TextMatcher([SECRET]), "*"), lambda one: {"head": one.head})
+    await redact(session, RedactionRequest(TextMatcher([SECRET]), "*"), lambda one: {"head": one.head})
     await session.set_title("u")
     assert holders(world.home, value=SECRET) == []
     assert session.pins == ("*",)
@@ -205,7 +205,7 @@ async def test_a_damaged_session_in_the_trash_is_redacted_too(world: World, jour
     (trash / "timeleap.json").write_text(json.dumps({**document, "journal": journal, "pins": [SECRET], "a": deep}))
     session = await world.session("s1")
     order = RedactionRequest(TextMatcher([SECRET]), "*", lambda: (trash,))
-    await session.redact(order, lambda one: {"head": one.head})
+    await redact(session, order, lambda one: {"head": one.head})
     assert holders(world.home, value=SECRET) == []
 
 
@@ -251,7 +251,7 @@ async def test_the_name_of_the_client_in_a_seal_is_redacted_and_the_seal_stays(w
     session = await world.session()
     await session.set_yolo(True, Mutation(cause=client))
     order = RedactionRequest(TextMatcher([SECRET]), "*")
-    await session.redact(order, lambda one: {"head": one.head})
+    await redact(session, order, lambda one: {"head": one.head})
     assert holders(world.home, value=SECRET) == []
     assert (session.approval.yolo, session.approval.changed_by) == (True, "agent --password *")
     session = await world.reopened()
@@ -264,7 +264,7 @@ async def test_a_seal_is_no_text_that_a_redaction_changes(world: World) -> None:
     await session.set_yolo(True)
     mac = world.json("timeleap.json")["seals"][-1]["mac"]
     order = RedactionRequest(TextMatcher([mac[5:9]]), "*")
-    await session.redact(order, lambda one: {"head": one.head})
+    await redact(session, order, lambda one: {"head": one.head})
     assert world.json("timeleap.json")["seals"][-1]["mac"] == mac
     assert (await world.reopened()).approval.yolo
 

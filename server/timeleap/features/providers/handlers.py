@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from timeleap.errors import InvalidInputError
-from timeleap.service.reading import messages_of_checkpoint
+from timeleap.service import reading
 from timeleap.sessions import shapes
 from timeleap.sessions.log_iteration import left_out, line_of_message, pages
 from timeleap.sessions.logs import OpenLogs
@@ -67,6 +67,13 @@ class _Wanted:
     max_bytes: int
 
 
+async def get_history(service: Service, params: GetHistoryParams, call: Call) -> Json:
+    """A page of messages; or all of them in a provider's format."""
+    if params.format is None:
+        return await reading.get_history(service, params, call)
+    return await body(service, params, call)
+
+
 async def body(service: Service, params: GetHistoryParams, call: Call) -> Json:
     """The complete body, or an error: a request with a part of its messages would mislead the model.
 
@@ -87,7 +94,7 @@ async def body(service: Service, params: GetHistoryParams, call: Call) -> Json:
 def _wanted(log: LogReader, params: GetHistoryParams) -> _Wanted:
     count = log.state.messages
     if params.checkpoint_uid is not None:
-        start, stop = messages_of_checkpoint(log, params.checkpoint_uid)
+        start, stop = reading.messages_of_checkpoint(log, params.checkpoint_uid)
     else:
         start, stop = params.from_ or 0, count if params.to is None else min(params.to, count)
     return _Wanted(params.format or "", log, start, stop, min(params.max_bytes or MOST_BYTES, MOST_BYTES))
