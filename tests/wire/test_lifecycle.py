@@ -162,7 +162,7 @@ def test_with_fail_on_error_success_and_cancellation_are_0(start: StartServer) -
     first.result()
     reply = second.reply()
     assert "error" not in reply or reply["error"]["code"] == -32800
-    third = session.start("session/search", query="x")
+    third = server.start("session/search", query="x")
     server.notify("$/cancelRequest", id=third.id)
     third.reply()
     assert server.finish() == 0

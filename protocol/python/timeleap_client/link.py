@@ -85,6 +85,11 @@ class Patience:
             return self._within
         return max(0.001, self._begun + self._within - time.monotonic())
 
+    @property
+    def is_over(self) -> bool:
+        """True when the request has taken all of its time."""
+        return self._within is not None and time.monotonic() >= self._begun + self._within
+
     def pause(self, error: TimeleapRpcError) -> float:
         """Seconds to wait before the next attempt.
 
@@ -237,6 +242,8 @@ class Link:
                     raise
             except TimeleapRpcError as error:
                 await asyncio.sleep(patience.pause(error))
+                if patience.is_over:  # on a busy machine the pause may take all that was left: the refusal says more
+                    raise
                 continue
             self.sessions.note(method, params, result)
             return result

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 
 import pytest
 
@@ -34,6 +35,16 @@ async def test_an_owner_that_never_answers_is_an_error_when_the_patience_or_the_
             await append(client)
     assert (caught.value.kind, caught.value.retryable) == ("sessionLocked", True)
     assert (len(fake.told(APPEND)) > 1) is (limits != {"patience": 0.0})
+
+
+async def test_a_pause_that_took_all_the_time_ends_with_the_refusal(fake, monkeypatch):
+    times = iter([0.0, 0.1])  # when it began, when it was refused; then much later
+    async with RawTimeleap(**fake.args((APPEND, "*", "locked"))) as client:
+        await client.call("x/echo", {})
+        monkeypatch.setattr("timeleap_client.link.time", SimpleNamespace(monotonic=lambda: next(times, 1000.0)))
+        with pytest.raises(TimeleapRpcError, match="another process writes to it"):
+            await append(client, within=60.0)
+    assert len(fake.told(APPEND)) == 1
 
 
 async def test_an_attempt_takes_no_longer_than_what_is_left_of_the_time(fake):
