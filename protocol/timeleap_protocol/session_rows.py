@@ -202,6 +202,7 @@ SESSION_ROWS: Final[tuple[Method, ...]] = (
         order="trash",
         access="none",
         forward="never",
+        session_id_counts=True,
         errors=(_E.SESSION_LOCKED,),
     ),
     read(

@@ -190,6 +190,14 @@ def test_a_repeat_gets_the_answer_and_purges_nothing_more(start: StartServer) ->
     assert server.refuse("session/purge", olderThan=1, requestId="r")["code"] == -32602
 
 
+def test_a_request_id_is_not_reused_for_another_session(store: Server) -> None:
+    deleted(store, "a")
+    kept = deleted(store, "b")
+    store.call("session/purge", sessionId="a", requestId="r")
+    assert store.refuse("session/purge", sessionId="b", requestId="r")["code"] == -32602
+    assert [entry(one) for one in trash(store)] == [entry(kept)]
+
+
 @pytest.mark.parametrize("failpoint", ["purge.moved", "purge.noted", "purge.removed"])
 @pytest.mark.parametrize("request_id", [None, "r"])
 def test_a_purge_that_is_killed_is_finished(
