@@ -26,9 +26,10 @@ import msgspec
 from timeleap.attach import handover
 from timeleap.attach.notified import NotifiedApprovals, NotifiedState
 from timeleap.attach.owner import Forwarded, as_here, endpoint_of, forwarded, plain, read_change, unreachable
-from timeleap.attach.peer_api import OwnersRefusalError, PeerCallbacks, PeerLostError
+from timeleap.attach.peer_api import PeerCallbacks, PeerLostError
 from timeleap.clock import new_uid
 from timeleap.errors import CancelledError, SessionLockedError, SessionNotFoundError, SessionNotOpenError, TimeleapError
+from timeleap.rpc.errors import OwnersRefusalError
 from timeleap.service import views
 from timeleap.service.subscribers import tell_recovery
 from timeleap.sessions import shapes
@@ -42,7 +43,7 @@ from timeleap_protocol.session_rows import OPEN as OPEN_SESSION
 
 if TYPE_CHECKING:
     from timeleap.attach.peer_api import Network, Peer
-    from timeleap.service.call import Call, Client
+    from timeleap.call import Call, Client
     from timeleap.service.views import Json
     from timeleap.sessions.session import Session
     from timeleap.sessions.session_location import SessionLocation

@@ -24,7 +24,7 @@ from timeleap.errors import SessionNotFoundError
 from timeleap.sessions.request_replay import Made
 
 if TYPE_CHECKING:
-    from timeleap.service.call import Client
+    from timeleap.call import Client
     from timeleap.sessions.session import Session
 
 META = "_meta"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 if TYPE_CHECKING:
-    from timeleap.service.call import Client
+    from timeleap.call import Client
 
 REQUESTED = "approval/didRequest"
 RESOLVED = "approval/didResolve"

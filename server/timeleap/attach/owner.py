@@ -19,7 +19,7 @@ from timeleap_protocol.limits import DEFAULT_APPROVAL_TIMEOUT
 from timeleap_protocol.methods import REQUESTS
 
 if TYPE_CHECKING:
-    from timeleap.service.call import Call
+    from timeleap.call import Call
 
 _NOT_PASSED_ON = frozenset({"workDoneToken", "sessionId"})
 

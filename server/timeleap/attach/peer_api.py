@@ -1,7 +1,7 @@
 """The way to other processes, as the service sees it: the boundary to the protocol edge, as `call` is for clients.
 
 A session has one owner, the process that holds its lock. The owner can be reached by other processes of the same user;
-those reach it through a `Peer`. The protocol edge implements both sides (`timeleap.rpc.listener`, `timeleap.rpc.peer`).
+those reach it through a `Peer`. The protocol edge implements both sides (`timeleap.attach.listener`, `timeleap.attach.peer`).
 """
 
 from __future__ import annotations
@@ -11,10 +11,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from timeleap.errors import TimeleapError
-
 if TYPE_CHECKING:
-    from timeleap.service.call import Client, ReportProgress
+    from timeleap.call import Client, ReportProgress
     from timeleap.storage.lock import Endpoint
 
 
@@ -30,18 +28,6 @@ class PeerLostError(Exception):
         super().__init__(why)
         self.hung = hung
         self.hopeless = hopeless
-
-
-class OwnersRefusalError(TimeleapError):
-    """An owner answered with an error, which is passed on as it is.
-
-    Attributes:
-        wire: `error` of its reply.
-    """
-
-    def __init__(self, wire: dict[str, Any]) -> None:
-        super().__init__(str(wire.get("message")))
-        self.wire = wire
 
 
 @dataclass(frozen=True, slots=True)

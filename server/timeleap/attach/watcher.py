@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from timeleap.attach import handover
 from timeleap.attach.notified import NotifiedApprovals
 from timeleap.attach.owner import as_here, endpoint_of, plain, read_change
-from timeleap.attach.peer_api import OwnersRefusalError, PeerCallbacks, PeerLostError
+from timeleap.attach.peer_api import PeerCallbacks, PeerLostError
+from timeleap.rpc.errors import OwnersRefusalError
 from timeleap.sessions.shapes import SESSION
 from timeleap_protocol.session_rows import OPEN as OPEN_SESSION
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from timeleap.attach.peer_api import Network, Peer
-    from timeleap.service.call import Client
+    from timeleap.call import Client
     from timeleap.service.subscribers import Subscribers
     from timeleap.sessions.session import Session
 

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from timeleap.service.call import Call, Client
+from timeleap.call import Call, Client
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

@@ -15,7 +15,6 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from timeleap.attach.peer_api import OwnersRefusalError
 from timeleap.clock import new_uid
 from timeleap.errors import StorageFailureError, TimeleapError
 from timeleap_protocol.errors import ERRORS, ErrorKind, validation_errors
@@ -44,6 +43,18 @@ class RefusedError(Exception):
         self.kind = kind
         self.message = message
         self.data = data
+
+
+class OwnersRefusalError(TimeleapError):
+    """The owner of a session answered with an error, which is passed on as it is.
+
+    Attributes:
+        wire: `error` of its reply.
+    """
+
+    def __init__(self, wire: WireError) -> None:
+        super().__init__(str(wire.get("message")))
+        self.wire = wire
 
 
 def wire_error(kind: ErrorKind, message: str, *, retryable: bool | None = None, **data: Any) -> WireError:

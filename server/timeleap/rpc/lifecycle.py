@@ -11,12 +11,12 @@ import logging
 from enum import Enum, IntEnum, auto
 from typing import Any, Protocol
 
+from timeleap.call import Call, Client
 from timeleap.errors import StorageFailureError
 from timeleap.failpoints import failpoint
 from timeleap.rpc.binding import Endpoint, ServicePort
 from timeleap.rpc.errors import RefusedError, refused_value
 from timeleap.rpc.protocol import EdgeProtocol
-from timeleap.service.call import Call, Client
 from timeleap.version import __version__
 from timeleap_protocol.capabilities import advertised
 from timeleap_protocol.errors import MAX_REPORTED, ErrorKind

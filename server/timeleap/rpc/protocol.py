@@ -31,12 +31,12 @@ from typing import Any, Literal, Protocol, cast
 
 from cattrs import Converter
 
+from timeleap.call import Call, Client
 from timeleap.errors import ClientRequestError
 from timeleap.rpc.binding import Endpoint
 from timeleap.rpc.codec import MessageId, UnreadableError, encode, is_message_id
 from timeleap.rpc.errors import RefusedError, WireError, refused_value, to_wire, wire_error
 from timeleap.rpc.lsptypes import standing_in
-from timeleap.service.call import Call, Client
 from timeleap_protocol.errors import ErrorKind, code_of
 from timeleap_protocol.limits import SESSION_ID_PATTERN
 

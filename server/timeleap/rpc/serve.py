@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from timeleap.attach.peer_api import Network
+    from timeleap.call import Call, Client
     from timeleap.rpc.binding import ServicePort
-    from timeleap.service.call import Call, Client
 
 log = logging.getLogger(__name__)
 
@@ -141,7 +141,7 @@ def configure_log(level: str, file: Path | None) -> None:
 
 def _network(service: ServicePort) -> Network:
     """The way to other processes; nothing of it is loaded before a session is opened."""
-    from timeleap.rpc.listener import LocalNetwork
+    from timeleap.attach.listener import LocalNetwork
 
     return LocalNetwork(service)
 

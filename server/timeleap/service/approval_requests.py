@@ -19,7 +19,7 @@ from timeleap.sessions.outcomes import ApprovalQuestion
 from timeleap_protocol.limits import DEFAULT_APPROVAL_TIMEOUT, MAX_APPROVAL_DETAIL_BYTES, MAX_DEPTH
 
 if TYPE_CHECKING:
-    from timeleap.service.call import Call
+    from timeleap.call import Call
     from timeleap.service.service import OpenHandle, Service
     from timeleap.service.views import Json
     from timeleap_protocol.approval import ApprovalListParams, ApprovalRequestParams, ApprovalRespondParams

@@ -14,7 +14,7 @@ from timeleap.sessions.point_in_time import PointInTime, at_message, at_time
 from timeleap_protocol.limits import DEFAULT_PAGE_BYTES, MAX_PAGE
 
 if TYPE_CHECKING:
-    from timeleap.service.call import Call
+    from timeleap.call import Call
     from timeleap.service.service import Service
     from timeleap.service.time_slicing import Work
     from timeleap.service.views import Json

@@ -12,7 +12,7 @@ from timeleap.storage.record import MADE_HERE
 from timeleap_protocol.methods import REQUESTS
 
 if TYPE_CHECKING:
-    from timeleap.service.call import Call
+    from timeleap.call import Call
 
 IGNORED = frozenset({"expected_head", "request_id", "meta", "work_done_token", "partial_result_token", "timeout"})
 

@@ -15,7 +15,7 @@ from timeleap.service.subscribers import tell_recovery
 
 if TYPE_CHECKING:
     from timeleap.attach.attachment import Attachment
-    from timeleap.service.call import Call
+    from timeleap.call import Call
     from timeleap.service.service import Access, OpenHandle, Service
     from timeleap.service.views import Json
     from timeleap.sessions.store import OpenedSession

@@ -17,7 +17,7 @@ from timeleap.storage.engine import RecordKind
 from timeleap_protocol.limits import DEFAULT_PAGE, DEFAULT_PAGE_BYTES
 
 if TYPE_CHECKING:
-    from timeleap.service.call import Call
+    from timeleap.call import Call
     from timeleap.service.service import Service
     from timeleap.service.views import Json
     from timeleap.sessions.outcomes import Checkpoint

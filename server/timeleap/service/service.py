@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from timeleap.attach.attachment import Attachment
     from timeleap.attach.peer_api import Network
     from timeleap.attach.watcher import Watcher
-    from timeleap.service.call import Call, Client
+    from timeleap.call import Call, Client
     from timeleap.service.config import Config
     from timeleap.service.trash import TrashKeeper
     from timeleap.service.views import Json

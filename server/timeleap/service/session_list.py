@@ -23,7 +23,7 @@ from timeleap_protocol.limits import DEFAULT_PAGE, DEFAULT_SESSION_PAGE
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from timeleap.service.call import Call
+    from timeleap.call import Call
     from timeleap.service.service import Service
     from timeleap.service.views import Json
     from timeleap.sessions.outcomes import SessionPage

@@ -10,7 +10,7 @@ from timeleap.service import views
 from timeleap.sessions import events, shapes
 
 if TYPE_CHECKING:
-    from timeleap.service.call import Client
+    from timeleap.call import Client
     from timeleap.service.config import Budget
     from timeleap.service.views import Json, Views
     from timeleap.sessions.session import Session

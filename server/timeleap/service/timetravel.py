@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from timeleap.service.mutation import guard
 
 if TYPE_CHECKING:
-    from timeleap.service.call import Call
+    from timeleap.call import Call
     from timeleap.service.service import Service
     from timeleap.service.views import Json
     from timeleap.sessions.session import Session

@@ -13,7 +13,7 @@ from timeleap.service.mutation import guard
 from timeleap_protocol.limits import MAX_DEPTH
 
 if TYPE_CHECKING:
-    from timeleap.service.call import Call
+    from timeleap.call import Call
     from timeleap.service.service import Service
     from timeleap.service.views import Json
     from timeleap_protocol.context import (

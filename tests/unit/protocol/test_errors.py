@@ -14,9 +14,8 @@ import pytest
 from pydantic import ValidationError
 
 import timeleap.errors
-from timeleap.attach.peer_api import OwnersRefusalError
 from timeleap.errors import LASTING, CompactionFailedError, StorageFailureError, TimeleapError
-from timeleap.rpc.errors import to_wire
+from timeleap.rpc.errors import OwnersRefusalError, to_wire
 from timeleap_protocol.context import AppendMessageParams
 from timeleap_protocol.errors import ERRORS, MAX_REPORTED, ErrorKind, code_of, spec_of_code, validation_errors
 

@@ -13,10 +13,10 @@ from typing import Any, cast
 import pytest
 from tests.support.turns import idle
 
+from timeleap.call import Call, Client
 from timeleap.errors import ReadOnlyError, SessionLockedError
 from timeleap.rpc.binding import endpoints
 from timeleap.service import config, mutation, service
-from timeleap.service.call import Call, Client
 from timeleap.service.service import Service
 from timeleap_protocol.method import Cancel, Forward, Method, Order
 from timeleap_protocol.methods import ANSWERED, REQUESTS

@@ -31,8 +31,8 @@ from timeleap.storage.engine import RecordKind
 from timeleap.storage.record import decode_json
 
 if TYPE_CHECKING:
+    from timeleap.call import Call
     from timeleap.features.compaction.summarizers import Summarizer
-    from timeleap.service.call import Call
     from timeleap.service.service import Service
     from timeleap.service.views import Json
     from timeleap.sessions.outcomes import Summarizer as Name

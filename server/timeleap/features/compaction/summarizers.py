@@ -20,7 +20,7 @@ from timeleap.features.compaction.prepare import SUMMARISER_SYSTEM_PROMPT, call_
 from timeleap_protocol.limits import DEFAULT_SUMMARIZER_TIMEOUT
 
 if TYPE_CHECKING:
-    from timeleap.service.call import Call
+    from timeleap.call import Call
     from timeleap.sessions.outcomes import Summarizer as Name
 
 Record = Mapping[str, Any]

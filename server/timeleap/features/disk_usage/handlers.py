@@ -14,7 +14,7 @@ from timeleap.sessions.home import Home
 from timeleap_protocol.limits import DEFAULT_SESSION_PAGE, MAX_PAGE
 
 if TYPE_CHECKING:
-    from timeleap.service.call import Call
+    from timeleap.call import Call
     from timeleap.service.service import Service
     from timeleap.service.views import Json
     from timeleap_protocol.space import SessionStorageParams

@@ -28,7 +28,7 @@ from timeleap_protocol.context import SendDMailParams
 
 if TYPE_CHECKING:
     from timeleap.attach.attachment import Attachment
-    from timeleap.service.call import Call
+    from timeleap.call import Call
     from timeleap.service.service import Service
     from timeleap.service.views import Json
     from timeleap.sessions.session_location import SessionLocation

@@ -18,8 +18,8 @@ from timeleap.storage.record import decode_json, encode_json
 from timeleap_protocol.limits import MAX_MESSAGE_BYTES
 
 if TYPE_CHECKING:
+    from timeleap.call import Call
     from timeleap.features.providers.transcript import Taste, Transcript
-    from timeleap.service.call import Call
     from timeleap.service.service import Service
     from timeleap.service.time_slicing import Work
     from timeleap.service.views import Json

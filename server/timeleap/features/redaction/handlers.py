@@ -22,7 +22,7 @@ from timeleap.sessions.store_requests import Ledger
 from timeleap_protocol.limits import MAX_PAGE
 
 if TYPE_CHECKING:
-    from timeleap.service.call import Call
+    from timeleap.call import Call
     from timeleap.service.service import Service
     from timeleap.service.views import Json
     from timeleap.sessions.session import Session

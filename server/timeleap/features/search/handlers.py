@@ -21,7 +21,7 @@ from timeleap.storage.log_files import StoredLogs
 from timeleap_protocol.limits import DEFAULT_PAGE
 
 if TYPE_CHECKING:
-    from timeleap.service.call import Call
+    from timeleap.call import Call
     from timeleap.service.service import Service
     from timeleap.service.time_slicing import Work
     from timeleap.service.views import Json

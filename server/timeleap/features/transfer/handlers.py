@@ -16,9 +16,9 @@ from timeleap.service.request_order import to_its_end
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from timeleap.call import Call
     from timeleap.features.transfer.exhibit import Exhibit
     from timeleap.features.transfer.importing import Admission
-    from timeleap.service.call import Call
     from timeleap.service.service import Service
     from timeleap.service.time_slicing import T, Work
     from timeleap.service.views import Json

@@ -12,6 +12,7 @@ import pytest
 from tests.support.chat_endpoint import ChatEndpoint, Reply, chat_endpoint
 from tests.support.turns import until
 
+from timeleap.call import Call
 from timeleap.errors import ClientRequestError, CompactionFailedError
 from timeleap.features.compaction import openai_client as endpoints
 from timeleap.features.compaction.openai_client import OpenAiClient
@@ -25,7 +26,6 @@ from timeleap.features.compaction.summarizers import (
     summarised,
 )
 from timeleap.rpc.errors import to_wire
-from timeleap.service.call import Call
 from timeleap.service.config import KEY_VARIABLE
 
 KEY = "sk-canary-4f1e0c"

@@ -10,10 +10,11 @@ import msgspec
 import pytest
 from tests.support.turns import Clock, idle
 
-from timeleap.attach.peer_api import OwnersRefusalError, PeerCallbacks, PeerLostError
+from timeleap.attach import peer as module
+from timeleap.attach.peer import PeerConnection
+from timeleap.attach.peer_api import PeerCallbacks, PeerLostError
 from timeleap.errors import ClientRequestError
-from timeleap.rpc import peer as module
-from timeleap.rpc.peer import PeerConnection
+from timeleap.rpc.errors import OwnersRefusalError
 from timeleap_protocol.framing import FrameReader, Framing
 
 Json = dict[str, Any]

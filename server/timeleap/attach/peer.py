@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from timeleap.attach.peer_api import OwnersRefusalError, PeerCallbacks, PeerLostError
+from timeleap.attach.peer_api import PeerCallbacks, PeerLostError
 from timeleap.rpc.codec import encode
-from timeleap.rpc.errors import RefusedError, to_wire
+from timeleap.rpc.errors import OwnersRefusalError, RefusedError, to_wire
 from timeleap_protocol.errors import ErrorKind
 from timeleap_protocol.framing import Fault, FrameReader, Framing
 from timeleap_protocol.methods import CLIENT_REQUESTS, SERVER_NOTIFICATIONS
 
 if TYPE_CHECKING:
-    from timeleap.service.call import ReportProgress
+    from timeleap.call import ReportProgress
 
 log = logging.getLogger(__name__)
 
