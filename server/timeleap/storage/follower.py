@@ -331,14 +331,14 @@ class Follower:
             StorageFailureError: The operating system refused.
         """
         thread = LogThread(f"timeleap check of {self.path.parent.name}")
-        checking: Outcome[Validation | None]
+        checking: Outcome[Validation | None] | None = None  # the thread may look at it before `begin` returns
         checking = thread.begin(
             partial(
                 validate,
                 self.log,
                 parsed=self._parsed,
                 writable=self._access == "write" and self.owned,
-                abandoned=lambda: self.closed or checking.unwanted,
+                abandoned=lambda: self.closed or (checking is not None and checking.unwanted),
                 progress=progress,
             )
         )

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from types import SimpleNamespace
 
 import pytest
@@ -28,13 +29,24 @@ async def test_what_changes_nothing_is_asked_again_too(fake):
         assert "echo" in await client.call("session/getState", {"sessionId": "s"})
 
 
-@pytest.mark.parametrize("limits", [{"patience": 0.2}, {"timeout": 0.4}, {"patience": 0.0}])
-async def test_an_owner_that_never_answers_is_an_error_when_the_patience_or_the_time_is_over(fake, limits):
-    async with RawTimeleap(**fake.args((APPEND, "*", "locked"), **{"timeout": 60.0, **limits})) as client:
+@pytest.mark.parametrize("patience", [0.2, 0.0])
+async def test_an_owner_that_never_answers_is_an_error_when_the_patience_is_over(fake, patience):
+    async with RawTimeleap(**fake.args((APPEND, "*", "locked"), timeout=60.0, patience=patience)) as client:
         with pytest.raises(TimeleapRpcError, match="another process writes to it") as caught:
             await append(client)
     assert (caught.value.kind, caught.value.retryable) == ("sessionLocked", True)
-    assert (len(fake.told(APPEND)) > 1) is (limits != {"patience": 0.0})
+    assert (len(fake.told(APPEND)) > 1) is (patience > 0.0)
+
+
+async def test_an_owner_that_never_answers_is_an_error_when_the_time_is_over(fake, monkeypatch):
+    times = itertools.count(step=80.0)  # each look at the clock is that much later: no attempt has little time left
+    async with RawTimeleap(**fake.args((APPEND, "*", "locked"), patience=3600.0)) as client:
+        await client.call("x/echo", {})
+        monkeypatch.setattr("timeleap_client.link.time", SimpleNamespace(monotonic=lambda: next(times)))
+        with pytest.raises(TimeleapRpcError, match="another process writes to it") as caught:
+            await append(client, within=600.0)
+    assert (caught.value.kind, caught.value.retryable) == ("sessionLocked", True)
+    assert 1 < len(fake.told(APPEND)) < 10
 
 
 async def test_a_pause_that_took_all_the_time_ends_with_the_refusal(fake, monkeypatch):

@@ -7,6 +7,7 @@ import errno
 import os
 import tempfile
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -242,6 +243,31 @@ async def test_what_a_check_found_does_not_hide_what_others_wrote_meanwhile(
     assert [one.line for one in await check] == [1]
     assert texts(engine) == ["a", "b", "theirs"]
     assert engine.state.length == log.stat().st_size
+    await engine.aclose()
+
+
+async def test_a_check_that_is_faster_than_the_loop_finds_all_it_looks_at(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = await JsonlEngine.open(log)
+    await say(engine, "a", "b")
+    real = LogThread.begin
+
+    def ended_before_it_returns(self: LogThread, work: Callable[..., object], *args: object) -> object:
+        done = threading.Event()
+
+        def worked(*args: object) -> object:
+            try:
+                return work(*args)
+            finally:
+                done.set()
+
+        outcome = real(self, worked, *args)
+        assert done.wait(PATIENCE)
+        return outcome
+
+    monkeypatch.setattr(LogThread, "begin", ended_before_it_returns)
+    assert await engine.validate() == []
     await engine.aclose()
 
 

@@ -271,6 +271,10 @@ STEPS = st.lists(
     ),
     max_size=6,
 )
+# Not of hexadecimal digits alone: times and ids that stay may hold these by chance.
+VALUES = st.text(st.sampled_from('bc"/\né😀7'), min_size=3, max_size=5).filter(
+    lambda value: not set(value) <= set("bc7")
+)
 
 
 async def _history(folder: Path, steps: list[Any], value: str) -> None:
@@ -310,7 +314,7 @@ async def _history(folder: Path, steps: list[Any], value: str) -> None:
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(STEPS, st.text(st.sampled_from('bc"/\né😀7'), min_size=3, max_size=5))
+@given(STEPS, VALUES)
 def test_nothing_is_left_of_any_value_after_any_history(steps: list[Any], value: str) -> None:
     base = Path("/dev/shm")
     with tempfile.TemporaryDirectory(dir=base if base.is_dir() else None) as folder:
