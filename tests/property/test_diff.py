@@ -12,9 +12,7 @@ from typing import Any, TypeVar
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from timeleap.sessions.diff import common_messages
-from timeleap.sessions.log_iteration import shared_lines
-from timeleap.sessions.logs import Stretch
+from timeleap.sessions.logs import Stretch, common_messages, shared_lines
 from timeleap.storage.load import load
 
 T = TypeVar("T")

@@ -33,7 +33,7 @@ from timeleap.rpc.errors import OwnersRefusalError
 from timeleap.service import views
 from timeleap.service.subscribers import tell_recovery
 from timeleap.sessions import shapes
-from timeleap.sessions.info import holder_of
+from timeleap.sessions.listing import holder_of
 from timeleap.sessions.shapes import CONTEXT, SESSION
 from timeleap.storage.record import MADE_HERE
 from timeleap_protocol.approval_rows import LIST as LIST_APPROVALS
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from timeleap.attach.peer_api import Network, Peer
     from timeleap.call import Call, Client
     from timeleap.service.views import Json
+    from timeleap.sessions.open_sessions import SessionLocation
     from timeleap.sessions.session import Session
-    from timeleap.sessions.session_location import SessionLocation
     from timeleap.sessions.store import OpenedSession
     from timeleap.storage.engine import Progress
 

@@ -13,7 +13,7 @@ import msgspec
 
 from timeleap.attach.peer_api import PeerLostError
 from timeleap.errors import SessionLockedError
-from timeleap.sessions.info import holder_of
+from timeleap.sessions.listing import holder_of
 from timeleap.storage.lock import Endpoint
 from timeleap_protocol.limits import DEFAULT_APPROVAL_TIMEOUT
 from timeleap_protocol.methods import REQUESTS

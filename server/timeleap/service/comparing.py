@@ -8,9 +8,18 @@ from typing import TYPE_CHECKING
 
 from timeleap.service import paging
 from timeleap.sessions import shapes
-from timeleap.sessions.diff import common_messages
-from timeleap.sessions.logs import LogPoint, Logs, OpenLogs, State, Stretch, stretch
-from timeleap.sessions.point_in_time import PointInTime, at_message, at_time
+from timeleap.sessions.logs import (
+    LogPoint,
+    Logs,
+    OpenLogs,
+    PointInTime,
+    State,
+    Stretch,
+    at_message,
+    at_time,
+    common_messages,
+    stretch,
+)
 from timeleap_protocol.limits import DEFAULT_PAGE_BYTES, MAX_PAGE
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 
 from timeleap.errors import HeadConflictError, InvalidInputError
-from timeleap.sessions.log_iteration import begin_of, end_of, fitting, messages_among
+from timeleap.sessions.logs import begin_of, end_of, fitting, messages_among
 from timeleap.storage.engine import LogReader, RecordFlag, Row
 from timeleap.storage.record import SENDER, as_sent, read_tl
 

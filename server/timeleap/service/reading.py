@@ -12,7 +12,7 @@ from timeleap.service.paging import Span
 from timeleap.sessions import shapes
 from timeleap.sessions.checkpoints import find_line
 from timeleap.sessions.checkpoints import list_checkpoints as list_checkpoints_of
-from timeleap.sessions.log_iteration import fitting
+from timeleap.sessions.logs import fitting
 from timeleap.storage.engine import RecordKind
 from timeleap_protocol.limits import DEFAULT_PAGE, DEFAULT_PAGE_BYTES
 

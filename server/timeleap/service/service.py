@@ -20,7 +20,7 @@ from timeleap.service.request_order import WHOLE_TRASH, RequestOrder
 from timeleap.service.subscribers import Subscribers
 from timeleap.service.time_slicing import Slices
 from timeleap.service.views import Views
-from timeleap.sessions.store_layout import move_in
+from timeleap.sessions.session_files import move_in
 from timeleap_protocol.methods import ANSWERED, REQUESTS
 
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from timeleap.service.trash import TrashKeeper
     from timeleap.service.views import Json
     from timeleap.sessions.approval_requests import Waiting
+    from timeleap.sessions.open_sessions import SessionLocation
     from timeleap.sessions.session import Session
-    from timeleap.sessions.session_location import SessionLocation
     from timeleap.sessions.store import OpenedSession, SessionStore
     from timeleap.storage.engine import Progress
 

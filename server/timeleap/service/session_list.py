@@ -13,8 +13,8 @@ from timeleap.service import paging, views
 from timeleap.service.mutation import cause, guard
 from timeleap.sessions import shapes
 from timeleap.sessions.audit import Audit
+from timeleap.sessions.logs import parse_time
 from timeleap.sessions.outcomes import Retention
-from timeleap.sessions.point_in_time import parse_time
 from timeleap.sessions.pruning import PruneRequest
 from timeleap.sessions.purge import PurgeOutcome, PurgeRequest
 from timeleap.sessions.warnings import FileProblem, file_problems, leftover_warnings

@@ -10,7 +10,7 @@ from timeleap.errors import InvalidInputError, TooLargeError
 from timeleap.message_text import harmless
 from timeleap.sessions import events
 from timeleap.sessions.checkpoints import new_checkpoint, preview_of
-from timeleap.sessions.names import first_words
+from timeleap.sessions.home import first_words
 from timeleap.sessions.outcomes import (
     AppendOutcome,
     AutoCheckpoint,

@@ -18,8 +18,6 @@ from timeleap.sessions.json_model import is_date
 from timeleap.sessions.outcomes import Cause
 from timeleap.storage.durable import OpenFile, atomic_write, status
 
-FILE_NAME = session_files.AUDIT
-
 MAX_BYTES = 16 << 20
 """A file that is larger is cut to its newest lines."""
 KEPT_BYTES = 8 << 20
@@ -78,7 +76,7 @@ class Audit:
     """The `audit.jsonl` of one session directory."""
 
     def __init__(self, directory: Path) -> None:
-        self.path = directory / FILE_NAME
+        self.path = directory / session_files.AUDIT_NAME
 
     def read(self) -> lines.Lines:
         """All entries, oldest first, and what is wrong with the lines that are none."""

@@ -11,14 +11,11 @@ from timeleap import clock
 from timeleap.errors import SessionExistsError, StorageFailureError
 from timeleap.sessions import files
 from timeleap.sessions.checkpoints import find_line, read_checkpoint
-from timeleap.sessions.home import Home
-from timeleap.sessions.info import LOG_NAME
-from timeleap.sessions.meta import FILE_NAME as META_NAME
+from timeleap.sessions.home import Home, fork_title, new_session_id
 from timeleap.sessions.meta import VERSION, subagent_members
-from timeleap.sessions.names import fork_title, new_session_id
 from timeleap.sessions.outcomes import AutoCheckpoint, Mutation, Parent, Subagent
 from timeleap.sessions.requests import short
-from timeleap.sessions.statefile import FILE_NAME as STATE_NAME
+from timeleap.sessions.session_files import LOG_NAME, META_NAME, STATE_NAME
 from timeleap.sessions.statefile import VERSION as STATE_VERSION
 from timeleap.sessions.statefile import StateFile, approval_members
 from timeleap.sessions.statefile import subagent_members as state_subagents

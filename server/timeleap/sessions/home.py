@@ -1,4 +1,4 @@
-"""The directories of a store: `sessions/<id>`, `trash/<id>~<stamp>`, and what is being built in `staging`.
+"""The directories of a store: `sessions/<id>`, `trash/<id>~<stamp>`, and what is being built in `staging`; their names.
 
 A session is built aside and renamed into place, so it is there whole or not at all. Nothing in a store is ever reached
 through a link: what is no directory of its own where a session should be is refused, and skipped in lists.
@@ -8,22 +8,29 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from timeleap import clock
-from timeleap.errors import CorruptedError, SessionExistsError, SessionNotFoundError, StorageFailureError
+from timeleap.errors import (
+    CorruptedError,
+    InvalidSessionIdError,
+    SessionExistsError,
+    SessionNotFoundError,
+    StorageFailureError,
+)
 from timeleap.failpoints import failpoint
+from timeleap.message_text import texts
 from timeleap.sessions.files import read_document
-from timeleap.sessions.info import LOG_NAME
-from timeleap.sessions.meta import FILE_NAME as META_NAME
-from timeleap.sessions.names import check_session_id, is_session_id, parse_trash_name
-from timeleap.sessions.store_layout import move_in
+from timeleap.sessions.meta import Meta
+from timeleap.sessions.session_files import LOG_NAME, META_NAME, move_in
 from timeleap.storage.durable import (
     is_regular,
     list_directory,
@@ -400,6 +407,13 @@ def discard(path: Path) -> None:
     shutil.rmtree(path, ignore_errors=True)
 
 
+def in_trash(home: Home, session_id: str, uid: str) -> list[Path]:
+    """The directories in the trash that belong to a session: earlier ones of its id, and copies with its uid."""
+    return [
+        path for name, _, path in home.trashed() if name == session_id or (uid and Meta(path, "readOnly").uid == uid)
+    ]
+
+
 def is_session(path: Path) -> bool:
     """True if a directory is that of a session: it has a log, earlier logs, or our file."""
     for name in (LOG_NAME, META_NAME):
@@ -439,3 +453,78 @@ def _exists(session_id: str, taken: str) -> SessionExistsError:
     same = taken == session_id
     why = "is taken" if same else f"is taken: {taken} differs from it only by case"
     return SessionExistsError(f"session id {session_id} {why}", sessionId=session_id)
+
+
+_SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_TRASHED = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,63})~(\d{8}T\d{6}\.\d{6})(?:-[0-9a-f]{4})?")
+_STAMP = "%Y%m%dT%H%M%S.%f"
+_LABEL_LENGTH = 60
+_TITLE_LENGTH = 1000
+
+# Windows opens the device whatever the extension; refused everywhere, so that a store can be moved there.
+_DEVICES = frozenset(
+    ["con", "prn", "aux", "nul", *(f"{port}{number}" for port in ("com", "lpt") for number in range(10))]
+)
+
+
+def is_session_id(text: str) -> bool:
+    """True if `text` can be the id of a session."""
+    return (
+        _SESSION_ID.fullmatch(text) is not None
+        and not text.endswith(".")
+        and text.partition(".")[0].casefold() not in _DEVICES
+    )
+
+
+def check_session_id(text: str) -> str:
+    """`text` itself.
+
+    Raises:
+        InvalidSessionIdError: It cannot be the id of a session.
+    """
+    if not is_session_id(text):
+        raise InvalidSessionIdError(
+            f"session id {text[:80]!r} is not usable: 1 to 64 letters, digits, '.', '_' or '-', the first a letter or "
+            "digit, the last no dot, and no reserved device name",
+            sessionId=text[:200],
+        )
+    return text
+
+
+def new_session_id() -> str:
+    """An id nobody has: the time, so that names sort by age, and 8 random digits."""
+    return f"{datetime.fromtimestamp(clock.now(), UTC):%Y%m%d-%H%M%S}-{clock.new_uid(8)}"
+
+
+def trash_name(session_id: str) -> str:
+    """The name of a session's directory in the trash: unique, and later ones sort after earlier ones."""
+    return f"{session_id}~{datetime.fromtimestamp(clock.now(), UTC):{_STAMP}}-{clock.new_uid(4)}"
+
+
+def parse_trash_name(name: str) -> tuple[str, str] | None:
+    """The session id and the ISO-8601 time of deletion a trash directory's name says, or None for other names."""
+    match = _TRASHED.fullmatch(name)
+    if match is None or not is_session_id(match[1]):
+        return None
+    try:
+        deleted = datetime.strptime(match[2], _STAMP).replace(tzinfo=UTC)
+    except ValueError:
+        return None
+    return match[1], clock.iso(deleted.timestamp())
+
+
+def fork_title(title: str | None, session_id: str) -> str:
+    """The title of a fork nobody gave a title."""
+    return f"{title or session_id} (fork)"[:_TITLE_LENGTH]
+
+
+def first_words(message: Mapping[str, Any]) -> str | None:
+    """A label made of the beginning of a message's text, at most 60 characters, or None without text."""
+    # Megabytes of white space before the first word are not worth splitting.
+    words = " ".join(" ".join(texts(message))[: 20 * _LABEL_LENGTH].split())
+    if len(words) <= _LABEL_LENGTH:
+        return words or None
+    start = words[: _LABEL_LENGTH - 1]
+    if words[_LABEL_LENGTH - 1] != " ":  # cut through a word: leave that out, unless there is no other
+        start = start.rpartition(" ")[0] or start
+    return start + "…"

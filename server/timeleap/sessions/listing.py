@@ -1,4 +1,4 @@
-"""Pages of sessions: which ones, in what order, where the next page goes on."""
+"""Lists of sessions, read without opening them: which ones, in what order, where the next page goes on."""
 
 from __future__ import annotations
 
@@ -6,13 +6,20 @@ import base64
 import json
 import os
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
-from timeleap.errors import InvalidInputError
+from timeleap import clock
+from timeleap.errors import InvalidInputError, StorageFailureError
+from timeleap.sessions import session_files
 from timeleap.sessions.home import Home, is_session
-from timeleap.sessions.info import Glance, glance, read_info
 from timeleap.sessions.meta import Meta
-from timeleap.sessions.outcomes import SessionPage
+from timeleap.sessions.outcomes import Owner, SessionInfo, SessionPage
+from timeleap.sessions.statefile import StateFile
+from timeleap.storage.durable import list_directory
+from timeleap.storage.engine import LogState
+from timeleap.storage.lock import OwnerRecord, SessionLock
+from timeleap.storage.log_files import state_of
 
 MAX_LIMIT = 1000
 
@@ -136,3 +143,108 @@ def _decode(listing: str, cursor: str | None) -> tuple[int | str, ...] | None:
         pass
     text = "unknown cursor: use the nextCursor of this listing"
     raise InvalidInputError(f"cursor: {text}", errors=[{"loc": ["cursor"], "msg": text, "type": "cursor"}])
+
+
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """Sort and filter fields of a session in a list, from two small files and the times of three.
+
+    Attributes:
+        changed: Nanoseconds since 1970 of the last change.
+    """
+
+    session_id: str
+    path: Path
+    changed: int
+    title: str | None
+    archived: bool
+    workspace: str | None
+
+
+def last_change(path: Path) -> float:
+    """Seconds since 1970 of the last change of a session's log or state; of its directory if it has neither."""
+    return last_change_ns(path) / 1e9
+
+
+def last_change_ns(path: Path) -> int:
+    """The same in nanoseconds."""
+    found = []
+    for name in (session_files.LOG_NAME, session_files.STATE_NAME, session_files.META_NAME):
+        try:
+            found.append(os.lstat(path / name).st_mtime_ns)
+        except OSError:
+            continue
+    return max(found) if found else os.lstat(path).st_mtime_ns
+
+
+def glance(session_id: str, path: Path) -> Glance:
+    """Look at a session.
+
+    Raises:
+        OSError: Its directory cannot be looked into.
+    """
+    list_directory(path)
+    state = StateFile(path).read()
+    return Glance(
+        session_id=session_id,
+        path=path,
+        changed=last_change_ns(path),
+        title=state.title,
+        archived=state.archived,
+        workspace=Meta(path, "readOnly").workspace,
+    )
+
+
+def read_info(seen: Glance, deleted_at: str | None = None) -> SessionInfo:
+    """All that a list shows of a session; what is damaged is said, never raised."""
+    meta = Meta(seen.path, "readOnly")
+    log = seen.path / session_files.LOG_NAME
+    damaged: str | None = None
+    state = LogState()
+    try:
+        # The index knows the counts; without one the log is scanned, which a list of very old sessions can afford once.
+        state = state_of(log)
+    except OSError as error:
+        damaged = str(error)
+    return SessionInfo(
+        session_id=seen.session_id,
+        title=seen.title,
+        path=seen.path,
+        workspace=seen.workspace,
+        created_at=created_at(seen.path, meta),
+        updated_at=clock.iso(seen.changed / 1e9),
+        archived=seen.archived,
+        message_count=state.messages,
+        token_count=state.token_count,
+        parent=meta.parent,
+        owner=owner_of(log) if deleted_at is None else None,
+        damaged=damaged,
+        deleted_at=deleted_at,
+    )
+
+
+def owner_of(log: Path) -> Owner | None:
+    """The process that holds a session's lock, if any does."""
+    lock = SessionLock(log)
+    record = lock.holder().owner
+    try:
+        if record is None or not lock.taken():
+            return None
+    except StorageFailureError:
+        return None  # a store that nobody can write to has no owners
+    return Owner(record["pid"], record.get("host", ""), record.get("since", ""))
+
+
+def holder_of(directory: Path) -> OwnerRecord:
+    """The process that holds the lock of the session in `directory`, as the lock file names it; None if none does."""
+    return SessionLock(directory / session_files.LOG_NAME).holder()
+
+
+def created_at(path: Path, meta: Meta) -> str:
+    """ISO-8601 UTC; of a session of the original the time of its directory."""
+    return meta.created_at or clock.iso(_created(path))
+
+
+def _created(path: Path) -> float:
+    facts = os.lstat(path)
+    return float(getattr(facts, "st_birthtime", facts.st_ctime))

@@ -1,15 +1,38 @@
-"""The logs of one session, live and earlier, for those who look through all of them."""
+"""The logs of one session, live and earlier: read page by page, at a point, and compared."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from bisect import bisect_right
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from datetime import UTC, datetime
+from itertools import count
+from math import floor
+from typing import Final, Protocol
 
-from timeleap.errors import CheckpointNotFoundError, CorruptedError, StorageFailureError, TimelineNotFoundError
-from timeleap.sessions.checkpoints import find_line, has_uid
+from timeleap.errors import (
+    CheckpointNotFoundError,
+    CorruptedError,
+    InvalidInputError,
+    StorageFailureError,
+    TimelineNotFoundError,
+)
+from timeleap.sessions.checkpoints import find_line, has_uid, read_checkpoint
+from timeleap.sessions.outcomes import Checkpoint
 from timeleap.sessions.summary import prompt_at
-from timeleap.storage.engine import LogEngine, LogReader, Timeline, damaged_before
+from timeleap.storage.engine import (
+    LogEngine,
+    LogReader,
+    LogState,
+    RecordFlag,
+    RecordKind,
+    Row,
+    Timeline,
+    damaged_before,
+    new_damage,
+)
+from timeleap.storage.record import as_sent
 
 
 class Logs(Protocol):
@@ -121,3 +144,300 @@ def _in_a_timeline(logs: Logs, uid: str) -> Stretch:
             continue  # what cannot be read does not keep the others from being looked at
     message = f"checkpoint {uid[:80]} is neither in the present log nor in a timeline"
     raise CheckpointNotFoundError(message, checkpointUid=uid[:200])
+
+
+PAGE_LINES: Final = 256
+PAGE_BYTES: Final = 1 << 20
+
+
+def fitting(reader: LogReader, start: int, stop: int, max_bytes: int) -> int:
+    """Where to stop reading the lines `[start, stop)` to read at most `max_bytes`, or one line. Reads only the index:
+    a page of large messages must not be read whole to be cut afterwards."""
+    begin = begin_of(reader, start)
+    if end_of(reader, stop - 1) - begin <= max_bytes:
+        return stop
+    lines = range(start, stop)
+    return start + max(1, bisect_right(lines, begin + max_bytes, key=lambda line: end_of(reader, line)))
+
+
+def pages(reader: LogReader, start: int, stop: int) -> Iterator[list[Row]]:
+    """The messages of the lines `[start, stop)`, some at a time; a page may be empty.
+
+    Raises:
+        CorruptedError: A line is not what was written.
+    """
+    while start < stop:
+        end = fitting(reader, start, min(start + PAGE_LINES, stop), PAGE_BYTES)
+        yield messages_among(reader.rows(start, end))
+        start = end
+
+
+def sound_pages(reader: LogReader, start: int, stop: int, lost: list[CorruptedError]) -> Iterator[list[Row]]:
+    """The same, but what was silently damaged is left out and put on the list `lost`."""
+    while start < stop:
+        end = fitting(reader, start, min(start + PAGE_LINES, stop), PAGE_BYTES)
+        try:
+            yield messages_among(reader.rows(start, end))
+        except CorruptedError:
+            yield [row for line in range(start, end) for row in _sound(reader, line, lost)]
+        start = end
+
+
+def left_out(reader: LogReader, start: int, stop: int) -> list[str]:
+    """The damaged lines of `[start, stop)`, which are left out of history, in words; at most 100."""
+    gone = [damaged for damaged in reader.damage() if damaged.kind in ("damagedRecord", "checksumMismatch")]
+    return [
+        f"line {damaged.line} at byte {damaged.offset} is left out: {damaged.message}"
+        for damaged in gone
+        if start <= damaged.line < stop
+    ]
+
+
+def messages_among(rows: list[Row]) -> list[Row]:
+    """Those that are messages."""
+    return [row for row in rows if row.kind == RecordKind.MESSAGE]
+
+
+def state_after_lines(reader: LogReader, lines: int) -> LogState:
+    """The state after the first `lines` lines, its pending characters perhaps not counted; one look at the index."""
+    return reader.entries(lines - 1, lines)[0].state if lines else LogState()
+
+
+def line_of_message(reader: LogReader, index: int, stop: int) -> int:
+    """The line of a message, or `stop` if the log ends before it."""
+    return min(stop, reader.line_of_message(index)) if index < reader.state.messages else stop
+
+
+def shared_lines(reader: LogReader, other: LogReader, most: int) -> int:
+    """How many lines, at most `most`, two logs begin with that are byte for byte the same. Reads only the indexes: the
+    fingerprint of all bytes up to a line stands in its entry."""
+    low, high = 0, min(most, reader.state.lines, other.state.lines)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if _same(state_after_lines(reader, middle), state_after_lines(other, middle)):
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _same(state: LogState, other: LogState) -> bool:
+    # The messages, too: a line that one index condemns may count in the other log.
+    return (state.chain, state.length, state.messages) == (other.chain, other.length, other.messages)
+
+
+def _sound(reader: LogReader, line: int, lost: list[CorruptedError]) -> list[Row]:
+    try:
+        return messages_among(reader.rows(line, line + 1))
+    except CorruptedError as error:
+        lost.append(error)
+        return []
+
+
+def begin_of(reader: LogReader, line: int) -> int:
+    """The byte at which a line begins."""
+    return reader.entries(line, line + 1)[0].offset
+
+
+def end_of(reader: LogReader, line: int) -> int:
+    """The byte after a line."""
+    entry = reader.entries(line, line + 1)[0]
+    return entry.offset + entry.length
+
+
+@dataclass(frozen=True, slots=True)
+class PointInTime:
+    """A moment of a context's past.
+
+    Attributes:
+        timeline_id: The earlier log that it is in; None if it is in the live one.
+        checkpoint: The last checkpoint before it; None if there is none.
+        following: The first checkpoint after it.
+        state: What the context amounted to: with the message; or, for a time, at the end of the log if that was written
+            by then, else at the checkpoint: more may have been there.
+    """
+
+    timeline_id: str | None
+    checkpoint: Checkpoint | None
+    following: Checkpoint | None
+    state: State
+
+
+def at_message(logs: Logs, index: int, timeline_id: str | None) -> PointInTime:
+    """The moment right after a message was added.
+
+    Raises:
+        InvalidInputError: The log has no such message.
+        TimelineNotFoundError, StorageFailureError: There is no such log, or it cannot be read.
+    """
+    log = _log(logs, timeline_id)
+    if index >= log.state.messages:
+        raise _refused("index", f"there is no message {index}: the log has {log.state.messages}")
+    line = log.line_of_message(index)
+    passed = log.entries(line, line + 1)[0].state.checkpoints
+    return _moment(log, timeline_id, passed, line + 1)
+
+
+def at_time(logs: Logs, time: str, timeline_id: str | None) -> PointInTime:
+    """The moment a clock showed `time`, as nearly as checkpoints tell.
+
+    A log that was set aside after that time was the live one then, or a beginning of it; the first of those counts.
+    Without one it is the live log.
+
+    Args:
+        logs: The logs.
+        time: ISO-8601, with its offset from UTC.
+        timeline_id: Look in this log only.
+
+    Raises:
+        InvalidInputError: It is no such time.
+        TimelineNotFoundError, StorageFailureError, CorruptedError: The log is not there, or cannot be read.
+    """
+    wanted = parse_time(time, "time")
+    if timeline_id is None:
+        later = [timeline for timeline in logs.timelines() if _after(timeline.facts.created_at, wanted)]
+        timeline_id = min(later, key=lambda timeline: _parsed(timeline.facts.created_at)).timeline_id if later else None
+    log = _log(logs, timeline_id)
+    passed = _passed(log, wanted)
+    if _was_written(log, wanted, passed):
+        return _moment(log, timeline_id, log.state.checkpoints, log.state.lines)
+    return _moment(log, timeline_id, passed, log.line_of_checkpoint(passed - 1) + 1 if passed else 0)
+
+
+def parse_time(text: str, where: str) -> datetime:
+    """A point in time from ISO-8601 text. Raises InvalidInputError, naming the field `where`."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise _refused(where, "a time is ISO-8601, such as 2026-11-20T09:30:00Z") from None
+    if found.tzinfo is None:
+        raise _refused(where, "a time needs its offset from UTC, such as Z")
+    return found
+
+
+def _log(logs: Logs, timeline_id: str | None) -> LogReader:
+    return logs.live() if timeline_id is None else logs.timeline(timeline_id)
+
+
+def _moment(log: LogReader, timeline_id: str | None, passed: int, lines: int) -> PointInTime:
+    """The moment after `lines` lines, `passed` checkpoints behind it."""
+    return PointInTime(
+        timeline_id,
+        _checkpoint(log, passed - 1),
+        _checkpoint(log, passed),
+        Stretch(log, lines, timeline_id).state,
+    )
+
+
+def _checkpoint(log: LogReader, ordinal: int) -> Checkpoint | None:
+    if not 0 <= ordinal < log.state.checkpoints:
+        return None
+    return read_checkpoint(log, log.line_of_checkpoint(ordinal))
+
+
+def _passed(log: LogReader, wanted: datetime) -> int:
+    """How many checkpoints had been written at a time. Those of the original program tell none: they count as written
+    with the next one that does."""
+    low, high = 0, log.state.checkpoints
+    while low < high:
+        middle = (low + high) // 2
+        told, time = middle, None
+        while time is None and told < high:
+            time = _time_of(log, told)
+            told += 1
+        if time is not None and time <= wanted:
+            low = told
+        else:
+            high = middle
+    return low
+
+
+def _was_written(log: LogReader, wanted: datetime, passed: int) -> bool:
+    """True if all of a log was written by a time: no checkpoint has a later one, and nothing was written since."""
+    written = log.last_change()
+    if written is None or wanted.timestamp() < floor(written * 1000) / 1000:  # many clocks show milliseconds
+        return False
+    return all(_time_of(log, ordinal) is None for ordinal in range(passed, log.state.checkpoints))
+
+
+def _time_of(log: LogReader, ordinal: int) -> datetime | None:
+    found = read_checkpoint(log, log.line_of_checkpoint(ordinal), messages=0).created_at
+    return _parsed(found) if _is_time(found) else None
+
+
+def _after(created_at: str, wanted: datetime) -> bool:
+    return _is_time(created_at) and _parsed(created_at) > wanted
+
+
+def _is_time(text: str | None) -> bool:
+    try:
+        return bool(text) and datetime.fromisoformat(str(text)) is not None
+    except ValueError:
+        return False
+
+
+def _parsed(text: str | None) -> datetime:
+    found = datetime.fromisoformat(str(text))
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+
+
+def _refused(where: str, message: str) -> InvalidInputError:
+    return InvalidInputError(f"{where}: {message}", errors=[{"loc": [where], "msg": message, "type": where}])
+
+
+_PAUSE = 128  # messages
+
+
+def common_messages(stretch: Stretch, other: Stretch) -> Generator[tuple[int, int], None, int]:
+    """How many messages both begin with. Pauses now and then with the messages compared and those in all.
+
+    Where the bytes are the same, the indexes say so. From there on messages are compared one by one: other checkpoints,
+    token counts, marks of ours or spacing between them do not make them differ.
+
+    Raises:
+        CorruptedError: What would have to be compared is damaged.
+    """
+    lines = shared_lines(stretch.log, other.log, min(stretch.lines, other.lines))
+    same = state_after_lines(stretch.log, lines).messages
+    for side in (stretch, other):
+        _refuse_damage(side, lines)
+    total = min(stretch.state.message_count, other.state.message_count)
+    for number, left, right in zip(count(same), _messages(stretch, same), _messages(other, same), strict=False):
+        if not _equal(left, right):
+            return number
+        if number % _PAUSE == 0:
+            yield number, total
+    return total
+
+
+def _messages(side: Stretch, index: int) -> Iterator[Row]:
+    start = line_of_message(side.log, index, side.lines)
+    for page in pages(side.log, start, side.lines):
+        yield from page
+
+
+def _refuse_damage(side: Stretch, first: int) -> None:
+    """A timeline that is not what was set aside would be compared with a hole in it. The live log is what it is."""
+    if side.timeline_id is None:
+        return
+    for damaged in new_damage(side.log, side.damaged_before):
+        if first <= damaged.line <= side.lines:
+            message = f"the timeline {side.timeline_id} is damaged at byte {damaged.offset}: {damaged.message}"
+            raise CorruptedError(message, timelineId=side.timeline_id, offset=damaged.offset)
+
+
+def _equal(row: Row, other: Row) -> bool:
+    left, right = _plain(row), _plain(other)
+    return left == right or _compact(left) == _compact(right)
+
+
+def _plain(row: Row) -> bytes:
+    return as_sent(row.body) if row.flags & RecordFlag.HAS_TL else row.body
+
+
+def _compact(body: bytes) -> str | bytes:
+    """The record whatever its spacing, numbers exact; itself where it cannot be parsed."""
+    try:
+        return json.dumps(json.loads(body), separators=(",", ":"))
+    except (ValueError, RecursionError):
+        return body

@@ -5,7 +5,7 @@ Members: `version`, `uid` (of the session, for ever), `createdAt`, `createdBy` (
 head), `timelines` (facts by timeline id), `importedFrom` (see `timeleap.features.transfer.sanitize`), `journal` (see
 `timeleap.sessions.requests`), `requestsMarked` (the records of its requests all say whose they are), `requestsOf` (what
 they say, where this file was lost), `requestsRedacted` (the number of the newest request at the last redaction:
-fingerprints up to it do not count), `removing` (see `timeleap.sessions.pending_deletes`) and `undo` (see `timeleap.sessions.undo`).
+fingerprints up to it do not count), `removing` (see `timeleap.sessions.retention`) and `undo` (see `timeleap.sessions.undo`).
 All are optional; members nobody here knows are kept.
 
 The file belongs to the holder of the session's lock; a follower reads it again when the owner has written.
@@ -43,7 +43,6 @@ from timeleap.sessions.statefile import parse_subagents
 from timeleap.sessions.stored_response import HIGHEST
 from timeleap.storage.engine import MAX_ROTATION, TimelineFacts, TimelineReason, highest_noted
 
-FILE_NAME = session_files.META
 VERSION = 1
 OURS = frozenset({"timelines", "journal", "seals", "undo"})
 """Members whose size no client decides."""
@@ -181,7 +180,7 @@ class Meta:
     """
 
     def __init__(self, directory: Path, access: Access) -> None:
-        self.path = directory / FILE_NAME
+        self.path = directory / session_files.META_NAME
         self._access = access
         self._lock = threading.RLock()
         self._document: dict[str, Any] | None = None
@@ -239,7 +238,9 @@ class Meta:
         document = files.read_document(self.path)
         decoded = decode(document.members) if document.present and document.problem is None else MetaDocument({})
         self._document, self._not_known = decoded.members, decoded.not_known
-        self._problem = document.problem or (f"{FILE_NAME}: {decoded.problem}" if decoded.problem else None)
+        self._problem = document.problem or (
+            f"{session_files.META_NAME}: {decoded.problem}" if decoded.problem else None
+        )
         self._warnings = []
         if document.problem is not None:
             self._warn(
@@ -250,7 +251,10 @@ class Meta:
             self._warn("metaDamaged", text)
         if decoded.newer:
             version = decoded.members["version"]
-            self._warn("newerVersion", f"{FILE_NAME} is of version {version}; what this release does not know is kept")
+            self._warn(
+                "newerVersion",
+                f"{session_files.META_NAME} is of version {version}; what this release does not know is kept",
+            )
         if self._access == "owner" and not (self.uid and self._number("epoch")):
             self.uid_is_new = not self.uid
             # What heads the session had before is not known. Milliseconds are more than any epoch counted up from the
@@ -263,7 +267,7 @@ class Meta:
                 }
             )
 
-    def _warn(self, kind: str, message: str, file: str = FILE_NAME) -> None:
+    def _warn(self, kind: str, message: str, file: str = session_files.META_NAME) -> None:
         self._warnings.append({"kind": kind, "message": message, "file": file})
 
     @property

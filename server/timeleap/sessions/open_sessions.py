@@ -6,19 +6,24 @@ import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 from weakref import WeakValueDictionary
 
-from timeleap.errors import SessionLockedError, SessionNotFoundError, SessionNotOpenError
+from timeleap.errors import (
+    InvalidInputError,
+    SessionLockedError,
+    SessionNotFoundError,
+    SessionNotOpenError,
+    StorageFailureError,
+)
 from timeleap.sessions import events, listing, session_files
 from timeleap.sessions.approvals import Approvals
-from timeleap.sessions.home import Home
-from timeleap.sessions.info import LOG_NAME
+from timeleap.sessions.home import Home, check_session_id, is_session, is_session_id, new_session_id
 from timeleap.sessions.meta import Meta
-from timeleap.sessions.names import new_session_id
 from timeleap.sessions.outcomes import Retention
 from timeleap.sessions.seal import KeyRing
 from timeleap.sessions.session import Session
+from timeleap.sessions.session_files import LOG_NAME
 from timeleap.sessions.shapes import Shapes
 from timeleap.sessions.statefile import StateFile
 from timeleap.sessions.transaction import Files, SessionServices, SessionTransactions
@@ -32,6 +37,21 @@ Asked = Literal["write", "read", "readOnly"]
 
 _CHECK_AFTER_SECONDS = 0.5
 """What a client asks for first, the view of the session, goes before the check of bytes it has not asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionLocation:
+    """A session as it is known in this process.
+
+    Attributes:
+        session_id: Its id here; another process may know the same directory by another.
+        directory: Where it lies.
+        path: The directory again, if that is not one of the store's own.
+    """
+
+    session_id: str
+    directory: Path
+    path: Path | None
 
 
 @dataclass(slots=True)
@@ -102,6 +122,37 @@ class Openings:
         """The id under which the directory `path` is open."""
         key = _identity(path)
         return next((name for name, entry in self._entries.items() if entry.key == key), None)
+
+    def place(self, path: Path, wanted: str | None) -> SessionLocation:
+        """Where the session in the directory `path` lies, and what it is called here: of the store as its directory, else
+        as it is open, `wanted`, its directory's name if that can be had, or a new id.
+
+        Raises:
+            InvalidInputError: The path is not absolute, or the id is taken.
+            SessionNotFoundError: There is no session.
+            StorageFailureError: One cannot look.
+        """
+        if not path.is_absolute():
+            raise InvalidInputError("path: must be absolute", errors=[_problem("path", "must be absolute")])
+        own = self._home.contains(path)
+        if own is not None:
+            return SessionLocation(own, path, None)
+        if self._home.is_inside(path):
+            raise SessionNotFoundError(f"{path} is no session: what lies in the trash is to be undeleted first")
+        try:
+            if not path.is_dir() or not is_session(path):
+                raise SessionNotFoundError(f"there is no session in {path}", path=str(path))
+        except OSError as error:
+            raise StorageFailureError.of(error, f"look for a session in {path}", path) from error
+        if (open_as := self.name_at(path)) is not None:
+            return SessionLocation(open_as, path, path)
+        name = wanted or path.name
+        if wanted is not None:
+            check_session_id(wanted)
+        taken = name in self or not is_session_id(name) or self._home.twin(name) is not None
+        if taken and wanted is not None:
+            raise InvalidInputError(f"sessionId: {wanted} is taken", errors=[_problem("sessionId", "is taken")])
+        return SessionLocation(new_session_id() if taken else name, path, path)
 
     def view(self, session_id: str) -> LogReader:
         """The log of an open session as it is at the moment; later changes do not show in it."""
@@ -247,3 +298,7 @@ def _identity(path: Path) -> Identity:
     except FileNotFoundError:
         raise SessionNotFoundError(f"there is no session in {path}", path=str(path)) from None
     return Identity(found.st_dev, found.st_ino)
+
+
+def _problem(member: str, text: str) -> dict[str, Any]:
+    return {"loc": [member], "msg": text, "type": member}

@@ -10,7 +10,7 @@ from typing import Any
 
 from timeleap.errors import TimelineNotFoundError
 from timeleap.failpoints import failpoint
-from timeleap.sessions import events, pending_deletes, retention
+from timeleap.sessions import events, retention
 from timeleap.sessions.checkpoints import has_uid
 from timeleap.sessions.outcomes import Mutation, PruneOutcome, Retention
 from timeleap.sessions.session_files import quarantine_files
@@ -100,7 +100,7 @@ class Pruning(SessionTransactions):
 
         async def work(transaction: Transaction) -> None:
             # What an earlier request left undone: also where this one asks for it again.
-            await asyncio.to_thread(pending_deletes.finish, self.meta, self.engine)
+            await asyncio.to_thread(retention.finish, self.meta, self.engine)
             transaction.admit(self.head)
             plan = await asyncio.to_thread(self._plan_prune, selection)
             transaction.begin()
@@ -126,11 +126,11 @@ class Pruning(SessionTransactions):
 
     def _remove(self, plan: Plan, requests: list[Json]) -> None:
         names = [timeline.timeline_id for timeline in plan.going]
-        going = pending_deletes.members(names, (name for name, _ in plan.quarantine))
+        going = retention.members(names, (name for name, _ in plan.quarantine))
         self._session_state.note(going, requests)
         try:
             failpoint("prune.noted")
-            pending_deletes.finish(self.meta, self.engine)
+            retention.finish(self.meta, self.engine)
             self._session_state.forget_steps()
         except BaseException:
             self._requests.forget()  # from now on the request is known: a repeat finishes it, and gets its answer

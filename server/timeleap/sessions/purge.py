@@ -16,8 +16,7 @@ from datetime import datetime
 from timeleap import clock
 from timeleap.errors import StorageFailureError
 from timeleap.failpoints import failpoint
-from timeleap.sessions.home import Home
-from timeleap.sessions.names import check_session_id
+from timeleap.sessions.home import Home, check_session_id
 from timeleap.sessions.seal import KeyRing
 from timeleap.sessions.session_files import list_files
 from timeleap.sessions.store_requests import Gone, Ledger

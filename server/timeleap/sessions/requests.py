@@ -47,7 +47,6 @@ from timeleap.sessions.stored_response import (
 from timeleap.storage.durable import atomic_write, is_regular, status
 from timeleap.storage.record import MADE_HERE
 
-FILE_NAME = session_files.REQUESTS
 FILE_LINES = 2 * REMEMBERED
 """With ids that clients gave; of those that attached processes made there may be `FILE_LINES_MADE`."""
 FILE_LINES_MADE = 2 * MADE_REMEMBERED
@@ -248,7 +247,7 @@ class RequestFile:
     """The `requests.jsonl` of one directory."""
 
     def __init__(self, directory: Path) -> None:
-        self.path = directory / FILE_NAME
+        self.path = directory / session_files.REQUESTS_NAME
         self._names: list[tuple[str, int]] | None = None
 
     def read(self) -> list[tuple[str, StoredResponse]]:

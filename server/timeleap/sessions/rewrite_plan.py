@@ -16,7 +16,6 @@ from timeleap.errors import HeadConflictError, InvalidInputError, NoPendingDMail
 from timeleap.sessions.append_plan import DMAIL_LABEL, dmail_text
 from timeleap.sessions.checkpoints import find_line, new_checkpoint, preview_of, read_checkpoint
 from timeleap.sessions.events import RewriteKind, Rewritten
-from timeleap.sessions.exchange import healed, open_exchange
 from timeleap.sessions.outcomes import (
     Cause,
     Checkpoint,
@@ -31,7 +30,7 @@ from timeleap.sessions.outcomes import (
     Summary,
 )
 from timeleap.sessions.summary import Past, past_of, state_after, summarize, summarize_prefix, with_past
-from timeleap.sessions.tool_pairs import orphan_results
+from timeleap.sessions.tool_pairs import healed, open_exchange, orphan_results
 from timeleap.sessions.undo import Direction, Stacks, is_step
 from timeleap.storage.engine import (
     DAMAGE_LIMIT,

@@ -17,7 +17,7 @@ from timeleap.sessions import append_plan, approvals, checkpoints, events, rewri
 from timeleap.sessions.approval_requests import ApprovalRequests
 from timeleap.sessions.dmail import Mailing
 from timeleap.sessions.events import External
-from timeleap.sessions.info import created_at, last_change
+from timeleap.sessions.listing import created_at, last_change
 from timeleap.sessions.outcomes import (
     Approval,
     AutoCheckpoint,

@@ -11,7 +11,7 @@ How to use it:
 - `leftovers(directory)`: what a killed process left (temporaries, the index of a timeline that is gone). Nobody reads
   these, yet they may hold text, or a checksum of every line. `remove_leftovers(directory)` removes them; hold the
   session's lock.
-- Outside of the directory: `in_trash(home, session_id, uid)` gives the session's directories in the trash (earlier ones
+- Outside of the directory: `home.in_trash` gives the session's directories in the trash (earlier ones
   of its id, copies with its uid); `Home.sweep` removes half built sessions that a killed process left in the staging
   area, which may have its text; and the store's own `requests.jsonl` names the session in the requests that made, moved
   or forked it (see `ledger.Ledger.forget_fingerprints`). Beside the user's key stands the session's highest seal revision (see
@@ -20,6 +20,7 @@ How to use it:
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import time
@@ -27,20 +28,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from timeleap.errors import StorageFailureError
-from timeleap.storage.durable import remove_file, sync_directory
+from timeleap.storage.durable import list_directory, make_directory, remove_file, sync_directory
 
-if TYPE_CHECKING:
-    from timeleap.sessions.home import Home
-
-LOG: Final = "context.jsonl"
-META: Final = "timeleap.json"
-STATE: Final = "state.json"
-LEGACY_STATE: Final = "metadata.json"
-REQUESTS: Final = "requests.jsonl"
-AUDIT: Final = "audit.jsonl"
+LOG_NAME: Final = "context.jsonl"
+META_NAME: Final = "timeleap.json"
+STATE_NAME: Final = "state.json"
+LEGACY_STATE_NAME: Final = "metadata.json"
+REQUESTS_NAME: Final = "requests.jsonl"
+AUDIT_NAME: Final = "audit.jsonl"
 
 Kind = Literal[
     "log", "timeline", "index", "lock", "intent", "quarantine", "meta", "state", "requests", "audit",
@@ -173,7 +171,7 @@ def leftovers(directory: Path, *, older_than: float = 0.0) -> list[Leftover]:
         if file.kind == "temporary" and time.time() - file.modified >= older_than:
             found.append(Leftover(file.name, f"a temporary file of {file.of} that an interrupted step left"))
         # Without its log the live log's own index stays: it is what tells that lines are missing.
-        elif file.kind == "index" and file.of != LOG and file.of not in present:
+        elif file.kind == "index" and file.of != LOG_NAME and file.of not in present:
             found.append(Leftover(file.name, f"the index of {file.of}, which is gone"))
     return found
 
@@ -195,15 +193,6 @@ def remove_leftovers(directory: Path) -> list[Leftover]:
     return found
 
 
-def in_trash(home: Home, session_id: str, uid: str) -> list[Path]:
-    """The directories in the trash that belong to a session: earlier ones of its id, and copies with its uid."""
-    from timeleap.sessions.meta import Meta
-
-    return [
-        path for name, _, path in home.trashed() if name == session_id or (uid and Meta(path, "readOnly").uid == uid)
-    ]
-
-
 def _files(path: Path, within: str = "") -> Iterator[SessionFile]:
     with os.scandir(path) as entries:
         for entry in entries:
@@ -217,3 +206,19 @@ def _files(path: Path, within: str = "") -> Iterator[SessionFile]:
                 name = f"{within}{entry.name}"
                 rule, of = classify(name)
                 yield SessionFile(name, rule, facts.st_size, facts.st_mtime, of)
+
+
+def move_in(path: Path) -> None:
+    """Make the home directory `path` (0700) if it does not exist, and see that it can be used.
+
+    Raises:
+        StorageFailureError: It cannot be used.
+    """
+    try:
+        make_directory(path)
+        if not path.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
+        if not list_directory(path) and os.name != "nt":
+            path.chmod(0o700)  # it may have been made under another umask
+    except OSError as error:
+        raise StorageFailureError.of(error, f"use {path} as home", path) from error

@@ -22,7 +22,7 @@ from timeleap.errors import (
     StorageFailureError,
 )
 from timeleap.failpoints import failpoint
-from timeleap.sessions import events, pending_deletes, undo
+from timeleap.sessions import events, retention, undo
 from timeleap.sessions import meta as metafile
 from timeleap.sessions.approvals import Approvals, WantedApprovals
 from timeleap.sessions.checkpoints import has_uid
@@ -292,8 +292,8 @@ class StateManager:
                 if must:
                     raise
         with contextlib.suppress(StorageFailureError):  # it stays noted, and the next opening tries again
-            pending_deletes.remove_duplicate(self._meta, self._log)
-            pending_deletes.finish(self._meta, self._log)
+            retention.remove_duplicate(self._meta, self._log)
+            retention.finish(self._meta, self._log)
         self._approvals.settle()
         self.facts = replace(self.facts, approval=self._approvals.current)
 

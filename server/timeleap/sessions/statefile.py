@@ -29,8 +29,6 @@ from timeleap.sessions.json_model import (
 )
 from timeleap.sessions.outcomes import Subagent
 
-FILE_NAME = session_files.STATE
-LEGACY_FILE_NAME = session_files.LEGACY_STATE
 VERSION = 1
 
 
@@ -56,7 +54,7 @@ class StateValues:
     subagents: tuple[Subagent, ...] | None = None
     problem: str | None = None
     newer: int | None = None
-    file: str = FILE_NAME
+    file: str = session_files.STATE_NAME
 
     @property
     def approvals(self) -> tuple[bool, bool, tuple[str, ...]]:
@@ -128,7 +126,7 @@ class StateDocument:
     problem: str | None = None
     newer: int | None = None
     present: bool = True
-    file: str = FILE_NAME
+    file: str = session_files.STATE_NAME
 
     def values(self) -> StateValues:
         """The values of the document."""
@@ -152,7 +150,7 @@ class StateFile:
     """The `state.json` of one session directory."""
 
     def __init__(self, directory: Path) -> None:
-        self.path = directory / FILE_NAME
+        self.path = directory / session_files.STATE_NAME
 
     def read(self) -> StateValues:
         """The present values of the file; defaults for missing ones."""
@@ -194,11 +192,11 @@ class StateFile:
     def _decoded(self) -> StateDocument:
         document = files.read_document(self.path)
         if not document.present:
-            return _from_legacy(self.path.with_name(LEGACY_FILE_NAME))
+            return _from_legacy(self.path.with_name(session_files.LEGACY_STATE_NAME))
         if document.problem is not None:
             return StateDocument({}, problem=document.problem)
         decoded = decode(document.members)
-        return replace(decoded, problem=decoded.problem and f"{FILE_NAME}: {decoded.problem}")
+        return replace(decoded, problem=decoded.problem and f"{session_files.STATE_NAME}: {decoded.problem}")
 
 
 def decode(members: Mapping[str, Any]) -> StateDocument:
@@ -248,8 +246,8 @@ def _from_legacy(path: Path) -> StateDocument:
     if not document.members:
         return StateDocument({}, present=False)
     decoded = decode(upgrade({**document.members, "version": 0}))
-    problem = decoded.problem and f"{LEGACY_FILE_NAME}: {decoded.problem}"
-    return replace(decoded, problem=problem, present=False, file=LEGACY_FILE_NAME)
+    problem = decoded.problem and f"{session_files.LEGACY_STATE_NAME}: {decoded.problem}"
+    return replace(decoded, problem=problem, present=False, file=session_files.LEGACY_STATE_NAME)
 
 
 def upgrade(document: Mapping[str, Any]) -> dict[str, Any]:

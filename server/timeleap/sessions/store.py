@@ -21,16 +21,14 @@ from timeleap.errors import (
 from timeleap.failpoints import failpoint
 from timeleap.sessions import creation, events, listing, purge
 from timeleap.sessions.creation import Copy, Traits
-from timeleap.sessions.home import UNTOUCHED_SECONDS, Home, discard
-from timeleap.sessions.info import LOG_NAME
+from timeleap.sessions.home import UNTOUCHED_SECONDS, Home, check_session_id, discard, new_session_id, trash_name
 from timeleap.sessions.meta import Meta
-from timeleap.sessions.names import check_session_id, new_session_id, trash_name
-from timeleap.sessions.open_sessions import Asked, Openings
+from timeleap.sessions.open_sessions import Asked, Openings, SessionLocation
 from timeleap.sessions.outcomes import AutoCheckpoint, Mutation, Retention, SessionInfo, SessionPage
 from timeleap.sessions.purge import PurgeOutcome, PurgeRequest, Trashed
 from timeleap.sessions.seal import KeyRing, SealLocation
 from timeleap.sessions.session import Session
-from timeleap.sessions.session_location import SessionLocation, place_at
+from timeleap.sessions.session_files import LOG_NAME
 from timeleap.sessions.shapes import Shapes
 from timeleap.sessions.store_requests import MAX_ANSWERED, Ledger
 from timeleap.sessions.transaction import NOBODY
@@ -183,9 +181,9 @@ class SessionStore:
         return self.home.contains(path) is not None
 
     def place(self, session_id: str | None, path: Path | None) -> SessionLocation:
-        """Where a session lies and what it is called here (see `timeleap.sessions.session_location`)."""
+        """Where a session lies and what it is called here."""
         if path is not None:
-            return place_at(self.home, self._openings, path, session_id)
+            return self._openings.place(path, session_id)
         session_id = session_id or ""
         directory = self.locate(session_id)
         return SessionLocation(session_id, directory, None if self.contains(directory) else directory)

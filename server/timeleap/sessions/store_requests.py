@@ -20,9 +20,8 @@ from typing import Any
 
 from timeleap.errors import StorageFailureError
 from timeleap.sessions import files
-from timeleap.sessions.home import Home
+from timeleap.sessions.home import Home, is_session_id, parse_trash_name
 from timeleap.sessions.meta import Meta
-from timeleap.sessions.names import is_session_id, parse_trash_name
 from timeleap.sessions.outcomes import Mutation
 from timeleap.sessions.requests import RequestFile, check_same, decode, encode, short
 from timeleap.sessions.stored_response import StoredResponse

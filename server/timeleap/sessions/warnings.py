@@ -40,7 +40,7 @@ def file_problems(directory: Path) -> list[FileProblem]:
     """The small files of a session that are damaged as they stand on disk."""
     state = StateFile(directory).read()
     found = [
-        (session_files.META, "metaDamaged", Meta(directory, "readOnly").problem),
+        (session_files.META_NAME, "metaDamaged", Meta(directory, "readOnly").problem),
         (state.file, "stateDamaged", state.problem),
     ]
     problems = [FileProblem(file, kind, text, _size(directory / file)) for file, kind, text in found if text]
@@ -49,7 +49,7 @@ def file_problems(directory: Path) -> list[FileProblem]:
 
 def line_problems(directory: Path, most: int = lines.MAX_BYTES, *, least: int = 0) -> Iterator[FileProblem]:
     """Of these, those of JSON lines, of more than `least` and up to `most` bytes."""
-    requests, audit = directory / session_files.REQUESTS, directory / session_files.AUDIT
+    requests, audit = directory / session_files.REQUESTS_NAME, directory / session_files.AUDIT_NAME
     checked: tuple[tuple[Path, str, Callable[[], lines.Lines]], ...] = (
         (requests, "requestsDamaged", lambda: lines.read_checked(requests, is_request_line)),
         (audit, "auditDamaged", Audit(directory).read),

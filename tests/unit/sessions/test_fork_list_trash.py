@@ -249,7 +249,7 @@ async def test_damaged_sessions_do_not_break_the_list(world: World) -> None:
 
 async def test_an_unreadable_directory_is_listed_as_damaged(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Looking into the directory is made to fail, because root may look into all."""
-    from timeleap.sessions import info
+    from timeleap.sessions import listing as info
 
     await world.session("good")
     await world.session("shut")

@@ -4,7 +4,7 @@ import pytest
 
 from timeleap import clock
 from timeleap.errors import InvalidSessionIdError
-from timeleap.sessions import names
+from timeleap.sessions import home as names
 
 
 @pytest.mark.parametrize("good", ["a", "A1", "0", "a" * 64, "a.b", "a_b-c.d", "console", "com10", "8f14e45f-ceea-467a"])

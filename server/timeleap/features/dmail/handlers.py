@@ -21,7 +21,7 @@ from timeleap.errors import InvalidInputError, ReadOnlyError, SessionLockedError
 from timeleap.failpoints import failpoint
 from timeleap.service.mutation import DMAIL_HERE, fingerprint, guard
 from timeleap.sessions import shapes
-from timeleap.sessions.names import check_session_id
+from timeleap.sessions.home import check_session_id
 from timeleap.sessions.outcomes import Mutation
 from timeleap.sessions.session import Session
 from timeleap_protocol.context import SendDMailParams
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from timeleap.call import Call
     from timeleap.service.service import Service
     from timeleap.service.views import Json
-    from timeleap.sessions.session_location import SessionLocation
+    from timeleap.sessions.open_sessions import SessionLocation
     from timeleap_protocol.context import CancelDMailParams
 
 

@@ -11,8 +11,7 @@ import msgspec
 from timeleap.errors import InvalidInputError
 from timeleap.service import reading
 from timeleap.sessions import shapes
-from timeleap.sessions.log_iteration import left_out, line_of_message, pages
-from timeleap.sessions.logs import OpenLogs
+from timeleap.sessions.logs import OpenLogs, left_out, line_of_message, pages
 from timeleap.sessions.summary import prompt_at
 from timeleap.storage.record import decode_json, encode_json
 from timeleap_protocol.limits import MAX_MESSAGE_BYTES

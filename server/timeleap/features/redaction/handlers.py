@@ -16,8 +16,8 @@ from timeleap.features.redaction.trash_redaction import plan_in_trash, redact_in
 from timeleap.features.search.matchers import ExpressionMatcher, Matcher, TextMatcher
 from timeleap.service.mutation import guard
 from timeleap.sessions import shapes
+from timeleap.sessions.home import in_trash
 from timeleap.sessions.purge import PurgeRequest
-from timeleap.sessions.session_files import in_trash
 from timeleap.sessions.store_requests import Ledger
 from timeleap_protocol.limits import MAX_PAGE
 

@@ -16,11 +16,8 @@ from timeleap.errors import StorageFailureError
 from timeleap.features.redaction.jsonedit import Token, is_json
 from timeleap.features.redaction.redactor import RedactedText, Redactor
 from timeleap.sessions import files
-from timeleap.sessions.audit import FILE_NAME as AUDIT_NAME
 from timeleap.sessions.meta import REQUESTS_REDACTED
-from timeleap.sessions.requests import FILE_NAME as REQUESTS_NAME
-from timeleap.sessions.session_files import classify
-from timeleap.sessions.statefile import FILE_NAME as STATE_NAME
+from timeleap.sessions.session_files import AUDIT_NAME, REQUESTS_NAME, STATE_NAME, classify
 from timeleap.sessions.stored_response import HIGHEST
 
 Json = dict[str, Any]

@@ -25,10 +25,9 @@ from timeleap.features.search.matchers import Matcher, TextMatcher
 from timeleap.sessions import events
 from timeleap.sessions.approvals import WantedApprovals
 from timeleap.sessions.audit import Audit
-from timeleap.sessions.info import LOG_NAME
 from timeleap.sessions.outcomes import Cause, Mutation, Summary
 from timeleap.sessions.session import Session
-from timeleap.sessions.session_files import list_files
+from timeleap.sessions.session_files import LOG_NAME, list_files
 from timeleap.sessions.session_state import StateManager
 from timeleap.sessions.transaction import NOBODY
 from timeleap.storage.engine import Progress

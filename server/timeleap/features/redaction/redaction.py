@@ -24,11 +24,9 @@ from timeleap.features.redaction.redact_sidecar_files import (
 from timeleap.features.redaction.redactor import MAX_NESTING, RedactedText, Redactor
 from timeleap.sessions import files, session_files, undo
 from timeleap.sessions.checkpoints import read_checkpoint
-from timeleap.sessions.info import LOG_NAME
-from timeleap.sessions.meta import FILE_NAME as META_NAME
 from timeleap.sessions.meta import decode
-from timeleap.sessions.requests import FILE_NAME as REQUESTS_NAME
 from timeleap.sessions.requests import RequestFile
+from timeleap.sessions.session_files import LOG_NAME, META_NAME, REQUESTS_NAME
 from timeleap.storage.durable import atomic_write, status
 from timeleap.storage.engine import Edit, Entry, RecordFlag, RecordKind
 from timeleap.storage.load import load

@@ -25,10 +25,10 @@ from timeleap.features.redaction.redacting import (
 from timeleap.features.redaction.redactor import Redactor
 from timeleap.sessions import undo
 from timeleap.sessions.audit import Audit
-from timeleap.sessions.info import LOG_NAME
 from timeleap.sessions.meta import Meta
 from timeleap.sessions.outcomes import Cause, Mutation, Summary
 from timeleap.sessions.requests import RequestFile, encode, short
+from timeleap.sessions.session_files import LOG_NAME
 from timeleap.sessions.stored_response import HIGHEST, StoredResponse
 from timeleap.sessions.summary import past_of, summarize
 from timeleap.storage.log_files import share

@@ -14,9 +14,9 @@ from timeleap.features.search.pattern import pattern
 from timeleap.features.search.search import Hit, SearchPage, SearchPosition, SearchQuery, Unread, search
 from timeleap.service import paging
 from timeleap.sessions import shapes
-from timeleap.sessions.info import LOG_NAME, Glance
-from timeleap.sessions.listing import glances
+from timeleap.sessions.listing import Glance, glances
 from timeleap.sessions.logs import OpenLogs
+from timeleap.sessions.session_files import LOG_NAME
 from timeleap.storage.log_files import StoredLogs
 from timeleap_protocol.limits import DEFAULT_PAGE
 

@@ -14,8 +14,7 @@ from typing import Final
 from timeleap.errors import CorruptedError, StorageFailureError, TimelineNotFoundError
 from timeleap.features.search.pattern import Pattern
 from timeleap.message_text import Span, excerpt, text_of
-from timeleap.sessions.log_iteration import line_of_message, shared_lines, sound_pages, state_after_lines
-from timeleap.sessions.logs import Logs
+from timeleap.sessions.logs import Logs, line_of_message, shared_lines, sound_pages, state_after_lines
 from timeleap.storage.engine import LogReader, Row
 from timeleap.storage.record import decode_json
 

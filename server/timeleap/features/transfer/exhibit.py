@@ -23,11 +23,10 @@ from timeleap.errors import CorruptedError
 from timeleap.features.transfer.losses import ExportLoss, listed
 from timeleap.sessions import files, session_files, undo
 from timeleap.sessions.checkpoints import list_checkpoints
-from timeleap.sessions.info import LOG_NAME
-from timeleap.sessions.log_iteration import left_out, line_of_message, shared_lines, sound_pages, state_after_lines
+from timeleap.sessions.logs import left_out, line_of_message, shared_lines, sound_pages, state_after_lines
 from timeleap.sessions.outcomes import Checkpoint, Parent, Subagent
 from timeleap.sessions.session import Session
-from timeleap.sessions.statefile import FILE_NAME as STATE_NAME
+from timeleap.sessions.session_files import LOG_NAME, STATE_NAME
 from timeleap.sessions.summary import prompt_at
 from timeleap.storage.durable import status
 from timeleap.storage.engine import LogReader, Timeline, TimelineReason

@@ -19,12 +19,9 @@ from timeleap.features.transfer.losses import ExportLoss, listed
 from timeleap.features.transfer.sanitize import Arrival, Origin, settle_in
 from timeleap.features.transfer.unpacking import unpack
 from timeleap.sessions import creation, files
-from timeleap.sessions.home import is_session
-from timeleap.sessions.info import LOG_NAME
-from timeleap.sessions.meta import FILE_NAME as META_NAME
-from timeleap.sessions.names import check_session_id
+from timeleap.sessions.home import check_session_id, is_session
 from timeleap.sessions.outcomes import Mutation
-from timeleap.sessions.statefile import FILE_NAME as STATE_NAME
+from timeleap.sessions.session_files import LOG_NAME, META_NAME, STATE_NAME
 from timeleap.sessions.store import OpenedSession, SessionStore
 from timeleap.sessions.store_requests import Ledger
 from timeleap.storage.durable import OpenFile, create_exclusive, list_directory, sync_directory

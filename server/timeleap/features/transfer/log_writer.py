@@ -10,8 +10,8 @@ from typing import Any, Final
 from timeleap import clock
 from timeleap.errors import InvalidInputError
 from timeleap.features.transfer.losses import LossTally
-from timeleap.sessions.info import LOG_NAME
-from timeleap.sessions.names import first_words
+from timeleap.sessions.home import first_words
+from timeleap.sessions.session_files import LOG_NAME
 from timeleap.storage.durable import create_exclusive
 from timeleap.storage.engine import NewRecord, TimelineFacts, TimelineReason
 from timeleap.storage.record import checkpoint_record, message_record, system_prompt_record, usage_record

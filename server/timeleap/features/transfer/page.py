@@ -30,7 +30,7 @@ from timeleap.errors import TooLargeError
 from timeleap.features.transfer.exhibit import Exhibit, Strand
 from timeleap.features.transfer.losses import ExportLoss
 from timeleap.sessions.checkpoints import list_checkpoints
-from timeleap.sessions.log_iteration import shared_lines, state_after_lines
+from timeleap.sessions.logs import shared_lines, state_after_lines
 from timeleap.storage.engine import LogState
 from timeleap.storage.record import encode_quickly
 

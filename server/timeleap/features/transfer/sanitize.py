@@ -11,10 +11,9 @@ from timeleap import clock
 from timeleap.features.transfer.losses import ExportLoss
 from timeleap.sessions import files, undo
 from timeleap.sessions.creation import Traits, trait_members, write_meta
-from timeleap.sessions.meta import FILE_NAME as META_NAME
 from timeleap.sessions.meta import REASONS, Meta, decode, dmail_members, subagent_members
 from timeleap.sessions.outcomes import Mutation
-from timeleap.sessions.statefile import FILE_NAME as STATE_NAME
+from timeleap.sessions.session_files import META_NAME, STATE_NAME
 from timeleap.sessions.statefile import VERSION as STATE_VERSION
 from timeleap.sessions.statefile import approval_members
 from timeleap.sessions.statefile import decode as decode_fields
