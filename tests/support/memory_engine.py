@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 
 from timeleap.errors import ReadOnlyError, TimelineNotFoundError
 from timeleap.storage import durable, scan
+from timeleap.storage.appending import WriteGroup, WriteQueue, group_on
 from timeleap.storage.durable import FileStatus, Identity, OpenFile
 from timeleap.storage.engine import (
     Access,
@@ -30,10 +31,8 @@ from timeleap.storage.engine import (
 from timeleap.storage.index import EntryStore
 from timeleap.storage.load import Loaded
 from timeleap.storage.reader import StoredLog
-from timeleap.storage.rewrite import Draft, copy_prefix, copy_timeline
-from timeleap.storage.scrub import revise
+from timeleap.storage.rewrite import Draft, copy_prefix, copy_timeline, revise
 from timeleap.storage.timelines import same_bytes
-from timeleap.storage.write_queue import WriteGroup, WriteQueue, group_on
 
 T = TypeVar("T")
 

@@ -17,7 +17,7 @@ from tests.support.server import Launch, Message, Server
 from tests.support.session import Session, user
 
 SLOW_SYNC = {"TIMELEAP_FAILPOINTS": "append.after_write=sleep:0.7"}
-"""Slows every commit of an append; the name is that of `storage/write_queue.py`."""
+"""Slows every commit of an append; the name is that of `storage/appending.py`."""
 
 
 def request(id: int, method: str, **params: object) -> bytes:

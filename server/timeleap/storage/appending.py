@@ -1,29 +1,47 @@
-"""Writing a group to the end of a log, and what is done when that fails. Blocking; run in the log's own thread.
+"""From an append to the disk: the queue of what changes a log, and the write and sync of what waits together.
 
-The order is: look whether the log is still as we left it; write; look whether our bytes are where we believe; sync. On
-any error the log is cut back to where it was, so that neither half a record nor an unacknowledged one is left behind.
-A sync that failed is never tried again: the system may have dropped the data and would report success. The log is cut
-back, opened again and checked; if that cannot be done the log is not written to any more.
+Everything that changes a log waits in its queue, and takes effect one after the other. Appends that wait together are
+planned one on top of the other and written as one group: one write, one sync. If a group of several fails, each is tried
+alone, so that a record too big for the disk does not take its neighbours along.
+
+The order of a write is: look whether the log is still as we left it; write; look whether our bytes are where we believe;
+sync. On any error the log is cut back to where it was, so that neither half a record nor an unacknowledged one is left
+behind. A sync that failed is never tried again: the system may have dropped the data and would report success. The log is
+cut back, opened again and checked; if that cannot be done the log is not written to any more.
 """
 
 from __future__ import annotations
 
+import asyncio
 from bisect import bisect_left
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any, Final, NamedTuple, Protocol, TypeVar, TypeVarTuple
+from zlib import crc32
 
+from timeleap import clock
 from timeleap.errors import ExternallyModifiedError, StorageFailureError
 from timeleap.failpoints import failpoint
 from timeleap.storage import durable
 from timeleap.storage.durable import OpenFile
-from timeleap.storage.engine import Durability, LogState
+from timeleap.storage.engine import Appended, Durability, LogState, NewRecord
 from timeleap.storage.index import IndexDamagedError, header, same_lines
 from timeleap.storage.load import extend, fresh_store
 from timeleap.storage.reader import StoredLog
-from timeleap.storage.write_queue import WriteGroup
+from timeleap.storage.record import batch_member
+from timeleap.storage.scan import entry_of
 
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+Plan = Callable[[LogState], Sequence[NewRecord]]
+
+GROUP_LIMIT: Final = 1024
+GROUP_BYTES: Final = 16 << 20
 _TAIL: Final = 4
 _MODIFIED: Final = "{} was changed by a program that takes no lock; reload the session to take over its state"
 
@@ -34,12 +52,327 @@ class UnwritableError(StorageFailureError):
     retryable = False
 
 
-def untouched(log: StoredLog) -> bool:
-    """True if the log's name still refers to our file, at the size we left it.
+# Work that must not be interrupted: its waiter can be cancelled, the work cannot
 
-    Raises:
-        StorageFailureError: That cannot be told.
+
+class Outcome(asyncio.Future[T]):
+    """The result to come of a piece of work.
+
+    A cancellation that comes before the work was taken up stops it. A later one is put aside (`unwanted`): the waiter gets
+    the result all the same.
     """
+
+    def __init__(self, *, taken: bool = False) -> None:
+        super().__init__(loop=asyncio.get_running_loop())
+        self.taken = taken
+        self.unwanted = False
+
+    def cancel(self, msg: Any | None = None) -> bool:
+        if self.taken:
+            self.unwanted = True
+            return False
+        return super().cancel(msg)
+
+    async def result_uncancelled(self) -> T:
+        try:
+            return await self
+        except asyncio.CancelledError:
+            if self.cancelled() or not self.done():
+                raise
+            return self.result()
+
+    def succeed(self, result: T) -> None:
+        if not self.done():
+            self.set_result(result)
+
+    def fail(self, error: BaseException) -> None:
+        """The work failed, or (an error that is no Exception) the event loop ends."""
+        if self.done():
+            return
+        if isinstance(error, Exception):
+            self.set_exception(error)
+        else:
+            super().cancel()
+
+
+_Jobs = SimpleQueue[Callable[[], None] | None]
+
+
+class LogThread:
+    """The thread in which the blocking work on one log is done, in order, so that a slow disk holds up nobody else. It is
+    started when it is needed, and ends when this object is ended or gone.
+
+    A `ThreadPoolExecutor` does the same with twice the locks, and what an append costs is little more than the way to
+    its thread and back.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._jobs: _Jobs | None = None
+
+    def __del__(self) -> None:
+        self.end()
+
+    def begin(self, work: Callable[[*Ts], T], *args: *Ts) -> Outcome[T]:
+        """Let the thread do `work`; it is never torn: a cancellation is put aside."""
+        if self._jobs is None:
+            jobs: _Jobs = SimpleQueue()
+            # A daemon: a log that nobody closed must not keep the program from ending.
+            Thread(target=_serve, args=(jobs,), name=self._name, daemon=True).start()
+            self._jobs = jobs
+        outcome: Outcome[T] = Outcome(taken=True)
+        self._jobs.put(lambda: _do(outcome, work, *args))
+        return outcome
+
+    async def do(self, work: Callable[[*Ts], T], *args: *Ts) -> T:
+        return await self.begin(work, *args).result_uncancelled()
+
+    def end(self) -> None:
+        """Let the thread go when it has done what it was given. Idempotent."""
+        jobs, self._jobs = self._jobs, None
+        if jobs is not None:
+            jobs.put(None)
+
+
+def _serve(jobs: _Jobs) -> None:
+    while (job := jobs.get()) is not None:
+        job()
+        del job  # or it would keep the log alive until the next one
+
+
+def _do(outcome: Outcome[T], work: Callable[[*Ts], T], *args: *Ts) -> None:
+    tell = outcome.get_loop().call_soon_threadsafe
+    with suppress(RuntimeError):  # the loop was closed: nobody waits any more
+        try:
+            result = work(*args)
+        except BaseException as error:
+            tell(outcome.fail, error)
+        else:
+            tell(outcome.succeed, result)
+
+
+# The queue
+
+
+@dataclass(slots=True)
+class WriteGroup:
+    """Planned appends that are written together.
+
+    Attributes:
+        before, after: The states it builds on and leads to.
+        first_line: The line of the first of `entries`.
+        data: What to write.
+        entries: The index entries of the new lines.
+        spans: By append: the states around its own records.
+    """
+
+    before: LogState
+    after: LogState
+    first_line: int
+    data: bytearray = field(default_factory=bytearray)
+    entries: bytearray = field(default_factory=bytearray)
+    spans: list[tuple[LogState, LogState]] = field(default_factory=list)
+
+    @property
+    def empty(self) -> bool:
+        return self.after is self.before
+
+    def add(self, records: Sequence[NewRecord]) -> None:
+        """Add the records of one append."""
+        state = self.after
+        for record in records:
+            line = record.body + b"\n"
+            entry, state = entry_of(record, state, crc32(line), len(line))
+            self.data += line
+            self.entries += entry
+        self.spans.append((self.after, state))
+        self.after = state
+
+
+def group_on(log: StoredLog) -> WriteGroup:
+    """An empty group on a log. If its last line has no line feed, the group begins with it: so nothing can be glued to
+    a record that came without one."""
+    if not log.open_ended:
+        return WriteGroup(log.state, log.state, log.state.lines)
+    last = log.store.entry(log.state.lines - 1)
+    record = NewRecord(b"", last.kind, last.role, last.value, last.flags)
+    entry, state = entry_of(record, log.store.state(last.line), crc32(b"\n", last.crc), last.length + 1)
+    return WriteGroup(state, state, last.line, bytearray(b"\n"), bytearray(entry))
+
+
+class CommitTarget(Protocol):
+    """Target of the writes of a queue."""
+
+    def immediate(self) -> bool:
+        """True if a group can be written at once, by `commit_now`, without waiting for anything."""
+        ...
+
+    def commit_now(self, group: WriteGroup) -> list[Appended]: ...
+
+    async def enter(self) -> None:
+        """Make ready for a write; what it raises goes to all who wait for it."""
+        ...
+
+    async def leave(self) -> None: ...
+
+    def group(self) -> WriteGroup:
+        """An empty group on the present state."""
+        ...
+
+    async def commit(self, group: WriteGroup) -> list[Appended]:
+        """Write a group, as durable as was asked for, and make its state the present one; or change nothing.
+
+        Raises:
+            ExternallyModifiedError, StorageFailureError: Nothing was written.
+        """
+        ...
+
+
+class _Append(Outcome[Appended]):
+    def __init__(self, plan: Plan, mark: bool) -> None:
+        super().__init__()
+        self.plan, self.mark = plan, mark
+
+
+class _Job(Outcome[Any]):
+    def __init__(self, work: Callable[[], Awaitable[Any]]) -> None:
+        super().__init__()
+        self.work = work
+
+
+class WriteQueue:
+    """The queue of one log.
+
+    It is drained by a task that ends with the work: so an engine is not tied to one event loop, and programs that never
+    close one leave nothing behind.
+    """
+
+    def __init__(self, medium: CommitTarget) -> None:
+        self._medium = medium
+        self._waiting: deque[_Append | _Job] = deque()
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def busy(self) -> bool:
+        """True if anything is waiting or being done."""
+        return self._task is not None
+
+    async def append(self, plan: Plan, *, mark: bool) -> Appended:
+        """Append at its turn. Cancelled while it waits it does nothing; later it is finished, and its result returned."""
+        if self._task is None and not self._waiting and self._medium.immediate():
+            group = self._medium.group()
+            group.add(marked(plan(group.after), mark=mark))
+            return self._medium.commit_now(group)[0]
+        result: Appended = await self._submit(_Append(plan, mark))
+        return result
+
+    async def run(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Do `work` alone at its turn. Cancelled while it waits it is not started; later it is finished."""
+        result: T = await self._submit(_Job(work))
+        return result
+
+    async def finished(self) -> None:
+        """Return when everything accepted so far is done."""
+        while (task := self._task) is not None:
+            await asyncio.wait([task])
+
+    async def _submit(self, step: _Append | _Job) -> Any:
+        self._waiting.append(step)
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._drain())
+        return await step.result_uncancelled()
+
+    async def _drain(self) -> None:
+        try:
+            while self._waiting:
+                steps = [self._waiting.popleft()]
+                if isinstance(steps[0], _Append):
+                    while self._waiting and len(steps) < GROUP_LIMIT and isinstance(self._waiting[0], _Append):
+                        steps.append(self._waiting.popleft())
+                await self._take_turn(steps)
+                if isinstance(steps[0], _Job) and self._waiting:
+                    # Who waits for it goes on with the log as the job left it, before the next step changes that.
+                    await asyncio.sleep(0)
+        finally:
+            self._task = None
+
+    async def _take_turn(self, steps: list[_Append | _Job]) -> None:
+        """Do one job, or appends together."""
+        if all(step.done() for step in steps):
+            return
+        try:
+            await self._medium.enter()
+            try:
+                wanted = [step for step in steps if not step.done()]
+                if wanted and isinstance(job := wanted[0], _Job):
+                    job.taken = True
+                    job.set_result(await job.work())
+                elif wanted:
+                    await self._commit([step for step in wanted if isinstance(step, _Append)])
+            finally:
+                await self._medium.leave()
+        except BaseException as error:
+            for step in steps:
+                if step not in self._waiting:
+                    step.fail(error)
+            if not isinstance(error, Exception):
+                raise
+
+    async def _commit(self, steps: list[_Append]) -> None:
+        group = self._medium.group()
+        planned, refused = self._plan(steps, group)
+        try:
+            results = await self._medium.commit(group) if planned else []
+        except Exception as error:
+            if isinstance(error, StorageFailureError) and len(planned) > 1:
+                again = [step for step in steps if step in planned or step in refused]
+            else:
+                for step in planned:
+                    step.fail(error)
+                again = list(refused)  # they were refused in the light of what is not written after all
+            for step in again:
+                await self._commit([step])
+        else:
+            for step, result in zip(planned, results, strict=True):
+                step.set_result(result)
+            for step, refusal in refused.items():
+                step.fail(refusal)
+
+    def _plan(self, steps: list[_Append], group: WriteGroup) -> tuple[list[_Append], dict[_Append, Exception]]:
+        """Add the appends to the group, those that do not fit go back into the queue.
+
+        Returns:
+            Those that were added, and why others were not: nobody is to hear of that before what it refers to is written.
+        """
+        planned: list[_Append] = []
+        refused: dict[_Append, Exception] = {}
+        for at, step in enumerate(steps):
+            if len(group.data) >= GROUP_BYTES:
+                self._waiting.extendleft(reversed(steps[at:]))
+                break
+            step.taken = True
+            try:
+                group.add(marked(step.plan(group.after), mark=step.mark))
+            except Exception as error:
+                refused[step] = error
+            else:
+                planned.append(step)
+        return planned, refused
+
+
+def marked(records: Sequence[NewRecord], *, mark: bool) -> Sequence[NewRecord]:
+    """The records of one append; several are marked as one batch."""
+    if len(records) < 2 or not mark:
+        return records
+    batch_id = clock.new_uid(12)
+    return [batch_member(record, batch_id, at, len(records)) for at, record in enumerate(records)]
+
+
+# Writing a group. Blocking; run in the log's own thread
+
+
+def untouched(log: StoredLog) -> bool:
+    """True if the log's name still refers to our file, at the size we left it. Raises StorageFailureError."""
     try:
         there = durable.status(log.path)
     except OSError as error:
@@ -55,19 +388,12 @@ def check_untouched(log: StoredLog) -> None:
         raise ExternallyModifiedError(_MODIFIED.format(log.path.name))
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
-    """Result of writing a group.
-
-    Attributes:
-        log: The log after it.
-        spans: The states around each append of the group.
-        slipped: Another program wrote to the log in between: the states are not the planned ones.
-    """
+class Written(NamedTuple):
+    """Result of writing a group."""
 
     log: StoredLog
-    spans: list[tuple[LogState, LogState]]
-    slipped: bool = False
+    spans: list[tuple[LogState, LogState]]  # the states around each append of the group
+    slipped: bool = False  # another program wrote to the log in between: the states are not the planned ones
 
 
 def write_group(log: StoredLog, group: WriteGroup, durability: Durability) -> Written:
@@ -86,19 +412,18 @@ def write_group(log: StoredLog, group: WriteGroup, durability: Durability) -> Wr
         end = log.file.append(group.data)
         failpoint("append.after_write")
     except OSError as error:
-        _cut_back(log, good)
+        _cut_back(log, log.file, good)
         raise StorageFailureError.of(error, "append to the log", log.path) from error
     if end != good + len(group.data):
-        return _interleaved_write(log, group, end, durability)
+        return _interleaved_write(log, log.file, group, end, durability)
     if durability == "disk":
-        _sync(log, good)
+        _sync(log, log.file, good)
     log.store.truncate(group.first_line)
     log.store.extend(group.entries)
     return Written(log.at(group.after), group.spans)
 
 
 def _first_group(log: StoredLog, group: WriteGroup, durability: Durability) -> Written:
-    """Make the log's file with its first records."""
     try:
         created = new_log(log.path)
     except FileExistsError:
@@ -110,11 +435,7 @@ def _first_group(log: StoredLog, group: WriteGroup, durability: Durability) -> W
 
 
 def new_log(path: Path) -> StoredLog:
-    """Make an empty log. Durable.
-
-    Raises:
-        OSError: It cannot be made.
-    """
+    """Make an empty log. Durable."""
     durable.create_exclusive(path).close()
     try:
         durable.sync_directory(path.parent)
@@ -128,11 +449,27 @@ def new_log(path: Path) -> StoredLog:
     return StoredLog(path, file, store, LogState())
 
 
-def reopened(log: StoredLog) -> StoredLog:
+def _sync(log: StoredLog, file: OpenFile, good: int) -> None:
+    try:
+        file.sync()
+        failpoint("append.after_sync")
+    except OSError as error:
+        failure = StorageFailureError.of(error, "make the log durable", log.path)
+        try:
+            file.truncate(good)
+            log.file = _reopened(log, file)
+        except OSError as second:
+            raise UnwritableError(
+                f"{failure.message}; the log is only readable until it is opened again", **failure.data
+            ) from second
+        raise failure from error
+
+
+def _reopened(log: StoredLog, before: OpenFile) -> OpenFile:
     """The log through a new descriptor, its end checked against the index, after a sync that failed."""
     file = OpenFile(log.path, writable=True, appending=True)
-    lines, size = log.state.lines, log.state.length
-    if log.file is None or file.identity != log.file.identity or file.status().size != size:
+    lines = log.state.lines
+    if file.identity != before.identity or file.status().size != log.state.length:
         raise OSError("the log is not the file it was")
     file.forget_cached()
     try:
@@ -142,31 +479,13 @@ def reopened(log: StoredLog) -> StoredLog:
     if not same:
         raise OSError("the end of the log is not what was written")
     file.sync()
-    return StoredLog(log.path, file, log.store, log.state, open_ended=log.open_ended)
+    return file
 
 
-def _sync(log: StoredLog, good: int) -> None:
-    assert log.file is not None
+def _cut_back(log: StoredLog, file: OpenFile, good: int) -> None:
     try:
-        log.file.sync()
-        failpoint("append.after_sync")
-    except OSError as error:
-        failure = StorageFailureError.of(error, "make the log durable", log.path)
-        try:
-            log.file.truncate(good)
-            log.file = reopened(log).file
-        except OSError as second:
-            raise UnwritableError(
-                f"{failure.message}; the log is only readable until it is opened again", **failure.data
-            ) from second
-        raise failure from error
-
-
-def _cut_back(log: StoredLog, good: int) -> None:
-    assert log.file is not None
-    try:
-        log.file.truncate(good)
-        if log.file.status().size == good:
+        file.truncate(good)
+        if file.status().size == good:
             return
         reason = "its size is not what it must be"
     except OSError as error:
@@ -178,23 +497,22 @@ def _cut_back(log: StoredLog, good: int) -> None:
     )
 
 
-def _interleaved_write(log: StoredLog, group: WriteGroup, end: int, durability: Durability) -> Written:
+def _interleaved_write(log: StoredLog, file: OpenFile, group: WriteGroup, end: int, durability: Durability) -> Written:
     """Another program appended between our look and our write. Whole records of ours stay; they are not where we
     planned them, so what they amount to is found by scanning."""
-    assert log.file is not None
     start = end - len(group.data)
-    whole = log.file.pread(start, len(group.data)) == group.data
-    if not whole or (group.data[:1] != b"\n" and log.file.pread(start - 1, 1) != b"\n"):
-        if whole and log.file.status().size == end:
-            log.file.truncate(start)
+    whole = file.pread(start, len(group.data)) == group.data
+    if not whole or (group.data[:1] != b"\n" and file.pread(start - 1, 1) != b"\n"):
+        if whole and file.status().size == end:
+            file.truncate(start)
         raise ExternallyModifiedError(_MODIFIED.format(log.path.name))
     if durability == "disk":
         try:
-            log.file.sync()
+            file.sync()
         except OSError as error:
             raise UnwritableError.of(error, "make the log durable", log.path) from error
     shift = start - log.state.length
-    now = extend(log, log.file.status().size).log
+    now = extend(log, file.status().size).log
     spans = [
         (_state_at(now, before.length + shift), _state_at(now, after.length + shift)) for before, after in group.spans
     ]

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar, TypeVarTuple
 
-from timeleap.errors import ExternallyModifiedError, ReadOnlyError
-from timeleap.storage import appending, rewrite, scrub
-from timeleap.storage.appending import UnwritableError, Written
+from timeleap.errors import ExternallyModifiedError, ReadOnlyError, StorageFailureError, TimeleapError
+from timeleap.storage import appending, durable, recovery, rewrite
+from timeleap.storage.appending import LogThread, Outcome, UnwritableError, WriteGroup, WriteQueue, Written, group_on
 from timeleap.storage.engine import (
     Access,
     Appended,
@@ -31,20 +33,240 @@ from timeleap.storage.engine import (
     Replacement,
     Timeline,
 )
-from timeleap.storage.follower import Follower, Watch
-from timeleap.storage.load import load
+from timeleap.storage.index import EntryStore
+from timeleap.storage.load import Loaded, Validation, adopt, load, newly_found, same_history, validate
 from timeleap.storage.lock import Endpoint, LockMode, SessionLock
 from timeleap.storage.reader import StoredLog
-from timeleap.storage.write_queue import WriteGroup, WriteQueue, group_on
+from timeleap.storage.timelines import MemoryNotes, Timelines
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+Checked = tuple[list[Damage], bool]
+"""Damage that was not known before, and whether the history changed."""
+
+# Polling, because it sees the same on every platform and on network file systems, and costs a microsecond.
+PERIOD_SECONDS: Final = 0.1
+
+
+class Watch:
+    """Calls back on the event loop when `look` says that something changed."""
+
+    def __init__(self, look: Callable[[], Awaitable[bool]]) -> None:
+        self._look = look
+        self._callbacks: dict[object, Callable[[], None]] = {}
+        self._task: asyncio.Task[None] | None = None
+        self._turn = asyncio.Lock()
+
+    def add(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call `callback` after each change; returns what stops it."""
+        key = object()
+        self._callbacks[key] = callback
+        if self._task is None or self._task.done():
+            self._task = asyncio.get_running_loop().create_task(self._run())
+
+        def stop() -> None:
+            self._callbacks.pop(key, None)
+            if not self._callbacks:
+                self.close()
+
+        return stop
+
+    def close(self) -> None:
+        task, self._task = self._task, None
+        self._callbacks.clear()
+        if task is not None and not task.get_loop().is_closed():
+            task.cancel()
+
+    def tell(self) -> None:
+        for callback in list(self._callbacks.values()):
+            callback()
+
+    async def now(self) -> None:
+        """Look at once; when this returns, what was there before the call has been seen and told."""
+        async with self._turn:
+            try:
+                changed = await self._look()
+            except (TimeleapError, OSError):
+                return  # a log that cannot be read just now may be readable at the next look
+            if changed:
+                self.tell()
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(PERIOD_SECONDS)
+            await self.now()
+
+
+class Follower:
+    """A log as it stands on disk: shown, brought up to date when others write, and checked. Changes no log itself.
+
+    Attributes:
+        own_notes: `notes` where they live in memory only.
+        generation: The highest number a timeline ever had.
+        owned: It was opened for appending, under the lock.
+        trust_index: The index file is of this log as it is.
+    """
+
+    def __init__(self, path: Path, access: Access, notes: Notes | None) -> None:
+        self.path = path
+        self.own_notes = MemoryNotes() if notes is None else None
+        self.notes: Notes = notes if notes is not None else self.own_notes or MemoryNotes()
+        self.timelines = Timelines(path, self.notes, keep_index=access == "write")
+        self.log = StoredLog(path, None, EntryStore(), LogState())
+        self.generation = 0
+        self.recovery = Recovery()
+        self.owned = False
+        self.trust_index = True
+        self.closed = False
+        self._access = access
+        self.thread = LogThread(f"timeleap {path.parent.name}")
+        self._seen = 0  # bytes of the file that were looked at, what does not count included
+        self._parsed = True
+        self.just_checked = False  # opening has looked at everything
+
+    def head_at(self, state: LogState) -> str:
+        return self.log.head(self.notes.epoch, self.generation, state)
+
+    @property
+    def head(self) -> str:
+        return self.head_at(self.log.state)
+
+    def take_notes(self, notes: Notes) -> None:
+        """Use these notes, if there are only such in memory."""
+        if self.own_notes is not None:
+            self.own_notes = None
+            self.notes = notes
+            self.timelines = Timelines(self.path, notes, keep_index=self._access == "write")
+            self.generation = max(self.generation, notes.rotation)
+
+    async def look_at(self, progress: Progress | None) -> None:
+        """Show what is on disk, and change nothing there."""
+        self._show(await self.in_thread(recovery.looked_at, self.path, progress))
+
+    async def recover(self, create: bool, progress: Progress | None, *, trust_index: bool) -> None:
+        """Mend what is on disk and show it; we have the lock."""
+        found = await self.in_thread(recovery.recovered, self.path, create, progress, trust_index)
+        earlier = self.recovery
+        self._show(found, owned=True)
+        self.recovery = replace(
+            found.recovery,
+            quarantined=(*earlier.quarantined, *found.recovery.quarantined),
+            cut_bytes=earlier.cut_bytes + found.recovery.cut_bytes,
+        )
+
+    async def take_as_it_is(self, create: bool) -> None:
+        """The same, whatever the checksums were; the head changes."""
+        found = await self.in_thread(recovery.recovered, self.path, create, None, False)
+        await self.in_thread(self.notes.bump_epoch)
+        self._show(found, owned=True)
+
+    def wrote(self, log: StoredLog) -> None:
+        self.log = log
+        self._seen = log.state.length
+
+    async def refresh(self) -> bool:
+        """Show what is on disk now; says whether anything changed. For logs we do not hold the lock of."""
+        while True:
+            log = self.log
+            found = await self.in_thread(recovery.caught_up, log, self._seen)
+            if found is None:
+                return False
+            if self.log is log:
+                break  # else what was found is older than what is shown by now
+        before, parsed = self.head, self._parsed
+        if self._access == "read":
+            self.notes.refresh()  # the number of a timeline that was removed again stands only there
+        self._show(found)
+        if self.log.file is log.file:  # it was only added to
+            self._parsed = self._parsed and parsed
+        return self.head != before
+
+    async def refresh_if_changed(self) -> bool:
+        """The same at the cost of a look at the file's size, as long as that does not change."""
+        there, file = durable.status(self.path), self.log.file
+        if there is None and file is None:
+            return False
+        if there is not None and file is not None and (there.identity, there.size) == (file.identity, self._seen):
+            return False
+        return await self.refresh()
+
+    async def validate(
+        self,
+        progress: Progress | None,
+        at_turn: Callable[[Callable[[], Awaitable[Checked]]], Awaitable[Checked]] | None,
+    ) -> Checked:
+        """Check the whole log, in a thread of its own, and show it as the check found it; that second step at a turn of
+        its own, by `at_turn`, unless nobody here writes."""
+        thread = LogThread(f"timeleap check of {self.path.parent.name}")
+        checking: Outcome[Validation | None] | None = None  # the thread may look at it before `begin` returns
+        checking = thread.begin(
+            partial(
+                validate,
+                self.log,
+                parsed=self._parsed,
+                writable=self._access == "write" and self.owned,
+                abandoned=lambda: self.closed or (checking is not None and checking.unwanted),
+                progress=progress,
+            )
+        )
+        thread.end()
+        found = await checking.result_uncancelled()
+        if checking.unwanted:
+            if found is not None:
+                found.discard()
+            raise asyncio.CancelledError
+        if found is None:
+            return [], False
+        if at_turn is None or self.closed:
+            return await self._adopt(found)
+        return await at_turn(lambda: self._adopt(found))
+
+    async def _adopt(self, found: Validation) -> Checked:
+        while True:
+            log = self.log
+            if self.closed or log.file is not found.log.file:
+                found.discard()  # the log was closed or replaced meanwhile
+                return [], False
+            before, known = log.state, log.damage()
+            try:
+                adopted = await self.in_thread(adopt, found, log)
+            except StorageFailureError:
+                found.discard()
+                raise
+            if self.log is log:
+                break  # else more was written by others, and is shown already
+        self.log = adopted
+        self._parsed = True
+        changed = not same_history(before, adopted.state)
+        if changed and self._access == "write":
+            await self.in_thread(self.notes.bump_epoch)
+        lost = [found.lost] if found.lost is not None else []
+        return lost + newly_found(known, self.log.damage()), changed
+
+    async def in_thread(self, work: Callable[[*Ts], T], *args: *Ts) -> T:
+        """Do blocking work in this log's own thread; never torn. Raises StorageFailureError for an OSError."""
+        try:
+            return await self.thread.do(work, *args)
+        except StorageFailureError:
+            raise
+        except OSError as error:
+            raise StorageFailureError.of(error, "use the log", self.path) from error
+
+    def _show(self, found: Loaded, *, owned: bool = False) -> None:
+        self.log = found.log
+        self._seen = found.log.state.length + found.cut
+        self.trust_index = not found.accepted
+        self._parsed = found.parsed
+        self.just_checked = found.checked
+        self.generation = max(found.highest, self.notes.rotation)
+        self.recovery = found.recovery
+        self.owned = owned
 
 
 class LockedLog:
-    """The end of a log that we have the lock of, or take it for each write: where the groups of a writer go.
+    """The end of a log that we have the lock of, or take it for each write: where the groups of the queue go.
 
     Attributes:
-        durability: What it means that a group is written.
         lock_mode: `hold`: the lock is held while the log is open; `per-write`: it is taken for each group of writes,
             and what others wrote in between is taken over first.
         modified: A program that takes no lock has changed the log.
@@ -64,7 +286,6 @@ class LockedLog:
         await self._shown.recover(self.lock_mode == "hold", progress, trust_index=trust_index)
 
     async def hold(self, progress: Progress | None) -> None:
-        """Keep the lock that was taken for this turn."""
         self.lock_mode = "hold"
         try:
             self.lock.announce("hold")
@@ -74,7 +295,6 @@ class LockedLog:
             raise
 
     async def let_go(self) -> None:
-        """Take the lock only for each write from now on."""
         self.lock_mode = "per-write"
         self.modified = False
 
@@ -85,7 +305,6 @@ class LockedLog:
         return self.modified
 
     def check_unmodified(self) -> None:
-        """Raise what keeps us from writing."""
         if self.refusal is not None:
             raise self.refusal
         if self.modified:
@@ -94,13 +313,12 @@ class LockedLog:
             )
 
     def note(self, error: ExternallyModifiedError | UnwritableError) -> None:
-        """Remember what keeps us from writing."""
         if isinstance(error, UnwritableError):
             self.refusal = error
         else:
             self.modified = self.lock_mode == "hold"
 
-    # As the writer's target
+    # As the queue's target
 
     def immediate(self) -> bool:
         return self.durability == "os" and self.lock_mode == "hold"
@@ -163,7 +381,6 @@ class JsonlEngine(LogEngine):
     """
 
     def __init__(self, path: Path, access: Access, durability: Durability, lock: LockMode, notes: Notes | None) -> None:
-        """Use `open`."""
         self.path = path.absolute()
         self.access = access
         self._shown = Follower(self.path, access, notes)
@@ -184,10 +401,10 @@ class JsonlEngine(LogEngine):
         progress: Progress | None = None,
         endpoint: Endpoint | None = None,
     ) -> JsonlEngine:
-        """Open a log; it need not exist.
+        """Open a log of any name, which need not exist; timelines, index and lock stand beside it.
 
         Args:
-            path: The log file; any name. Its timelines, index and lock stand beside it.
+            path: The log file.
             access: `read` takes no lock and writes nothing.
             durability: What a returned `append` means.
             lock: Hold the lock while open, or take it for each write.
@@ -196,8 +413,7 @@ class JsonlEngine(LogEngine):
             endpoint: How others reach us while we hold the lock.
 
         Raises:
-            SessionLockedError: Another process holds the lock.
-            StorageFailureError: The log cannot be opened, or not for writing.
+            SessionLockedError, StorageFailureError: It is not open.
         """
         engine = cls(path, access, durability, lock, notes)
         engine._locked.lock.reachable_at(endpoint)
@@ -236,7 +452,6 @@ class JsonlEngine(LogEngine):
             await self._look()
 
     async def let_go(self) -> None:
-        """Take the lock only for each write from now on."""
         await self._queue.run(self._locked.let_go)
 
     # The log as it is shown
@@ -264,7 +479,6 @@ class JsonlEngine(LogEngine):
         return self._locked.modified if self._queue.busy else self._locked.look()
 
     async def refresh(self) -> bool:
-        """Show what is on disk now; says whether anything changed. For logs we do not hold the lock of."""
         return await self._shown.refresh()
 
     def watch(self, callback: Callable[[], None]) -> Callable[[], None]:
@@ -274,15 +488,11 @@ class JsonlEngine(LogEngine):
         await self._watch.now()
 
     async def validate_in_background(self, progress: Progress | None = None) -> list[Damage]:
-        return [] if self._shown.just_checked() else await self.validate(progress)
+        checked, self._shown.just_checked = self._shown.just_checked, False
+        return [] if checked else await self.validate(progress)
 
     async def validate(self, progress: Progress | None = None) -> list[Damage]:
-        """Check the whole log now, in a thread of its own; the log can be used meanwhile. Ends early if cancelled, or
-        when the log is closed.
-
-        Raises:
-            StorageFailureError: The operating system refused.
-        """
+        """Check the whole log now; it can be used meanwhile. Ends early if cancelled, or when the log is closed."""
         damage, changed = await self._shown.validate(progress, None if self.access == "read" else self._queue.run)
         if changed:
             self._watch.tell()
@@ -331,9 +541,7 @@ class JsonlEngine(LogEngine):
         replacement = plan(before)
         lowest = max(shown.generation, shown.notes.rotation, shown.notes.noted) + 1
         try:
-            done = await shown.in_thread(
-                rewrite.replace_trusting_index, shown.log, replacement, shown.timelines, lowest
-            )
+            done = await shown.in_thread(rewrite.replace_log, shown.log, replacement, shown.timelines, lowest)
         except UnwritableError as error:
             self._locked.note(error)
             raise
@@ -348,12 +556,12 @@ class JsonlEngine(LogEngine):
         self._locked.check_unmodified()
         shown = self._shown
         if timeline_id is not None:
-            changed = await shown.in_thread(scrub.revise_closed, shown.timelines.path(timeline_id), edit)
+            changed = await shown.in_thread(rewrite.revise_closed, shown.timelines.path(timeline_id), edit)
             if changed:
                 await shown.in_thread(shown.notes.bump_epoch)
             return changed
         try:
-            log, changed = await shown.in_thread(scrub.revise_live, shown.log, edit, shown.notes.bump_epoch)
+            log, changed = await shown.in_thread(rewrite.revise_live, shown.log, edit, shown.notes.bump_epoch)
         except (ExternallyModifiedError, UnwritableError) as error:
             self._locked.note(error)
             raise
@@ -382,7 +590,7 @@ class JsonlEngine(LogEngine):
     async def _let_all_go(self) -> None:
         await self._queue.finished()
         self._locked.lock.release()
-        self._shown.end()
+        self._shown.thread.end()
 
     def _check_writable(self) -> None:
         if self.access == "read":

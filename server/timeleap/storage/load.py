@@ -1,16 +1,19 @@
-"""Loading a log: its index if it can be believed, else a scan."""
+"""Loading a log: its index if it can be believed, else a scan; and checking all of a log that is in use."""
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
+from timeleap.errors import StorageFailureError
 from timeleap.storage import durable, scan
 from timeleap.storage.durable import OpenFile
-from timeleap.storage.engine import Damage, Entry, LogState, Progress, RecordFlag, RecordKind
+from timeleap.storage.engine import Damage, Entry, LogState, Progress, RecordFlag, RecordKind, Recovery
 from timeleap.storage.index import (
     ENTRY_SIZE,
     HEADER_SIZE,
@@ -50,25 +53,13 @@ _BLOCK: Final = 512  # what a disk writes is a multiple of it
 _ZEROS: Final = re.compile(rb"\0+")
 
 
-@dataclass(frozen=True, slots=True)
-class _Batch:
-    """The sound members of the batch that the last record of a log belongs to.
+class _Batch(NamedTuple):
+    """The sound members of the batch that the last record of a log belongs to."""
 
-    Attributes:
-        first, last: The lines of the first and the last of them.
-        positions: Where in the batch they stand.
-        size: How many members the batch has.
-    """
-
-    first: int
-    last: int
-    positions: list[int]
-    size: int
-
-    @property
-    def whole(self) -> bool:
-        """True if all members are there."""
-        return self.positions == list(range(self.size))
+    first: int  # line of the first of them
+    last: int  # and of the last
+    positions: list[int]  # where in the batch they stand
+    size: int  # how many members the batch has
 
     @property
     def ended(self) -> bool:
@@ -77,13 +68,8 @@ class _Batch:
 
 
 def without_incomplete_tail(log: StoredLog, covered: int, *, torn: bool) -> int:
-    """How many lines of a log are left without what a crash cut short at its end.
-
-    Args:
-        log: The log.
-        covered: Lines below were indexed, so they were acknowledged once.
-        torn: After the last line there is something that may be the beginning of a record.
-    """
+    """How many lines of a log are left without what a crash cut short at its end. Lines below `covered` were indexed, so
+    they were acknowledged once; `torn`: behind the last line is what may be the beginning of a record."""
     lines = log.state.lines
     while lines > covered:
         if _has_hole(log, log.store.entry(lines - 1)):
@@ -99,7 +85,7 @@ def without_incomplete_tail(log: StoredLog, covered: int, *, torn: bool) -> int:
 def cut_through(log: StoredLog) -> int:
     """The line from which on a log ends in a batch that is not whole; its number of lines if there is none."""
     batch = _last_batch(log, log.state.lines)
-    return log.state.lines if batch is None or batch.whole else batch.first
+    return log.state.lines if batch is None or batch.positions == list(range(batch.size)) else batch.first
 
 
 def last_record(log: StoredLog, stop: int, floor: int = 0) -> int:
@@ -152,39 +138,33 @@ _SAMPLE: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A log as it was found.
+    """A log as it was found."""
 
-    Attributes:
-        log: What of it counts: without a torn tail, without an incomplete batch at its end.
-        cut: Bytes after that.
-        torn: Of them, those that are no whole record.
-        rebuilt: There was no usable index.
-        parsed: Every line was parsed at least once.
-        accepted: It was taken as it is, whatever the index file says.
-        lost: Where lines that were written are not there any more.
-    """
+    log: StoredLog  # what of it counts: without a torn tail, without an incomplete batch at its end
+    cut: int = 0  # bytes after that
+    torn: int = 0  # of them, those that are no whole record
+    rebuilt: bool = False  # there was no usable index
+    parsed: bool = True  # every line was parsed at least once
+    accepted: bool = False  # it was taken as it is, whatever the index file says
+    lost: Damage | None = None  # where lines that were written are not there any more
+    recovery: Recovery = Recovery()  # of a log that was opened: what there is to say about it
+    highest: int = 0  # of a log that was opened: the highest number of a timeline
 
-    log: StoredLog
-    cut: int = 0
-    torn: int = 0
-    rebuilt: bool = False
-    parsed: bool = True
-    accepted: bool = False
-    lost: Damage | None = None
+    @property
+    def checked(self) -> bool:
+        """True if everything was looked at."""
+        return self.parsed and self.log.state.length <= SMALL
 
 
 def load(path: Path, *, writable: bool, progress: Progress | None = None, trust_index: bool = True) -> Loaded:
-    """Open a log.
+    """Open a log; it need not exist. Raises OSError.
 
     Args:
-        path: The log; it need not exist.
+        path: The log.
         writable: Open it for appending, and keep its index file up to date. Otherwise nothing is written.
         progress: Told about a long scan.
         trust_index: Use the index where it agrees with the log; False takes the log as it is, but for where its lines
             begin and end.
-
-    Raises:
-        OSError: It cannot be opened.
     """
     if durable.status(path) is None:
         return Loaded(StoredLog(path, None, EntryStore(), LogState()))
@@ -311,7 +291,11 @@ def _from_index(
         lines = _lines_within(store, size)
         ahead = lines < store.count
         first = 0 if size <= SMALL else max(0, lines - _SAMPLE)
-        if not _agrees(file, store, first, lines):
+        if (
+            first_difference(file, store, lines) is not None
+            if first == 0
+            else not same_lines(file, store, first, lines)
+        ):
             return None
         state = store.state(lines)
         if not 0 <= state.next_checkpoint_id <= ID_LIMIT:
@@ -337,15 +321,6 @@ def _lines_within(store: EntryStore, size: int) -> int:
     return bisect_right(range(store.count), size, key=lambda line: store.entry(line).state.length)
 
 
-def _agrees(file: OpenFile, store: EntryStore, first: int, lines: int) -> bool:
-    """True if the lines `[first, lines)` match their entries."""
-    if lines == 0:
-        return True
-    if first == 0:
-        return first_difference(file, store, lines) is None
-    return same_lines(file, store, first, lines)
-
-
 def _settled(
     path: Path, file: OpenFile, store: EntryStore, scanned: scan.Scanned, covered: int, *, rebuilt: bool, parsed: bool
 ) -> Loaded:
@@ -359,3 +334,114 @@ def _settled(
     torn = scanned.torn if last_record(log, scanned.state.lines, keep) >= keep else cut
     store.truncate(keep)
     return Loaded(StoredLog(path, file, store, state), cut, torn, rebuilt, parsed)
+
+
+# Checking a whole log that is in use: every checksum, and every line that was never parsed
+
+
+@dataclass(slots=True)
+class Validation:
+    """A log parsed again, its entries in an index that is not yet in use."""
+
+    log: StoredLog
+    index: OpenFile | None  # the file of the new entries; None while they are in memory
+    lost: Damage | None = None  # where lines that were written are not there any more
+
+    def discard(self) -> None:
+        if self.index is not None:
+            self.index.close()
+            with suppress(OSError):  # the next open removes it
+                durable.remove_file(self.index.path)
+
+
+class _AbandonedError(Exception):
+    """Nobody wants to know any more."""
+
+
+def validate(
+    log: StoredLog,
+    *,
+    parsed: bool,
+    writable: bool,
+    abandoned: Callable[[], bool],
+    progress: Progress | None = None,
+) -> Validation | None:
+    """Check a log. Blocking; it may be appended to meanwhile.
+
+    Args:
+        log: The log as it is now.
+        parsed: Every line was parsed before: only the checksums are looked at.
+        writable: New entries may be written beside the log.
+        abandoned: Asked now and then whether anybody still wants to know.
+        progress: Told how far it is.
+
+    Returns:
+        The log parsed again, lines that are not what was written being damaged now; None if there was no need.
+    """
+
+    def told(done: int, total: int) -> None:
+        if abandoned():
+            raise _AbandonedError
+        if progress is not None:
+            progress(done, total)
+
+    try:
+        if log.file is None or (parsed and _unchanged(log, log.file, told)):
+            return None
+        index = durable.open_temporary(log.path.parent, log.path.name) if writable else None
+        store = EntryStore(index, 0, writable=writable)
+        found = Validation(StoredLog(log.path, log.file, store, LogState()), index)
+        try:
+            if index is not None:
+                index.pwrite(header(log.file.identity.inode, parsed=True), 0)
+            continue_to(found, log, told)
+            told(log.state.length, log.state.length)
+        except BaseException:
+            found.discard()
+            raise
+    except _AbandonedError:
+        return None
+    except OSError as error:
+        raise StorageFailureError.of(error, "check the log", log.path) from error
+    return found
+
+
+def continue_to(found: Validation, log: StoredLog, progress: Progress | None = None) -> None:
+    """Go on to where the log is now."""
+    assert log.file is not None
+    known = Reference(log.store, log.state.lines)
+    state = found.log.state
+    if found.log.open_ended:  # it may have got its line feed meanwhile
+        state = found.log.store.state(state.lines - 1)
+        found.log.store.truncate(state.lines)
+    known.skip_to(state.length)
+    scanned = scan.thoroughly(log.file, state, log.state.length, found.log.store, reference=known, progress=progress)
+    found.lost = found.lost or known.lost
+    found.log = StoredLog(log.path, log.file, found.log.store, scanned.state, open_ended=log.open_ended)
+
+
+def adopt(found: Validation, log: StoredLog) -> StoredLog:
+    """Put the new entries in the place of the log's index; nobody writes to the log meanwhile. Raises OSError."""
+    continue_to(found, log)
+    if found.index is not None:
+        durable.replace_file(found.index.path, index_path(log.path))
+        found.index.reopened_at(index_path(log.path))
+    return found.log
+
+
+def same_history(state: LogState, other: LogState) -> bool:
+    """True if two readings of the same bytes agree, but for `has_damage`, which only a thorough reading can know."""
+    return replace(state, has_damage=other.has_damage) == other
+
+
+def newly_found(before: list[Damage], after: list[Damage]) -> list[Damage]:
+    """Damage in `after` at offsets where `before` has none."""
+    known = {damage.offset for damage in before}
+    return [damage for damage in after if damage.offset not in known]
+
+
+def _unchanged(log: StoredLog, file: OpenFile, progress: Progress) -> bool:
+    try:
+        return first_difference(file, log.store, log.state.lines, progress) is None
+    except IndexDamagedError:
+        return False

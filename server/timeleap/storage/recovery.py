@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from timeleap import clock
 from timeleap.failpoints import failpoint
@@ -16,7 +17,68 @@ from timeleap.storage.engine import Damage, Progress, Quarantined, Recovery
 from timeleap.storage.index import index_path
 from timeleap.storage.load import Loaded
 from timeleap.storage.reader import StoredLog
-from timeleap.storage.rewrite import intent_pending, settle_intent
+
+# Replacing a log where the file system has no hard links: an intent record, then two renames
+#
+# Between the renames the live log has no name. The record says what was meant, so that the next process that opens the
+# log for writing can finish it, or undo it where the new log is gone.
+
+
+def intent_path(log: Path) -> Path:
+    return log.parent / f".{log.name}.intent"
+
+
+def declare_intent(log: Path, timeline: Path, temporary: Path) -> None:
+    """Write down, durably, that `log` is to become `timeline` and `temporary` is to become `log`."""
+    record = {"timeline": timeline.name, "new": temporary.name}
+    durable.atomic_write(intent_path(log), json.dumps(record).encode())
+
+
+def withdraw_intent(log: Path) -> None:
+    durable.remove_file(intent_path(log))
+    durable.sync_directory(log.parent)
+
+
+def settle_intent(log: Path) -> bool:
+    """Finish or undo a replacement that was cut short; says whether there was one."""
+    path = intent_path(log)
+    if not durable.is_regular(path):
+        return False
+    record = _read_intent(path)
+    # Whatever the record says, nothing is touched but a temporary file of ours and a name that a timeline may have.
+    timeline = _sibling(log, record.get("timeline"), rf"{re.escape(log.stem)}_[0-9]{{1,18}}{re.escape(log.suffix)}")
+    new = _sibling(log, record.get("new"), rf"\.{re.escape(log.name)}\.[0-9a-f]{{16}}\.tmp")
+    if durable.status(log) is None:
+        if new is not None and durable.is_regular(new):
+            durable.replace_file(new, log)
+        elif timeline is not None and durable.is_regular(timeline):
+            durable.replace_file(timeline, log)
+        durable.sync_directory(log.parent)
+    elif new is not None:
+        durable.remove_file(new)
+    withdraw_intent(log)
+    return True
+
+
+def intent_pending(log: Path) -> bool:
+    """True if a replacement is between its two renames."""
+    return durable.status(log) is None and durable.is_regular(intent_path(log))
+
+
+def _read_intent(path: Path) -> dict[str, Any]:
+    try:
+        record = json.loads(durable.OpenFile(path).pread(0, 4096))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return record if isinstance(record, dict) else {}
+
+
+def _sibling(log: Path, name: object, form: str) -> Path | None:
+    """The file of that name in the log's directory, if the name is of that form."""
+    if not isinstance(name, str) or re.fullmatch(form, name) is None:
+        return None
+    return log.parent / name
+
 
 # Repairs at opening a log for writing: leftovers of an interrupted step, a torn tail, an incomplete batch
 #
@@ -24,42 +86,29 @@ from timeleap.storage.rewrite import intent_pending, settle_intent
 
 
 def tidy(log: Path) -> None:
-    """Finish or undo a replacement that was cut short, and remove the temporaries of ours."""
+    """Finish or undo a replacement that was cut short, and remove what a killed process left."""
     changed = settle_intent(log)
     for path in timelines.same_as_live(log):
         failpoint("recovery.unlink")
         durable.remove_file(path)
         durable.remove_file(index_path(path))
         changed = True
-    for path in (*temporaries(log), *orphaned_indexes(log)):
+    for path in leftovers(log):
         durable.remove_file(path)
     if changed:
         durable.sync_directory(log.parent)
 
 
-def temporaries(log: Path) -> list[Path]:
-    """Temporary files of ours that a killed process left."""
-    pattern = re.compile(
-        rf"\.{re.escape(log.stem)}(_[0-9]+)?{re.escape(log.suffix)}(\.idx|\.intent)?\.[0-9a-f]{{16}}\.tmp"
-    )
-    return [
-        log.parent / name
-        for name in durable.list_directory(log.parent)
-        if pattern.fullmatch(name) and durable.is_regular(log.parent / name)
-    ]
-
-
-def orphaned_indexes(log: Path) -> list[Path]:
-    """Indexes of timelines that are gone. The live log's own index stays: it tells that lines are missing."""
-    pattern = re.compile(
-        rf"\.({re.escape(log.stem)}_[0-9]{{1,18}}{re.escape(log.suffix)}|{re.escape(log.name)}\.[0-9]{{1,18}})\.idx"
-    )
-    present = set(durable.list_directory(log.parent))
-    return [
-        log.parent / name
-        for name in present
-        if (match := pattern.fullmatch(name)) and match[1] not in present and durable.is_regular(log.parent / name)
-    ]
+def leftovers(log: Path) -> list[Path]:
+    """Temporary files of ours, and indexes of timelines that are gone. The live log's own index stays: it tells that lines
+    are missing."""
+    stem, suffix, name = re.escape(log.stem), re.escape(log.suffix), re.escape(log.name)
+    temporary = re.compile(rf"\.{stem}(_[0-9]+)?{suffix}(\.idx|\.intent)?\.[0-9a-f]{{16}}\.tmp")
+    index = re.compile(rf"\.({stem}_[0-9]{{1,18}}{suffix}|{name}\.[0-9]{{1,18}})\.idx")
+    names = durable.list_directory(log.parent)
+    going = [name for name in names if temporary.fullmatch(name)]
+    going += [name for name in names if (match := index.fullmatch(name)) and match[1] not in names]
+    return [log.parent / name for name in going if durable.is_regular(log.parent / name)]
 
 
 def cut_tail(loaded: Loaded) -> Quarantined | None:
@@ -74,14 +123,6 @@ def cut_tail(loaded: Loaded) -> Quarantined | None:
     log.file.truncate(offset)  # not synced: if it is lost, the same is cut again; the next record's sync covers it
     failpoint("recovery.after_cut")
     return Quarantined(kept, offset, loaded.cut, reason)
-
-
-def warnings_of(log: StoredLog) -> tuple[Damage, ...]:
-    """Warnings about the log: damaged lines, or that it is missing though timelines exist."""
-    if log.file is None and timelines.names(log.path):
-        text = "the live log is missing though timelines of it exist; restore one of them"
-        return (Damage("logMissing", text, 0, 0, 0),)
-    return tuple(log.damage())
 
 
 def _quarantine(log: Path, file: OpenFile, offset: int, size: int) -> str:
@@ -127,27 +168,12 @@ def _holds(path: Path, data: bytes) -> bool:
 # Opening
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedLog:
-    """A log as it was found on disk.
-
-    Attributes:
-        loaded: The log.
-        recovery: What there is to say about it.
-        highest: The highest number of a timeline.
-    """
-
-    loaded: Loaded
-    recovery: Recovery
-    highest: int
-
-
-def looked_at(path: Path, progress: Progress | None) -> LoadedLog:
+def looked_at(path: Path, progress: Progress | None) -> Loaded:
     """Load a log and change nothing."""
     return _described(load.load(path, writable=False, progress=progress))
 
 
-def caught_up(log: StoredLog, seen: int) -> LoadedLog | None:
+def caught_up(log: StoredLog, seen: int) -> Loaded | None:
     """The same for a log that was loaded before; None if it has not changed."""
     loaded = load.catch_up(log, seen)
     if loaded is None or (loaded.log.file is None and intent_pending(log.path)):
@@ -155,24 +181,30 @@ def caught_up(log: StoredLog, seen: int) -> LoadedLog | None:
     return _described(loaded)
 
 
-def recovered(path: Path, create: bool, progress: Progress | None, trust_index: bool = True) -> LoadedLog:
+def recovered(path: Path, create: bool, progress: Progress | None, trust_index: bool = True) -> Loaded:
     """Mend and load a log we have the lock of."""
     tidy(path)
     loaded = load.load(path, writable=True, progress=progress, trust_index=trust_index)
     cut = cut_tail(loaded)
     found = _described(replace(loaded, cut=0, torn=0), cut)
-    if create and loaded.log.file is None and not found.recovery.warnings:
-        return replace(found, loaded=Loaded(appending.new_log(path)))
+    if create and found.log.file is None and not found.recovery.warnings:
+        return replace(found, log=appending.new_log(path))
     return found
 
 
-def _described(loaded: Loaded, cut: Quarantined | None = None) -> LoadedLog:
+def _described(loaded: Loaded, cut: Quarantined | None = None) -> Loaded:
     log = loaded.log
-    mended = Recovery(
+    warnings = [loaded.lost] if loaded.lost else []
+    if log.file is None and timelines.names(log.path):
+        text = "the live log is missing though timelines of it exist; restore one of them"
+        warnings.append(Damage("logMissing", text, 0, 0, 0))
+    else:
+        warnings += log.damage()
+    recovery = Recovery(
         quarantined=(cut,) if cut else (),
         cut_bytes=cut.bytes if cut else 0,
         index_rebuilt=loaded.rebuilt and log.state.lines > 0,
-        warnings=(*((loaded.lost,) if loaded.lost else ()), *warnings_of(log)),
+        warnings=tuple(warnings),
     )
     identity = log.file.identity if log.file else None
-    return LoadedLog(loaded, mended, timelines.highest_number(log.path, besides=identity))
+    return replace(loaded, recovery=recovery, highest=timelines.highest_number(log.path, besides=identity))

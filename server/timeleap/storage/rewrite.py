@@ -1,33 +1,34 @@
-"""The atomic replacement: a new log takes the place of the live one, which becomes a timeline (G3).
+"""A new log in the place of an old one: the atomic replacement (G3), and the rewriting of lines that leaves no trace.
 
-Order of the steps, each durable before the next: the new log stands complete beside the old one, under a temporary
-name; `prepare` notes what will be true; the live log gets the timeline's name as a second one; the new log is renamed
-over the live name. A crash before the rename leaves the old log live (its second name is removed at the next open), a
-crash after it leaves the new one live and the old one as a timeline.
+Replacement. Order of the steps, each durable before the next: the new log stands complete beside the old one, under a
+temporary name; `prepare` notes what will be true; the live log gets the timeline's name as a second one; the new log is
+renamed over the live name. A crash before the rename leaves the old log live (its second name is removed at the next
+open), a crash after it leaves the new one live and the old one as a timeline.
+
+Revision, for what must not be kept anywhere, keeps no timeline. The new log stands complete and synced beside the old one
+before it takes its name; a kill in between leaves the old one or the new one, and may be asked again. Lines keep their
+numbers, damaged ones stay damaged, and the index is rebuilt: a checksum of what is gone would tell who guesses that he is
+right.
 """
 
 from __future__ import annotations
 
-import json
 import logging
-import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Final, NamedTuple, Self
+from zlib import crc32
 
-from timeleap.errors import (
-    CorruptedError,
-    ExternallyModifiedError,
-    StorageFailureError,
-    TimeleapError,
-)
+from timeleap.errors import CorruptedError, ExternallyModifiedError, StorageFailureError, TimeleapError
 from timeleap.failpoints import failpoint
 from timeleap.storage import durable, scan
-from timeleap.storage.appending import UnwritableError, check_untouched, new_log
+from timeleap.storage.appending import UnwritableError, check_untouched, group_on, new_log
 from timeleap.storage.durable import OpenFile, storage_errors
 from timeleap.storage.engine import (
+    Edit,
+    Entry,
     LogState,
     NewRecord,
     Prepared,
@@ -48,27 +49,22 @@ from timeleap.storage.index import (
 )
 from timeleap.storage.load import Loaded, cut_through, load
 from timeleap.storage.reader import StoredLog
-from timeleap.storage.record import without_batch_marks
+from timeleap.storage.record import classify, without_batch_marks
+from timeleap.storage.recovery import declare_intent, withdraw_intent
 from timeleap.storage.timelines import Timelines, file_name, highest_number, same_as_live, same_bytes
-from timeleap.storage.write_queue import group_on
 
-_STEP: Final = 4096
+_STEP: Final = 1024
+_FLUSH: Final = 1 << 20
 _logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class Draft:
-    """A new log under a temporary name, with its index.
+    """A new log under a temporary name, with its index; a context that removes it on any error."""
 
-    Attributes:
-        log: What it holds so far.
-        index: The file of its index.
-        parsed: Every line of it was parsed at least once.
-    """
-
-    log: StoredLog
+    log: StoredLog  # what it holds so far
     index: OpenFile
-    parsed: bool = True
+    parsed: bool = True  # every line of it was parsed at least once
 
     @classmethod
     def for_log(cls, path: Path) -> Draft:
@@ -83,9 +79,12 @@ class Draft:
 
     @property
     def file(self) -> OpenFile:
-        """The draft's file."""
         assert self.log.file is not None
         return self.log.file
+
+    def holds(self, state: LogState, *, open_ended: bool) -> None:
+        """What file and index hold now."""
+        self.log = StoredLog(self.log.path, self.file, self.log.store, state, open_ended=open_ended)
 
     def add(self, records: list[NewRecord]) -> None:
         """Add records at the end; they need no batch marks, since the draft becomes live as a whole."""
@@ -107,20 +106,17 @@ class Draft:
         return self
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        """Remove it on any error."""
         if error is not None:
             self.discard()
 
     def discard(self) -> None:
-        """Remove it."""
         for file in (self.file, self.index):
             file.close()
             with suppress(OSError):  # the next open removes it
                 durable.remove_file(file.path)
 
 
-@dataclass(frozen=True, slots=True)
-class ReplacedLog:
+class ReplacedLog(NamedTuple):
     """Result of a replacement."""
 
     log: StoredLog
@@ -129,21 +125,26 @@ class ReplacedLog:
 
 
 def replace_log(log: StoredLog, replacement: Replacement, timelines: Timelines, lowest: int) -> ReplacedLog:
-    """Put a new log in the place of `log`. Blocking.
+    """Put a new log in the place of `log`, which is settled and locked. Blocking.
 
-    Args:
-        log: The live log, settled and locked.
-        replacement: What the new log is.
-        timelines: The log's timelines.
-        lowest: The lowest number its timeline may get.
+    Its timeline gets the number `lowest` or a higher one. An index that proves damaged meanwhile is rebuilt first.
 
     Raises:
         TimelineNotFoundError, CorruptedError, ExternallyModifiedError, StorageFailureError: Nothing was changed.
     """
+    try:
+        return _replace(log, replacement, timelines, lowest)
+    except IndexDamagedError:
+        log.mend()
+    return _replace(log, replacement, timelines, lowest)
+
+
+def _replace(log: StoredLog, replacement: Replacement, timelines: Timelines, lowest: int) -> ReplacedLog:
     check_untouched(log)
     with storage_errors("replace the log", log.path):
         if log.file is None:
             log = new_log(log.path)
+        assert log.file is not None
         for leftover in same_as_live(log.path):
             durable.remove_file(leftover)
         with Draft.for_log(log.path) as draft:
@@ -154,11 +155,12 @@ def replace_log(log: StoredLog, replacement: Replacement, timelines: Timelines, 
             else:
                 copy_prefix(draft, log, replacement.keep_lines)
             draft.add(list(replacement.records))
-            assert log.file is not None
             number = max(lowest, highest_number(log.path) + 1)
             while durable.status(timeline := log.path.parent / file_name(log.path, number)) is not None:
                 number += 1
-            equals = _equal(log, timelines) if replacement.reuse else None
+            equals = None
+            if replacement.reuse:
+                equals = "" if log.file.status().size == 0 else timelines.equal_to(log)
             replaces = not (replacement.reuse and same_bytes(draft.file, log.file))
             head = draft.log.head(timelines.epoch, number)
             prepared = Prepared(timeline.stem, replaces, equals, draft.log.state, head, draft.log)
@@ -177,15 +179,14 @@ def replace_log(log: StoredLog, replacement: Replacement, timelines: Timelines, 
             live = OpenFile(draft.file.path, writable=True, appending=True)  # now: after the step nothing may fail
             _exchange(log, draft, timeline)
     live.reopened_at(log.path)
-    log = _moved_in(live, draft, timeline)
+    _move_indexes(log.path, draft, timeline)
     _settle(replacement, prepared, timelines)
-    return ReplacedLog(log, prepared.kept_as or "", number)
+    return ReplacedLog(_live(live, draft), prepared.kept_as or "", number)
 
 
-def _equal(log: StoredLog, timelines: Timelines) -> str | None:
-    """The timeline that has the bytes of a log; "" for an empty log, which needs none."""
-    assert log.file is not None
-    return "" if log.file.status().size == 0 else timelines.equal_to(log)
+def _live(file: OpenFile, draft: Draft) -> StoredLog:
+    log = draft.log
+    return StoredLog(log.path, file, log.store, log.state, open_ended=log.open_ended)
 
 
 def _settle(replacement: Replacement, prepared: Prepared, timelines: Timelines) -> None:
@@ -201,13 +202,7 @@ def _settle(replacement: Replacement, prepared: Prepared, timelines: Timelines) 
         _logger.exception("a timeline that is not needed could not be removed: %s", prepared.timeline_id)
 
 
-def replace_trusting_index(log: StoredLog, replacement: Replacement, timelines: Timelines, lowest: int) -> ReplacedLog:
-    """`replace_log`; an index that proves damaged meanwhile is rebuilt first."""
-    try:
-        return replace_log(log, replacement, timelines, lowest)
-    except IndexDamagedError:
-        log.mend()
-    return replace_log(log, replacement, timelines, lowest)
+# What a draft begins with
 
 
 def copy_prefix(draft: Draft, log: StoredLog, keep_lines: int) -> None:
@@ -229,14 +224,20 @@ def copy_prefix(draft: Draft, log: StoredLog, keep_lines: int) -> None:
             offset=log.store.entry(damaged).offset,
         )
     if state.has_damage:
-        _copy_sound_lines(draft, log, keep_lines)
+        _copy_lines(draft, log, keep_lines, None)
     else:
         log.file.copy_to(draft.file, 0, state.length)
         _take_entries(draft, log, keep_lines)
-    if draft.log.state.pending_chars < 0:
-        scanned = scan.count_pending(draft.file, draft.log.store, draft.log.state)
-        draft.log = StoredLog(log.path, draft.file, draft.log.store, scanned.state, open_ended=scanned.open_ended)
-    _unmark_cut_batch(draft)
+    _count_pending(draft)
+    # A batch that was cut through on purpose is no incomplete one: its members lose their marks.
+    log = draft.log
+    keep = cut_through(log)
+    if lines := log.read(keep, log.state.lines):
+        state = log.store.state(keep)
+        draft.file.truncate(state.length)
+        log.store.truncate(keep)
+        draft.log = log.at(state)
+        draft.add([without_batch_marks(line) for line in lines])
 
 
 def _take_entries(draft: Draft, log: StoredLog, lines: int) -> None:
@@ -246,54 +247,54 @@ def _take_entries(draft: Draft, log: StoredLog, lines: int) -> None:
         raw = log.store.raw(start, min(start + _STEP, lines))
         draft.parsed = draft.parsed and all(flags & RecordFlag.VALIDATED for flags in set(raw[17::ENTRY_SIZE]))
         draft.log.store.extend(raw)
-    ended = draft.file.pread(state.length - 1, 1) == b"\n"
-    draft.log = StoredLog(draft.log.path, draft.file, draft.log.store, state, open_ended=not ended)
+    draft.holds(state, open_ended=draft.file.pread(state.length - 1, 1) != b"\n")
 
 
-def _copy_sound_lines(draft: Draft, log: StoredLog, keep_lines: int) -> None:
-    """Copy runs of lines between the damaged ones; their entries are rebuilt, since all of them moved."""
+def _count_pending(draft: Draft) -> None:
+    if draft.log.state.pending_chars < 0:
+        scanned = scan.count_pending(draft.file, draft.log.store, draft.log.state)
+        draft.holds(scanned.state, open_ended=scanned.open_ended)
+
+
+def _copy_lines(draft: Draft, log: StoredLog, lines: int, edit: Edit | None) -> int:
+    """Fill a draft with the first lines of a log as `edit` leaves them, or without the damaged ones; says how many were
+    edited. The entries are made again, since lines move."""
     assert log.file is not None
-    state, begin, end = LogState(), 0, 0
+    state, changed = LogState(), 0
+    data = bytearray()
     ended = True
-    for start in range(0, keep_lines, _STEP):
+    for start in range(0, lines, _STEP):
         packed = bytearray()
-        for entry in log.entries(start, min(start + _STEP, keep_lines)):
-            if entry.kind == RecordKind.DAMAGED:
-                log.file.copy_to(draft.file, begin, end - begin)
-                begin = end = entry.offset + entry.length
-                continue
-            ended = log.file.pread(entry.offset + entry.length - 1, 1) == b"\n"
+        for entry in log.entries(start, min(start + _STEP, lines)):
+            raw = log.file.pread(entry.offset, entry.length)
             record = NewRecord(b"", entry.kind, entry.role, entry.value, entry.flags)
-            raw, state = scan.entry_of(record, state, entry.crc, entry.length)
+            if crc32(raw) != entry.crc:  # a line whose bytes are not those that were written is damaged from now on
+                record = NewRecord(b"", RecordKind.DAMAGED)
+            if edit is None and record.kind == RecordKind.DAMAGED:
+                continue
+            ended = raw.endswith(b"\n")
+            new = None if edit is None else edit(entry.line, raw.removesuffix(b"\n"))
+            if new is not None:
+                changed += 1
+                raw = new + b"\n" if ended else new
+                if record.kind != RecordKind.DAMAGED:
+                    record = classify(new)
+            packed_entry, state = scan.entry_of(record, state, crc32(raw), len(raw))
             draft.parsed = draft.parsed and bool(entry.flags & RecordFlag.VALIDATED)
-            packed += raw
-            end = entry.offset + entry.length
+            packed += packed_entry
+            data += raw
+            if len(data) >= _FLUSH:
+                draft.file.pwrite(data, state.length - len(data))
+                data.clear()
         draft.log.store.extend(packed)
-    log.file.copy_to(draft.file, begin, end - begin)
-    draft.log = StoredLog(log.path, draft.file, draft.log.store, state, open_ended=not ended)
-
-
-def _unmark_cut_batch(draft: Draft) -> None:
-    """A batch that was cut through on purpose is no incomplete one: its members lose their marks."""
-    log = draft.log
-    keep = cut_through(log)
-    lines = log.read(keep, log.state.lines)
-    if not lines:
-        return
-    draft.file.truncate(log.store.state(keep).length)
-    state = log.store.state(keep)
-    log.store.truncate(keep)
-    draft.log = log.at(state)
-    draft.add([without_batch_marks(line) for line in lines])
+    draft.file.pwrite(data, state.length - len(data))
+    draft.holds(state, open_ended=not ended)
+    return changed
 
 
 def copy_timeline(draft: Draft, source: Loaded, damaged_before: Collection[int] = ()) -> None:
-    """Begin a draft with a timeline, byte for byte.
-
-    Args:
-        draft: Where to.
-        source: The timeline.
-        damaged_before: Lines that were damaged already when it was the live log: they come back as they were.
+    """Begin a draft with a timeline, byte for byte. Lines in `damaged_before`, which were damaged already when it was the
+    live log, come back as they were.
 
     Raises:
         CorruptedError: Another line of it is damaged, or its end is torn.
@@ -308,8 +309,7 @@ def copy_timeline(draft: Draft, source: Loaded, damaged_before: Collection[int] 
         else:
             known = Reference(log.store, log.state.lines)
             scanned = scan.thoroughly(draft.file, LogState(), log.state.length, draft.log.store, reference=known)
-            open_ended = scanned.open_ended
-            draft.log = StoredLog(draft.log.path, draft.file, draft.log.store, scanned.state, open_ended=open_ended)
+            draft.holds(scanned.state, open_ended=scanned.open_ended)
     damaged = next(iter(new_damage(draft.log, damaged_before)), None)
     if source.cut or source.lost or damaged is not None or draft.log.state.length != log.state.length:
         raise not_restored(log.path, damaged.offset if damaged else log.state.length)
@@ -326,8 +326,11 @@ def _is_known(draft: Draft, source: Loaded) -> bool:
         return False
 
 
+# The step itself
+
+
 def _exchange(log: StoredLog, draft: Draft, timeline: Path) -> None:
-    """The step itself: two names change hands. On an error everything is as before."""
+    """Two names change hands. On an error everything is as before."""
     assert log.file is not None
     if not durable.HOLD_OPEN:
         draft.file.close()
@@ -392,9 +395,9 @@ def _make_names_durable(log: StoredLog, timeline: Path) -> None:
         raise
 
 
-def _moved_in(live: OpenFile, draft: Draft, timeline: Path) -> StoredLog:
-    """The new live log, its index under its name, the old index under the timeline's. A lost index is only a scan."""
-    index = index_path(live.path)
+def _move_indexes(path: Path, draft: Draft, timeline: Path) -> None:
+    """The new index under the live log's name, the old one under the timeline's. A lost index is only a scan."""
+    index = index_path(path)
     try:
         if durable.status(index) is not None:
             durable.replace_file(index, index_path(timeline))
@@ -405,76 +408,133 @@ def _moved_in(live: OpenFile, draft: Draft, timeline: Path) -> StoredLog:
     except OSError:
         with suppress(OSError):
             durable.remove_file(draft.index.path)
-    return StoredLog(live.path, live, draft.log.store, draft.log.state, open_ended=draft.log.open_ended)
 
 
 def _external_change(path: Path) -> ExternallyModifiedError:
     return ExternallyModifiedError(f"another program is changing the logs of {path.name}; reload the session")
 
 
-# Replacing a log where the file system has no hard links: an intent record, then two renames
-#
-# Between the renames the live log has no name. The record says what was meant, so that the next process that opens the
-# log for writing can finish it, or undo it where the new log is gone.
+# Rewriting lines, so that nothing of what they were stays
 
 
-def intent_path(log: Path) -> Path:
-    """Where the intent of a replacement is written down."""
-    return log.parent / f".{log.name}.intent"
-
-
-def declare_intent(log: Path, timeline: Path, temporary: Path) -> None:
-    """Write down, durably, that `log` is to become `timeline` and `temporary` is to become `log`."""
-    record = {"timeline": timeline.name, "new": temporary.name}
-    durable.atomic_write(intent_path(log), json.dumps(record).encode())
-
-
-def withdraw_intent(log: Path) -> None:
-    """The replacement is done, or given up."""
-    durable.remove_file(intent_path(log))
-    durable.sync_directory(log.parent)
-
-
-def settle_intent(log: Path) -> bool:
-    """Finish or undo a replacement that was cut short.
+def revise_live(log: StoredLog, edit: Edit, prepare: Callable[[], None]) -> tuple[StoredLog, int]:
+    """Rewrite the live log, which is settled and locked. Blocking. `prepare` is called before the step; it does no harm
+    if the step does not come.
 
     Returns:
-        Whether there was anything to do.
+        The log after it, and how many of its lines changed; if none, it is the same log.
+
+    Raises:
+        ExternallyModifiedError, StorageFailureError: Nothing was changed.
+        UnwritableError: It was changed, but that may not last.
     """
-    path = intent_path(log)
-    if not durable.is_regular(path):
-        return False
-    record = _read_intent(path)
-    # Whatever the record says, nothing is touched but a temporary file of ours and a name that a timeline may have.
-    timeline = _sibling(log, record.get("timeline"), rf"{re.escape(log.stem)}_[0-9]{{1,18}}{re.escape(log.suffix)}")
-    new = _sibling(log, record.get("new"), rf"\.{re.escape(log.name)}\.[0-9a-f]{{16}}\.tmp")
-    if durable.status(log) is None:
-        if new is not None and durable.is_regular(new):
-            durable.replace_file(new, log)
-        elif timeline is not None and durable.is_regular(timeline):
-            durable.replace_file(timeline, log)
-        durable.sync_directory(log.parent)
-    elif new is not None:
-        durable.remove_file(new)
-    withdraw_intent(log)
-    return True
-
-
-def intent_pending(log: Path) -> bool:
-    """True if a replacement is between its two renames."""
-    return durable.status(log) is None and durable.is_regular(intent_path(log))
-
-
-def _read_intent(path: Path) -> dict[str, Any]:
+    check_untouched(log)
+    if log.file is None:
+        return log, 0
+    with storage_errors("redact the log", log.path):
+        for leftover in same_as_live(log.path):
+            durable.remove_file(leftover)
+        with Draft.for_log(log.path) as draft:
+            changed = revise(draft, log, edit)
+            if not changed:
+                draft.discard()
+                return log, 0
+            draft.finish()
+            failpoint("revise.built")
+            prepare()
+            failpoint("revise.prepared")
+            check_untouched(log)
+            live = OpenFile(draft.file.path, writable=True, appending=True)  # now: after the step nothing may fail
+            if not durable.HOLD_OPEN:
+                draft.file.close()
+            durable.replace_file(draft.file.path, log.path)
+    live.reopened_at(log.path)
     try:
-        record = json.loads(durable.OpenFile(path).pread(0, 4096))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return record if isinstance(record, dict) else {}
+        failpoint("revise.renamed")
+        durable.sync_directory(log.path.parent)
+    except OSError as error:
+        failure = StorageFailureError.of(error, "redact the log", log.path)
+        raise UnwritableError(f"{failure.message}; open the session again", **failure.data) from error
+    finally:
+        _move_index(draft, log.path)
+    failpoint("revise.done")
+    return _live(live, draft), changed
 
 
-def _sibling(log: Path, name: object, form: str) -> Path | None:
-    """The file of that name in the log's directory, if the name is of that form."""
-    if not isinstance(name, str) or re.fullmatch(form, name) is None:
-        return None
-    return log.parent / name
+def revise_closed(path: Path, edit: Edit) -> int:
+    """Rewrite a log that nobody writes to: a timeline, or that of a session which is not open. Blocking.
+
+    What is torn at its end is edited as a line, and stays torn.
+
+    Returns:
+        How many lines changed.
+
+    Raises:
+        StorageFailureError: Nothing was changed, or that it was may not last.
+    """
+    with storage_errors("redact the log", path):
+        log = load(path, writable=False).log
+        if log.file is None:
+            return 0
+        with Draft.for_log(path) as draft:
+            changed = revise(draft, log, edit) + _revise_tail(draft, log, edit)
+            if not changed:
+                draft.discard()
+                return 0
+            draft.finish()
+            failpoint("revise.closed_built")
+            draft.file.close()
+            draft.index.close()
+            durable.replace_file(draft.file.path, path)
+        _move_index(draft, path)
+        durable.sync_directory(path.parent)
+    return changed
+
+
+def revise(draft: Draft, log: StoredLog, edit: Edit) -> int:
+    """Fill a draft with the lines of a log as `edit` leaves them; says how many it changed."""
+    changed = _copy_lines(draft, log, log.state.lines, edit)
+    _count_pending(draft)
+    return changed
+
+
+def raw_lines(log: StoredLog) -> Iterator[tuple[Entry | None, bytes]]:
+    """The lines of a log as they stand in its file, without line feeds, with their entries; what does not count at its
+    end has none."""
+    if log.file is None:
+        return
+    for start in range(0, log.state.lines, _STEP):
+        for entry in log.entries(start, start + _STEP):
+            yield entry, log.file.pread(entry.offset, entry.length).removesuffix(b"\n")
+    for line in _tail(log):
+        yield None, line
+
+
+def _tail(log: StoredLog) -> list[bytes]:
+    assert log.file is not None
+    rest = log.file.status().size - log.state.length
+    return log.file.pread(log.state.length, rest).split(b"\n") if rest > 0 else []
+
+
+def _revise_tail(draft: Draft, log: StoredLog, edit: Edit) -> int:
+    """The same for what does not count at the end of a log: it gets no entries."""
+    at, changed = draft.log.state.length, 0
+    lines = _tail(log)
+    for number, line in enumerate(lines):
+        new = edit(log.state.lines + number, line)
+        changed += new is not None
+        piece = (line if new is None else new) + (b"\n" if number + 1 < len(lines) else b"")
+        draft.file.pwrite(piece, at)
+        at += len(piece)
+    return changed
+
+
+def _move_index(draft: Draft, path: Path) -> None:
+    """The new index in the place of the old one, which must not stay; without one the log is scanned."""
+    try:
+        durable.replace_file(draft.index.path, index_path(path))
+        draft.index.reopened_at(index_path(path))
+    except OSError:
+        for leftover in (draft.index.path, index_path(path)):
+            with suppress(OSError):
+                durable.remove_file(leftover)

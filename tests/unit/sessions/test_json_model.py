@@ -37,7 +37,7 @@ from timeleap.sessions.requests import is_request_line
 from timeleap.sessions.statefile import StateFile
 from timeleap.sessions.transaction import MAX_NOTICES
 from timeleap.sessions.warnings import file_problems
-from timeleap.storage import rewrite, timelines
+from timeleap.storage import recovery, timelines
 from timeleap.storage.engine import MAX_ROTATION, LogState, TimelineFacts, highest_noted
 from timeleap.storage.index import EntryStore
 from timeleap.storage.lock import SessionLock, decode_record
@@ -341,8 +341,8 @@ def test_an_intent_touches_nothing_but_what_it_may_name(tmp_path: Path, record: 
     names = ["context_1.jsonl", "timeleap.json", "state.json", *(["context.jsonl"] if live else [])]
     for name in names:
         (tmp_path / name).write_text(name)
-    rewrite.intent_path(tmp_path / "context.jsonl").write_text(json.dumps(record))
-    rewrite.settle_intent(tmp_path / "context.jsonl")
+    recovery.intent_path(tmp_path / "context.jsonl").write_text(json.dumps(record))
+    recovery.settle_intent(tmp_path / "context.jsonl")
     assert sorted(os.listdir(tmp_path)) == sorted(names)
     assert all((tmp_path / name).read_text() == name for name in names)
 

@@ -17,7 +17,7 @@ from tests.unit.storage.logs import always, hidden, keep, mark, said, say, texts
 
 from timeleap import failpoints
 from timeleap.errors import CorruptedError, ExternallyModifiedError, HeadConflictError, StorageFailureError
-from timeleap.storage import appending, durable, write_queue
+from timeleap.storage import appending, durable
 from timeleap.storage.appending import UnwritableError
 from timeleap.storage.durable import OpenFile
 from timeleap.storage.engine import LogState, NewRecord
@@ -122,8 +122,8 @@ async def test_memory_changes_only_after_the_sync(engine: JsonlEngine, monkeypat
 
 
 async def test_a_group_too_long_is_written_in_parts(engine: JsonlEngine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(write_queue, "GROUP_BYTES", 200)
-    monkeypatch.setattr(write_queue, "GROUP_LIMIT", 7)
+    monkeypatch.setattr(appending, "GROUP_BYTES", 200)
+    monkeypatch.setattr(appending, "GROUP_LIMIT", 7)
     counter = Counter(monkeypatch)
     done = await asyncio.gather(*(say(engine, f"{i}" * 10) for i in range(20)))
     assert counter.calls.count("write") > 3

@@ -18,14 +18,13 @@ from tests.unit.storage.logs import keep, names, restore, say, texts
 
 from timeleap.errors import StorageFailureError
 from timeleap.storage import appending, durable, index, load, recovery
+from timeleap.storage.appending import LogThread
 from timeleap.storage.durable import FileStatus, Identity, OpenFile
 from timeleap.storage.index import index_path
 from timeleap.storage.jsonl import JsonlEngine
 from timeleap.storage.lock import SessionLock
 from timeleap.storage.log_files import share
 from timeleap.storage.record import message_record
-from timeleap.storage.recovery import LoadedLog
-from timeleap.storage.write_queue import LogThread
 
 
 @pytest.fixture
@@ -195,7 +194,7 @@ async def test_what_a_look_found_does_not_hide_what_was_written_meanwhile(
     real, looking, go_on = recovery.caught_up, threading.Event(), threading.Event()
     asked: list[object] = []
 
-    def slow(shown: object, seen: int) -> LoadedLog | None:
+    def slow(shown: object, seen: int) -> load.Loaded | None:
         asked.append(shown)
         found = real(shown, seen)  # type: ignore[arg-type]
         looking.set()
@@ -227,7 +226,7 @@ async def test_what_a_check_found_does_not_hide_what_others_wrote_meanwhile(
         file.write(line("theirs"))
     real, looking, go_on = recovery.caught_up, threading.Event(), threading.Event()
 
-    def slow(shown: object, seen: int) -> LoadedLog | None:
+    def slow(shown: object, seen: int) -> load.Loaded | None:
         found = real(shown, seen)  # type: ignore[arg-type]
         looking.set()
         assert go_on.wait(PATIENCE)
@@ -237,7 +236,7 @@ async def test_what_a_check_found_does_not_hide_what_others_wrote_meanwhile(
     look = asyncio.create_task(engine.refresh())
     await asyncio.to_thread(looking.wait, PATIENCE)
     check = asyncio.create_task(engine.validate())
-    await waiting(engine._shown._thread)
+    await waiting(engine._shown.thread)
     go_on.set()
     assert await look
     assert [one.line for one in await check] == [1]

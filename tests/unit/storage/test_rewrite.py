@@ -17,7 +17,7 @@ from timeleap.errors import (
     StorageFailureError,
     TimelineNotFoundError,
 )
-from timeleap.storage import durable, load, rewrite, timelines
+from timeleap.storage import durable, load, recovery, timelines
 from timeleap.storage.engine import LogState, Prepared, Replacement, TimelineFacts
 from timeleap.storage.index import HEADER_SIZE, index_path
 from timeleap.storage.jsonl import JsonlEngine
@@ -391,11 +391,11 @@ async def test_a_leftover_intent_of_a_step_that_never_began_is_withdrawn(log: Pa
     log.write_bytes(line("a"))
     temporary = log.parent / ".context.jsonl.0123456789abcdef.tmp"
     temporary.write_bytes(line("b"))
-    rewrite.declare_intent(log, log.parent / "context_1.jsonl", temporary)
+    recovery.declare_intent(log, log.parent / "context_1.jsonl", temporary)
     await (await JsonlEngine.open(log)).aclose()
     assert log.read_bytes() == line("a")
     assert not temporary.exists()
-    assert not rewrite.intent_path(log).exists()
+    assert not recovery.intent_path(log).exists()
 
 
 @pytest.mark.parametrize("new_log_is_there", [True, False])
@@ -404,8 +404,8 @@ async def test_a_step_cut_in_two_is_finished_or_undone(log: Path, new_log_is_the
     timeline.write_bytes(line("old"))
     if new_log_is_there:
         temporary.write_bytes(line("new"))
-    rewrite.declare_intent(log, timeline, temporary)
-    assert rewrite.intent_pending(log)
+    recovery.declare_intent(log, timeline, temporary)
+    assert recovery.intent_pending(log)
     follower = await JsonlEngine.open(log, access="read")
     assert not await follower.refresh()
     await follower.aclose()
@@ -421,12 +421,12 @@ async def test_a_step_cut_in_two_is_finished_or_undone(log: Path, new_log_is_the
 async def test_a_damaged_intent_touches_nothing(log: Path, record: bytes) -> None:
     log.write_bytes(line("a"))
     (log.parent.parent / "x").write_text("x")
-    rewrite.intent_path(log).write_bytes(record)
+    recovery.intent_path(log).write_bytes(record)
     await (await JsonlEngine.open(log)).aclose()
     assert log.read_bytes() == line("a")
     assert (log.parent.parent / "x").exists()
     log.unlink()
-    rewrite.intent_path(log).write_bytes(record)
+    recovery.intent_path(log).write_bytes(record)
     await (await JsonlEngine.open(log)).aclose()
     assert log.read_bytes() == b""
 

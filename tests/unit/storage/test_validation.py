@@ -13,7 +13,7 @@ from tests.support.holding import PATIENCE
 from tests.unit.storage.logs import always, hidden, keep, said, say, texts
 
 from timeleap.errors import StorageFailureError
-from timeleap.storage import follower, index, load, scan
+from timeleap.storage import index, load, scan
 from timeleap.storage.durable import OpenFile
 from timeleap.storage.index import HEADER_SIZE, index_path
 from timeleap.storage.jsonl import JsonlEngine
@@ -46,7 +46,7 @@ class Gate:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.reached, self.open = threading.Event(), threading.Event()
-        real = follower.continue_to
+        real = load.continue_to
 
         def held(*args: object) -> None:
             real(*args)  # type: ignore[arg-type]
@@ -54,7 +54,7 @@ class Gate:
                 self.reached.set()
                 self.open.wait(PATIENCE)
 
-        monkeypatch.setattr(follower, "continue_to", held)
+        monkeypatch.setattr(load, "continue_to", held)
 
     async def wait(self) -> None:
         await asyncio.to_thread(self.reached.wait, 10)

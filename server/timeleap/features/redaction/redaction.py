@@ -30,7 +30,7 @@ from timeleap.sessions.session_files import LOG_NAME, META_NAME, REQUESTS_NAME
 from timeleap.storage.durable import atomic_write, status
 from timeleap.storage.engine import Edit, Entry, RecordFlag, RecordKind
 from timeleap.storage.load import load
-from timeleap.storage.scrub import raw_lines, revise_closed
+from timeleap.storage.rewrite import raw_lines, revise_closed
 
 Json = dict[str, Any]
 Kind = Literal["log", "timeline", "quarantine", "other"]
