@@ -39,7 +39,7 @@ TESTS ?= tests
 # What `make test COVERAGE=1` measures: the tests of the layers whose coverage is judged. Measuring costs time the others can do without.
 MEASURED := tests/unit/storage tests/unit/api tests/unit/features tests/property
 # Driven by the tests over the wire, in processes that are not measured.
-NOT_JUDGED := */handlers.py,*/search/search.py,*/features/transfer/*,*/trash_redaction.py
+NOT_JUDGED := */handlers.py,*/search/search.py,*/features/transfer/*
 PYTEST := $(RUN) -m pytest --numprocesses $(JOBS) --dist worksteal --durations 10
 
 ##@ Use

@@ -10,8 +10,8 @@ from typing import Any
 from timeleap.features.compaction.handlers import read_history
 from timeleap.features.compaction.prepare import summary_message, with_pins
 from timeleap.features.compaction.summary import summarise
-from timeleap.features.redaction.redacting import RedactionRequest, RedactOutcome, plan_redact, redact
-from timeleap.features.search.matchers import TextMatcher
+from timeleap.features.redaction.matchers import TextMatcher
+from timeleap.features.redaction.redaction import RedactionRequest, RedactOutcome, plan_redact, redact
 from timeleap.sessions.outcomes import Cause, CompactionPlan, Mutation, Retention
 from timeleap.sessions.pruning import PruneRequest
 from timeleap.sessions.session import Session

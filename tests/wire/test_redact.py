@@ -446,7 +446,7 @@ def test_without_the_library_secrets_are_refused_in_words() -> None:
     code = """
 import sys
 sys.modules["kingfisher_sdk"] = None
-from timeleap.features.redaction.secrets import load_rules
+from timeleap.features.redaction.matchers import load_rules
 from timeleap.errors import InvalidInputError
 try:
     load_rules()

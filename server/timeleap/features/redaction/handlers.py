@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from timeleap.errors import InvalidInputError, StorageFailureError
-from timeleap.features.redaction.redacting import RedactionRequest, RedactOutcome, plan_redact, redact
-from timeleap.features.redaction.redaction import FileMatches, is_in
+from timeleap.features.redaction.matchers import ExpressionMatcher, Matcher, TextMatcher
+from timeleap.features.redaction.redact_files import FileMatches, is_in
+from timeleap.features.redaction.redaction import (
+    RedactionRequest,
+    RedactOutcome,
+    plan_in_trash,
+    plan_redact,
+    redact,
+    redact_in_trash,
+)
 from timeleap.features.redaction.redactor import Redactor
-from timeleap.features.redaction.trash_redaction import plan_in_trash, redact_in_trash
-from timeleap.features.search.matchers import ExpressionMatcher, Matcher, TextMatcher
 from timeleap.service.mutation import guard
 from timeleap.sessions import shapes
 from timeleap.sessions.home import in_trash
@@ -36,66 +43,45 @@ RULES = "secret-rules"
 
 async def redact_session(service: Service, params: SessionRedactParams, call: Call) -> Json:
     """Remove text from a session for good, or list its occurrences."""
-    needle = _needle(params)
-    replacement = _replacement(needle, params.replacement)
-    home = service.store.home
-    if params.deleted_at is not None:
-        order = RedactionRequest(
-            needle, replacement, rules=home.path / RULES, progress=call.byte_progress("looking through it")
-        )
-        return await _redact_in_trash(service, params, call, order)
-    async with service.borrowed(call, params) as session:
-        # What takes time comes at the session's turn: nothing that was sent later is to get there first.
-        looking = call.byte_progress("looking through the session")
-        order = RedactionRequest(needle, replacement, partial(_trashed, service, session), home.path / RULES, looking)
-        also: list[str] | None = None
-
-        async def elsewhere(redactor: Redactor) -> list[str]:
-            skipped = {session.path, *_trashed(service, session)}
-            return await asyncio.to_thread(_holders, service, redactor, skipped)
-
-        if params.dry_run:
-            await session.at_turn(lambda: session.expect_head(params.expected_head))
-            planned = await plan_redact(session, order)
-            also = await elsewhere(planned.redactor) if params.store else None
-            return {**_shown(service, planned, places=True), **shapes.set_members(alsoIn=also)}
-        used: list[Redactor] = []
-
-        def render(outcome: RedactOutcome) -> Json:
-            used.append(outcome.redactor)
-            return _shown(service, outcome)
-
-        result = await redact(session, order, render, guard(params, call))
-        if used:
-            taken_out = used[0]
-            await asyncio.to_thread(home.sweep)
-            await asyncio.to_thread(
-                Ledger(home).forget_fingerprints, session.session_id, lambda text: taken_out.text(text).text
-            )
-            also = await elsewhere(used[0]) if params.store else None
-        return {**result, **shapes.set_members(alsoIn=also)}
-
-
-async def _redact_in_trash(service: Service, params: SessionRedactParams, call: Call, order: RedactionRequest) -> Json:
-    """The same for a session in the trash."""
-    home, used = service.store.home, list[Redactor]()
+    needle, home = _needle(params), service.store.home
+    order = RedactionRequest(needle, _replacement(needle, params.replacement), rules=home.path / RULES)
+    used: list[Redactor] = []
 
     def render(outcome: RedactOutcome) -> Json:
         used.append(outcome.redactor)
         return _shown(service, outcome, places=bool(params.dry_run))
 
-    def forget(taken_out: Redactor) -> None:
-        Ledger(home).forget_fingerprints(params.session_id, lambda text: taken_out.text(text).text)
+    def forget(redactor: Redactor) -> None:
+        Ledger(home).forget_fingerprints(params.session_id, redactor.clean)
 
-    async with service.store.turn(params.session_id):
-        found = (await service.store.plan_purge(PurgeRequest(params.session_id, params.deleted_at))).purged[0]
-        directory = home.trash / found.name
+    async def elsewhere(*skipped: Path) -> Json:
+        if not params.store or not used:
+            return {}
+        return {"alsoIn": await asyncio.to_thread(_holders, service, used[0], skipped)}
+
+    if params.deleted_at is not None:
+        order = replace(order, progress=call.byte_progress("looking through it"))
+        async with service.store.turn(params.session_id):
+            found = (await service.store.plan_purge(PurgeRequest(params.session_id, params.deleted_at))).purged[0]
+            directory = home.trash / found.name
+            if params.dry_run:
+                result = render(await plan_in_trash(directory, order, params.expected_head))
+            else:
+                result = await redact_in_trash(directory, order, render, guard(params, call), forget)
+        return {**result, **await elsewhere(directory)}
+    async with service.borrowed(call, params) as session:
+        # What takes time comes at the session's turn: nothing that was sent later is to get there first.
+        looking = call.byte_progress("looking through the session")
+        order = replace(order, trash=partial(_trashed, service, session), progress=looking)
         if params.dry_run:
-            result = render(await plan_in_trash(directory, order, params.expected_head))
+            await session.at_turn(lambda: session.expect_head(params.expected_head))
+            result = render(await plan_redact(session, order))
         else:
-            result = await redact_in_trash(directory, order, render, guard(params, call), forget)
-    also = await asyncio.to_thread(_holders, service, used[0], {directory}) if params.store and used else None
-    return {**result, **shapes.set_members(alsoIn=also)}
+            result = await redact(session, order, render, guard(params, call))
+            if used:
+                await asyncio.to_thread(home.sweep)
+                await asyncio.to_thread(forget, used[0])
+        return {**result, **await elsewhere(session.path, *(_trashed(service, session) if params.store else ()))}
 
 
 def _needle(params: SessionRedactParams) -> Matcher | None:
@@ -152,7 +138,7 @@ def _holders(service: Service, redactor: Redactor, skipped: Collection[Path]) ->
     return found
 
 
-def _shown(service: Service, outcome: RedactOutcome, *, places: bool = False) -> Json:
+def _shown(service: Service, outcome: RedactOutcome, *, places: bool) -> Json:
     rules = (
         None if outcome.rules is None else [{"rule": rule, "values": number} for rule, number in outcome.rules.items()]
     )

@@ -1,332 +1,343 @@
-"""Scan a session's directory for text to redact, and redact files that no process has open.
+"""Taking something out of a session for good: of its logs, and of all that stands beside them, open or in the trash.
 
-Each file is rewritten in one step. Nothing is noted of the redacted text, not even that a redaction is being
-done: one cut short by a crash is requested again, finds the rest, and finishes.
+The one change that keeps nothing of what was: no timeline, no fingerprint in which a guess could be tried, not even the
+request that asked for it. It is done file by file, each in one step, and doing it again finishes what was cut short; so
+its request id needs to be known only while the process lives.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Final, Literal
-from zlib import crc32
+from typing import Any
 
-from timeleap.errors import StorageFailureError
-from timeleap.features.redaction.jsonedit import each_text, is_json
-from timeleap.features.redaction.redact_sidecar_files import (
-    forgetting,
-    read_whole,
-    redacted_bytes,
-    redacted_file,
-    redacted_meta,
-)
-from timeleap.features.redaction.redactor import MAX_NESTING, RedactedText, Redactor
-from timeleap.sessions import files, session_files, undo
-from timeleap.sessions.checkpoints import read_checkpoint
-from timeleap.sessions.meta import decode
-from timeleap.sessions.requests import RequestFile
-from timeleap.sessions.session_files import LOG_NAME, META_NAME, REQUESTS_NAME
-from timeleap.storage.durable import atomic_write, status
-from timeleap.storage.engine import Edit, Entry, RecordFlag, RecordKind
-from timeleap.storage.load import load
-from timeleap.storage.rewrite import raw_lines, revise_closed
+from timeleap.errors import HeadConflictError, SessionLockedError, StorageFailureError
+from timeleap.failpoints import failpoint
+from timeleap.features.redaction import redact_files
+from timeleap.features.redaction.matchers import Matcher, TextMatcher, load_rules, secrets_in
+from timeleap.features.redaction.redact_files import FileMatches, ScanResult, forget_request, redacted_meta
+from timeleap.features.redaction.redactor import Redactor
+from timeleap.sessions import events, undo
+from timeleap.sessions.approvals import WantedApprovals
+from timeleap.sessions.audit import Audit
+from timeleap.sessions.meta import Meta
+from timeleap.sessions.outcomes import Cause, Mutation, Summary
+from timeleap.sessions.requests import RequestFile, encode, short
+from timeleap.sessions.session import Session
+from timeleap.sessions.session_files import LOG_NAME, list_files
+from timeleap.sessions.session_state import StateManager
+from timeleap.sessions.stored_response import HIGHEST, StoredResponse
+from timeleap.sessions.summary import past_of, summarize
+from timeleap.sessions.transaction import NOBODY
+from timeleap.storage.durable import storage_errors
+from timeleap.storage.engine import Progress
+from timeleap.storage.lock import SessionLock
+from timeleap.storage.log_files import share
 
 Json = dict[str, Any]
-Kind = Literal["log", "timeline", "quarantine", "other"]
-Told = Callable[[int], None]
-"""Told how many bytes were looked at."""
-
-MAX_PLACES: Final = 100
-_TELL_EVERY: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
-    """A record that holds it; `index` is that of the message, None where it is none."""
-
-    line: int
-    index: int | None
-    occurrences: int
-
-
-@dataclass(slots=True)
-class FileMatches:
-    """Matches in one file.
+class RedactionRequest:
+    """A request to redact.
 
     Attributes:
-        path: The file.
-        name: Its name in a report: relative to the session's directory, without the text to redact.
-        trash: The name of the session's directory in the trash; None where it is not there.
-        linked: The file has another name besides.
+        needle: Text to redact; None: anything that looks like a secret.
+        replacement: Text in its place.
+        trash: Says, in a thread, which directories in the trash are earlier sessions of this one's.
+        rules: Where the rules for secrets are kept between two processes.
+        progress: Called with the bytes scanned so far.
     """
 
-    path: Path
-    name: str
-    kind: Kind
-    trash: str | None = None
-    linked: bool = False
-    records: int = 0
-    occurrences: int = 0
-    kept: int = 0
-    split: int = 0
-    places: list[Match] = field(default_factory=list)
-
-    def add(self, line: int, index: int | None, done: RedactedText) -> None:
-        """Count what was found in one line."""
-        self.kept += done.kept
-        self.split += done.split
-        if done.occurrences:
-            self.records += 1
-            self.occurrences += done.occurrences
-            if len(self.places) < MAX_PLACES:
-                self.places.append(Match(line, index, done.occurrences))
+    needle: Matcher | None
+    replacement: str
+    trash: Callable[[], Sequence[Path]] = tuple
+    rules: Path | None = None
+    progress: Progress | None = None
 
 
-@dataclass(slots=True)
-class LogFind:
-    """Matches in a log, and the edits to make.
+@dataclass(frozen=True, slots=True)
+class RedactOutcome:
+    """Result of a redaction, or of its dry run.
 
     Attributes:
-        lines: Those that hold it, and whether they are records (else they are damaged).
-        blank: Those whose request's fingerprint was made of what goes.
-        uids: Checkpoints of the original program behind the first of those lines: their uids were made of the bytes
-            before them, and are written down before these change.
+        finds: The files that held it.
+        rules: By rule: how many different secrets it found; None where something else was looked for.
+        redactor: What it was done with, to look elsewhere for the same.
     """
 
-    find: FileMatches
-    timeline_id: str | None
-    lines: dict[int, bool] = field(default_factory=dict)
-    blank: set[int] = field(default_factory=set)
-    uids: dict[int, str] = field(default_factory=dict)
+    head: str
+    finds: tuple[FileMatches, ...]
+    rules: dict[str, int] | None
+    context: Summary
+    redactor: Redactor
 
-    def edit(self, redactor: Redactor) -> Edit:
-        """The edit of each line."""
-
-        def change(number: int, line: bytes) -> bytes | None:
-            if (uid := self.uids.get(number)) is not None:
-                record = line.rstrip()
-                return record[:-1] + f',"_tl":{{"u":"{uid}"}}}}'.encode() + line[len(record) :]
-            is_record = self.lines.get(number, number in self.blank)
-            if is_record:
-                blank = ("_tl", "h") if number in self.blank else None
-                return redactor.record(line.decode(), blank).text.encode()
-            return redacted_bytes(redactor, line)[0] if number in self.lines else None
-
-        return change
+    def total(self, number: Callable[[FileMatches], int]) -> int:
+        return sum(map(number, self.finds))
 
 
-@dataclass(slots=True)
-class ScanResult:
-    """Matches in a session's directory: in its logs, the live one first, and in other files."""
-
-    directory: Path
-    logs: list[LogFind] = field(default_factory=list)
-    others: list[FileMatches] = field(default_factory=list)
-
-    @property
-    def finds(self) -> list[FileMatches]:
-        """All files in which anything was found."""
-        every = [*(log.find for log in self.logs), *self.others]
-        return [find for find in every if find.occurrences or find.kept]
+Render = Callable[[RedactOutcome], Json]
 
 
-def look_at(directory: Path, redactor: Redactor, trash: str | None = None, told: Told = lambda _: None) -> ScanResult:
-    """Look at every file of a session's directory.
+class _Found:
+    """What was found in some directories, and what it is taken out with. Blocking.
+
+    Args:
+        places: Directories of sessions, and what they are called in the trash.
+        order: What is looked for.
 
     Raises:
-        StorageFailureError: One cannot be read.
+        InvalidInputError, StorageFailureError: They cannot be looked through.
     """
-    survey = ScanResult(directory)
-    for file in session_files.list_files(directory):
-        path = directory / file.name
-        there = status(path)
-        if file.rule.redaction in ("none", "remove") or there is None:
-            continue
-        kind: Kind = file.kind if file.kind in ("log", "timeline", "quarantine") else "other"
-        find = FileMatches(path, redactor.text(file.name).text, kind, trash, there.names > 1)
-        try:
-            if file.rule.redaction == "records":
-                survey.logs.append(_look_at_log(find, redactor, told))
-            else:
-                _look_at_file(find, redactor)
-                told(file.bytes)
-                survey.others.append(find)
-        except FileNotFoundError:
-            continue  # it went meanwhile
-        except StorageFailureError:
-            raise
-        except OSError as error:
-            raise StorageFailureError.of(error, f"look into {file.name}", path) from error
-    survey.logs.sort(key=lambda log: log.timeline_id is not None)
-    return survey
 
+    def __init__(self, places: Sequence[tuple[Path, str | None]], order: RedactionRequest) -> None:
+        needle, self._rules = order.needle, None
+        if needle is None:
+            load_rules(order.rules)
+            texts = (text for path, _ in places for text in redact_files.every_text(path))
+            found = {(value, rule) for text in texts for rule, value in secrets_in(text)}
+            self._rules = dict(Counter(rule for _, rule in sorted(found)))
+            needle = TextMatcher(value for value, _ in found)
+        self.redactor = Redactor(needle, order.replacement)
+        total = sum(file.bytes for path, _ in places for file in list_files(path))
+        done = 0
 
-def carry_out(survey: ScanResult, redactor: Redactor) -> None:
-    """Redact the files of a session that nobody has open.
+        def told(size: int) -> None:
+            nonlocal done
+            done += size
+            if order.progress is not None:
+                order.progress(min(done, total), total)
 
-    Raises:
-        StorageFailureError: Some of it may be done; it can be asked for again.
-    """
-    for log in survey.logs:
-        if log.lines:
-            revise_closed(log.find.path, log.edit(redactor))
-    carry_out_in_sidecar_files(survey, redactor)
-    RequestFile(survey.directory).rewrite(forgetting(redactor))
-    if found := _has_members(survey.directory / META_NAME):
-        members = redacted_meta(found, redactor)[0]
-        if isinstance(journal := members.get("journal"), dict):
-            # Whether it came true was to be seen by the fingerprint of a timeline that may have changed.
-            timeline = f"{journal.get('timelineId')}.jsonl"
-            true = "timelineId" not in journal or any(log.find.path.name == timeline for log in survey.logs)
-            members["journal"] = {"requests": journal.get("requests", [])} if true else None
-        if undo.MEMBER in members:
-            following = undo.next_of(members[undo.MEMBER])
-            done = following is not None and (survey.directory / f"{following['timelineId']}.jsonl").exists()
-            stacks = undo.read(following.get("stacks") if following is not None and done else members[undo.MEMBER])
-            members[undo.MEMBER] = stacks.without_redo().members()
-        files.write_document(
-            survey.directory / META_NAME, {key: value for key, value in members.items() if value is not None}
+        self.scans = [redact_files.look_at(path, self.redactor, trash, told) for path, trash in places]
+
+    def outcome(self, head: str, context: Summary) -> RedactOutcome:
+        """What was found in a log that has this head and these facts; not repeated in them, after a dry run either."""
+
+        def clean(text: str | None) -> str | None:
+            return None if text is None else self.redactor.clean(text)
+
+        shown = tuple(
+            replace(checkpoint, label=clean(checkpoint.label), preview=clean(checkpoint.preview))
+            for checkpoint in context.checkpoints
         )
+        context = replace(context, checkpoints=shown, system_prompt=clean(context.system_prompt))
+        finds = tuple(find for scan in self.scans for find in scan.finds)
+        return RedactOutcome(head, finds, self._rules, context, self.redactor)
+
+    def cause(self, cause: Cause) -> Cause:
+        """As it may be noted: the client that asks may hold the text in its own name."""
+        request_id, client = (text and self.redactor.clean(text) for text in (cause.request_id, cause.client))
+        return Cause(request_id, client)
+
+    def note(self, directory: Path, cause: Cause) -> None:
+        """Note the redaction in the audit of a session: counts, never the text."""
+        found = [find for scan in self.scans for find in scan.finds if find.occurrences]
+        counts = {
+            "files": len(found),
+            "records": sum(find.records for find in found),
+            "occurrences": sum(find.occurrences for find in found),
+        }
+        Audit(directory).record(cause, "redaction", None, counts)
 
 
-def carry_out_in_sidecar_files(survey: ScanResult, redactor: Redactor) -> None:
-    """Redact the files beside the logs, but for those with a form of their own; remove what a killed process left.
-
-    Hold the session's lock.
-    """
-    session_files.remove_leftovers(survey.directory)
-    for find in survey.others:
-        if find.occurrences and not _has_members(find.path) and find.path.name != REQUESTS_NAME:
-            _write_redacted(find.path, redactor)
-    # Those too that were kept aside since: a damaged file was when what counts of it was written.
-    for file in session_files.list_files(survey.directory):
-        if file.kind == "damaged":
-            _write_redacted(survey.directory / file.name, redactor)
-
-
-def _write_redacted(path: Path, redactor: Redactor) -> None:
-    try:
-        after, _, before = redacted_file(path, redactor)
-        if after != before:
-            atomic_write(path, after)
-    except FileNotFoundError:
-        return
-    except StorageFailureError:
-        raise
-    except OSError as error:
-        raise StorageFailureError.of(error, f"redact {redactor.text(path.name).text}", path) from error
-
-
-def every_text(directory: Path) -> Iterator[str]:
-    """Every text in the files of a session, for those who look for what they do not know.
+async def plan_redact(session: Session, order: RedactionRequest) -> RedactOutcome:
+    """Result of a dry run of `redact`. Others may use the session meanwhile.
 
     Raises:
-        StorageFailureError: One cannot be read.
+        InvalidInputError, StorageFailureError: It cannot be looked through.
     """
-    for piece, is_log in _pieces(directory):
-        text = piece.decode("utf-8", "replace")
-        if not is_log:
-            yield text
-        for line in text.split("\n"):
-            if is_json(line):
-                yield from each_text(line, MAX_NESTING)
-            elif is_log:
-                yield line
+    await session.catch_its_turn()
+    redaction = _Redaction(session, order)
+    await asyncio.to_thread(redaction.look)
+    return redaction.outcome()
 
 
-def is_in(directory: Path, redactor: Redactor) -> bool:
-    """True if any file of a session holds the text. Raises StorageFailureError."""
-    return any(
-        redactor.needle.may_be_in(piece) and redacted_bytes(redactor, piece)[1].occurrences
-        for piece, _ in _pieces(directory)
-    )
+async def redact(session: Session, order: RedactionRequest, render: Render, guard: Mutation = NOBODY) -> Json:
+    """Take something out of a session, and out of what lies of it in the trash; `render` makes the result.
+
+    Raises:
+        InvalidInputError, ReadOnlyError: Nothing was done.
+        SessionLockedError, StorageFailureError: Some of it may be done; asking again finishes it.
+    """
+    return await session.scrub(_Redaction(session, order, render), guard)
 
 
-def _pieces(directory: Path) -> Iterator[tuple[bytes, bool]]:
-    """The files of a session: logs line by line, others whole; and whether it is a log's."""
-    for file in session_files.list_files(directory):
-        path = directory / file.name
-        try:
-            if file.rule.redaction == "records":
-                yield from ((line, True) for _, line in raw_lines(load(path, writable=False).log))
-            elif file.rule.redaction != "none":
-                yield read_whole(path), False
-        except FileNotFoundError:
-            continue  # it went meanwhile
-        except StorageFailureError:
-            raise
-        except OSError as error:
-            raise StorageFailureError.of(error, f"look into {path.name}", path) from error
+class _Redaction:
+    """One redaction of an open session: the work that `Session.scrub` does at its turn."""
+
+    _found: _Found
+
+    def __init__(self, session: Session, order: RedactionRequest, render: Render | None = None) -> None:
+        self._session = session
+        self._order = order
+        self._render = render
+
+    def look(self) -> None:
+        """Look at everything. Blocking."""
+        path = self._session.path
+        self._found = _Found([(path, None), *((trash, trash.name) for trash in self._order.trash())], self._order)
+
+    def clean(self, text: str) -> str:
+        """A text without what is taken out."""
+        return self._found.redactor.clean(text)
+
+    async def carry_out(self, state: StateManager, cause: Cause) -> None:
+        """Take it out of all files: of those beside the log first, of the live log last."""
+        (own, *trashed), redactor = self._found.scans, self._found.redactor
+        shown = self._found.cause(cause)
+        now = state.facts.approval
+        # What runs without asking is known by its name: without that it is not approved any more.
+        rest = tuple(action for action in now.actions if not redactor.text(action).occurrences)
+        if rest != now.actions:
+            wanted = WantedApprovals(now.yolo, now.afk, rest, "autoApprove", len(now.actions), len(rest))
+            await asyncio.to_thread(state.change_approvals, wanted, shown)
+        await asyncio.to_thread(self._redact_sidecar_files, state, own, redactor)
+        for log in reversed(own.logs):  # the live one last
+            if log.lines:
+                await self._session.engine.revise(partial(log.edited, redactor), log.timeline_id)
+        for scan in trashed:
+            async with _held_in_trash(scan.directory):
+                await asyncio.to_thread(redact_files.redact_closed, scan, redactor)
+        await asyncio.to_thread(self._found.note, self._session.path, shown)
+
+    def _redact_sidecar_files(self, state: StateManager, own: ScanResult, redactor: Redactor) -> None:
+        meta = self._session.meta
+        with storage_errors("redact the session", self._session.path):
+            state.rewrite_requests(partial(forget_request, redactor))
+            state.forget_fingerprints(live_changes=any(log.timeline_id is None and log.lines for log in own.logs))
+            members = {name: meta.get(name) for name in meta.names()}
+            after, _ = redacted_meta(members, redactor)
+            meta.write({name: value for name, value in after.items() if value != members.get(name)})
+            redact_files.redact_sidecar_files(own, redactor)
+
+    def outcome(self) -> RedactOutcome:
+        """What was found, and the session as it is now."""
+        return self._found.outcome(self._session.head, self._session.summary())
+
+    def done(self, cause: Cause) -> tuple[Json, events.Redacted]:
+        """The result, and what listeners are told where the log has changed."""
+        outcome = self.outcome()
+        assert self._render is not None
+        told = events.Redacted(
+            head=outcome.head,
+            cause=cause,
+            records=outcome.total(lambda find: find.records),
+            occurrences=outcome.total(lambda find: find.occurrences),
+            summary=outcome.context,
+        )
+        return self._render(outcome), told
 
 
-def _look_at_log(find: FileMatches, redactor: Redactor, told: Told) -> LogFind:
-    path = find.path
-    foreign = path.name.startswith(f"{LOG_NAME}.")
-    found = LogFind(find, None if path.name == LOG_NAME else path.name if foreign else path.stem)
-    log = load(path, writable=False).log
-    request, seen = -1, 0  # the line whose request wrote this one, too
-    for number, (entry, line) in enumerate(raw_lines(log)):
-        seen += len(line) + 1
-        if number % _TELL_EVERY == 0:
-            told(seen)
-            seen = 0
-        flags = RecordFlag(0) if entry is None else entry.flags
-        if flags & RecordFlag.REQUEST:
-            request = number
-        elif not flags & RecordFlag.BATCH_TAIL:
-            request = -1
-        done = _look_at_line(found, number, entry, line, redactor)
-        if done.occurrences and request >= 0:
-            found.blank.add(request)
-        if found.lines and not done.occurrences and entry is not None and _has_derived_uid(entry):
-            found.uids[number] = read_checkpoint(log, number).uid
-    told(seen)
-    return found
+@asynccontextmanager
+async def _held_in_trash(directory: Path) -> AsyncIterator[None]:
+    """Hold the lock of a session in the trash.
+
+    Raises:
+        SessionLockedError: Another process has it.
+        StorageFailureError: It is not in the trash any more, or cannot be locked.
+    """
+    if not await asyncio.to_thread(directory.is_dir):
+        raise StorageFailureError(
+            f"{directory.name} is not in the trash any more: redact the session it is now",
+            path=str(directory),
+            errno="ENOENT",
+        )
+    lock = SessionLock(directory / LOG_NAME)
+    try:
+        await lock.acquire("hold", wait=0)
+    except SessionLockedError as error:
+        raise SessionLockedError(f"{directory.name} is in use", **error.data) from error
+    try:
+        yield
+    finally:
+        lock.release()
 
 
-def _has_derived_uid(entry: Entry) -> bool:
-    """True for a checkpoint of the original program."""
-    return entry.kind == RecordKind.CHECKPOINT and not entry.flags & RecordFlag.HAS_TL
+async def plan_in_trash(directory: Path, order: RedactionRequest, expected_head: str | None) -> RedactOutcome:
+    """Result of a dry run of `redact_in_trash`.
+
+    Raises:
+        HeadConflictError, InvalidInputError, StorageFailureError: It cannot be looked through.
+    """
+    found, head, context = await _look_in_trash(directory, order, expected_head)
+    return found.outcome(head, context)
 
 
-def _look_at_line(found: LogFind, number: int, entry: Entry | None, line: bytes, redactor: Redactor) -> RedactedText:
-    """Note what is to be done about one line; says what was found in it."""
-    holds = redactor.needle.may_be_in(line)
-    if entry is None or entry.kind == RecordKind.DAMAGED or not _sound(line, entry):
-        done = redacted_bytes(redactor, line)[1] if holds else RedactedText("")
-        found.find.add(number, None, done)
-        if done.occurrences:
-            found.lines[number] = False
-        return done
-    index = entry.state.messages - 1 if entry.kind == RecordKind.MESSAGE else None
-    in_parts = index is not None and line.count(b'"type"') > 1
-    done = redactor.record(line.decode()) if holds or in_parts else RedactedText("")
-    found.find.add(number, index, done)
-    if done.occurrences:
-        found.lines[number] = True
-    return done
+async def redact_in_trash(
+    directory: Path, order: RedactionRequest, render: Render, guard: Mutation, forget: Callable[[Redactor], None]
+) -> Json:
+    """Take something out of a session in the trash.
+
+    The request is noted last, and only its id: who was cut short before asks again, finds what is left, and finishes it.
+
+    Args:
+        directory: The session's directory there.
+        order: What is to be taken out.
+        render: Makes the result.
+        guard: The request.
+        forget: Takes the same out of what the store noted of the session; called in a thread.
+
+    Raises:
+        HeadConflictError, InvalidInputError: Nothing was done.
+        SessionLockedError, StorageFailureError: Some of it may be done; asking again finishes it.
+    """
+    async with _held_in_trash(directory):
+        if (answer := await asyncio.to_thread(_noted, directory, guard)) is not None:
+            head, _ = await _head_and_facts(directory)
+            return {**answer, "duplicate": True, "head": head}
+        found, *_ = await _look_in_trash(directory, order, guard.expected_head)
+        await asyncio.to_thread(redact_files.redact_closed, found.scans[0], found.redactor)
+        await asyncio.to_thread(found.note, directory, found.cause(guard.cause))
+        await asyncio.to_thread(forget, found.redactor)
+        result = render(found.outcome(*await _head_and_facts(directory)))
+        failpoint("redact.before_note")
+        await asyncio.to_thread(_note, directory, guard, found.redactor, result)
+        return result
 
 
-def _sound(line: bytes, entry: Entry) -> bool:
-    return crc32(line + b"\n" if len(line) < entry.length else line) == entry.crc
+async def _look_in_trash(
+    directory: Path, order: RedactionRequest, expected_head: str | None
+) -> tuple[_Found, str, Summary]:
+    head, context = await _head_and_facts(directory)
+    if expected_head not in (None, head):
+        raise HeadConflictError(f"the log has changed: its head is {head}", head=head)
+    return await asyncio.to_thread(_Found, [(directory, directory.name)], order), head, context
 
 
-def _look_at_file(find: FileMatches, redactor: Redactor) -> None:
-    if members := _has_members(find.path):
-        find.add(0, None, redacted_meta(members, redactor)[1])
+def _noted(directory: Path, guard: Mutation) -> Json | None:
+    """The stored result of a redaction with the request's id."""
+    if guard.request_id is None:
+        return None
+    for name, known in reversed(RequestFile(directory).read()):
+        if (name, known.method) == (guard.request_id, short(guard.method)):
+            return dict(known.result or {})
+    return None
+
+
+def _note(directory: Path, guard: Mutation, redactor: Redactor, result: Mapping[str, Any]) -> None:
+    """Note the request with the session's others, without a fingerprint; not at all if its id held what went."""
+    if guard.request_id is None:
         return
-    after, done, before = redacted_file(find.path, redactor)
-    find.add(0, None, done)
-    pairs = zip(before.split(b"\n"), after.split(b"\n"), strict=False)
-    find.records = max(find.records, sum(line != other for line, other in pairs))
+    requests = RequestFile(directory)
+    number = min(max(requests.numbers().values(), default=0) + 1, HIGHEST)
+    stored = StoredResponse("", short(guard.method), result, number=number)
+    line = forget_request(redactor, encode(guard.request_id, stored))
+    if line["r"] == guard.request_id:
+        requests.append([line])
 
 
-def _members(path: Path) -> Json:
-    found = files.read_document(path)
-    return decode(found.members).members if found.members else {}
-
-
-def _has_members(path: Path) -> Json:
-    """The members of a `timeleap.json` that can be used; it has a form of its own."""
-    return _members(path) if path.name == META_NAME else {}
+async def _head_and_facts(directory: Path) -> tuple[str, Summary]:
+    """Of a log that is not open."""
+    meta = Meta(directory, "readOnly")
+    lease = await share(directory / LOG_NAME, access="read", lock="per-write", notes=meta)
+    try:
+        engine = lease.engine
+        past = past_of(engine.timeline_ids(), undo.in_force(meta.get(undo.MEMBER), engine), engine.state)
+        return engine.head, summarize(engine, past)
+    finally:
+        await lease.aclose()

@@ -1,5 +1,9 @@
 """Taking something out of texts: out of a record's strings, out of files of JSON, out of what is no JSON at all.
 
+A JSON text is gone through token by token, and every byte that need not change stays. Of a string only the places change,
+whatever way its other characters are spelled. A string that is JSON itself (the arguments of a tool call) is gone through
+in the same way, and what is put in is escaped once for each string it stands in.
+
 What gives a record its form stays, or the record would not be one any more: its role, the types of its parts, the names
 of the members that the format knows, numbers and ids of ours. Where it stands there it is counted, and kept.
 """
@@ -7,15 +11,133 @@ of the members that the format knows, numbers and ids of ours. Where it stands t
 from __future__ import annotations
 
 import json
+import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import Final
+from typing import Final, NamedTuple
 
-from timeleap.features.redaction.jsonedit import Path, TextReplacement, Token, changed, decoded, is_json, tokens, within
-from timeleap.features.search.matchers import Matcher, without_overlaps
+from timeleap.features.redaction.matchers import Matcher, without_overlaps
+
+Path = tuple[str, ...]
+"""Path of a value: the keys that lead to it, `*` for any item of an array."""
+
+
+class TextReplacement(NamedTuple):
+    """The text that replaces the characters `[start, end)` of another text."""
+
+    start: int
+    end: int
+    text: str
+
+
+@dataclass(slots=True)
+class Token:
+    """A string or a bare word of a JSON text.
+
+    Attributes:
+        start, end: Where it stands, quotes included.
+        path: Where it stands in the value; of a key, the path it leads to.
+        key: It is the key of a member.
+        string: It is a string; else a number or one of `true`, `false`, `null`.
+        owner: Of the objects and arrays of the text, from 1, the one it stands in.
+    """
+
+    start: int
+    end: int
+    path: Path
+    key: bool
+    string: bool
+    owner: int = 0
+
+
+_TOKEN: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\]:,]|[^"{}\[\]:,\s]+', re.DOTALL)
+_COLON: Final = re.compile(r"\s*:")
+_UNIT: Final = re.compile(
+    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.|.", re.DOTALL
+)
+
+
+def _tokens(text: str) -> Iterator[Token]:
+    """The strings and bare words of a JSON text, in order."""
+    path: list[str] = [""]
+    levels: list[tuple[bool, int]] = []  # whether it is an array, and its number
+    begun = 0
+    for match in _TOKEN.finditer(text):
+        first = text[match.start()]
+        if first in "{[":
+            begun += 1
+            levels.append((first == "[", begun))
+            path.append("*")
+        elif first in "}]":
+            if levels:
+                levels.pop()
+                path.pop()
+        elif first not in ":,":
+            key = first == '"' and bool(levels) and not levels[-1][0] and _COLON.match(text, match.end()) is not None
+            if key:
+                path[-1] = _decoded(match.group())
+            owner = levels[-1][1] if levels else 0
+            yield Token(match.start(), match.end(), tuple(path[1:]), key, first == '"', owner)
+
+
+def _decoded(string: str) -> str:
+    """The text of a JSON string with its quotes."""
+    if "\\" not in string:
+        return string[1:-1]
+    try:
+        return str(json.loads(string, strict=False))
+    except ValueError:
+        return string[1:-1]
+
+
+def is_json(text: str) -> bool:
+    """True if a text is a JSON object, array or string."""
+    if text.lstrip()[:1] not in ("{", "[", '"'):
+        return False
+    try:
+        json.loads(text, strict=False)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _within(token: str, changes: list[TextReplacement], offset: int) -> Iterator[TextReplacement]:
+    """Ascending changes of a string's text as changes of the text in which the string, with its quotes, stands at
+    `offset`."""
+    starts = None
+    if "\\" in token:
+        starts = [offset + match.start() for match in _UNIT.finditer(token, 1, len(token) - 1)]
+        starts.append(offset + len(token) - 1)
+    for start, end, text in changes:
+        new = json.dumps(text, ensure_ascii=token.isascii())[1:-1]
+        if starts is None:
+            yield TextReplacement(offset + 1 + start, offset + 1 + end, new)
+        else:
+            yield TextReplacement(starts[start], starts[end], new)
+
+
+def _changed(text: str, changes: list[TextReplacement]) -> str:
+    """A text with changes made; they are ascending and do not overlap."""
+    pieces: list[str] = []
+    at = 0
+    for start, end, new in changes:
+        pieces += (text[at:start], new)
+        at = end
+    return "".join((*pieces, text[at:]))
+
+
+def each_text(text: str, depth: int) -> Iterator[str]:
+    """The strings of a JSON text, and the strings of those that are JSON themselves, down to a depth."""
+    for token in _tokens(text):
+        if token.string:
+            inner = _decoded(text[token.start : token.end])
+            yield inner
+            if depth and is_json(inner):
+                yield from each_text(inner, depth - 1)
+
 
 MAX_NESTING: Final = 8
 """JSON in strings of JSON in strings: how deep it is looked into."""
@@ -60,20 +182,14 @@ def record_form(token: Token) -> bool:
     return token.path in _FIXED or (not token.string and token.path == ("id",))
 
 
-def no_form(token: Token) -> bool:
-    """False for every token: anything in the text may change."""
-    del token
-    return False
-
-
 @dataclass(slots=True)
 class RedactedText:
-    """A text after its redaction.
+    """A text after its redaction, and the number of places in it.
 
     Attributes:
-        occurrences: Number of places that changed.
-        kept: Number of places that stay, since they give the text its form.
-        split: Number of changed places that were split over parts of a message.
+        occurrences: That changed.
+        kept: That stay, since they give the text its form.
+        split: That changed, and were split over parts of a message.
     """
 
     text: str
@@ -95,36 +211,32 @@ class Redactor:
         spans, changes = self._split(done.text)
         if not spans:
             return done
-        return RedactedText(changed(done.text, changes), done.occurrences + spans, done.kept, spans)
+        return RedactedText(_changed(done.text, changes), done.occurrences + spans, done.kept, spans)
 
-    def json(self, text: str, form: Form = no_form, blank: Path | None = None) -> RedactedText:
-        """A JSON text without it.
-
-        Args:
-            text: The text.
-            form: What stays as it is.
-            blank: The path of a string that becomes empty, whatever it is.
-        """
+    def json(self, text: str, form: Form = lambda _: False, blank: Path | None = None) -> RedactedText:
+        """A JSON text without it; what is of its `form` stays, and the string at `blank` becomes empty, whatever it is."""
         kept = 0
-        found: list[TextReplacement] = []
-        for token in tokens(text):
+        emptied: list[TextReplacement] = []
+        for token in _tokens(text):
             if token.path == blank and token.string and not token.key:
-                found.append(TextReplacement(token.start + 1, token.end - 1, ""))
+                emptied.append(TextReplacement(token.start + 1, token.end - 1, ""))
             elif form(token):
                 kept += len(self._changes_of(text, token, MAX_NESTING))
-        redaction = self._in_json(text, MAX_NESTING, form)
-        both = sorted([*found, *redaction])
-        return RedactedText(changed(text, both), len(redaction), kept)
+        changes = self._in_json(text, MAX_NESTING, form)
+        return RedactedText(_changed(text, sorted([*emptied, *changes])), len(changes), kept)
 
     def text(self, text: str) -> RedactedText:
         """Any text without it: JSON, lines some of which are JSON, or none of it."""
         changes = self._in_text(text, MAX_NESTING)
-        return RedactedText(changed(text, changes), len(changes))
+        return RedactedText(_changed(text, changes), len(changes))
+
+    def clean(self, text: str) -> str:
+        return self.text(text).text
 
     def _split(self, text: str) -> tuple[int, list[TextReplacement]]:
         """Number of matches split over several text parts, and the changes of these parts."""
         parts = _text_parts(text)
-        inner = [decoded(text[part.start : part.end]) for part in parts]
+        inner = [_decoded(text[part.start : part.end]) for part in parts]
         ends = list(accumulate(map(len, inner)))
         across = [
             span
@@ -141,13 +253,13 @@ class Redactor:
                 for start, stop in across
                 if start < end and begin < stop
             ]
-            changes += within(text[token.start : token.end], cuts, token.start)
+            changes += _within(text[token.start : token.end], cuts, token.start)
         return len(across), changes
 
-    def _in_json(self, text: str, depth: int, form: Form = no_form) -> list[TextReplacement]:
+    def _in_json(self, text: str, depth: int, form: Form = lambda _: False) -> list[TextReplacement]:
         found = [
             (token, changes)
-            for token in tokens(text)
+            for token in _tokens(text)
             if not form(token) and (changes := self._changes_of(text, token, depth))
         ]
         if any(token.key for token, _ in found):
@@ -159,7 +271,7 @@ class Redactor:
         would become what gives a record its form."""
         changing = {token.start: token.owner for token, _ in found if token.key}
         names: dict[int, set[str]] = {owner: set() for owner in changing.values()}
-        for token in tokens(text):
+        for token in _tokens(text):
             if token.key and token.owner in names and token.start not in changing:
                 names[token.owner].add(token.path[-1])
         numbers: Counter[tuple[int, str]] = Counter()
@@ -184,13 +296,13 @@ class Redactor:
     def _changes_of(self, text: str, token: Token, depth: int) -> list[TextReplacement]:
         written = text[token.start : token.end]
         if token.string:
-            inner = self._in_text(decoded(written), depth - 1)
-            return list(within(written, inner, token.start)) if inner else []
+            inner = self._in_text(_decoded(written), depth - 1)
+            return list(_within(written, inner, token.start)) if inner else []
         # A number that holds it becomes a string: what is left of it would be another number.
         spans = self.needle.spans(written) if written[0] in "-0123456789" else []
         if not spans:
             return []
-        left = changed(written, [TextReplacement(start, end, self.replacement) for start, end in spans])
+        left = _changed(written, [TextReplacement(start, end, self.replacement) for start, end in spans])
         return [TextReplacement(token.start, token.end, json.dumps(left))]
 
     def _in_text(self, text: str, depth: int) -> list[TextReplacement]:
@@ -198,7 +310,7 @@ class Redactor:
             inside = self._in_json(text, depth)
             plain = [span for span in self.needle.spans(text) if not _amid_an_escape(text, span[0])]
             changes = self._together(inside, plain)
-            if not changes or is_json(changed(text, changes)):
+            if not changes or is_json(_changed(text, changes)):
                 return changes
             # It stood in what gave the text its form, such as the word null: what is left has letters, not escapes.
         else:
@@ -229,13 +341,13 @@ class Redactor:
 def _name_after(text: str, token: Token, changes: list[TextReplacement]) -> str:
     """The name in a key after its changes."""
     inner = [TextReplacement(start - token.start, end - token.start, new) for start, end, new in changes]
-    return decoded(changed(text[token.start : token.end], inner))
+    return _decoded(_changed(text[token.start : token.end], inner))
 
 
 def _text_parts(text: str) -> list[Token]:
     """The texts of a message's text parts, if it has more than one."""
     found = [
-        token for token in tokens(text) if token.path == ("content", "*", "text") and token.string and not token.key
+        token for token in _tokens(text) if token.path == ("content", "*", "text") and token.string and not token.key
     ]
     if len(found) < 2:
         return []

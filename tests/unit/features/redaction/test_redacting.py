@@ -17,10 +17,16 @@ from tests.support.plain_shapes import PlainShapes
 from tests.unit.sessions.worlds import Json, World, asked, heard, kinds, records, texts
 
 from timeleap.errors import HeadConflictError, InvalidInputError, SessionLockedError, StorageFailureError
-from timeleap.features.redaction import redact_sidecar_files
-from timeleap.features.redaction.redacting import RedactionRequest, plan_redact, redact
-from timeleap.features.redaction.redaction import is_in
-from timeleap.features.search.matchers import ExpressionMatcher, Matcher, TextMatcher
+from timeleap.features.redaction import redact_files
+from timeleap.features.redaction.matchers import ExpressionMatcher, Matcher, TextMatcher
+from timeleap.features.redaction.redact_files import is_in
+from timeleap.features.redaction.redaction import (
+    RedactionRequest,
+    plan_in_trash,
+    plan_redact,
+    redact,
+    redact_in_trash,
+)
 from timeleap.rpc.errors import to_wire
 from timeleap.sessions.outcomes import Mutation, PendingDMail
 from timeleap.sessions.session import Session
@@ -142,6 +148,31 @@ async def test_a_session_in_the_trash_that_is_in_use_is_left_alone(world: World)
         await taken_out(session, order(SECRET, "*", trashed.with_name("gone")))
     await taken_out(session, order(SECRET, "*", trashed))
     assert holders(trashed, value=SECRET) == []
+
+
+async def test_a_session_in_the_trash_is_redacted_once_a_request_id(world: World) -> None:
+    await (await world.session("s1", title=SECRET)).append([said(SECRET), said("x")])
+    await world.store.delete("s1")
+    (_, _, trashed), *_ = world.store.home.trashed()
+    planned = await plan_in_trash(trashed, order(), None)
+    assert sum(one.occurrences for one in planned.finds) == 2 and holders(trashed, value=SECRET)
+    with pytest.raises(HeadConflictError):
+        await plan_in_trash(trashed, order(), "0" * 32)
+    forgotten: list[str] = []
+    guard = asked("r", "session/redact")
+
+    async def taken() -> Json:
+        return await redact_in_trash(
+            trashed,
+            order(),
+            lambda one: {"head": one.head, "files": len(one.finds)},
+            guard,
+            lambda redactor: forgotten.append(redactor.clean(SECRET)),
+        )
+
+    first = await taken()
+    assert first["files"] == 2 and first["head"] != planned.head and holders(trashed, value=SECRET) == []
+    assert await taken() == {**first, "duplicate": True} and forgotten == ["*"]
 
 
 async def test_files_of_every_kind(world: World) -> None:
@@ -349,10 +380,10 @@ async def test_the_trash_keeps_what_can_be_undone_but_no_fingerprint_of_it(world
 
 
 def test_a_file_too_large_to_redact_stays_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(redact_sidecar_files, "MAX_FILE", 10)
+    monkeypatch.setattr(redact_files, "MAX_FILE", 10)
     (tmp_path / "audit.jsonl").write_bytes(b"x" * 10)
-    assert redact_sidecar_files.read_whole(tmp_path / "audit.jsonl") == b"x" * 10
+    assert redact_files.read_whole(tmp_path / "audit.jsonl") == b"x" * 10
     (tmp_path / "audit.jsonl").write_bytes(b"x" * 11)
     with pytest.raises(StorageFailureError) as caught:
-        redact_sidecar_files.read_whole(tmp_path / "audit.jsonl")
+        redact_files.read_whole(tmp_path / "audit.jsonl")
     assert to_wire(caught.value)["data"]["retryable"] is False

@@ -11,8 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from timeleap.errors import InvalidInputError
+from timeleap.features.redaction.matchers import ExpressionMatcher, TextMatcher
 from timeleap.features.redaction.redactor import MAX_NESTING, RedactedText, Redactor, record_form
-from timeleap.features.search.matchers import ExpressionMatcher, TextMatcher
 from timeleap.storage.engine import RecordKind
 from timeleap.storage.record import classify
 

@@ -11,10 +11,10 @@ import pytest
 from tests.support.leftovers import holders
 from tests.unit.sessions.worlds import World, run_child
 
-from timeleap.features.redaction import redaction
-from timeleap.features.redaction.redacting import RedactionRequest, redact
+from timeleap.features.redaction import redact_files
+from timeleap.features.redaction.matchers import TextMatcher
+from timeleap.features.redaction.redaction import RedactionRequest, redact
 from timeleap.features.redaction.redactor import Redactor
-from timeleap.features.search.matchers import TextMatcher
 from timeleap.sessions import session_files
 from timeleap.sessions.home import Home
 from timeleap.sessions.outcomes import Mutation
@@ -279,6 +279,6 @@ async def test_a_trashed_session_is_looked_at_by_the_same_list(world: World) -> 
     lock = SessionLock(trash / "context.jsonl")
     await lock.acquire("hold")
     redactor = Redactor(TextMatcher([SECRET]), "*")
-    redaction.carry_out(redaction.look_at(trash, redactor, trash.name), redactor)
+    redact_files.redact_closed(redact_files.look_at(trash, redactor, trash.name), redactor)
     lock.release()
     assert holders(trash, value=SECRET) == []
