@@ -13,8 +13,8 @@ from typing import Any
 
 from timeleap import clock
 from timeleap.errors import StorageFailureError
-from timeleap.sessions import lines, session_files
-from timeleap.sessions.json_model import is_date
+from timeleap.sessions import files, session_files
+from timeleap.sessions.files import is_date
 from timeleap.sessions.outcomes import Cause
 from timeleap.storage.durable import OpenFile, atomic_write, status
 
@@ -78,9 +78,9 @@ class Audit:
     def __init__(self, directory: Path) -> None:
         self.path = directory / session_files.AUDIT_NAME
 
-    def read(self) -> lines.Lines:
+    def read(self) -> files.Lines:
         """All entries, oldest first, and what is wrong with the lines that are none."""
-        return lines.read_checked(self.path, is_entry)
+        return files.read_lines(self.path, is_entry)
 
     def record(self, cause: Cause, field: str, before: Any, after: Any) -> None:
         """Note one change; returns when it is durable.
@@ -103,7 +103,7 @@ class Audit:
             StorageFailureError: They could not be noted.
         """
         try:
-            lines.append(self.path, entries)
+            files.append_lines(self.path, entries)
         except StorageFailureError:
             raise
         except OSError as error:
@@ -121,15 +121,15 @@ class Audit:
             newest = file.pread(there.size - KEPT_BYTES, KEPT_BYTES).partition(b"\n")[2]
         finally:
             file.close()
-        asked = [lines.encode(document) for document in left_open(self.questions()).values()]
-        atomic_write(self.path, b"".join(line + b"\n" for line in asked if line not in newest) + newest)
+        asked = [files.encode_line(document) for document in left_open(self.questions()).values()]
+        atomic_write(self.path, b"".join(line for line in asked if line not in newest) + newest)
 
     def questions(self) -> list[dict[str, Any]]:
         """The entries of approvals that are asked, oldest first; none where the file cannot be read.
 
         However much else is in the audit: between a question and its end there may be any number of other entries.
         """
-        return lines.read_end(self.path, lines.MAX_BYTES, containing=b'"approvalId"')
+        return files.read_last_lines(self.path, files.MAX_LINES_BYTES, containing=b'"approvalId"')
 
 
 def entry(cause: Cause, field: str, before: Any, after: Any, **members: Any) -> dict[str, Any]:

@@ -1,7 +1,10 @@
-"""Small JSON files beside a log: read with suspicion, written whole, moved aside when damaged.
+"""Our small JSON files: read with suspicion, checked member by member, written whole, moved aside when damaged.
 
-Whatever lies in a session's directory may have been put there by anybody: a link, a FIFO that blocks for ever, a
-gigabyte of brackets. Reading never follows, never waits, never raises for what it finds; it says what is wrong.
+Whatever lies in a session's directory may have been put there by anybody: a link, a FIFO that blocks for ever, a gigabyte
+of brackets. Reading never follows, never waits, never raises for what it finds; it says what is wrong. And a value of the
+right JSON type is not yet one that can be used: an epoch below zero, a date that is none, half a surrogate pair. So one file
+has one model, which the readers of the file trust: a bad member costs only itself, and what a model does not know is kept,
+within the limits of `json_value`.
 """
 
 from __future__ import annotations
@@ -11,11 +14,13 @@ import json
 import math
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from timeleap import clock
 from timeleap.errors import StorageFailureError, TooLargeError
@@ -34,23 +39,32 @@ from timeleap.storage.lock import FileLock
 
 MAX_BYTES = 16 << 20
 """A larger file is not one of ours."""
+MAX_LINES_BYTES = 64 << 20
+"""The same of a file of JSON lines."""
 MAX_MEMBER_BYTES = 4 << 20
 """A larger member could make a file that nobody would read any more."""
 MAX_KEPT_ASIDE = 10
 """Of a file that is damaged again and again so many damaged ones are kept, the newest."""
 LOCK_SECONDS = 5.0
 """How long to wait for another process that changes a small file; it takes milliseconds."""
+MAX_DEPTH: Final = 64
+"""Objects and arrays within each other; far below what any JSON library refuses."""
+MAX_NUMBER: Final = (1 << 53) - 1
+MAX_PROBLEMS: Final = 10
+"""Described in words; the others are counted."""
+MAX_TEXT: Final = 4 << 20
+_SHOWN: Final = 40
+_DATE_LENGTH: Final = 40
+_ODD: Final = re.compile(rb"NaN|Infinity|[0-9]{18}|[0-9][eE][+]?[0-9]{3}|\\[uU][dD][89a-fA-F]")
+"""What a value that no client could be given looks like."""
+
+
+# Documents
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A JSON object read from a file.
-
-    Attributes:
-        members: The object; empty where the file is missing or unusable.
-        problem: Why the file cannot be used, in words; None in good order.
-        present: Whether there is a file (or something else) of that name.
-    """
+    """A JSON object read from a file: empty, with a `problem` in words, where the file is unusable or not `present`."""
 
     members: dict[str, Any]
     problem: str | None = None
@@ -58,9 +72,13 @@ class Document:
 
 
 def read_document(path: Path) -> Document:
-    """Read the JSON object in `path`."""
     try:
-        members = _loads(read_bytes(path).decode("utf-8"))
+        data = read_bytes(path).decode("utf-8")
+        try:
+            members = json.loads(data)
+        except ValueError:
+            # An integer of thousands of digits is not worth the whole document: it becomes a number that no model takes.
+            members = json.loads(data, parse_int=lambda digits: int(digits) if len(digits) < 100 else math.inf)
     except FileNotFoundError:
         return Document({}, present=False)
     except OSError as error:
@@ -72,16 +90,6 @@ def read_document(path: Path) -> Document:
     if not isinstance(members, dict):
         return Document({}, f"{path.name} is not a JSON object")
     return Document(members)
-
-
-def _loads(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except RecursionError:
-        raise
-    except ValueError:
-        # An integer of thousands of digits is not worth the whole document: it becomes a number that no model takes.
-        return json.loads(text, parse_int=lambda digits: int(digits) if len(digits) < 100 else math.inf)
 
 
 def read_bytes(path: Path, limit: int = MAX_BYTES) -> bytes:
@@ -110,19 +118,15 @@ def encode_document(members: dict[str, Any]) -> bytes:
 
 
 def check_size(changes: Mapping[str, Any]) -> None:
-    """Refuse what would make a file too large to be read again.
-
-    Raises:
-        TooLargeError: A member is.
-    """
+    """Refuse, with TooLargeError, a member that would make a file too large to be read again."""
     for name, value in changes.items():
-        size = len(encode_document({name: value}))
-        if size > MAX_MEMBER_BYTES:
-            raise TooLargeError(
-                f"{name} may have {MAX_MEMBER_BYTES} bytes as JSON, not {size}: nothing was changed",
-                limit="maxStateBytes",
-                maximum=MAX_MEMBER_BYTES,
-            )
+        _refuse_large(name, len(encode_document({name: value})), MAX_MEMBER_BYTES, "bytes as JSON")
+
+
+def _refuse_large(name: str, size: int, maximum: int, unit: str = "bytes") -> None:
+    if size > maximum:
+        message = f"{name} may have {maximum} {unit}, not {size}: nothing was changed"
+        raise TooLargeError(message, limit="maxStateBytes", maximum=maximum)
 
 
 def write_document(path: Path, members: dict[str, Any]) -> None:
@@ -133,12 +137,7 @@ def write_document(path: Path, members: dict[str, Any]) -> None:
         TooLargeError: It would be too large to be read again; the old file is unchanged.
     """
     data = encode_document(members)
-    if len(data) > MAX_BYTES:
-        raise TooLargeError(
-            f"{path.name} may have {MAX_BYTES} bytes, not {len(data)}: nothing was changed",
-            limit="maxStateBytes",
-            maximum=MAX_BYTES,
-        )
+    _refuse_large(path.name, len(data), MAX_BYTES)
     try:
         atomic_write(path, data)
     except StorageFailureError:
@@ -164,21 +163,16 @@ def move_aside(path: Path) -> Path:
     except OSError as error:
         raise StorageFailureError.of(error, f"move the damaged {path.name} aside", path) from error
     with suppress(OSError):  # the next one tries again
-        others = [name for name in _kept_aside(path) if name != aside.name]
+        form = re.compile(rf"{re.escape(path.stem)}\.damaged-([0-9]{{9,12}})-[0-9a-f]{{4}}{re.escape(path.suffix)}")
+        kept = [
+            (int(match[1]), there.modified_ns, name)
+            for name in list_directory(path.parent)
+            if (match := form.fullmatch(name)) and (there := status(path.with_name(name)))
+        ]
+        others = [name for _, _, name in sorted(kept, reverse=True) if name != aside.name]
         for name in others[MAX_KEPT_ASIDE - 1 :]:
             remove_file(path.with_name(name))
     return aside
-
-
-def _kept_aside(path: Path) -> list[str]:
-    """The damaged files that were kept of a file, newest first."""
-    form = re.compile(rf"{re.escape(path.stem)}\.damaged-([0-9]{{9,12}})-[0-9a-f]{{4}}{re.escape(path.suffix)}")
-    found = [
-        (int(match[1]), there.modified_ns, name)
-        for name in list_directory(path.parent)
-        if (match := form.fullmatch(name)) and (there := status(path.with_name(name)))
-    ]
-    return [name for _, _, name in sorted(found, reverse=True)]
 
 
 @contextmanager
@@ -198,3 +192,298 @@ def locked(path: Path) -> Iterator[None]:
         yield
     finally:
         lock.release()
+
+
+# Append-only files of JSON lines: the audit, the request ids
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """The documents of a file of JSON lines that can be used, in order; what is wrong with the others, in words."""
+
+    documents: list[dict[str, Any]]
+    problem: str | None = None
+
+
+def append_lines(path: Path, documents: Sequence[Mapping[str, Any]]) -> None:
+    """Append each document as a line; returns when they are durable. What is no ordinary file is kept aside.
+
+    Raises:
+        OSError: They could not be written; what was, is cut off again where the system lets us.
+    """
+    if not is_regular(path) and status(path) is not None:
+        move_aside(path)
+    created = not path.exists()
+    file = OpenFile(path, writable=True, appending=True, create=True)
+    try:
+        before = file.status().size
+        data = b"".join(encode_line(document) for document in documents)
+        # A line that a crash tore must not swallow the next one.
+        if before and file.pread(before - 1, 1) != b"\n":
+            data = b"\n" + data
+        try:
+            file.append(data)
+            file.sync()
+        except OSError:
+            file.truncate(before)
+            raise
+    finally:
+        file.close()
+    if created:
+        sync_directory(path.parent)
+
+
+def read_lines(path: Path, shape: Callable[[dict[str, Any]], bool] = lambda _: True) -> Lines:
+    """All documents that have a shape and can be given to a client; a missing file has none.
+
+    A line that ends in the middle is passed over in silence: a crash tore it, and nobody was told that it was written.
+    """
+    try:
+        data = read_bytes(path, MAX_LINES_BYTES)
+    except FileNotFoundError:
+        return Lines([])
+    except OSError as error:
+        return Lines([], f"{path.name} cannot be read: {error.strerror or error}")
+    except ValueError as error:
+        return Lines([], f"{path.name} is {error}")
+    problems = Problems()
+    found = _documents(data.split(b"\n"), shape, problems)
+    return Lines(found, f"{path.name}: {problems.text}" if problems else None)
+
+
+def read_last_lines(path: Path, size: int, containing: bytes) -> list[dict[str, Any]]:
+    """The documents of the lines that contain some bytes (no other line is parsed) and lie whole in the last `size` bytes
+    of a file; none where it is missing or unusable."""
+    try:
+        file = OpenFile(path)
+    except OSError:
+        return []
+    try:
+        total = file.status().size
+        start = max(0, total - size)
+        data = file.pread(start, total - start)
+    except OSError:
+        return []
+    finally:
+        file.close()
+    whole_lines = data.split(b"\n")[1 if start else 0 :]
+    return _documents((line for line in whole_lines if containing in line), lambda _: True, Problems())
+
+
+def _documents(
+    data: Iterable[bytes], shape: Callable[[dict[str, Any]], bool], problems: Problems
+) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for position, line in enumerate(data, 1):
+        where = f"line {position}"
+        try:
+            document = json.loads(line)
+        except (ValueError, RecursionError):
+            if line.rstrip().endswith(b"}"):
+                problems.add(where, "is not JSON")
+            continue
+        # Going through every value of thousands of lines takes time: only where the bytes give reason to.
+        suspicious = line.count(b"{") + line.count(b"[") > MAX_DEPTH or _ODD.search(line) is not None
+        if not isinstance(document, dict) or not shape(document):
+            problems.add(where, "is not of its form")
+        elif not suspicious or wire_value(document, where, problems) is not BAD:
+            found.append(document)
+    return found
+
+
+def encode_line(document: Mapping[str, Any]) -> bytes:
+    return json.dumps(dict(document), separators=(",", ":")).encode("ascii") + b"\n"
+
+
+# Models
+
+
+class Bad(Enum):
+    """A value that cannot be used."""
+
+    BAD = "bad"
+
+
+BAD: Final = Bad.BAD
+
+
+class Problems:
+    """Problems found in a document, in words."""
+
+    def __init__(self) -> None:
+        self._described: list[str] = []
+        self._count = 0
+
+    def __bool__(self) -> bool:
+        return self._count > 0
+
+    def add(self, where: str, why: str) -> Bad:
+        """Note that the value at `where` cannot be used; `why` does not repeat it."""
+        self._count += 1
+        if len(self._described) < MAX_PROBLEMS:
+            self._described.append(f"{where} {why}")
+        return BAD
+
+    @property
+    def text(self) -> str:
+        """All of them in one sentence; empty where there are none."""
+        more = self._count - len(self._described)
+        return "; ".join(self._described) + (f"; and {more} more" if more else "")
+
+
+Check = Callable[[Any, str, Problems], Any]
+"""Takes a value, where it stands, and where to note what is wrong; returns the value that counts, or `BAD`."""
+
+
+def flag(value: Any, where: str, problems: Problems) -> Any:
+    return value if isinstance(value, bool) else problems.add(where, "is not true or false")
+
+
+def whole(least: int = 0, most: int = MAX_NUMBER) -> Check:
+    """A whole number from `least` to `most`."""
+
+    def check(value: Any, where: str, problems: Problems) -> Any:
+        if type(value) is int and least <= value <= most:
+            return value
+        return problems.add(where, f"is not a whole number from {least} to {most}")
+
+    return check
+
+
+def number(value: Any, where: str, problems: Problems) -> Any:
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and _is_finite(value):
+        return value
+    return problems.add(where, "is not a number")
+
+
+def text(pattern: str | None = None, most: int = MAX_TEXT, *, empty: bool = True) -> Check:
+    """A text that every JSON parser takes, of at most `most` characters."""
+    form = re.compile(pattern) if pattern is not None else None
+
+    def check(value: Any, where: str, problems: Problems) -> Any:
+        if not isinstance(value, str):
+            return problems.add(where, "is not a text")
+        if not is_encodable(value):
+            return problems.add(where, "holds half of a surrogate pair")
+        if len(value) > most or not (value or empty) or (form is not None and form.fullmatch(value) is None):
+            return problems.add(where, "is not of its form")
+        return value
+
+    return check
+
+
+def date(value: Any, where: str, problems: Problems) -> Any:
+    """An ISO-8601 date and time."""
+    return value if is_date(value) else problems.add(where, "is not a date and time")
+
+
+def choice(*values: str) -> Check:
+    def check(value: Any, where: str, problems: Problems) -> Any:
+        if isinstance(value, str) and value in values:
+            return value
+        return problems.add(where, f"is not one of {', '.join(values)}")
+
+    return check
+
+
+def items(item: Check, most: int = 100_000) -> Check:
+    """An array; items that cannot be used are left out of it."""
+
+    def check(value: Any, where: str, problems: Problems) -> Any:
+        if not isinstance(value, list):
+            return problems.add(where, "is not an array")
+        if len(value) > most:
+            problems.add(where, f"has more than {most} items")
+        checked = (item(each, f"{where}[{at}]", problems) for at, each in enumerate(value[:most]))
+        return [each for each in checked if each is not BAD]
+
+    return check
+
+
+def table(entry: Check) -> Check:
+    """An object with entries of one kind; those that cannot be used are left out of it."""
+    return _object({}, entry, ())
+
+
+def model(members: Mapping[str, Check], *, required: tuple[str, ...] = ()) -> Check:
+    """An object with known members. One that cannot be used is left out; so is the object, if that was required."""
+    return _object(members, json_value, required)
+
+
+def _object(members: Mapping[str, Check], other: Check, required: tuple[str, ...]) -> Check:
+    def check(value: Any, where: str, problems: Problems) -> Any:
+        if not isinstance(value, dict):
+            return problems.add(where, "is not an object")
+        found: dict[str, Any] = {}
+        for name, each in value.items():
+            shown = name if len(name) <= _SHOWN and name.isprintable() and is_encodable(name) else ascii(name[:_SHOWN])
+            checked = members.get(name, other)(each, f"{where}.{shown}" if where else shown, problems)
+            if checked is not BAD:
+                found[name] = checked
+        for name in required:
+            if name not in found:
+                if name not in value:
+                    problems.add(where, f"has no {name}")
+                return BAD
+        return found
+
+    return check
+
+
+def json_value(value: Any, where: str, problems: Problems) -> Any:
+    """Anything that can be written again as it was read."""
+    for depth, level in enumerate(_levels(value)):
+        if depth > MAX_DEPTH:
+            return problems.add(where, "is nested too deeply")
+        if any(isinstance(each, (int, float)) and not _is_finite(each) for each in level):
+            return problems.add(where, "holds a number that JSON has not")
+    return value
+
+
+def wire_value(value: Any, where: str, problems: Problems) -> Any:
+    """Anything that can be given to a client: as `json_value`, and without half surrogate pairs."""
+    if json_value(value, where, problems) is BAD:
+        return BAD
+    for level in _levels(value):
+        names = (name for each in level if isinstance(each, dict) for name in each)
+        if not all(is_encodable(each) for each in (*names, *level) if isinstance(each, str)):
+            return problems.add(where, "holds half of a surrogate pair")
+    return value
+
+
+def _levels(value: Any) -> Iterator[list[Any]]:
+    """The values within a JSON value, by depth; without recursion, of which a document may ask too much."""
+    level = [value]
+    while level:
+        yield level
+        level = [
+            inner
+            for each in level
+            if isinstance(each, (dict, list))
+            for inner in (each.values() if isinstance(each, dict) else each)
+        ]
+
+
+def is_encodable(value: str) -> bool:
+    """True if a text has no half of a surrogate pair (JSON can escape one)."""
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def is_date(value: object) -> bool:
+    """True if `value` is an ISO-8601 date and time."""
+    if not isinstance(value, str) or len(value) > _DATE_LENGTH or not value.isascii():
+        return False
+    try:
+        datetime.fromisoformat(value)
+    except ValueError:
+        return False
+    return "T" in value
+
+
+def _is_finite(value: float) -> bool:
+    # Beyond 64 bits JSON parsers differ; an int too large for a float is none of ours.
+    return abs(value) < 1 << 64 if isinstance(value, int) else math.isfinite(value)

@@ -22,7 +22,7 @@ from typing import Any, Final, get_args
 
 from timeleap import clock
 from timeleap.sessions import files, session_files, undo
-from timeleap.sessions.json_model import (
+from timeleap.sessions.files import (
     MAX_NUMBER,
     Check,
     Problems,

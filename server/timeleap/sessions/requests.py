@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from timeleap.errors import HeadConflictError, InvalidInputError, StorageFailureError
-from timeleap.sessions import lines, session_files
+from timeleap.sessions import files, session_files
 from timeleap.sessions.files import move_aside
 from timeleap.sessions.outcomes import Mutation
 from timeleap.sessions.stored_response import (
@@ -252,7 +252,7 @@ class RequestFile:
 
     def read(self) -> list[tuple[str, StoredResponse]]:
         """All requests in the file, oldest first."""
-        found = list(decode(lines.read(self.path)))
+        found = list(decode(files.read_lines(self.path).documents))
         self._names = [(name, known.number) for name, known in found]
         return found
 
@@ -277,10 +277,10 @@ class RequestFile:
         Raises:
             OSError: The file is as it was.
         """
-        found = lines.read(self.path)
+        found = files.read_lines(self.path).documents
         after = [*(new for document in found if (new := change(document)) is not None), *more]
         if found or more or is_regular(self.path):  # lines that are no requests go
-            atomic_write(self.path, b"".join(lines.encode(document) + b"\n" for document in after))
+            atomic_write(self.path, b"".join(files.encode_line(document) for document in after))
         self._names = None
 
     def append(self, documents: Sequence[Mapping[str, Any]]) -> None:
@@ -293,14 +293,14 @@ class RequestFile:
         try:
             made = sum(name.startswith(MADE_HERE) for name, _ in names)
             if len(names) - made > FILE_LINES or made > FILE_LINES_MADE or self._size() > FILE_BYTES:
-                before = lines.read_checked(self.path, is_request_line)
+                before = files.read_lines(self.path, is_request_line)
                 kept = by_age(decode([*before.documents, *documents]), ()).items()
                 if before.problem is not None:
                     move_aside(self.path)
-                atomic_write(self.path, b"".join(lines.encode(encode(*request)) + b"\n" for request in kept))
+                atomic_write(self.path, b"".join(files.encode_line(encode(*request)) for request in kept))
                 names = [(name, known.number) for name, known in kept]
             else:
-                lines.append(self.path, documents)
+                files.append_lines(self.path, documents)
         except OSError as error:
             raise StorageFailureError.of(error, "note requests", self.path) from error
         self._names = names

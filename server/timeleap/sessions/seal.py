@@ -34,7 +34,7 @@ from typing import Any
 
 from timeleap.errors import StorageFailureError, TimeleapError
 from timeleap.sessions import files
-from timeleap.sessions.json_model import BAD, MAX_NUMBER, Problems, whole
+from timeleap.sessions.files import BAD, MAX_NUMBER, Problems, whole
 from timeleap.storage.durable import atomic_write, make_directory
 
 ENVIRONMENT = "TIMELEAP_KEY_FILE"

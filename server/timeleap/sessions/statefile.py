@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from timeleap.sessions import files, session_files
-from timeleap.sessions.json_model import (
+from timeleap.sessions.files import (
     BAD,
     MAX_NUMBER,
     Check,

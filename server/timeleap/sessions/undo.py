@@ -19,7 +19,7 @@ from timeleap.errors import (
     TimelineNotFoundError,
     UndoUnavailableError,
 )
-from timeleap.sessions.json_model import BAD, Problems, choice, model, text, whole
+from timeleap.sessions.files import BAD, Problems, choice, model, text, whole
 from timeleap.sessions.outcomes import HistoryStep, StepKind
 from timeleap.storage.engine import LogEngine, LogState, Prepared, Timeline
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from timeleap.sessions import lines, session_files
+from timeleap.sessions import files, session_files
 from timeleap.sessions.audit import Audit
 from timeleap.sessions.events import Recovered
 from timeleap.sessions.meta import Meta
@@ -47,11 +47,11 @@ def file_problems(directory: Path) -> list[FileProblem]:
     return [*problems, *line_problems(directory)]
 
 
-def line_problems(directory: Path, most: int = lines.MAX_BYTES, *, least: int = 0) -> Iterator[FileProblem]:
+def line_problems(directory: Path, most: int = files.MAX_LINES_BYTES, *, least: int = 0) -> Iterator[FileProblem]:
     """Of these, those of JSON lines, of more than `least` and up to `most` bytes."""
     requests, audit = directory / session_files.REQUESTS_NAME, directory / session_files.AUDIT_NAME
-    checked: tuple[tuple[Path, str, Callable[[], lines.Lines]], ...] = (
-        (requests, "requestsDamaged", lambda: lines.read_checked(requests, is_request_line)),
+    checked: tuple[tuple[Path, str, Callable[[], files.Lines]], ...] = (
+        (requests, "requestsDamaged", lambda: files.read_lines(requests, is_request_line)),
         (audit, "auditDamaged", Audit(directory).read),
     )
     for path, kind, read in checked:

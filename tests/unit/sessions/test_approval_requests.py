@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from timeleap.attach.notified import MAX_KNOWN, REQUESTED, RESOLVED, NotifiedApprovals
-from timeleap.sessions import lines
+from timeleap.sessions import files
 from timeleap.sessions.approval_requests import automatic
 from timeleap.sessions.audit import FIELD, MAX_PENDING, Audit, ends, left_open
 from timeleap.sessions.outcomes import Approval
@@ -87,15 +87,15 @@ def test_what_somebody_wrote_into_an_audit_is_not_believed(odd: dict[str, Any]) 
 
 def test_the_end_of_a_file_of_lines_is_read(tmp_path: Path) -> None:
     path = tmp_path / "lines.jsonl"
-    assert lines.read_end(path, 1000, containing=b"n") == []
-    lines.append(path, [{"n": number} for number in range(1000)])
-    assert [found["n"] for found in lines.read_end(path, 35, containing=b'"n"')] == [997, 998, 999]
-    assert len(lines.read_end(path, 1 << 20, containing=b'"n"')) == 1000
-    assert [found["n"] for found in lines.read_end(path, 1 << 20, containing=b":99}")] == [99]
+    assert files.read_last_lines(path, 1000, containing=b"n") == []
+    files.append_lines(path, [{"n": number} for number in range(1000)])
+    assert [found["n"] for found in files.read_last_lines(path, 35, containing=b'"n"')] == [997, 998, 999]
+    assert len(files.read_last_lines(path, 1 << 20, containing=b'"n"')) == 1000
+    assert [found["n"] for found in files.read_last_lines(path, 1 << 20, containing=b":99}")] == [99]
     with path.open("ab") as file:
         file.write(b'{"n')
-    assert [found["n"] for found in lines.read_end(path, 30, containing=b'"n"')] == [998, 999]
-    assert lines.read_end(tmp_path, 100, containing=b"n") == []  # a directory
+    assert [found["n"] for found in files.read_last_lines(path, 30, containing=b'"n"')] == [998, 999]
+    assert files.read_last_lines(tmp_path, 100, containing=b"n") == []  # a directory
 
 
 def test_questions_are_found_however_much_lies_behind_them(tmp_path: Path) -> None:

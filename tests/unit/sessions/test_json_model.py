@@ -12,9 +12,9 @@ from tests.unit.sessions.worlds import ANSWER, USER, World, texts
 
 from timeleap.errors import InvalidInputError, StorageFailureError
 from timeleap.service.config import load
-from timeleap.sessions import lines, requests
+from timeleap.sessions import files, requests
 from timeleap.sessions.audit import Audit
-from timeleap.sessions.json_model import (
+from timeleap.sessions.files import (
     BAD,
     MAX_DEPTH,
     MAX_PROBLEMS,
@@ -279,7 +279,7 @@ REQUEST = '{"r":"a","h":"0123456789abcdef","m":"clear","v":{"head":"x"}}'
 def test_a_line_that_is_no_request_is_said_and_left_out(tmp_path: Path, line: str) -> None:
     path = tmp_path / "requests.jsonl"
     path.write_text(f"{REQUEST}\n{line}\n{REQUEST}\n")
-    found = lines.read_checked(path, is_request_line)
+    found = files.read_lines(path, is_request_line)
     assert (len(found.documents), str(found.problem).startswith("requests.jsonl: line 2 ")) == (2, True)
     assert all(json.loads(REQUEST) == one for one in found.documents)
     assert [one.kind for one in file_problems(tmp_path)] == ["requestsDamaged"]
@@ -288,7 +288,7 @@ def test_a_line_that_is_no_request_is_said_and_left_out(tmp_path: Path, line: st
 def test_a_torn_line_is_no_damage(tmp_path: Path) -> None:
     path = tmp_path / "requests.jsonl"
     path.write_text(f'{REQUEST}\n{{"r":"b\n{REQUEST}\n{REQUEST[:20]}')
-    found = lines.read_checked(path, is_request_line)
+    found = files.read_lines(path, is_request_line)
     assert (len(found.documents), found.problem) == (2, None)
 
 

@@ -14,7 +14,7 @@ import pytest
 from timeleap import clock
 from timeleap.errors import StorageFailureError
 from timeleap.sessions import audit as audit_file
-from timeleap.sessions import files, lines
+from timeleap.sessions import files
 from timeleap.sessions.audit import Audit
 from timeleap.sessions.outcomes import Cause
 from timeleap.storage.durable import OpenFile
@@ -22,22 +22,22 @@ from timeleap.storage.durable import OpenFile
 
 def test_lines_are_appended_whole(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
-    lines.append(path, [{"a": "ü\u2028"}])
-    lines.append(path, [{"b": 1}, {"c": 2}])
-    assert lines.read(path) == [{"a": "ü\u2028"}, {"b": 1}, {"c": 2}]
+    files.append_lines(path, [{"a": "ü\u2028"}])
+    files.append_lines(path, [{"b": 1}, {"c": 2}])
+    assert files.read_lines(path).documents == [{"a": "ü\u2028"}, {"b": 1}, {"c": 2}]
     assert path.stat().st_mode & 0o777 == 0o600
 
 
 def test_a_torn_line_does_not_swallow_the_next(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     path.write_text('{"a": 1}\n{"tor')
-    lines.append(path, [{"b": 1}])
-    assert lines.read(path) == [{"a": 1}, {"b": 1}]
+    files.append_lines(path, [{"b": 1}])
+    assert files.read_lines(path).documents == [{"a": 1}, {"b": 1}]
 
 
 def test_a_write_that_fails_leaves_no_half_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "x.jsonl"
-    lines.append(path, [{"a": 1}])
+    files.append_lines(path, [{"a": 1}])
     before = path.read_bytes()
 
     def fail(_: object) -> None:
@@ -45,14 +45,14 @@ def test_a_write_that_fails_leaves_no_half_line(tmp_path: Path, monkeypatch: pyt
 
     monkeypatch.setattr(OpenFile, "sync", fail)
     with pytest.raises(OSError, match="Input/output"):
-        lines.append(path, [{"b": 1}])
+        files.append_lines(path, [{"b": 1}])
     assert path.read_bytes() == before
 
 
 def test_what_cannot_be_read_has_no_lines(tmp_path: Path) -> None:
-    assert lines.read(tmp_path / "missing") == []
+    assert files.read_lines(tmp_path / "missing").documents == []
     os.mkfifo(tmp_path / "fifo")
-    assert lines.read(tmp_path / "fifo") == []
+    assert files.read_lines(tmp_path / "fifo").documents == []
 
 
 def test_an_audit_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
