@@ -15,7 +15,7 @@ Adding an engine: implement `LogEngine`, add a line to `tests/unit/storage/engin
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, IntFlag
 from pathlib import Path
@@ -566,13 +566,6 @@ class Notes(Protocol):
         """Count `epoch` up, durably."""
         ...
 
-    def remember(
-        self, *, rotation: int | None = None, counts: Mapping[str, tuple[int, int, int]] | None = None
-    ) -> None:
-        """Keep facts, durably before returning.
-
-        Args:
-            rotation: The highest timeline number used up to now.
-            counts: By timeline id: its bytes, messages and checkpoints. May be dropped; they can be derived.
-        """
+    def remember(self, *, rotation: int) -> None:
+        """Keep the highest timeline number used up to now, durably before returning."""
         ...

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from timeleap.errors import SessionExistsError
@@ -32,13 +32,8 @@ class _Shared:
     holders: int = 0
 
 
-@dataclass(slots=True)
-class _SharedEngines:
-    shared: dict[_Key, _Shared] = field(default_factory=dict)
-    turns: dict[_Key, asyncio.Future[None]] = field(default_factory=dict)
-
-
-_registry = _SharedEngines()
+_engines: dict[_Key, _Shared] = {}
+_turns: dict[_Key, asyncio.Future[None]] = {}
 
 
 class Lease:
@@ -53,7 +48,6 @@ class Lease:
 
     @property
     def engine(self) -> JsonlEngine:
-        """The engine."""
         return self._shared.engine
 
     async def aclose(self) -> None:
@@ -71,16 +65,14 @@ class Lease:
             shared.users -= 1
             shared.holders -= self._lock == "hold"
             if shared.users == 0:
-                del _registry.shared[self._key]
+                del _engines[self._key]
                 await shared.engine.aclose()
             elif shared.holders == 0 and self._lock == "hold":
                 await shared.engine.let_go()
 
     def abandon(self) -> None:
-        """Give the engine back without waiting, for an object nobody refers to any more (its finalizer).
-
-        Nothing can be under way on it then. If it was the last one, the engine goes with its last reference: that
-        closes the descriptors, and a lock with them.
+        """Give the engine back without waiting, for an object nobody refers to any more (its finalizer): nothing can be
+        under way on it then. The engine goes with its last reference, which closes the descriptors, and a lock with them.
         """
         if self._closed:
             return
@@ -88,8 +80,8 @@ class Lease:
         self._shared.users -= 1
         self._shared.holders -= self._lock == "hold"
         # While another object is being given this engine, the registry keeps it.
-        if self._shared.users == 0 and self._key not in _registry.turns:
-            _registry.shared.pop(self._key, None)
+        if self._shared.users == 0 and self._key not in _turns:
+            _engines.pop(self._key, None)
 
 
 async def share(
@@ -102,28 +94,19 @@ async def share(
     progress: Progress | None = None,
     endpoint: Endpoint | None = None,
 ) -> Lease:
-    """Use the engine of a log, opening it if nobody in this process has it open.
+    """Use the engine of a log, opening it (`JsonlEngine.open`) if nobody in this process has it open.
 
     A caller that needs the lock held gets it held; others then write under it. The durability is the strictest that was
     asked for; the notes are those of the first who brought any.
-
-    Raises:
-        As `JsonlEngine.open`.
     """
     key = _key(path, access)
     async with _turn(key):
-        shared = _registry.shared.get(key)
+        shared = _engines.get(key)
         if shared is None:
             engine = await JsonlEngine.open(
-                path,
-                access=access,
-                durability=durability,
-                lock=lock,
-                notes=notes,
-                progress=progress,
-                endpoint=endpoint,
+                path, access=access, durability=durability, lock=lock, notes=notes, progress=progress, endpoint=endpoint
             )
-            shared = _registry.shared[key] = _Shared(engine)
+            shared = _engines[key] = _Shared(engine)
         else:
             await shared.engine.adapt(
                 durability=durability, lock=lock, notes=notes, progress=progress, endpoint=endpoint
@@ -136,13 +119,13 @@ async def share(
 @asynccontextmanager
 async def _turn(key: _Key) -> AsyncGenerator[None]:
     """Opening and closing of one log come one after the other: a new engine must not meet the lock of the old one."""
-    while (other := _registry.turns.get(key)) is not None:
+    while (other := _turns.get(key)) is not None:
         await asyncio.wait([other])
-    mine = _registry.turns[key] = asyncio.get_running_loop().create_future()
+    mine = _turns[key] = asyncio.get_running_loop().create_future()
     try:
         yield
     finally:
-        del _registry.turns[key]
+        del _turns[key]
         mine.set_result(None)
 
 
@@ -163,16 +146,13 @@ class StoredLogs:
         self._timelines = Timelines(log, MemoryNotes(), keep_index=False)
 
     def live(self) -> LogReader:
-        """The live log."""
         with storage_errors("read the log", self._log):
             return load(self._log, writable=False).log
 
     def timelines(self) -> Sequence[Timeline]:
-        """The earlier ones."""
         return self._timelines.listed()
 
     def timeline(self, timeline_id: str) -> LogReader:
-        """An earlier one."""
         return self._timelines.reader(timeline_id)
 
 
@@ -190,15 +170,8 @@ def state_of(log: Path) -> LogState:
 
 
 def fork_log(source: LogReader, keep_lines: int, target: Path) -> LogState:
-    """Make the log `target` of the first lines of another log, damaged ones left out. Blocking, durable, one step.
-
-    Args:
-        source: The log to copy from: a timeline's reader, or the view of an engine.
-        keep_lines: How many of its lines.
-        target: The new log's name in an existing directory.
-
-    Returns:
-        The state of the new log.
+    """Make the log `target` of the first lines of another log (a timeline's reader, or the view of an engine), damaged ones
+    left out. Blocking, durable, one step. Says what the state of the new log is.
 
     Raises:
         CorruptedError: A line of the source is not what was written.
@@ -212,18 +185,13 @@ def fork_log(source: LogReader, keep_lines: int, target: Path) -> LogState:
         if durable.status(target) is not None:
             raise SessionExistsError(f"there is a log at {target.name} already")
         draft.file.close()
-        _put_in_place(draft, target)
+        try:
+            durable.replace_file(draft.index.path, index_path(target))
+            durable.replace_file(draft.file.path, target)
+            durable.sync_directory(target.parent)
+        except OSError:  # where that cannot be made durable, it is taken away again
+            with suppress(OSError):
+                durable.remove_file(target)
+                durable.remove_file(index_path(target))
+            raise
     return draft.log.state
-
-
-def _put_in_place(draft: Draft, target: Path) -> None:
-    """Give the draft its name; where that cannot be made durable, it is taken away again."""
-    try:
-        durable.replace_file(draft.index.path, index_path(target))
-        durable.replace_file(draft.file.path, target)
-        durable.sync_directory(target.parent)
-    except OSError:
-        with suppress(OSError):
-            durable.remove_file(target)
-            durable.remove_file(index_path(target))
-        raise

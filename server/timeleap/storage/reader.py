@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import lru_cache, wraps
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Concatenate, Final, ParamSpec, TypeVar
 from zlib import crc32
 
 from timeleap.errors import CorruptedError, StorageFailureError
@@ -43,6 +43,7 @@ from timeleap.storage.index import (
 from timeleap.storage.record import classify, decode_json, read_tl, strict_json
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 _STEP: Final = 4096
 _CARRIES_REQUEST: Final = bytes(flags & int(RecordFlag.REQUEST) > 0 for flags in range(256))
@@ -55,12 +56,33 @@ _LF: Final = ord("\n")
 _NOT_READABLE: Final = "the original program cannot read this record"
 
 
+def _trusting(
+    question: Callable[Concatenate[StoredLog, P], T],
+) -> Callable[Concatenate[StoredLog, P], T]:
+    """Ask the index; if it proves damaged, rebuild it and ask again."""
+
+    @wraps(question)
+    def asked(log: StoredLog, *args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            try:
+                return question(log, *args, **kwargs)
+            except IndexDamagedError:
+                log.mend()
+            return question(log, *args, **kwargs)
+        except StorageFailureError:
+            raise
+        except OSError as error:
+            raise StorageFailureError.of(error, "read the log", log.path) from error
+        except IndexDamagedError as error:
+            raise CorruptedError("the log is shorter than it was", path=str(log.path)) from error
+
+    return asked
+
+
 class StoredLog(LogReader):
     """A log in a file (or none yet), read through its entries.
 
     Attributes:
-        path: The log's name.
-        file: The file, or None while there is none.
         store: Its entries; it may already hold more than this view shows.
         open_ended: The last line has no line feed yet.
         lost: What of a timeline is not there any more.
@@ -97,74 +119,9 @@ class StoredLog(LogReader):
         """The same log after more lines were added."""
         return StoredLog(self.path, self.file, self.store, state)
 
+    @_trusting
     def entries(self, start: int, stop: int) -> list[Entry]:
-        return self._trusting(self._entries, start, stop)
-
-    def rows(self, start: int, stop: int) -> list[Row]:
-        return self._trusting(self._rows, start, stop)
-
-    def line_of_message(self, index: int) -> int:
-        return self._nth(index, self._state.messages, MESSAGES)
-
-    def line_of_checkpoint(self, ordinal: int) -> int:
-        return self._nth(ordinal, self._state.checkpoints, CHECKPOINTS)
-
-    def line_of_usage(self, ordinal: int) -> int:
-        return self._nth(ordinal, self._state.usages, USAGES)
-
-    def find_checkpoint(self, checkpoint_id: int) -> int | None:
-        if self._state.regular:
-            if 0 <= checkpoint_id < self._state.checkpoints:
-                return self.line_of_checkpoint(checkpoint_id)
-            return None
-        return self._trusting(self._first_checkpoint, checkpoint_id, self._state.lines)
-
-    def state_before(self, line: int) -> LogState:
-        if line <= 0:
-            return LogState()
-        if line >= self._state.lines:
-            return self._state
-        return self._trusting(self._counted_state, line, self._state.lines)
-
-    def damage(self) -> list[Damage]:
-        """Lines known not to be part of history, or not readable by the original; the first 100."""
-        lost = [] if self.lost is None else [self.lost]
-        return lost + (self._trusting(self._damage, DAMAGE_LIMIT, self._state.lines) if self._state.has_damage else [])
-
-    def last_change(self) -> float | None:
-        """When its file was written to for the last time: perhaps after what is shown of it."""
-        return None if self.file is None else self.file.status().modified_ns / 1e9
-
-    def request_lines(self, limit: int, made_here: bool | None = None) -> list[int]:
-        return self._trusting(partial(self._request_lines, made_here), self._state.lines, limit)
-
-    def verify(self, progress: Progress | None = None) -> list[Damage]:
-        """Read and check every byte; a damaged index counts as no index."""
-        return self._trusting(lambda *_: self._verify(progress), 0, 0)
-
-    def mend(self) -> None:
-        """Rebuild the entries from the log: the index was damaged."""
-        fresh = EntryStore()
-        if self.file is not None:
-            known = Reference(self.store, self._state.lines)
-            scan.thoroughly(self.file, LogState(), self._state.length, fresh, reference=known)
-        self.store.replace_by(fresh, min(fresh.count, self._state.lines))
-
-    def _trusting(self, question: Callable[[int, int], T], start: int, stop: int) -> T:
-        """Ask the index; if it proves damaged, rebuild it and ask again."""
-        try:
-            try:
-                return question(start, stop)
-            except IndexDamagedError:
-                self.mend()
-            return question(start, stop)
-        except OSError as error:
-            raise StorageFailureError.of(error, "read the log", self.path) from error
-        except IndexDamagedError as error:
-            raise CorruptedError("the log is shorter than it was", path=str(self.path)) from error
-
-    def _entries(self, start: int, stop: int) -> list[Entry]:
-        start, stop = self._clip(start, stop)
+        start, stop = max(0, start), min(stop, self._state.lines)
         if start >= stop:
             return []
         raw = self.store.raw(start, stop)
@@ -172,12 +129,14 @@ class StoredLog(LogReader):
             raise IndexDamagedError("entries are missing")
         return [unpack_entry(raw, line, (line - start) * ENTRY_SIZE) for line in range(start, stop)]
 
-    def _rows(self, start: int, stop: int) -> list[Row]:
-        start, stop = self._clip(start, stop)
+    @_trusting
+    def rows(self, start: int, stop: int) -> list[Row]:
+        start, stop = max(0, start), min(stop, self._state.lines)
         if start >= stop or self.file is None:
             return []
         raw = self.store.raw(start, stop)
-        base, end = _extent(raw)
+        last = unpack_entry(raw, 0, len(raw) - ENTRY_SIZE)
+        base, end = unpack_entry(raw, 0).offset, last.offset + last.length
         data = self.file.pread(base, end - base)
         if len(data) != end - base:
             raise self._not_what_was_written(stop - 1, base + len(data))
@@ -211,18 +170,29 @@ class StoredLog(LogReader):
         message = f"line {line} of {self.path.name} is not what was written"
         return CorruptedError(message, path=str(self.path), offset=offset, line=line)
 
-    def _clip(self, start: int, stop: int) -> tuple[int, int]:
-        return max(0, start), min(stop, self._state.lines)
+    def line_of_message(self, index: int) -> int:
+        return self._nth(index, self._state.messages, MESSAGES)
 
+    def line_of_checkpoint(self, ordinal: int) -> int:
+        return self._nth(ordinal, self._state.checkpoints, CHECKPOINTS)
+
+    def line_of_usage(self, ordinal: int) -> int:
+        return self._nth(ordinal, self._state.usages, USAGES)
+
+    @_trusting
     def _nth(self, ordinal: int, total: int, count: int) -> int:
         if not 0 <= ordinal < total:
             raise IndexError(f"{ordinal} is not in 0..{total - 1}")
-        return self._trusting(partial(self.store.first_line, ordinal + 1, count), 0, self._state.lines - 1)
+        return self.store.first_line(ordinal + 1, count, 0, self._state.lines - 1)
 
-    def _first_checkpoint(self, checkpoint_id: int, lines: int) -> int | None:
+    @_trusting
+    def find_checkpoint(self, checkpoint_id: int) -> int | None:
+        lines = self._state.lines
+        if self._state.regular:
+            known = 0 <= checkpoint_id < self._state.checkpoints
+            return self.line_of_checkpoint(checkpoint_id) if known else None
         for start in range(0, lines, _STEP):
-            stop = min(start + _STEP, lines)
-            kinds = self.store.raw(start, stop)[16::ENTRY_SIZE]
+            kinds = self.store.raw(start, min(start + _STEP, lines))[16::ENTRY_SIZE]
             at = kinds.find(RecordKind.CHECKPOINT)
             while at >= 0:
                 if self.store.entry(start + at).value == checkpoint_id:
@@ -230,9 +200,59 @@ class StoredLog(LogReader):
                 at = kinds.find(RecordKind.CHECKPOINT, at + 1)
         return None
 
-    def _request_lines(self, made_here: bool | None, lines: int, limit: int) -> list[int]:
+    @_trusting
+    def state_before(self, line: int) -> LogState:
+        if line <= 0:
+            return LogState()
+        if line >= self._state.lines:
+            return self._state
+        state = self.store.state(line)
+        if state.pending_chars >= 0:
+            return state
+        first = self.line_of_usage(state.usages - 1) + 1 if state.usages else 0
+        pending = 0
+        for start in range(first, line, 256):
+            for entry in self.entries(start, min(start + 256, line)):
+                if entry.kind == RecordKind.MESSAGE:
+                    counted = entry.value >= 0
+                    pending += entry.value if counted else classify(self.read(entry.line, entry.line + 1)[0]).value
+        return replace(state, pending_chars=pending)
+
+    def damage(self) -> list[Damage]:
+        lost = [] if self.lost is None else [self.lost]
+        return lost + (self._damage() if self._state.has_damage else [])
+
+    @_trusting
+    def _damage(self) -> list[Damage]:
+        found: list[Damage] = []
+        for start in range(0, self._state.lines, _STEP):
+            raw = self.store.raw(start, min(start + _STEP, self._state.lines))
+            kinds_and_flags = zip(raw[16::ENTRY_SIZE], raw[17::ENTRY_SIZE], strict=True)
+            for at, (kind, flags) in enumerate(kinds_and_flags):
+                if kind == RecordKind.DAMAGED or flags & RecordFlag.UNREADABLE:
+                    found.append(self._describe(unpack_entry(raw, start + at, at * ENTRY_SIZE)))
+                    if len(found) >= DAMAGE_LIMIT:
+                        return found
+        return found
+
+    def _describe(self, entry: Entry) -> Damage:
+        if entry.kind != RecordKind.DAMAGED:
+            return _damage(entry, "notReadableByOriginal", _NOT_READABLE)
+        assert self.file is not None
+        line = self.file.pread(entry.offset, entry.length).rstrip(b"\n")
+        if b"\n" not in line and classify(line).kind != RecordKind.DAMAGED:
+            reason = "not what was written, though it is a record; reload to accept it as it is"
+            return _damage(entry, "checksumMismatch", reason)
+        return _damage(entry, "damagedRecord", _why_damaged(line))
+
+    def last_change(self) -> float | None:
+        """When its file was written to for the last time: perhaps after what is shown of it."""
+        return None if self.file is None else self.file.status().modified_ns / 1e9
+
+    @_trusting
+    def request_lines(self, limit: int, made_here: bool | None = None) -> list[int]:
         found: list[int] = []
-        for stop in range(lines, 0, -_STEP):
+        for stop in range(self._state.lines, 0, -_STEP):
             start = max(0, stop - _STEP)
             raw = self.store.raw(start, stop)
             flags = raw[17::ENTRY_SIZE].translate(_CARRIES_REQUEST)
@@ -246,50 +266,13 @@ class StoredLog(LogReader):
                 at = flags.rfind(1, 0, at)
         return found
 
-    def _counted_state(self, line: int, _: int) -> LogState:
-        state = self.store.state(line)
-        if state.pending_chars >= 0:
-            return state
-        first = self.line_of_usage(state.usages - 1) + 1 if state.usages else 0
-        pending = 0
-        for start in range(first, line, 256):
-            for entry in self._entries(start, min(start + 256, line)):
-                if entry.kind == RecordKind.MESSAGE:
-                    counted = entry.value >= 0
-                    pending += entry.value if counted else classify(self.read(entry.line, entry.line + 1)[0]).value
-        return replace(state, pending_chars=pending)
-
-    def _damage(self, limit: int, lines: int) -> list[Damage]:
-        found: list[Damage] = []
-        for start in range(0, lines, _STEP):
-            stop = min(start + _STEP, lines)
-            raw = self.store.raw(start, stop)
-            suspects = [
-                at
-                for at, (kind, flags) in enumerate(zip(raw[16::ENTRY_SIZE], raw[17::ENTRY_SIZE], strict=True))
-                if kind == RecordKind.DAMAGED or flags & RecordFlag.UNREADABLE
-            ]
-            for at in suspects:
-                found.append(self._describe(unpack_entry(raw, start + at, at * ENTRY_SIZE)))
-                if len(found) >= limit:
-                    return found
-        return found
-
-    def _describe(self, entry: Entry) -> Damage:
-        if entry.kind != RecordKind.DAMAGED:
-            return _damage(entry, "notReadableByOriginal", _NOT_READABLE)
-        assert self.file is not None
-        line = self.file.pread(entry.offset, entry.length).rstrip(b"\n")
-        if b"\n" not in line and classify(line).kind != RecordKind.DAMAGED:
-            reason = "not what was written, though it is a record; reload to accept it as it is"
-            return _damage(entry, "checksumMismatch", reason)
-        return _damage(entry, "damagedRecord", _why_damaged(line))
-
-    def _verify(self, progress: Progress | None) -> list[Damage]:
+    @_trusting
+    def verify(self, progress: Progress | None = None) -> list[Damage]:
+        """Read and check every byte; a damaged index counts as no index."""
         found: list[Damage] = []
         batch = BatchCheck()
         for start in range(0, self._state.lines, 256):
-            entries = self._entries(start, min(start + 256, self._state.lines))
+            entries = self.entries(start, min(start + 256, self._state.lines))
             for entry in entries:
                 found += self._check(entry, batch)
             if progress is not None:
@@ -312,11 +295,13 @@ class StoredLog(LogReader):
                 found.append(_damage(entry, "notReadableByOriginal", _NOT_READABLE))
         return found
 
-
-def _extent(raw: bytes) -> tuple[int, int]:
-    """The bytes of the log that some entries are about."""
-    first, last = unpack_entry(raw, 0), unpack_entry(raw, 0, len(raw) - ENTRY_SIZE)
-    return first.offset, last.offset + last.length
+    def mend(self) -> None:
+        """Rebuild the entries from the log: the index was damaged."""
+        fresh = EntryStore()
+        if self.file is not None:
+            known = Reference(self.store, self._state.lines)
+            scan.thoroughly(self.file, LogState(), self._state.length, fresh, reference=known)
+        self.store.replace_by(fresh, min(fresh.count, self._state.lines))
 
 
 class BatchCheck:
@@ -331,7 +316,7 @@ class BatchCheck:
         self._damaged = False  # the line before was
 
     def add(self, entry: Entry, line: bytes) -> list[Damage]:
-        """The next line; says what it shows to be wrong with the batch before it."""
+        """Take the next line; says what it shows to be wrong with the batch before it."""
         if entry.kind in (RecordKind.BLANK, RecordKind.DAMAGED):
             self._damaged = self._damaged or entry.kind == RecordKind.DAMAGED
             return []
@@ -353,7 +338,6 @@ class BatchCheck:
         return found
 
     def finish(self) -> list[Damage]:
-        """No more members come."""
         unfinished, self._open = self._open, None
         if unfinished is None or self._first is None or self._damaged:
             return []

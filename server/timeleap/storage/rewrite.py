@@ -162,7 +162,7 @@ def _replace(log: StoredLog, replacement: Replacement, timelines: Timelines, low
             if replacement.reuse:
                 equals = "" if log.file.status().size == 0 else timelines.equal_to(log)
             replaces = not (replacement.reuse and same_bytes(draft.file, log.file))
-            head = draft.log.head(timelines.epoch, number)
+            head = draft.log.head(timelines.notes.epoch, number)
             prepared = Prepared(timeline.stem, replaces, equals, draft.log.state, head, draft.log)
             if not replaces:
                 if replacement.prepare is not None:

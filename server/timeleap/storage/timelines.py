@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
-from timeleap.errors import StorageFailureError, TimelineNotFoundError
+from timeleap.errors import TimelineNotFoundError
 from timeleap.storage import durable
 from timeleap.storage.durable import Identity
 from timeleap.storage.engine import (
@@ -22,7 +21,7 @@ from timeleap.storage.engine import (
     highest_noted,
 )
 from timeleap.storage.index import index_path, save
-from timeleap.storage.load import Loaded, load, peek
+from timeleap.storage.load import load, peek
 from timeleap.storage.reader import StoredLog
 
 MAX_GONE: Final = 100
@@ -30,28 +29,19 @@ MAX_GONE: Final = 100
 _AT_ONCE: Final = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Name:
-    """The name of a timeline's file.
-
-    Attributes:
-        file: The name.
-        number: Its number.
-        foreign: Called `context.jsonl.3`, as the documents of the original have it, not `context_3.jsonl`.
-    """
+class Name(NamedTuple):
+    """The name of a timeline's file."""
 
     file: str
     number: int
-    foreign: bool
+    foreign: bool  # called `context.jsonl.3`, as the documents of the original have it, not `context_3.jsonl`
 
     @property
     def timeline_id(self) -> str:
-        """The id: the stem of the file, or the whole name of a foreign one."""
         return self.file if self.foreign else Path(self.file).stem
 
 
 def file_name(log: Path, number: int) -> str:
-    """The name of the timeline `number` of a log."""
     return f"{log.stem}_{number}{log.suffix}"
 
 
@@ -71,14 +61,8 @@ def names(log: Path) -> list[Name]:
 def highest_number(log: Path, *, besides: Identity | None = None) -> int:
     """The highest number in use by our names, 0 if none; the file `besides` (the live log) does not count, nor does a
     number so high that somebody else must have given it."""
-    return max(
-        (
-            n.number
-            for n in names(log)
-            if not n.foreign and n.number <= MAX_ROTATION and not _is(log.parent / n.file, besides)
-        ),
-        default=0,
-    )
+    ours = [name for name in names(log) if not name.foreign and name.number <= MAX_ROTATION]
+    return max((name.number for name in ours if not _is(log.parent / name.file, besides)), default=0)
 
 
 def same_as_live(log: Path) -> list[Path]:
@@ -109,69 +93,45 @@ class MemoryNotes:
         self.epoch = 0
         self.rotation = 0
         self._facts: dict[str, TimelineFacts] = {}
-        self._counts: dict[str, tuple[int, int, int]] = {}
 
     @property
     def noted(self) -> int:
-        """The highest timeline number facts were noted for."""
         return highest_noted(self._facts)
 
     def facts(self, timeline_id: str) -> TimelineFacts | None:
-        """The facts known about a timeline, or None."""
         return self._facts.get(timeline_id)
 
     def note(self, timeline_id: str, facts: TimelineFacts) -> None:
-        """Remember why a timeline was set aside."""
         self._facts[timeline_id] = facts
 
     def refresh(self) -> None:
-        """Nobody else writes here."""
+        return
 
     def bump_epoch(self) -> None:
-        """Count `epoch` up."""
         self.epoch += 1
 
-    def remember(
-        self, *, rotation: int | None = None, counts: Mapping[str, tuple[int, int, int]] | None = None
-    ) -> None:
-        """Keep facts for as long as this object lives."""
-        if rotation is not None:
-            self.rotation = max(self.rotation, rotation)
-        self._counts.update(counts or {})
+    def remember(self, *, rotation: int) -> None:
+        self.rotation = max(self.rotation, rotation)
 
 
 class Timelines:
     """The timelines of one log."""
 
     def __init__(self, log: Path, notes: Notes, *, keep_index: bool) -> None:
-        """Args:
-        log: The live log.
-        notes: What is remembered about timelines.
-        keep_index: Write the index of a timeline that had to be scanned beside it.
-        """
+        self.notes = notes
         self._log = log
-        self._notes = notes
-        self._keep_index = keep_index
+        self._keep_index = keep_index  # write the index of a timeline that had to be scanned beside it
         self._known: dict[tuple[str, Identity, int], tuple[int, int, int]] = {}
 
-    @property
-    def epoch(self) -> int:
-        """The epoch of the log's heads."""
-        return self._notes.epoch
-
     def listed(self) -> list[Timeline]:
-        """All timelines, newest first.
-
-        Raises:
-            StorageFailureError: The directory cannot be read.
-        """
+        """All timelines, newest first. Raises StorageFailureError."""
         found: list[Timeline] = []
         with durable.storage_errors("list the timelines", self._log.parent):
             for name, path in self._files():
                 there = durable.status(path)
                 if there is None or not durable.is_regular(path):
                     continue
-                facts = self._notes.facts(name.timeline_id) or TimelineFacts()
+                facts = self.notes.facts(name.timeline_id) or TimelineFacts()
                 found.append(Timeline(name.timeline_id, name.file, facts, there.size, *self._counts(path, there)))
         if len(self._known) > len(found) + MAX_GONE:
             present = {timeline.file for timeline in found}
@@ -179,12 +139,7 @@ class Timelines:
         return found
 
     def path(self, timeline_id: str) -> Path:
-        """The file of a timeline.
-
-        Raises:
-            TimelineNotFoundError: There is none of that id.
-            StorageFailureError: The directory cannot be read.
-        """
+        """The file of a timeline. Raises TimelineNotFoundError, StorageFailureError."""
         with durable.storage_errors("look for a timeline", self._log.parent):
             for name, path in self._files():
                 if name.timeline_id == timeline_id:
@@ -196,7 +151,11 @@ class Timelines:
         path = self.path(timeline_id)
         with durable.storage_errors(f"read the timeline {timeline_id}", path):
             loaded = load(path, writable=False)
-        loaded.log.lost = loaded.lost or _cut_off(loaded)
+        if loaded.cut and not loaded.lost:
+            end = loaded.log.state
+            loaded.log.lost = Damage("damagedRecord", "its end is cut off", end.lines, end.length, loaded.cut)
+        else:
+            loaded.log.lost = loaded.lost
         return loaded.log
 
     def _files(self) -> Iterator[tuple[Name, Path]]:
@@ -209,10 +168,9 @@ class Timelines:
 
     def damaged_before(self, timeline_id: str) -> frozenset[int]:
         """Its lines that were damaged already when it was set aside, as far as that was noted."""
-        return damaged_before(self._notes.facts(timeline_id))
+        return damaged_before(self.notes.facts(timeline_id))
 
     def same(self, timeline_id: str, other_id: str) -> bool:
-        """True if two timelines have the same bytes; they are read only if they may be equal."""
         known = {timeline.timeline_id: (timeline.bytes, timeline.chain) for timeline in self.listed()}
         if known.get(timeline_id, 0) != known.get(other_id, 1):
             return False
@@ -222,13 +180,11 @@ class Timelines:
     def remove(self, timeline_id: str) -> None:
         """Delete a timeline and its index; its number is not used again."""
         path = self.path(timeline_id)
-        try:
-            self._notes.remember(rotation=highest_number(self._log))
+        with durable.storage_errors(f"remove the timeline {timeline_id}", path):
+            self.notes.remember(rotation=highest_number(self._log))
             durable.remove_file(index_path(path))  # first: alone it would be left, with a checksum of each line
             durable.remove_file(path)
             durable.sync_directory(path.parent)
-        except OSError as error:
-            raise StorageFailureError.of(error, f"remove the timeline {timeline_id}", path) from error
 
     def equal_to(self, log: StoredLog) -> str | None:
         """The newest timeline with the very bytes of a log, or None."""
@@ -263,13 +219,6 @@ class Timelines:
             except OSError:
                 return state  # it is only a convenience
         return state
-
-
-def _cut_off(loaded: Loaded) -> Damage | None:
-    if not loaded.cut:
-        return None
-    end = loaded.log.state
-    return Damage("damagedRecord", "its end is cut off", end.lines, end.length, loaded.cut)
 
 
 def _is(path: Path, identity: Identity | None) -> bool:

@@ -411,13 +411,13 @@ async def test_a_context_nobody_closes_leaves_nothing_behind(log: Path) -> None:
 
     await use()
     gc.collect()
-    assert not log_files._registry.shared
+    assert not log_files._engines
     async with await Context.load(log) as context:
         await use()
         gc.collect()
         await context.append_message(say("user", "b"))
         assert texts(context) == ["a", "a", "b"]
-    assert not log_files._registry.shared
+    assert not log_files._engines
 
 
 async def test_first_uses_at_the_same_time(log: Path) -> None:

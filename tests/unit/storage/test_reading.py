@@ -196,7 +196,6 @@ def test_the_state_after_a_planned_record_is_the_state_it_gets() -> None:
 
 def test_notes_in_memory_keep_the_highest_number() -> None:
     notes = MemoryNotes()
-    notes.remember(rotation=5, counts={"context_1": (1, 2, 3)})
+    notes.remember(rotation=5)
     notes.remember(rotation=3)
-    notes.remember()
     assert (notes.rotation, notes.epoch, notes.facts("context_1")) == (5, 0, None)
