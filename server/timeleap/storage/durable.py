@@ -19,7 +19,7 @@ import stat
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol, TypeAlias
@@ -44,12 +44,8 @@ _seek_lock: Final = threading.Lock()
 
 
 def open_regular(path: Path, flags: int) -> int:
-    """Open without following links and without blocking; what is made is private whatever the umask.
-
-    Raises:
-        OSError: As `os.open`.
-        StorageFailureError: It is no regular file.
-    """
+    """Open without following links and without blocking; what is made is private whatever the umask. Raises
+    StorageFailureError for what is no regular file."""
     mode = _mode_of(path)
     if mode is not None and not stat.S_ISREG(mode):
         raise _not_regular(path, mode)
@@ -79,15 +75,15 @@ def _mode_of(path: Path) -> int | None:
 
 
 def _not_regular(path: Path, mode: int) -> StorageFailureError:
-    kinds: list[tuple[Callable[[int], bool], str]] = [
-        (stat.S_ISLNK, "a link"),
-        (stat.S_ISDIR, "a directory"),
-        (stat.S_ISFIFO, "a FIFO"),
-        (stat.S_ISSOCK, "a socket"),
-        (stat.S_ISCHR, "a device"),
-        (stat.S_ISBLK, "a device"),
-    ]
-    what = next((name for test, name in kinds if test(mode)), "something else")
+    kinds = {
+        stat.S_IFLNK: "a link",
+        stat.S_IFDIR: "a directory",
+        stat.S_IFIFO: "a FIFO",
+        stat.S_IFSOCK: "a socket",
+        stat.S_IFCHR: "a device",
+        stat.S_IFBLK: "a device",
+    }
+    what = kinds.get(stat.S_IFMT(mode), "something else")
     return StorageFailureError(f"{path.name} must be a regular file, but is {what}", path=str(path), errno="EINVAL")
 
 
@@ -108,11 +104,9 @@ if sys.platform == "win32":
 else:
 
     def pread(fd: int, size: int, offset: int) -> bytes:
-        """Up to `size` bytes from `offset`, from any thread."""
         return os.pread(fd, size, offset)
 
     def pwrite(fd: int, data: memoryview, offset: int) -> int:
-        """Write at `offset`, from any thread; says how much was taken."""
         return os.pwrite(fd, data, offset)
 
 
@@ -128,20 +122,14 @@ def copy_bytes(source: int, sink: int, offset: int, at: int, size: int) -> None:
         except OSError as error:
             if error.errno not in _NO_KERNEL_COPY:
                 raise
-    for block in _blocks(source, offset, size):
-        view = memoryview(block)
+    while size:
+        view = memoryview(pread(source, min(size, _BLOCK), offset))
+        if not view:
+            raise OSError(errno.EIO, "the file is shorter than it was")
+        offset, size = offset + len(view), size - len(view)
         while view:
             done = pwrite(sink, view, at)
             view, at = view[done:], at + done
-
-
-def _blocks(fd: int, offset: int, size: int) -> Iterator[bytes]:
-    while size:
-        block = pread(fd, min(size, _BLOCK), offset)
-        if not block:
-            raise OSError(errno.EIO, "the file is shorter than it was")
-        yield block
-        offset, size = offset + len(block), size - len(block)
 
 
 # Files
@@ -175,12 +163,12 @@ class Identity(NamedTuple):
 
 
 class FileStatus(NamedTuple):
-    """Identity and size of a file, and how many names it has."""
+    """What the system says of a file."""
 
     identity: Identity
     size: int
     modified_ns: int
-    names: int = 1
+    names: int = 1  # so many it has
 
 
 class Readable(Protocol):
@@ -202,12 +190,7 @@ class OpenFile:
     def __init__(
         self, path: Path, *, writable: bool = False, appending: bool = False, create: bool = False, new: bool = False
     ) -> None:
-        """Open `path`; if there is none, it is made if `create`; it must not be there if `new`.
-
-        Raises:
-            OSError: As `os.open`.
-            StorageFailureError: Not a regular file, or a link.
-        """
+        """Open `path`; if there is none, it is made if `create`; it must not be there if `new`. Raises as `open_regular`."""
         flags = os.O_RDWR if writable else os.O_RDONLY
         if appending:
             flags |= os.O_APPEND
@@ -230,7 +213,6 @@ class OpenFile:
             os.close(fd)
 
     def reopened_at(self, path: Path) -> None:
-        """The file has this name from now on."""
         self.path = path
 
     def pread(self, offset: int, size: int) -> bytes:
@@ -267,12 +249,10 @@ class OpenFile:
             return os.lseek(fd, 0, os.SEEK_CUR)
 
     def status(self) -> FileStatus:
-        """Identity and size now."""
         with _Access(self) as fd:
             return status_of(fd)
 
     def truncate(self, size: int) -> None:
-        """Cut the file to `size` bytes."""
         with _Access(self) as fd:
             os.ftruncate(fd, size)
 
@@ -352,7 +332,6 @@ def status(path: Path) -> FileStatus | None:
 
 
 def status_of(fd: int) -> FileStatus:
-    """Identity and size of an open file."""
     return _status(os.fstat(fd))
 
 
@@ -411,14 +390,7 @@ def replace_file(source: Path, target: Path) -> None:
 
 
 def link_exclusive(source: Path, target: Path) -> bool:
-    """Give the file a second name.
-
-    Returns:
-        False where the file system has no hard links (nothing was done then).
-
-    Raises:
-        FileExistsError: The name is taken.
-    """
+    """Give the file a second name; False where the file system has no hard links. Raises FileExistsError."""
     try:
         if os.link in os.supports_follow_symlinks:
             os.link(source, target, follow_symlinks=False)

@@ -75,37 +75,21 @@ class Line(NamedTuple):
 def pack_entry(
     state: LogState, *, offset: int, length: int, crc: int, kind: int, flags: int, role: int, value: int
 ) -> bytes:
-    """The 80 bytes of an entry; `state` is the state after the line."""
+    """The bytes of an entry; `state` is that after the line."""
     if not state.regular:
         flags |= _IRREGULAR
     if state.has_damage:
         flags |= _HAS_DAMAGE
     body = PACK.pack(
-        offset,
-        length,
-        crc,
-        kind,
-        flags,
-        role | state.last_role << 4,
-        value,
-        state.messages,
-        state.checkpoints,
-        state.usages,
-        state.next_checkpoint_id,
-        state.token_count,
-        state.pending_chars,
-        state.system_prompt_line,
-        state.chain,
-    )
+        offset, length, crc, kind, flags, role | state.last_role << 4, value,
+        state.messages, state.checkpoints, state.usages, state.next_checkpoint_id,
+        state.token_count, state.pending_chars, state.system_prompt_line, state.chain,
+    )  # fmt: skip
     return body + CRC.pack(crc32(body))
 
 
 def unpack_entry(raw: bytes, line: int, at: int = 0) -> Entry:
-    """The entry of `line` from its 80 bytes at `raw[at:]`.
-
-    Raises:
-        IndexDamagedError: They are not what was written.
-    """
+    """The entry of `line` from its bytes at `raw[at:]`. Raises IndexDamagedError if they are not what was written."""
     fields = ENTRY.unpack_from(raw, at)
     (offset, length, crc, kind, flags, roles, value, messages, checkpoints, usages) = fields[:10]
     (next_id, tokens, pending, prompt, chain, check) = fields[10:]
@@ -113,20 +97,9 @@ def unpack_entry(raw: bytes, line: int, at: int = 0) -> Entry:
         raise IndexDamagedError(f"entry of line {line}")
     last_role = _ROLES[roles >> 4]
     state = LogState(
-        offset + length,
-        line + 1,
-        messages,
-        checkpoints,
-        usages,
-        tokens,
-        pending,
-        next_id,
-        prompt,
-        last_role,
-        chain,
-        not flags & _IRREGULAR,
-        bool(flags & _HAS_DAMAGE),
-    )
+        offset + length, line + 1, messages, checkpoints, usages, tokens, pending, next_id, prompt, last_role, chain,
+        not flags & _IRREGULAR, bool(flags & _HAS_DAMAGE),
+    )  # fmt: skip
     return Entry(line, offset, length, crc, _KINDS[kind], own_flags(flags), _ROLES[roles & 15], value, state)
 
 
@@ -134,14 +107,6 @@ def unpack_entry(raw: bytes, line: int, at: int = 0) -> Entry:
 def own_flags(flags: int) -> RecordFlag:
     """The flags of a line itself, without the cumulative ones (making a flag is slow, and few combinations occur)."""
     return RecordFlag(flags & ~_CUMULATIVE)
-
-
-def sound_lines(raw: bytes, first: int) -> Iterator[Line]:
-    """Where the lines of some entries are, from the line `first` on; damaged entries are left out."""
-    for number, fields in enumerate(ENTRY.iter_unpack(raw)):
-        at = number * ENTRY_SIZE
-        if crc32(raw[at : at + 76]) == fields[15]:
-            yield Line(first + number, *fields[:4])
 
 
 class EntryStore:
@@ -162,16 +127,11 @@ class EntryStore:
 
     @property
     def count(self) -> int:
-        """Number of entries."""
         with self._lock:
             return self._based + len(self._rest) // ENTRY_SIZE
 
     def raw(self, start: int, stop: int) -> bytes:
-        """The bytes of the entries `[start, stop)`; they must exist.
-
-        Raises:
-            IndexDamagedError: The file is shorter than it was.
-        """
+        """The bytes of the entries `[start, stop)`; they must exist, or IndexDamagedError is raised."""
         with self._lock:
             based = self._based
             if start >= based:
@@ -353,7 +313,6 @@ def _write_all(file: RawIOBase, data: durable.Buffer) -> None:
 
 
 def index_path(log: Path) -> Path:
-    """Where the index of a log is kept."""
     return log.parent / f".{log.name}.idx"
 
 
@@ -373,7 +332,6 @@ def save(store: EntryStore, log: Path, inode: int, *, parsed: bool) -> None:
 
 
 def header(inode: int, *, parsed: bool) -> bytes:
-    """The 64 bytes before the entries."""
     body = _HEADER.pack(_MAGIC, _VERSION, ENTRY_SIZE, inode & 0xFFFFFFFFFFFFFFFF, _PARSED if parsed else 0)
     return body + CRC.pack(crc32(body))
 
@@ -397,17 +355,16 @@ _LOOK_AHEAD: Final = 1024  # lines that may differ one behind the other and stil
 class Reference:
     """The index of the same file as it once was: a line that is where it was, but not what it was, is damaged.
 
-    Asked in the order of the file.
-
-    Attributes:
-        length: How many bytes of the log it speaks of.
-        binding: A record in the place of another one is damaged. Otherwise it is taken as it is, and only where lines
-            begin and end is believed.
+    Asked in the order of the file. `length`: so many bytes of the log it speaks of. `binding`: a record in the place of
+    another one is damaged; otherwise it is taken as it is, and only where lines begin and end is believed.
     """
 
     def __init__(self, store: EntryStore, lines: int, *, binding: bool = True) -> None:
         self.binding = binding
-        self.length = self._length(store, lines)
+        try:
+            self.length = store.state(lines).length
+        except IndexDamagedError:
+            self.length = 0
         self._rest = self._iterate(store, lines)
         self._ahead: deque[Line] = deque()
         self._differing = 0  # so many of the lines ahead have been compared with the log, and differ
@@ -421,7 +378,6 @@ class Reference:
 
     @property
     def done(self) -> bool:
-        """True if there are no more lines."""
         return self._peek() is None
 
     def take(self) -> None:
@@ -471,20 +427,17 @@ class Reference:
         return self._ahead[number]
 
     @staticmethod
-    def _length(store: EntryStore, lines: int) -> int:
-        try:
-            return store.state(lines).length
-        except IndexDamagedError:
-            return 0
-
-    @staticmethod
     def _iterate(store: EntryStore, lines: int) -> Iterator[Line]:
+        """Where the lines are; damaged entries are left out."""
         for start in range(0, lines, _LINES_AT_ONCE):
             try:
                 raw = store.raw(start, min(start + _LINES_AT_ONCE, lines))
             except IndexDamagedError:
                 return
-            yield from sound_lines(raw, start)
+            for number, fields in enumerate(ENTRY.iter_unpack(raw)):
+                at = number * ENTRY_SIZE
+                if crc32(raw[at : at + 76]) == fields[15]:
+                    yield Line(start + number, *fields[:4])
 
 
 def not_as_written(line: int, offset: int, length: int) -> Damage:
@@ -512,13 +465,8 @@ def same_lines(file: Readable, store: EntryStore, start: int, stop: int) -> bool
 
 
 def _first_unlike(file: Readable, raw: bytes, begin: int) -> int | None:
-    """Index of the first entry that does not follow the entry before it, or does not match the log's bytes, or None.
-
-    Args:
-        file: The log.
-        raw: The entries.
-        begin: The byte at which the first of them must begin.
-    """
+    """Index of the first of some entries that does not follow the one before it (the first: `begin`, a byte of the log), or
+    does not match the log's bytes; None if all do."""
     size = _end(raw) - begin
     if size > _AT_ONCE and len(raw) > ENTRY_SIZE:
         half = len(raw) // ENTRY_SIZE // 2
@@ -540,5 +488,5 @@ def _first_unlike(file: Readable, raw: bytes, begin: int) -> int | None:
 
 
 def _end(raw: bytes) -> int:
-    """Where the line of the last of some entries ends."""
+    """The byte at which the line of the last entry ends."""
     return unpack_entry(raw, 0, len(raw) - ENTRY_SIZE).state.length

@@ -10,9 +10,9 @@ import stat
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from timeleap import clock
 from timeleap.errors import SessionLockedError
@@ -31,20 +31,16 @@ class FileLock:
 
     @property
     def held(self) -> bool:
-        """True if we hold the lock."""
         return self._fd >= 0
 
     def try_acquire(self) -> bool:
-        """Take the lock if it is free.
-
-        Raises:
-            OSError: The lock file cannot be made or opened.
-        """
+        """Take the lock if it is free. Raises OSError where the lock file cannot be made or opened."""
         while True:
             fd = durable.open_regular(self._path, os.O_RDWR | os.O_CREAT)
             try:
                 free = _try_lock(fd)
-                ours = free and _names(self._path, fd)
+                there = durable.status(self._path)
+                ours = free and there is not None and there.identity == durable.status_of(fd).identity
             except BaseException:
                 os.close(fd)
                 raise
@@ -89,11 +85,6 @@ class FileLock:
                 _unlock(fd)
             finally:
                 os.close(fd)
-
-
-def _names(path: Path, fd: int) -> bool:
-    there = durable.status(path)
-    return there is not None and there.identity == durable.status_of(fd).identity
 
 
 if sys.platform == "win32":
@@ -145,23 +136,15 @@ _LOOKERS: Final = 3
 _LONGEST_WORD: Final = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class OwnerRecord:
-    """The content of a lock file. Anybody may have written it: what is not of its form is left out.
+class OwnerRecord(NamedTuple):
+    """The content of a lock file. Anybody may have written it: what is not of its form is left out."""
 
-    Attributes:
-        owner: `{pid, host, since}`, or None where no process is named.
-        mode: How long the lock is meant to be held.
-        endpoint: How to reach the process.
-    """
-
-    owner: dict[str, Any] | None = None
+    owner: dict[str, Any] | None = None  # `{pid, host, since}`; None where no process is named
     mode: LockMode | None = None
     endpoint: Endpoint | None = None
 
 
 def decode_record(data: bytes) -> OwnerRecord:
-    """Read the content of a lock file."""
     try:
         record: Any = json.loads(data)
     except (ValueError, RecursionError):
@@ -182,7 +165,6 @@ def decode_record(data: bytes) -> OwnerRecord:
 
 
 def _is_word(value: object) -> bool:
-    """True if a value is a short printable text."""
     return isinstance(value, str) and len(value) <= _LONGEST_WORD and value.isprintable()
 
 
@@ -200,7 +182,6 @@ class SessionLock:
 
     @property
     def held(self) -> bool:
-        """True if we hold the lock."""
         return self._lock.held
 
     def holder(self) -> OwnerRecord:
@@ -225,11 +206,7 @@ class SessionLock:
         return True
 
     async def acquire(self, mode: LockMode, wait: float = WAIT_SECONDS) -> None:
-        """Take the lock.
-
-        Args:
-            mode: How long we mean to hold it; goes into the record.
-            wait: Seconds to wait for one who holds it only for a write.
+        """Take the lock, waiting so many seconds for one who holds it only for a write.
 
         Raises:
             SessionLockedError: Another process holds it.
@@ -256,13 +233,10 @@ class SessionLock:
         }
         if mode == "hold" and self._endpoint is not None:
             record["endpoint"] = dict(self._endpoint)
-        try:
+        with suppress(OSError):  # the record is a courtesy; the lock is what counts
             self._lock.write(json.dumps(record).encode())
-        except OSError:
-            return  # the record is a courtesy; the lock is what counts
 
     def release(self) -> None:
-        """Free the lock. Idempotent."""
         self._lock.release()
 
     def _try(self) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import lru_cache, wraps
+from functools import lru_cache
 from pathlib import Path
 from typing import Concatenate, Final, ParamSpec, TypeVar
 from zlib import crc32
@@ -56,13 +56,10 @@ _LF: Final = ord("\n")
 _NOT_READABLE: Final = "the original program cannot read this record"
 
 
-def _trusting(
-    question: Callable[Concatenate[StoredLog, P], T],
-) -> Callable[Concatenate[StoredLog, P], T]:
+def _trusting(question: Callable[Concatenate[StoredLog, P], T]) -> Callable[Concatenate[StoredLog, P], T]:
     """Ask the index; if it proves damaged, rebuild it and ask again."""
 
-    @wraps(question)
-    def asked(log: StoredLog, *args: P.args, **kwargs: P.kwargs) -> T:
+    def asked(log: StoredLog, /, *args: P.args, **kwargs: P.kwargs) -> T:
         try:
             try:
                 return question(log, *args, **kwargs)

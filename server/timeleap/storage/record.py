@@ -271,16 +271,9 @@ _decode_message = msgspec.json.Decoder(_Message).decode
 
 
 def message_record(message: Mapping[str, Any], tl: Mapping[str, Any] | None = None) -> NewRecord:
-    """A message, with its keys, values and order kept.
+    """A message, with its keys, values and order kept. Raises InvalidInputError for what is none.
 
     One without `content` gets a null one, which the original program can open, and a mark by which it is taken off again.
-
-    Args:
-        message: The message as a JSON object; `role` is a non-empty string that does not start with `_`.
-        tl: Members of `_tl`, if it needs any.
-
-    Raises:
-        InvalidInputError: It is not a message, or cannot be written as JSON exactly.
     """
     role = message.get("role")
     if not isinstance(role, str) or not role or role.startswith("_"):
@@ -296,22 +289,12 @@ def message_record(message: Mapping[str, Any], tl: Mapping[str, Any] | None = No
 
 
 def usage_record(token_count: int, tl: Mapping[str, Any] | None = None, style: Style = "spaced") -> NewRecord:
-    """A `_usage` record: the token count of the history up to here.
-
-    Raises:
-        InvalidInputError: The number is no integer or beyond 2**53.
-    """
     _check_int(token_count, "token count")
     body = _control({"role": "_usage", "token_count": token_count}, style)
     return _with_tl(NewRecord(body, RecordKind.USAGE, value=token_count), tl)
 
 
 def checkpoint_record(checkpoint_id: int, tl: Mapping[str, Any] | None = None, style: Style = "spaced") -> NewRecord:
-    """A `_checkpoint` record.
-
-    Raises:
-        InvalidInputError: The number is no integer or beyond 2**53.
-    """
     _check_int(checkpoint_id, "checkpoint id")
     body = _control({"role": "_checkpoint", "id": checkpoint_id}, style)
     return _with_tl(NewRecord(body, RecordKind.CHECKPOINT, value=checkpoint_id), tl)
@@ -350,9 +333,7 @@ def copied(line: bytes) -> NewRecord:
 
 
 def _control(record: dict[str, Any], style: Style) -> bytes:
-    if style == "spaced":
-        return json.dumps(record).encode()
-    return encode_json(record)
+    return json.dumps(record).encode() if style == "spaced" else encode_json(record)
 
 
 def _with_tl(record: NewRecord, tl: Mapping[str, Any] | None) -> NewRecord:
@@ -374,11 +355,7 @@ def _check_int(value: object, name: str) -> None:
 
 
 def classify(line: bytes) -> NewRecord:
-    """Classify a line. Never raises: a line that cannot be read is DAMAGED.
-
-    Args:
-        line: The bytes of the line without its line feed.
-    """
+    """Classify a line (with or without its line feed). Never raises: a line that cannot be read is DAMAGED."""
     body = line.strip()
     try:
         message = _decode_message(body)
@@ -445,19 +422,16 @@ def _classify_control(body: bytes, role: str, record: dict[str, Any], flags: Rec
     if role == "_system_prompt":
         kind = RecordKind.SYSTEM_PROMPT if isinstance(record.get("content"), str) else RecordKind.DAMAGED
         return NewRecord(body, kind, flags=flags)
-    if role == "_usage":
-        return _counted(body, RecordKind.USAGE, record.get("token_count"), flags)
-    if role == "_checkpoint":
-        return _counted(body, RecordKind.CHECKPOINT, record.get("id"), flags)
+    if role in ("_usage", "_checkpoint"):
+        usage = role == "_usage"
+        number = record.get("token_count" if usage else "id")
+        if not isinstance(number, int) or number not in _NUMBERS:
+            return NewRecord(body, RecordKind.DAMAGED, flags=flags)
+        kind = RecordKind.USAGE if usage else RecordKind.CHECKPOINT
+        return NewRecord(body, kind, value=int(number), flags=flags)
     if "content" not in record:
         flags |= RecordFlag.UNREADABLE
     return NewRecord(body, RecordKind.FOREIGN, flags=flags)
-
-
-def _counted(body: bytes, kind: RecordKind, number: object, flags: RecordFlag) -> NewRecord:
-    if not isinstance(number, int) or number not in _NUMBERS:
-        return NewRecord(body, RecordKind.DAMAGED, flags=flags)
-    return NewRecord(body, kind, value=int(number), flags=flags)
 
 
 # What the original can read of a message

@@ -38,17 +38,11 @@ _DIGITS: Final = 15  # of numbers that are certainly below 2**53
 
 @dataclass(frozen=True, slots=True)
 class Scanned:
-    """Where a scan came to.
+    """Where a scan came to."""
 
-    Attributes:
-        state: The state after the last line found.
-        open_ended: The last line has no line feed, but it is not torn: a complete record, or a damaged one.
-        torn: Bytes after it that are the beginning of a record.
-    """
-
-    state: LogState
-    open_ended: bool = False
-    torn: int = 0
+    state: LogState  # after the last line found
+    open_ended: bool = False  # the last line has no line feed, but it is not torn: a complete record, or a damaged one
+    torn: int = 0  # bytes after it that are the beginning of a record
 
 
 def thoroughly(
@@ -129,7 +123,6 @@ def _is_torn(record: NewRecord, line: bytes) -> bool:
 
 
 def _lines(file: Readable, start: int, stop: int, progress: Progress | None) -> BufferedReader:
-    """The lines of a range with their line feeds (the last one may have none)."""
     return BufferedReader(_Range(file, start, stop, progress), _BUFFER)
 
 
@@ -170,13 +163,8 @@ def _were_these_lines(file: Readable, spans: list[Line], stop: int, *, framed: b
     """True if lines that are not what was written are damaged, rather than replaced by others.
 
     Damage leaves lengths as they are, and what it makes of a line is no record; where there are records in the place
-    of the lines, another program has written them.
-
-    Args:
-        file: The log.
-        spans: The lines, one behind the other, in the places where they were written.
-        stop: Where the log ends.
-        framed: Behind them is a line that is what was written.
+    of the lines, another program has written them. `spans` are where they were written, one behind the other; `framed`:
+    behind them is a line that is what was written.
     """
     first, last = spans[0].offset, spans[-1].offset + spans[-1].length
     if not framed and last < stop and file.pread(last - 1, 1) != b"\n":
@@ -279,20 +267,9 @@ def _sweep(file: Readable, state: LogState, stop: int, store: EntryStore, progre
             flags, roles = lasting | validated, last << 4
         else:
             before = LogState(
-                offset,
-                lines,
-                messages,
-                checkpoints,
-                usages,
-                tokens,
-                pending,
-                next_id,
-                prompt,
-                Role(last),
-                chain,
-                regular,
-                has_damage,
-            )
+                offset, lines, messages, checkpoints, usages, tokens, pending,
+                next_id, prompt, Role(last), chain, regular, has_damage,
+            )  # fmt: skip
             record = classify(line)
             if _is_torn(record, line):
                 store.extend(b"".join(packed))
@@ -315,37 +292,16 @@ def _sweep(file: Readable, state: LogState, stop: int, store: EntryStore, progre
             packed.clear()
     store.extend(b"".join(packed))
     end = LogState(
-        offset,
-        lines,
-        messages,
-        checkpoints,
-        usages,
-        tokens,
-        pending,
-        next_id,
-        prompt,
-        Role(last),
-        chain,
-        regular,
-        has_damage,
-    )
+        offset, lines, messages, checkpoints, usages, tokens, pending,
+        next_id, prompt, Role(last), chain, regular, has_damage,
+    )  # fmt: skip
     return Scanned(end, open_ended=line[-1] != _LF)
 
 
 def _unfold(state: LogState) -> tuple[int, int, int, int, int, int, int, int, int, int, int]:
-    return (
-        state.length,
-        state.lines,
-        state.messages,
-        state.checkpoints,
-        state.usages,
-        state.token_count,
-        state.pending_chars,
-        state.next_checkpoint_id,
-        state.system_prompt_line,
-        int(state.last_role),
-        state.chain,
-    )
+    counts = state.length, state.lines, state.messages, state.checkpoints, state.usages
+    current = state.token_count, state.pending_chars, state.next_checkpoint_id, state.system_prompt_line
+    return *counts, *current, int(state.last_role), state.chain
 
 
 def _lasting(state: LogState) -> int:
