@@ -41,10 +41,13 @@ _ROWS: Final = (
         "lifecycle.InitializeParams",
         "lifecycle.InitializeResult",
         "Opens the connection; tells both sides what the other can.",
+        cancel="unbegun",
         errors=(_E.INVALID_REQUEST, _E.PROTOCOL_VERSION, _E.STORAGE_FAILURE),
     ),
     Method("initialized", "notification", "lifecycle.InitializedParams", None, "The client has read the result."),
-    request("shutdown", "lifecycle.ShutdownParams", None, "Finishes everything; only `exit` may follow."),
+    request(
+        "shutdown", "lifecycle.ShutdownParams", None, "Finishes everything; only `exit` may follow.", cancel="unbegun"
+    ),
     Method("exit", "notification", "lifecycle.ExitParams", None, "Ends the process."),
     request(
         "rpc.discover",

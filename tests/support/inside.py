@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from unittest import mock
 
 from timeleap.rpc import serve, stdio
-from timeleap.rpc.binding import ServicePort
+from timeleap.rpc.connection import ServicePort
 from timeleap.service import config
 from timeleap.service.service import Service
 from timeleap_client.process import Launch

@@ -18,11 +18,10 @@ from timeleap.attach import sockets
 from timeleap.attach.peer import PATIENCE, PeerConnection
 from timeleap.attach.peer_api import PeerCallbacks, PeerLostError
 from timeleap.attach.sockets import UnsafeError
-from timeleap.rpc.binding import ServicePort
 from timeleap.rpc.codec import MessageId, UnreadableError, decode, encode, is_message_id
-from timeleap.rpc.connection import Connection
-from timeleap.rpc.descriptor_writer import HIGH_WATER, LOW_WATER
+from timeleap.rpc.connection import Connection, ServicePort
 from timeleap.rpc.errors import OwnersRefusalError, wire_error
+from timeleap.rpc.stdio import HIGH_WATER, LOW_WATER
 from timeleap_protocol.errors import ERRORS, ErrorKind
 from timeleap_protocol.framing import Fault, FrameReader, Framing
 from timeleap_protocol.limits import MAX_FRAME_BYTES, PROTOCOL_VERSION

@@ -8,6 +8,8 @@ Flow: frames -> messages -> inbox -> at most `max_in_flight` running requests ->
 turn of the loop. A client that sends faster than it can be served is slowed down, never refused: as long as something
 waits in the inbox, nothing more is read. Answers to requests of ours and cancellations pass by the inbox, and while an
 answer is awaited reading goes on within bounds; else a request that waits for its client would wait for ever.
+
+`Lifecycle` is what may be asked when: `initialize` -> `initialized` -> ... -> `shutdown` -> `exit`, as in LSP.
 """
 
 from __future__ import annotations
@@ -15,18 +17,26 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
-from typing import Any, cast
+from collections.abc import Awaitable, Callable
+from enum import Enum, IntEnum, auto
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from timeleap.rpc.binding import ServicePort, endpoints
+from timeleap.call import Call, Client
+from timeleap.errors import StorageFailureError
+from timeleap.failpoints import failpoint
 from timeleap.rpc.codec import UnreadableError, decode
-from timeleap.rpc.errors import RefusedError
-from timeleap.rpc.lifecycle import ExitCode, Lifecycle, Stage
-from timeleap.rpc.protocol import CANCEL, ClientNotification, Message, Reply, Request, Server
-from timeleap_protocol.errors import ErrorKind
+from timeleap.rpc.errors import RefusedError, refused_value
+from timeleap.rpc.protocol import CANCEL, ClientMessage, EdgeProtocol, Reply
+from timeleap.version import __version__
+from timeleap_protocol.capabilities import advertised
+from timeleap_protocol.errors import MAX_REPORTED, ErrorKind
 from timeleap_protocol.framing import Fault, FrameReader, Framing
-from timeleap_protocol.limits import MAX_FRAME_BYTES, MAX_IN_FLIGHT
-from timeleap_protocol.methods import ANSWERED
+from timeleap_protocol.limits import MAX_FRAME_BYTES, MAX_IN_FLIGHT, PROTOCOL_VERSION
+from timeleap_protocol.method import Method
+from timeleap_protocol.methods import SERVER_NOTIFICATIONS
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +49,36 @@ MAX_WEIGHT = 64 * 1024 * 1024
 MAX_BACKLOG = 8 * 1024 * 1024
 """Bytes of notifications that may wait for a client that does not read; beyond, it is let go, for the sake of the others."""
 
+MAX_STRANGE = 10
+"""Unknown notifications that are named in warnings."""
+
+WATCH_INTERVAL = 1.0
+"""Seconds between two looks at the client's process."""
+
+
+class ServicePort(Protocol):
+    """The service, as far as connections need it (`timeleap.service.service.Service`)."""
+
+    async def initialize(self, client: Client, options: dict[str, Any]) -> list[str]:
+        """Take a client's `initializationOptions`; returns warnings in words."""
+        ...
+
+    def handle(self, method: str, params: BaseModel, call: Call) -> Awaitable[Any]: ...
+    async def disconnect(self, client: Client) -> None: ...
+    async def aclose(self) -> None: ...
+
+
+class ExitCode(IntEnum):
+    """How the process ends. Where several apply, the highest counts."""
+
+    CLEAN = 0
+    NO_SHUTDOWN = 1
+    USAGE = 2
+    STREAM_LOST = 3
+    STORAGE_FAILURE = 4
+    REQUEST_FAILED = 5
+    """With `--fail-on-error`, in the place of CLEAN only."""
+
 
 class Connection(asyncio.Protocol):
     """One client.
@@ -49,11 +89,7 @@ class Connection(asyncio.Protocol):
         max_in_flight: Requests worked on at a time.
 
     Attributes:
-        name: `clientInfo.name`.
-        can_summarize: Whether it serves `context/summarize`.
-        wants_approvals: Whether it wants to hear of requests for approvals.
-        ending: Done once nothing more comes from the client: what may take for ever is then not waited for.
-        is_peer: Whether it is another process that attaches to sessions of this one.
+        name, can_summarize, wants_approvals, ending, is_peer: See `timeleap.call.Client`.
         finished: Done when nothing more is taken in and everything accepted is answered.
         ended: Done when nothing of it is left in the service either; set by the code that runs the connection.
         dropped: Whether it was let go because it did not read.
@@ -65,18 +101,20 @@ class Connection(asyncio.Protocol):
     def __init__(
         self, service: ServicePort, *, max_frame_bytes: int = MAX_FRAME_BYTES, max_in_flight: int = MAX_IN_FLIGHT
     ) -> None:
+        self._loop = asyncio.get_running_loop()
         self.name: str | None = None
         self.can_summarize = False
         self.wants_approvals = False
-        self.ending: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.finished: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.ending: asyncio.Future[None] = self._loop.create_future()
+        self.finished: asyncio.Future[None] = self._loop.create_future()
+        self.ended: asyncio.Future[None] = self._loop.create_future()
         self.exit_code = ExitCode.CLEAN
-        self._loop = asyncio.get_running_loop()
+        self.dropped = False
+        self._service = service
         self._frames = FrameReader(max_frame_bytes)
         self._max_parked = max_frame_bytes
         self._max_in_flight = max_in_flight
-        self._inbox: deque[tuple[Message, int]] = deque()
+        self._inbox: deque[ClientMessage] = deque()
         self._parked = 0  # bytes of the frames in the inbox
         self._outbox: list[bytes] = []
         self._flush_due = False
@@ -85,13 +123,10 @@ class Connection(asyncio.Protocol):
         self._congested = False
         self._backlog = 0  # bytes of notifications queued since it became congested
         self._congestion_watchers: list[Callable[[bool], None]] = []
-        self.dropped = False
         self._closing = False
         self._transport: asyncio.Transport | None = None
-        self._rpc = Server(self).edge
+        self._rpc = EdgeProtocol(self)
         self._lifecycle = Lifecycle(self, self._rpc, service)
-        for endpoint in [*self._lifecycle.endpoints(), *endpoints(ANSWERED, service)]:
-            self._rpc.register(endpoint)
 
     # What the transport calls
 
@@ -123,7 +158,6 @@ class Connection(asyncio.Protocol):
         self._regulate()
 
     def resume_writing(self) -> None:
-        """The client has caught up."""
         self._congest(False)
         self._flush()
         self._pump()
@@ -163,11 +197,7 @@ class Connection(asyncio.Protocol):
         await asyncio.shield(self.ended)
 
     async def request(self, method: str, params: dict[str, Any], *, timeout: float | None) -> Any:  # noqa: ASYNC109
-        """Ask the client something.
-
-        Raises:
-            ClientRequestError: It refused, did not answer within `timeout` seconds, or is gone.
-        """
+        """Ask the client something (see `EdgeProtocol.request`)."""
         return await self._rpc.request(method, params, timeout=timeout)
 
     def close_input(self, code: ExitCode = ExitCode.CLEAN) -> None:
@@ -183,11 +213,8 @@ class Connection(asyncio.Protocol):
 
     # What the protocol and the lifecycle call
 
-    def introduced(self, name: str | None, *, can_summarize: bool, wants_approvals: bool) -> None:
-        """Keep what the client said of itself."""
-        self.name, self.can_summarize, self.wants_approvals = name, can_summarize, wants_approvals
-
     def about_to_end(self) -> None:
+        """Nothing more comes from the client: what may take for ever is not waited for."""
         if not self.ending.done():
             self.ending.set_result(None)
 
@@ -201,6 +228,15 @@ class Connection(asyncio.Protocol):
 
     def admit(self, method: str) -> None:
         self._lifecycle.admit(method)
+
+    def accept(self, row: Method, params: dict[str, Any]) -> Any:
+        """What `handle` takes of a request. Called in order of arrival; what it raises is the reply."""
+        return self._lifecycle.accept(row.name, params) if row.handler is None else row.params_model.from_wire(params)
+
+    def handle(self, row: Method, accepted: Any, call: Call) -> Awaitable[Any]:
+        if row.handler is None:
+            return self._lifecycle.handle(row.name, accepted)
+        return self._service.handle(row.name, accepted, call)
 
     def notified(self, method: str, params: dict[str, Any]) -> None:
         self._lifecycle.notified(method, params)
@@ -219,7 +255,7 @@ class Connection(asyncio.Protocol):
         self._regulate()
 
     def leave(self, code: ExitCode) -> None:
-        """The client says that nothing it sent after this counts."""
+        """Forget what has not begun: the client says that nothing it sent after this counts."""
         self._inbox.clear()
         self._parked = 0
         self.close_input(code)
@@ -228,18 +264,15 @@ class Connection(asyncio.Protocol):
 
     def _take(self, items: list[bytes | Fault]) -> None:
         for item in items:
-            if isinstance(item, Fault):
-                self._fault(item)
-            else:
+            if not isinstance(item, Fault):
                 self._take_frame(item)
+                continue
+            kind = ErrorKind.PARSE_ERROR if item.fatal else ErrorKind.TOO_LARGE
+            self._rpc.refuse(None, RefusedError(kind, item.message))
+            if item.fatal:
+                log.error("the protocol stream is lost: %s", item.message)
+                self.close_input(ExitCode.STREAM_LOST)
         self._pump()
-
-    def _fault(self, fault: Fault) -> None:
-        kind = ErrorKind.PARSE_ERROR if fault.fatal else ErrorKind.TOO_LARGE
-        self._rpc.refuse(None, RefusedError(kind, fault.message))
-        if fault.fatal:
-            log.error("the protocol stream is lost: %s", fault.message)
-            self.close_input(ExitCode.STREAM_LOST)
 
     def _take_frame(self, body: bytes) -> None:
         try:
@@ -254,26 +287,26 @@ class Connection(asyncio.Protocol):
         except Exception as error:  # out of memory, or a fault of ours: the frames after it are still to be read
             self._rpc.refuse(None, error, "reading a message")
             return
-        if isinstance(message, Reply) or (isinstance(message, ClientNotification) and message.method == CANCEL):
-            self._pass_by(message)
+        # Answers and cancellations concern what came before them, and do not wait behind it.
+        if isinstance(message, Reply):
+            self._rpc.handle_message(message)
+        elif message.id is None and message.method == CANCEL:
+            if not self._cancel_waiting(message.params.get("id")):
+                self._rpc.handle_message(message)
         else:
-            if isinstance(message, Request):
-                message.size = len(body)
-            self._inbox.append((message, len(body)))
-            self._parked += len(body)
+            message.size = len(body)
+            self._inbox.append(message)
+            self._parked += message.size
 
-    def _pass_by(self, message: Message) -> None:
-        """Answers and cancellations concern what came before them, and do not wait behind it."""
-        if isinstance(message, ClientNotification):
-            unwanted = message.params.get("id")
-            for entry in self._inbox:
-                waiting = entry[0]
-                if isinstance(waiting, Request) and waiting.id == unwanted and type(waiting.id) is type(unwanted):
-                    self._inbox.remove(entry)
-                    self._parked -= entry[1]
-                    self._rpc.refuse(waiting.id, asyncio.CancelledError())
-                    return
-        self._rpc.handle_message(message)
+    def _cancel_waiting(self, message_id: Any) -> bool:
+        """Answer a request of that id that waits in the inbox; returns whether there was one."""
+        for waiting in self._inbox:
+            if waiting.id is not None and waiting.id == message_id and type(waiting.id) is type(message_id):
+                self._inbox.remove(waiting)
+                self._parked -= waiting.size
+                self._rpc.refuse(waiting.id, asyncio.CancelledError())
+                return True
+        return False
 
     def _blocked(self) -> bool:
         return (
@@ -288,8 +321,8 @@ class Connection(asyncio.Protocol):
         for _ in range(SLICE):
             if not self._inbox or self._blocked():
                 break
-            message, size = self._inbox.popleft()
-            self._parked -= size
+            message = self._inbox.popleft()
+            self._parked -= message.size
             self._rpc.handle_message(message)
         if self._inbox and not self._blocked() and not self._pump_due:
             self._pump_due = True
@@ -347,3 +380,149 @@ class Connection(asyncio.Protocol):
         log.warning("let a client go that does not read its notifications")
         self.close_input(ExitCode.STREAM_LOST)
         self._flush()
+
+
+class Stage(Enum):
+    """How far a connection has come."""
+
+    NEW = auto()
+    INITIALIZING = auto()
+    READY = auto()
+    SHUT_DOWN = auto()
+
+
+class Lifecycle:
+    """The methods that change a connection's stage, and the watch over the client's process.
+
+    What the client says of itself is taken leniently (a capability we do not understand is none of our business); what it
+    asks for is judged strictly.
+    """
+
+    def __init__(self, connection: Connection, edge: EdgeProtocol, service: ServicePort) -> None:
+        self.stage = Stage.NEW
+        self._connection = connection
+        self._edge = edge
+        self._service = service
+        self._watch: asyncio.Task[None] | None = None
+
+    def admit(self, method: str) -> None:
+        """Raise `RefusedError` for a request that comes too early, too late, or a second time."""
+        if self.stage is Stage.READY:
+            if method == "initialize":
+                raise RefusedError(ErrorKind.INVALID_REQUEST, "initialize was sent before")
+        elif self.stage is Stage.SHUT_DOWN:
+            raise RefusedError(ErrorKind.INVALID_REQUEST, "after shutdown only exit may follow")
+        elif method not in ("initialize", "rpc.discover"):
+            raise RefusedError(ErrorKind.NOT_INITIALIZED, "the first request must be initialize")
+
+    def notified(self, method: str, params: dict[str, Any]) -> None:
+        """Take a notification; unknown ones, and early ones, are ignored as LSP wants it."""
+        if method == "exit":
+            shut_down = self.stage is Stage.SHUT_DOWN
+            self._connection.leave(ExitCode.CLEAN if shut_down else ExitCode.NO_SHUTDOWN)
+        elif method == "$/setTrace" and self.stage is Stage.READY:
+            self._edge.set_trace(params.get("value"))
+
+    def accept(self, method: str, params: dict[str, Any]) -> Any:
+        if method == "initialize":
+            return self._accept_initialize(params)
+        if method == "shutdown":
+            self.stage = Stage.SHUT_DOWN
+            self._connection.about_to_end()
+        return None
+
+    async def handle(self, method: str, accepted: Any) -> Any:
+        if method == "initialize":
+            return await self._initialize(*accepted)
+        if method == "shutdown":
+            return await self._edge.others_done()
+        from timeleap_protocol.generate.openrpc import openrpc_document
+
+        return openrpc_document()
+
+    def stop(self) -> None:
+        """The connection is over: nobody needs to be watched any more."""
+        if self._watch is not None:
+            self._watch.cancel()
+
+    def _accept_initialize(self, params: dict[str, Any]) -> tuple[Any, dict[str, Any], frozenset[str]]:
+        from timeleap_protocol.lifecycle import InitializeParams
+
+        options = params.get("initializationOptions")
+        if options is not None and not isinstance(options, dict):
+            message = "initializationOptions must be an object"
+            errors = [refused_value(["initializationOptions"], "must be an object", "object_type")]
+            raise RefusedError(ErrorKind.INVALID_PARAMS, message, errors=errors)
+        known = InitializeParams.from_wire({**params, "initializationOptions": None})
+        options = dict(options or {})
+        unwanted = _names(options.pop("optOutNotifications", None))
+        self.stage = Stage.INITIALIZING
+        return known, options, unwanted
+
+    async def _initialize(self, params: Any, options: dict[str, Any], unwanted: frozenset[str]) -> dict[str, Any]:
+        connection = self._connection
+        try:
+            version = params.timeleap.protocol_version
+            if version not in (None, PROTOCOL_VERSION):
+                message = f"this server speaks protocol version {PROTOCOL_VERSION}, not {version}"
+                raise RefusedError(ErrorKind.PROTOCOL_VERSION, message, supported=[PROTOCOL_VERSION])
+            connection.name = params.client_info.name if params.client_info else None
+            connection.can_summarize = bool(params.timeleap.summarize)
+            connection.wants_approvals = bool(params.timeleap.approvals)
+            self._edge.set_trace(params.trace)
+            warnings = await self._service.initialize(connection, options)
+        except BaseException as error:
+            self.stage = Stage.NEW
+            if isinstance(error, StorageFailureError):
+                error.retryable = False  # this server ends, and another one meets the same
+                connection.close_input(ExitCode.STORAGE_FAILURE)
+            elif connection.is_peer:
+                connection.close_input()
+            raise
+        self.stage = Stage.READY
+        self._edge.unwanted = unwanted
+        strange = sorted(unwanted - SERVER_NOTIFICATIONS.keys())
+        warnings += [f"optOutNotifications: there is no notification {name[:100]!r}" for name in strange[:MAX_STRANGE]]
+        for warning in warnings:
+            log.warning("%s", warning)
+        if params.process_id is not None and params.process_id > 0:
+            self._watch = asyncio.create_task(self._watch_over(params.process_id))
+        announced = {**advertised(), "warnings": warnings} if warnings else advertised()
+        return {
+            "capabilities": {"experimental": {"timeleap": announced}},
+            "serverInfo": {"name": "timeleap", "version": __version__},
+        }
+
+    async def _watch_over(self, process_id: int) -> None:
+        """Finish when the process that started us is no more: its end of our input may live on in a child of its."""
+        import psutil
+
+        try:
+            process = psutil.Process(process_id)  # knows its start time: a successor under the same id is another one
+            while process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
+                failpoint("watch.look")
+                await asyncio.sleep(WATCH_INTERVAL)
+        except psutil.NoSuchProcess:
+            pass
+        except psutil.Error as error:
+            log.warning("cannot watch the client's process: %s", type(error).__qualname__)
+            return
+        log.warning("the client's process %d is gone: finishing", process_id)
+        self._connection.close_input()
+
+
+def _names(value: Any) -> frozenset[str]:
+    """`optOutNotifications`; raises `RefusedError` if it is no list of names."""
+    where: list[str | int] = ["initializationOptions", "optOutNotifications"]
+    if value is None:
+        return frozenset()
+    problems = [refused_value(where, "must be a list of strings", "list_type")]
+    if isinstance(value, list):
+        places = [place for place, name in enumerate(value) if not isinstance(name, str)]
+        problems = [
+            refused_value([*where, place], "must be a string", "string_type") for place in places[:MAX_REPORTED]
+        ]
+    if problems:
+        message = "initializationOptions.optOutNotifications must be a list of strings"
+        raise RefusedError(ErrorKind.INVALID_PARAMS, message, errors=problems)
+    return frozenset(value)

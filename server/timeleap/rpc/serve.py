@@ -17,17 +17,16 @@ from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from timeleap.call import Call, Client
 from timeleap.errors import TimeleapError
 from timeleap.rpc import stdio
+from timeleap.rpc.connection import Connection, ExitCode, ServicePort
 from timeleap.rpc.errors import describe
-from timeleap.rpc.lifecycle import ExitCode
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from timeleap.attach.peer_api import Network
-    from timeleap.call import Call, Client
-    from timeleap.rpc.binding import ServicePort
 
 log = logging.getLogger(__name__)
 
@@ -39,13 +38,9 @@ LAST_WORD = 60.0
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Serve on the standard streams until the client is done.
+    """Serve on the standard streams until the client is done; returns the exit code.
 
-    Args:
-        argv: The arguments after `serve`; those of the process where None.
-
-    Returns:
-        The exit code.
+    `argv`: the arguments after `serve`; those of the process where None.
     """
     options = parse(sys.argv[1:] if argv is None else argv, os.environ)
     descriptors = stdio.claim()
@@ -121,13 +116,7 @@ class _LogFile(logging.FileHandler):
 
 
 def configure_log(level: str, file: Path | None) -> None:
-    """Log to `file`, readable by its owner only, or to the standard error output.
-
-    Other libraries are heard from warnings on.
-
-    Raises:
-        OSError: The file cannot be written.
-    """
+    """Log to `file`, readable by its owner only, or to the standard error output; other libraries from warnings on."""
     if file is not None:
         os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
     handler = _LogFile(file, encoding="utf-8") if file else logging.StreamHandler(sys.stderr)
@@ -147,15 +136,13 @@ def _network(service: ServicePort) -> Network:
 
 
 def _make_home(home: Path | None) -> bool:
-    """Make the store's directory, if one was named; returns whether it cannot be used.
+    """Make the store's directory, if one was named; returns whether it cannot be used, for the exit code.
 
-    The service reports why to the client that initialises it; this is for the exit code, also if nobody does. A client may
-    name another directory.
+    The service reports why to the client that initialises it, which may name another directory.
     """
-    if home is None:
-        return False
     try:
-        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if home is not None:
+            home.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         log.error("cannot use %s as the store's directory: %s", home, error.strerror)
         return True
@@ -165,10 +152,7 @@ def _make_home(home: Path | None) -> bool:
 def run(service: ServicePort, descriptors: stdio.Descriptors, *, fail_on_error: bool = False) -> int:
     """Serve one client on two descriptors, with whatever service; returns the exit code.
 
-    Args:
-        service: What answers.
-        descriptors: Where to read and write.
-        fail_on_error: Whether a request that was answered with an error makes a clean end a failure.
+    With `fail_on_error` a request that was answered with an error makes a clean end a failure.
     """
     try:
         code, refused_any = asyncio.run(_serve(service, descriptors))
@@ -179,14 +163,7 @@ def run(service: ServicePort, descriptors: stdio.Descriptors, *, fail_on_error: 
 
 
 class Deferred:
-    """The service; or, where it could not be made, the reason, which every `initialize` gets as its answer.
-
-    Args:
-        make: Makes the service; raises `TimeleapError` for settings that cannot be used.
-
-    Attributes:
-        initialized: Whether it was ever made and initialised.
-    """
+    """The service; or, where `make` refused its settings, the reason, which every `initialize` gets as its answer."""
 
     def __init__(self, make: Callable[[], ServicePort]) -> None:
         self.initialized = False
@@ -201,29 +178,23 @@ class Deferred:
         return self._service
 
     async def initialize(self, client: Client, options: dict[str, Any]) -> list[str]:
-        """As the service; raises what kept it from being made, if it still does."""
         warnings = await self._made().initialize(client, options)
         self.initialized = True
         return warnings
 
     def handle(self, method: str, params: BaseModel, call: Call) -> Awaitable[Any]:
-        """As the service."""
         return self._made().handle(method, params, call)
 
     async def disconnect(self, client: Client) -> None:
-        """As the service."""
         if self._service is not None:
             await self._service.disconnect(client)
 
     async def aclose(self) -> None:
-        """As the service."""
         if self._service is not None:
             await self._service.aclose()
 
 
 async def _serve(service: ServicePort, descriptors: stdio.Descriptors) -> tuple[int, bool]:
-    from timeleap.rpc.connection import Connection
-
     asyncio.get_running_loop().set_exception_handler(_log_stray)
     connection = Connection(service)
     transport = stdio.StdioTransport(descriptors, connection)
@@ -232,7 +203,7 @@ async def _serve(service: ServicePort, descriptors: stdio.Descriptors) -> tuple[
     def stop() -> None:
         log.info("asked to stop: finishing")
         connection.close_input()
-        transport.hurry(PATIENCE)
+        transport.writer.hurry(PATIENCE)
 
     log.info("serving, process %d", os.getpid())
     with _signals(stop):
@@ -242,8 +213,8 @@ async def _serve(service: ServicePort, descriptors: stdio.Descriptors) -> tuple[
         connection.ended.set_result(None)
         await service.aclose()
         if connection.dropped:
-            transport.hurry(LAST_WORD)
-        await transport.drain()
+            transport.writer.hurry(LAST_WORD)
+        await transport.writer.drain()
     transport.close()
     log.info("done, exit code %d", connection.exit_code)
     return connection.exit_code, connection.refused_any
@@ -253,17 +224,14 @@ def _log_stray(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None
     """Log an exception nobody caught, as every other: without its text, which may quote a message."""
     del loop
     error = context.get("exception")
-    what = describe(error) if isinstance(error, BaseException) else context.get("message")
-    log.error("an exception nobody caught\n%s", what)
+    log.error("an exception nobody caught\n%s", describe(error) if error else context.get("message"))
 
 
 @contextlib.contextmanager
 def _signals(stop: Callable[[], None]) -> Generator[None]:
     """Call `stop` on the event loop when the process is asked to end; later requests of the kind change nothing."""
     loop = asyncio.get_running_loop()
-    names = [name for name in ("SIGINT", "SIGTERM", "SIGBREAK") if hasattr(signal, name)]
-    for name in names:
-        number = getattr(signal, name)
+    for number in [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGBREAK") if hasattr(signal, name)]:
         try:
             loop.add_signal_handler(number, stop)
         except NotImplementedError:  # Windows

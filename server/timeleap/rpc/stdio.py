@@ -2,27 +2,44 @@
 
 `claim` moves the protocol away from descriptors 0 and 1: a stray `print`, or a child process that writes to its standard
 output, ends up on the standard error output and never in the stream; a read of the standard input finds it empty.
+
+Output goes in order, whole, and never blocks the event loop: what surely fits is written at once, on the loop; the rest is
+handed to a thread that may block. Nothing overtakes: while the thread has anything, everything goes through it. The
+descriptor is never made non-blocking: that would change it for every process that shares it (a terminal, a pipe that is
+also our standard error).
 """
 
 from __future__ import annotations
 
+import array
 import asyncio
 import logging
 import os
 import select
+import socket
+import stat
+import sys
 import threading
-from dataclasses import dataclass
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import NamedTuple
 
-from timeleap.rpc.descriptor_writer import DescriptorWriter
+if sys.platform == "linux":
+    import fcntl
+    import termios
 
 log = logging.getLogger(__name__)
 
 CHUNK = 64 * 1024
-"""Bytes read at a time."""
+"""Bytes read at a time, and written at a time by the thread: so a slow reader can be told from one that is gone."""
+
+HIGH_WATER = 4 * 1024 * 1024
+"""Bytes waiting for a slow reader from which on its requests wait, too."""
+LOW_WATER = 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Descriptors:
+class Descriptors(NamedTuple):
     """Where the protocol is read from and written to."""
 
     input: int
@@ -63,11 +80,10 @@ def _is_open(fd: int) -> bool:
 
 def _binary(fd: int) -> None:
     """Windows translates line ends unless told not to."""
-    try:
+    if sys.platform == "win32":
         import msvcrt
-    except ImportError:
-        return
-    msvcrt.setmode(fd, os.O_BINARY)  # type: ignore[attr-defined]
+
+        msvcrt.setmode(fd, os.O_BINARY)
 
 
 class PolledSource:
@@ -80,7 +96,7 @@ class PolledSource:
         self._ended = False
 
     def start(self) -> bool:
-        """Begin; returns whether the descriptor can be watched: files cannot, nor can anything on Windows."""
+        """Begin; False where the descriptor cannot be watched: files cannot, nor can anything on Windows."""
         try:
             self._loop.add_reader(self._fd, self._read)
         except (OSError, NotImplementedError, ValueError):
@@ -88,11 +104,9 @@ class PolledSource:
         return True
 
     def pause(self) -> None:
-        """Deliver nothing more for now."""
         self._loop.remove_reader(self._fd)
 
     def resume(self) -> None:
-        """Deliver again."""
         if not self._ended:
             self._loop.add_reader(self._fd, self._read)
 
@@ -133,7 +147,6 @@ class ThreadedSource:
         self._paused = True
 
     def resume(self) -> None:
-        """Deliver again."""
         self._paused = False
         if self._held:
             self._held = False
@@ -170,19 +183,190 @@ class ThreadedSource:
             self._may_read.release()
 
 
-class StdioTransport(asyncio.Transport):
-    """Two descriptors as one transport.
+TryWrite = Callable[[bytes], int]
+"""Writes as much as is sure not to block, and says how much that was."""
 
-    Args:
-        descriptors: Where to read and write.
-        receiver: Gets what is read.
-    """
+
+def _unblocking(fd: int, resources: ExitStack) -> TryWrite:
+    """The way to write to `fd` without blocking that its kind allows; `resources` gets what has to be closed in the end."""
+    status = os.fstat(fd)
+    null = stat.S_ISCHR(status.st_mode) and status.st_rdev == Path(os.devnull).stat().st_rdev
+    if stat.S_ISREG(status.st_mode) or null:
+        return lambda data: os.write(fd, data)
+    if stat.S_ISFIFO(status.st_mode) and hasattr(select, "poll"):
+        return _pipe_writer(fd)
+    if stat.S_ISSOCK(status.st_mode) and hasattr(socket, "MSG_DONTWAIT"):
+        return _socket_writer(resources.enter_context(closing(socket.socket(fileno=os.dup(fd)))))
+    return lambda data: 0
+
+
+def _pipe_writer(fd: int) -> TryWrite:
+    poll = select.poll()
+    poll.register(fd, select.POLLOUT)
+
+    def try_write(data: bytes) -> int:
+        # A pipe that is ready takes PIPE_BUF bytes; an empty one all it can hold.
+        fits = poll.poll(0) and (len(data) <= select.PIPE_BUF or len(data) <= _room_if_empty(fd))
+        return os.write(fd, data) if fits else 0
+
+    return try_write
+
+
+def _room_if_empty(fd: int) -> int:
+    if sys.platform != "linux":
+        return 0
+    waiting = array.array("i", [1])
+    fcntl.ioctl(fd, termios.FIONREAD, waiting)
+    return 0 if waiting[0] else fcntl.fcntl(fd, fcntl.F_GETPIPE_SZ)
+
+
+def _socket_writer(connection: socket.socket) -> TryWrite:
+    def try_write(data: bytes) -> int:
+        try:
+            return connection.send(data, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return 0
+
+    return try_write
+
+
+class DescriptorWriter:
+    """Writes to a descriptor, which stays open; `listener` is told how it goes, on the event loop."""
+
+    def __init__(self, fd: int, listener: asyncio.BaseProtocol) -> None:
+        self._fd = fd
+        self._listener = listener
+        self._loop = asyncio.get_running_loop()
+        self._resources = ExitStack()
+        self._try_write = _unblocking(fd, self._resources)
+        self._changed = threading.Condition()
+        self._queue: list[bytes] = []  # for the thread
+        self._waiting = 0  # bytes in the queue and in the thread's hands
+        self._written = 0  # bytes the thread has written, ever
+        self._paused = False
+        self._lost = False
+        self._closed = False
+        self._thread: threading.Thread | None = None
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    def write(self, data: bytes) -> None:
+        """Queue `data`; called on the event loop only."""
+        if self._lost or self._closed:
+            return
+        if self._idle.is_set():
+            try:
+                written = self._try_write(data)
+            except OSError as error:
+                self._lose(error)
+                return
+            if written == len(data):
+                return
+            data = data[written:]
+        self._idle.clear()
+        with self._changed:
+            self._queue.append(data)
+            self._waiting += len(data)
+            self._changed.notify()
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name="timeleap-writer", daemon=True)
+            self._thread.start()
+        if self._waiting > HIGH_WATER and not self._paused:
+            self._paused = True
+            self._listener.pause_writing()
+
+    async def drain(self) -> None:
+        """Wait until everything is written, or nobody reads it any more."""
+        while not self._idle.is_set():  # more may come before we are woken
+            await self._idle.wait()
+
+    def hurry(self, patience: float) -> None:
+        """From now on a reader that takes nothing for so many seconds counts as gone."""
+        self._loop.call_later(patience, self._judge, self._written, patience)
+
+    def close(self) -> None:
+        """Let the thread end. What is still waiting is dropped."""
+        with self._changed:
+            self._closed = True
+            self._queue.clear()
+            self._changed.notify()
+        self._resources.close()
+
+    def _judge(self, written: int, patience: float) -> None:
+        if self._idle.is_set() or self._lost:
+            return
+        if self._written == written:
+            self._lose(TimeoutError(f"nothing was read for {patience:g} s"))
+        else:
+            self.hurry(patience)
+
+    def _lose(self, error: Exception) -> None:
+        if self._lost:
+            return
+        self._lost = True
+        log.warning("nobody reads our output any more: %s", error)
+        self.close()
+        self._idle.set()
+        self._listener.connection_lost(error)
+
+    def _eased(self) -> None:
+        """On the loop: the thread has written something that matters."""
+        with self._changed:
+            waiting = self._waiting
+        if not waiting:
+            self._idle.set()
+        if self._paused and waiting <= LOW_WATER and not self._lost:
+            self._paused = False
+            self._listener.resume_writing()
+
+    # In the thread
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                while not self._queue and not self._closed:
+                    self._changed.wait()
+                if self._closed:
+                    return
+                batch, self._queue = self._queue, []
+            try:
+                for data in batch:
+                    self._write_all(memoryview(data))
+            except OSError as error:
+                self._tell(self._lose, error)
+                return
+
+    def _write_all(self, rest: memoryview) -> None:
+        while rest:
+            try:
+                written = os.write(self._fd, rest[:CHUNK])
+            except BlockingIOError:
+                select.select([], [self._fd], [])  # somebody else made the descriptor non-blocking
+                continue
+            rest = rest[written:]
+            with self._changed:
+                self._written += written
+                self._waiting -= written
+                matters = not self._waiting or (self._paused and self._waiting <= LOW_WATER)
+            if matters:
+                self._tell(self._eased)
+
+    def _tell(self, callback: Callable[..., None], *args: object) -> None:
+        if not self._loop.is_closed():
+            try:
+                self._loop.call_soon_threadsafe(callback, *args)
+            except RuntimeError:
+                log.debug("the event loop ended before the writer")
+
+
+class StdioTransport(asyncio.Transport):
+    """Two descriptors as one transport; `receiver` gets what is read."""
 
     def __init__(self, descriptors: Descriptors, receiver: asyncio.Protocol) -> None:
         super().__init__()
+        self.writer = DescriptorWriter(descriptors.output, receiver)
         self._descriptors = descriptors
         self._receiver = receiver
-        self._writer = DescriptorWriter(descriptors.output, receiver)
         self._source: PolledSource | ThreadedSource = PolledSource(descriptors.input, receiver)
         self._closing = False
 
@@ -193,31 +377,20 @@ class StdioTransport(asyncio.Transport):
             self._source.start()
 
     def pause_reading(self) -> None:
-        """Deliver nothing more for now."""
         self._source.pause()
 
     def resume_reading(self) -> None:
-        """Deliver again."""
         self._source.resume()
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        self._writer.write(bytes(data))
+        self.writer.write(bytes(data))
 
     def is_closing(self) -> bool:
-        """True if `close` was called."""
         return self._closing
-
-    async def drain(self) -> None:
-        """Wait until everything is written, or nobody reads it any more."""
-        await self._writer.drain()
-
-    def hurry(self, patience: float) -> None:
-        """From now on a reader that takes nothing for so many seconds counts as gone."""
-        self._writer.hurry(patience)
 
     def close(self) -> None:
         """Read and write nothing more. The descriptors are left to the end of the process: a thread may be in a read."""
         if not self._closing:
             self._closing = True
             self._source.pause()
-            self._writer.close()
+            self.writer.close()

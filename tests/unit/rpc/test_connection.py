@@ -18,8 +18,8 @@ from tests.unit.rpc.edge import Edge, change, read, request
 
 from timeleap.errors import ClientRequestError
 from timeleap.rpc import connection as connection_module
-from timeleap.rpc import lifecycle, protocol
-from timeleap.rpc.lifecycle import ExitCode, Stage
+from timeleap.rpc import protocol
+from timeleap.rpc.connection import ExitCode, Stage
 
 
 @pytest.fixture
@@ -690,7 +690,7 @@ async def test_a_client_that_no_longer_reads_does_not_stop_what_was_accepted(edg
 
 
 async def test_the_process_of_the_client_is_watched(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lifecycle, "WATCH_INTERVAL", 0.01)
+    monkeypatch.setattr(connection_module, "WATCH_INTERVAL", 0.01)
     seen, look = 0, psutil.Process.is_running
 
     def looking(process: psutil.Process) -> bool:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import importlib.metadata
 import inspect
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from cattrs import Converter
 from pygls.exceptions import JsonRpcMethodNotFound
 from pygls.feature_manager import FeatureManager
 from pygls.protocol import JsonRPCProtocol
-from pygls.server import JsonRPCServer
 
 from timeleap.rpc import protocol
 
@@ -20,13 +19,6 @@ OVERRIDDEN = {
     "structure_message": ["self", "data"],
     "handle_message": ["self", "message"],
     "notify": ["self", "method", "params"],
-    "_handle_request": ["self", "msg_id", "method_name", "params"],
-    "_handle_notification": ["self", "method_name", "params"],
-    "_handle_cancel_notification": ["self", "msg_id"],
-    "_handle_response": ["self", "msg_id", "result", "error"],
-    "_send_handler_result": ["self", "future", "msg_id"],
-    "_send_response": ["self", "msg_id", "result", "error"],
-    "_send_data": ["self", "data"],
 }
 
 
@@ -49,17 +41,19 @@ def test_every_override_is_listed() -> None:
     assert {name for name in inherited if not name.startswith("__")} == set(OVERRIDDEN)
 
 
-def test_the_server() -> None:
-    assert parameters(JsonRPCServer.__init__) == ["self", "protocol_cls", "converter_factory", "max_workers"]
-    assert parameters(JsonRPCServer.report_server_error) == ["self", "error", "source"]
-    server = JsonRPCServer(JsonRPCProtocol, Converter)
-    assert isinstance(server.protocol, JsonRPCProtocol)
-    assert server._thread_pool is None, "a connection must not cost a thread pool"
+def protocol_of_pygls() -> JsonRPCProtocol:
+    return JsonRPCProtocol(cast("Any", None), Converter())
+
+
+def test_a_protocol_can_do_without_a_server() -> None:
+    """So a connection costs no thread pool."""
+    assert parameters(JsonRPCProtocol.__init__) == ["self", "server", "converter"]
+    assert protocol_of_pygls()._server is None
 
 
 def test_the_registry() -> None:
     assert parameters(FeatureManager.add_builtin_feature) == ["self", "feature_name", "func"]
-    rpc = JsonRPCServer(JsonRPCProtocol, Converter).protocol
+    rpc = protocol_of_pygls()
 
     async def function() -> None: ...
 
@@ -72,7 +66,7 @@ def test_the_registry() -> None:
 
 async def test_the_execution_of_handlers() -> None:
     assert parameters(JsonRPCProtocol._execute_handler) == ["self", "msg_id", "handler", "callback", "args", "kwargs"]
-    rpc = JsonRPCServer(JsonRPCProtocol, Converter).protocol
+    rpc = protocol_of_pygls()
     log: list[Any] = []
 
     async def handler(number: int) -> None:

@@ -13,7 +13,7 @@ import pytest
 from tests.support.holding import PATIENCE
 from tests.support.turns import Clock, idle, until
 
-from timeleap.rpc.descriptor_writer import DescriptorWriter
+from timeleap.rpc.stdio import DescriptorWriter
 
 
 class Listener(asyncio.BaseProtocol):

@@ -15,7 +15,8 @@ from tests.support.turns import idle
 
 from timeleap.call import Call, Client
 from timeleap.errors import ReadOnlyError, SessionLockedError
-from timeleap.rpc.binding import endpoints
+from timeleap.rpc.connection import Connection
+from timeleap.rpc.protocol import ClientMessage, EdgeProtocol, Running
 from timeleap.service import config, mutation, service
 from timeleap.service.service import Service
 from timeleap_protocol.method import Cancel, Forward, Method, Order
@@ -63,9 +64,12 @@ def test_handler_each_method_is_answered_by_the_function_its_row_names(tmp_path:
     assert len(set(found.values())) == len(found)
 
 
-def test_handler_the_edge_answers_what_has_none(tmp_path: Path) -> None:
-    rows = {row.name: row for row in (PROBE, replace(OTHER, handler=None))}
-    assert [endpoint.name for endpoint in endpoints(rows, Service(config.load(tmp_path)))] == [NAME]
+async def test_handler_the_edge_answers_what_has_none() -> None:
+    asked: list[str] = []
+    connection = Connection(cast("Any", SimpleNamespace(handle=lambda method, *_: asked.append(method))))
+    connection.handle(PROBE, None, call())
+    assert await cast("Any", connection.handle(replace(OTHER, handler=None), None, call(OTHER)))
+    assert asked == [NAME]
 
 
 @pytest.mark.parametrize(("order", "waits"), [("queue", False), ("ahead", False), ("blocks", True), ("trash", True)])
@@ -144,9 +148,12 @@ async def test_order_only_rows_of_the_trash_wait_for_the_trash_as_a_whole(serve:
 
 
 @pytest.mark.parametrize(("cancel", "shielded"), [("anytime", False), ("unbegun", True), ("unwritten", False)])
-def test_cancel_only_what_ends_once_begun_is_shielded(serve: MakeService, cancel: Cancel, shielded: bool) -> None:
-    (endpoint,) = endpoints({NAME: replace(PROBE, cancel=cancel)}, serve({}))
-    assert endpoint.shielded is shielded
+async def test_cancel_only_what_ends_once_begun_is_shielded(cancel: Cancel, shielded: bool) -> None:
+    rpc, row = EdgeProtocol(cast("Any", None)), replace(PROBE, cancel=cancel)
+    rpc._running[1] = Running(ClientMessage(1, NAME, {}), row, call(row), 0, None, began=True)
+    work = rpc._request_futures[1] = cast("Any", asyncio.get_running_loop().create_future())
+    rpc.handle_message(ClientMessage(None, "$/cancelRequest", {"id": 1}))
+    assert work.cancelled() is not shielded
 
 
 @pytest.mark.parametrize(
