@@ -73,6 +73,26 @@ def test_a_reader_of_a_deleted_session_does_not_see_an_empty_one_or_its_namesake
     assert reader.call("session/open", sessionId="s", access="readOnly")["context"]["messageCount"] == 0
 
 
+@pytest.mark.parametrize("attach", [True, False])
+@pytest.mark.parametrize("meanwhile", ["nothing", "made again", "purged"])
+def test_a_reader_hears_of_a_deletion_where_nobody_owns_the_session(scene: Scene, attach: bool, meanwhile: str) -> None:
+    deleter, reader = scene.servers(2)
+    Session.open(deleter, "s").say("x")
+    deleter.call("session/close", sessionId="s")
+    state = reader.call("session/open", sessionId="s", access="readOnly", attach=attach)
+    since = len(reader.received)
+    deleter.call("session/delete", sessionId="s")
+    if meanwhile == "made again":
+        Session.open(deleter, "s")
+    if meanwhile == "purged":
+        deleter.call("session/purge", sessionId="s")
+    told = reader.heard("session/didChange", since=since, kind="deleted", sessionId="s")
+    assert told["cause"] == {}
+    refused = reader.refuse("context/getHistory", sessionId="s")
+    assert refused["code"] == (4013 if meanwhile == "made again" else 4001)
+    assert [change["kind"] for change in changes(Session(reader, state), since)] == ["deleted"]
+
+
 def test_what_is_not_open_here_but_lives_elsewhere_changes_through_its_owner(scene: Scene) -> None:
     owner, attached = scene.window(), scene.window()
     [third] = scene.servers(1)

@@ -45,7 +45,7 @@ class Watcher:
         session: The session, followed on disk.
         client: The client that has it open.
         audience: Tells the client what can be seen on disk, while there is no owner to be asked.
-        deleted: Called when the owner has said that the session was deleted: what has its path by then is another one.
+        deleted: Called when the client was told that the session was deleted: what has its path by then is another one.
     """
 
     def __init__(
@@ -59,6 +59,7 @@ class Watcher:
         self._waiting: list[tuple[str, bytes]] = []
         self._notified = NotifiedApprovals()
         self._owners_id = ""
+        self._told_deleted = False
         self._relay: asyncio.Task[None] | None = None
         self._peer: Peer | None = None
         self._lost: asyncio.Future[PeerLostError] | None = None
@@ -72,6 +73,11 @@ class Watcher:
                 await first.wait()
         except TimeoutError:
             log.info("the owner of a session that is read has not answered yet")
+
+    @property
+    def has_owner(self) -> bool:
+        """True while there is an owner, whose notifications the client gets."""
+        return self._peer is not None
 
     async def ask(self, method: str) -> Any | None:
         """The owner's answer to a request about the session; None if there is no owner."""
@@ -143,6 +149,10 @@ class Watcher:
                 await self._relay
             self._peer = None
             self._audience.join(self._client, self._notified)
+        if self._session.deleted and not self._told_deleted:  # seen on disk; the owner did not get to say it
+            head, session_id = self._session.head, self._session.session_id
+            self._client.notify(SESSION, {"sessionId": session_id, "head": head, "kind": "deleted", "cause": {}})
+            self._deleted()
         await self._session.catch_up()
 
     def _hear(self, method: str, params: bytes) -> None:
@@ -160,6 +170,7 @@ class Watcher:
                 change = read_change(params)
                 self._client.notify(method, as_here(params, change.session_id, self._session.session_id))
                 if method == SESSION and change.kind == "deleted":
+                    self._told_deleted = True
                     self._deleted()
 
     async def _refuse(self, method: str, _: dict[str, Any]) -> Any:

@@ -395,12 +395,13 @@ class Service:
             return
         from timeleap.attach.watcher import Watcher
 
-        def deleted() -> None:
-            task = asyncio.get_running_loop().create_task(self._drop_deleted(call.client, held))
-            self._dropping.add(task)
-            task.add_done_callback(self._dropping.discard)
-
-        held.watcher = Watcher(self.network, held.session, call.client, self._audience(held.session), deleted)
+        held.watcher = Watcher(
+            self.network,
+            held.session,
+            call.client,
+            self._audience(held.session),
+            lambda: self._drop_soon(call.client, held),
+        )
         await held.watcher.start()
 
     def has(self, session: Session) -> bool:
@@ -440,7 +441,9 @@ class Service:
     def _audience(self, session: Session) -> Subscribers:
         audience = self._audiences.get(id(session))
         if audience is None:
-            audience = self._audiences[id(session)] = Subscribers(session, self.config.budget, self.views)
+            audience = self._audiences[id(session)] = Subscribers(
+                session, self.config.budget, self.views, lambda: self._drop_readers(session)
+            )
         return audience
 
     async def let_go(self, call: Call, session_id: str) -> None:
@@ -457,6 +460,18 @@ class Service:
             held = connection.held.pop(session_id, None)
             if held is not None:
                 await self._let_go(connection.client, held)
+
+    def _drop_readers(self, session: Session) -> None:
+        """Close a deleted session for all who read it; those whom its owner tells of the deletion are dropped then."""
+        for connection in self._connections.values():
+            held = connection.held.get(session.session_id)
+            if held is not None and held.session is session and not (held.watcher and held.watcher.has_owner):
+                self._drop_soon(connection.client, held)
+
+    def _drop_soon(self, client: Client, held: OpenHandle) -> None:
+        task = asyncio.get_running_loop().create_task(self._drop_deleted(client, held))
+        self._dropping.add(task)
+        task.add_done_callback(self._dropping.discard)
 
     async def _drop_deleted(self, client: Client, held: OpenHandle) -> None:
         connection = self._connections.get(id(client))

@@ -20,10 +20,14 @@ class Subscribers:
     """The connections that have one session open.
 
     It listens to the session and passes each event on, in order, before the reply to the request that caused it.
+
+    Args:
+        deleted: Called when it was said that the session, which is only read here, was deleted.
     """
 
-    def __init__(self, session: Session, budget: Budget, views: Views) -> None:
+    def __init__(self, session: Session, budget: Budget, views: Views, deleted: Callable[[], None]) -> None:
         self._session = session
+        self._deleted = deleted
         self._budget = budget
         self._views = views
         self._clients: list[Client] = []
@@ -76,6 +80,8 @@ class Subscribers:
         self.tell(method, params)
         if method == shapes.CONTEXT:
             self._watch_budget()
+        if isinstance(event, events.Deleted) and self._session.deleted:
+            self._deleted()
 
     def _notification(self, event: events.Event) -> tuple[str, Json]:
         session_id = self._session.session_id

@@ -27,7 +27,7 @@ from timeleap.sessions.session_files import LOG_NAME
 from timeleap.sessions.shapes import Shapes
 from timeleap.sessions.statefile import StateFile
 from timeleap.sessions.transaction import Files, SessionServices, SessionTransactions
-from timeleap.storage.durable import Identity
+from timeleap.storage.durable import Identity, status
 from timeleap.storage.engine import Durability, LogReader, Progress
 from timeleap.storage.lock import Endpoint
 from timeleap.storage.log_files import Lease, share
@@ -98,6 +98,7 @@ class Openings:
             retention=retention,
             fork_points=lambda session_id: listing.fork_points(home, session_id),
             release=self._release,
+            moved_away=self._moved_away,
         )
         self._entries: dict[str, _Entry] = {}
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -276,6 +277,19 @@ class Openings:
         problem = (self._endpoint() or {}).get("problem")
         return str(problem) if problem is not None else None
 
+    def _moved_away(self, session: SessionTransactions) -> bool:
+        """Of the store's own sessions: one that somebody moved elsewhere may be on a file system that is gone for now."""
+        entry = self._entries.get(session.session_id)
+        if entry is None or entry.session is not session or session.path.parent != self._home.sessions:
+            return False
+        try:
+            there = status(session.path)
+            if there is None:
+                return status(self._home.sessions) is not None
+            return there.identity != entry.key and any(_is_at(path, entry.key) for _, _, path in self._home.trashed())
+        except (OSError, StorageFailureError):
+            return False  # who knows
+
     async def _release(self, session: SessionTransactions) -> None:
         """Undo one opening of a session."""
         async with self.turn(session.session_id):
@@ -289,6 +303,11 @@ class Openings:
 
 def _check(entry: _Entry) -> None:
     entry.check = asyncio.get_running_loop().create_task(entry.session.check_in_background(entry.lease.engine))
+
+
+def _is_at(path: Path, key: Identity) -> bool:
+    there = status(path)
+    return there is not None and there.identity == key
 
 
 def _identity(path: Path) -> Identity:

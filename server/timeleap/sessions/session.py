@@ -54,9 +54,11 @@ class Session(Pruning, Scrubbing, Mailing, ApprovalRequests):
 
     Attributes:
         unreachable: Why other processes cannot attach to it, though they should; None where they can, or need not.
+        deleted: It is only read here, and another process has deleted it.
     """
 
     unreachable: str | None = None
+    deleted: bool = False
 
     @property
     def title(self) -> str | None:
@@ -122,6 +124,21 @@ class Session(Pruning, Scrubbing, Mailing, ApprovalRequests):
             *unreachable(self.unreachable),
             *self._notices,
         ]
+
+    def _changed_outside(self) -> None:
+        if not self._found_deleted():
+            super()._changed_outside()
+
+    def _reread(self) -> None:
+        if not self._found_deleted():
+            super()._reread()
+
+    def _found_deleted(self) -> bool:
+        """True if another process has deleted the session that is followed here; listeners are told once."""
+        if not self.deleted and self.access == "readOnly" and self._around.moved_away(self):
+            self.deleted = True
+            self.emit(events.Deleted(head=self.head))
+        return self.deleted
 
     def _reread_scrubbed(self, clean: Callable[[str], str]) -> None:
         super()._reread_scrubbed(clean)

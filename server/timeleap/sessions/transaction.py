@@ -73,12 +73,14 @@ class SessionServices:
         retention: Limits of the timelines that are kept.
         fork_points: By session id: the checkpoint uids that its forks came from.
         release: Called when the session is closed once.
+        moved_away: True if what is at the session's place by now is nothing, or another session.
     """
 
     shapes: Shapes
     retention: Retention
     fork_points: Callable[[str], set[str]]
     release: Callable[[SessionTransactions], Awaitable[None]]
+    moved_away: Callable[[SessionTransactions], bool] = lambda _: False
 
 
 @dataclass(frozen=True, slots=True)
