@@ -18,6 +18,7 @@ from timeleap_protocol.base import (
     Shape,
     Timestamp,
 )
+from timeleap_protocol.shapes import StateWarning
 
 
 class SessionPurgeParams(Choice, Params):
@@ -98,3 +99,5 @@ class SessionListAuditResult(Shape):
 
     entries: list[AuditEntry]
     next_cursor: Opt[str] = None
+    warnings: Opt[list[StateWarning]] = None
+    """What of the audit cannot be shown, since its file is damaged."""

@@ -212,6 +212,7 @@ BEFORE: dict[str, Change] = {
         ),
     ),
     "session.listAudit/page": _approvals,
+    "session.listAudit/no-file": lambda _, session: (session.path / "audit.jsonl").mkdir(),
     "session.purge/by-id": _trash,
     "session.purge/dry-run": _two_in_trash,
     "session.purge/repeated-request-id": _trash,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -534,8 +535,34 @@ def test_an_audit_that_somebody_edited_is_shown_as_far_as_it_goes(store: Server,
     session.call("session/setYolo", yolo=True)
     audit = home / "sessions" / "a" / "audit.jsonl"
     audit.write_text(audit.read_text() + 'no json\n[1]\n{"time": 5, "who": [], "field": {"a": 1}, "more": "x"}\n')
-    entries = session.call("session/listAudit")["entries"]
-    assert [one["field"] for one in entries] == ["yolo"]
+    found = session.call("session/listAudit")
+    assert [one["field"] for one in found["entries"]] == ["yolo"]
+    assert [(one["kind"], one["file"]) for one in found["warnings"]] == [("auditDamaged", "audit.jsonl")]
+
+
+def _directory(path: Path) -> None:
+    path.mkdir()
+
+
+def _link(path: Path) -> None:
+    path.symlink_to(path.with_name("nowhere"))
+
+
+def _too_large(path: Path) -> None:
+    path.touch()
+    os.truncate(path, (64 << 20) + 1)
+
+
+@pytest.mark.parametrize("make", [_directory, _link, os.mkfifo, _too_large])
+def test_what_is_no_audit_is_said(start: StartServer, home: Path, make: Callable[[Path], None]) -> None:
+    server = start()
+    Session.open(server, "a").call("session/close")
+    make(home / "sessions" / "a" / "audit.jsonl")
+    [warning] = server.call("session/listAudit", sessionId="a")["warnings"]
+    assert (warning["kind"], warning["file"]) == ("auditDamaged", "audit.jsonl")
+    [problem] = server.call("session/verify", sessionId="a")["problems"]
+    assert (problem["kind"], problem["message"]) == ("auditDamaged", warning["message"])
+    assert [one for one in Session.open(server, "a").state["warnings"] if one["kind"] == "auditDamaged"] == [warning]
 
 
 def test_the_audit_of_a_session_of_another_process(start: StartServer) -> None:

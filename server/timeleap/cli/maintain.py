@@ -156,6 +156,9 @@ def audit(
         timeleap audit fix-dates
     """
     with reading(terminal, session) as opened:
+        page = opened.call("session/listAudit", limit=1)
+        for warning in page.get("warnings", ()):
+            terminal.notice(f"not all can be shown: {one_line(warning['message'])}", {"kind": warning["kind"]})
         listed = opened.pages("session/listAudit", "entries", limit=min(limit, 1000))
         entries = list(itertools.islice(listed, limit))
     columns = ("time", "client", "what", "from", "to")

@@ -17,7 +17,7 @@ from timeleap.sessions.logs import parse_time
 from timeleap.sessions.outcomes import Retention
 from timeleap.sessions.pruning import PruneRequest
 from timeleap.sessions.purge import PurgeOutcome, PurgeRequest
-from timeleap.sessions.warnings import FileProblem, file_problems, leftover_warnings
+from timeleap.sessions.warnings import FileProblem, audit_warnings, file_problems, leftover_warnings
 from timeleap_protocol.limits import DEFAULT_PAGE, DEFAULT_SESSION_PAGE
 
 if TYPE_CHECKING:
@@ -149,19 +149,16 @@ async def list_audit(service: Service, params: SessionListAuditParams, call: Cal
     else:
         directory = service.store.locate(params.session_id)
     stop = paging.decode_cursor(params.cursor, call.method, _Before).stop if params.cursor is not None else None
-    entries, start = await asyncio.to_thread(_audit, directory, stop, params.limit or DEFAULT_PAGE)
+    found = await asyncio.to_thread(Audit(directory).read)
+    stop = len(found.documents) if stop is None else min(stop, len(found.documents))
+    start = max(0, stop - (params.limit or DEFAULT_PAGE))
     return {
-        "entries": entries,
-        **shapes.set_members(nextCursor=paging.encode_cursor(call.method, stop=start) if start else None),
+        "entries": [_entry(entry) for entry in reversed(found.documents[start:stop])],
+        **shapes.set_members(
+            nextCursor=paging.encode_cursor(call.method, stop=start) if start else None,
+            warnings=audit_warnings(found.problem) or None,
+        ),
     }
-
-
-def _audit(directory: Path, stop: int | None, limit: int) -> tuple[list[Json], int]:
-    """The newest entries before `stop`, and where the page before them ends."""
-    every = Audit(directory).read().documents
-    stop = len(every) if stop is None else min(stop, len(every))
-    start = max(0, stop - limit)
-    return [_entry(entry) for entry in reversed(every[start:stop])], start
 
 
 def _entry(line: Json) -> Json:

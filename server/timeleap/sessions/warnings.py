@@ -13,13 +13,14 @@ from timeleap.sessions.events import Recovered
 from timeleap.sessions.meta import Meta
 from timeleap.sessions.requests import is_request_line
 from timeleap.sessions.statefile import StateFile
-from timeleap.storage.durable import status
+from timeleap.storage.durable import is_regular, status
 from timeleap.storage.engine import LogEngine
 
 SMALL: Final = 64 << 10
 """Bytes of a file of JSON lines that opening a session can afford to check."""
 LARGE: Final = 8 << 20
 """Bytes of one that is checked behind a session's back; a larger audit is left to `session/verify`."""
+AUDIT_DAMAGED: Final = "auditDamaged"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,17 +48,26 @@ def file_problems(directory: Path) -> list[FileProblem]:
     return [*problems, *line_problems(directory)]
 
 
+def audit_warnings(problem: str | None) -> list[dict[str, Any]]:
+    """The warning of a problem of an audit, if it has one."""
+    return (
+        [{"kind": AUDIT_DAMAGED, "message": problem, "file": session_files.AUDIT_NAME}] if problem is not None else []
+    )
+
+
 def line_problems(directory: Path, most: int = files.MAX_LINES_BYTES, *, least: int = 0) -> Iterator[FileProblem]:
     """Of these, those of JSON lines, of more than `least` and up to `most` bytes."""
     requests, audit = directory / session_files.REQUESTS_NAME, directory / session_files.AUDIT_NAME
     checked: tuple[tuple[Path, str, Callable[[], files.Lines]], ...] = (
         (requests, "requestsDamaged", lambda: files.read_lines(requests, is_request_line)),
-        (audit, "auditDamaged", Audit(directory).read),
+        (audit, AUDIT_DAMAGED, Audit(directory).read),
     )
     for path, kind, read in checked:
         size = _size(path)
-        if least < size <= most and (problem := read().problem) is not None:
-            yield FileProblem(path.name, kind, f"{problem}; the other lines count", size)
+        # What is no file, or too large for one of ours, costs nothing to look at.
+        unusable = not is_regular(path) or size > files.MAX_LINES_BYTES
+        if (least == 0 if unusable else least < size <= most) and (problem := read().problem) is not None:
+            yield FileProblem(path.name, kind, problem if unusable else f"{problem}; the other lines count", size)
 
 
 def leftover_warnings(directory: Path) -> list[dict[str, Any]]:

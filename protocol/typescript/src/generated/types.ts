@@ -1784,6 +1784,8 @@ export interface SessionListAuditParams {
 export interface SessionListAuditResult {
   entries: AuditEntry[];
   nextCursor?: string;
+  /** What of the audit cannot be shown, since its file is damaged. */
+  warnings?: StateWarning[];
 }
 
 /** `session/list`. */
