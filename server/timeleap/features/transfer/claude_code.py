@@ -9,26 +9,30 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice, pairwise
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
-from timeleap.features.transfer.importing import nothing_of, opened
-from timeleap.features.transfer.jsonlines import Json, JsonLine, JsonLines, time_of, workspace_of
-from timeleap.features.transfer.log_writer import (
+from timeleap.features.transfer.conversion import (
     MAX_TIMELINES,
     Drafts,
+    Json,
+    JsonLine,
+    JsonLines,
     LogWriter,
     content_of,
     image_part,
     sound,
     text_part,
     think_part,
+    time_of,
     tool_call,
+    workspace_of,
 )
-from timeleap.features.transfer.losses import LossTally
+from timeleap.features.transfer.formats import LossTally
+from timeleap.features.transfer.importing import nothing_of, opened
 from timeleap.features.transfer.sanitize import Arrival, Origin
 from timeleap.sessions.creation import Traits
 
@@ -58,24 +62,6 @@ class Node:
     results: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Branch:
-    """A conversation in the tree.
-
-    Attributes:
-        nodes: Its messages, in order.
-        compacted: It was summed up, and goes on in another one.
-    """
-
-    nodes: tuple[Node, ...]
-    compacted: bool = False
-
-    @property
-    def time(self) -> str | None:
-        """Of its last message."""
-        return self.nodes[-1].time if self.nodes else None
-
-
 def node_of(line: JsonLine, order: int) -> Node | None:
     """The node a line is; None where it stands in no tree."""
     record = line.record or {}
@@ -101,36 +87,6 @@ def node_of(line: JsonLine, order: int) -> Node | None:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Branches:
-    """The conversation of a tree, and its other branches.
-
-    Attributes:
-        main: The conversation.
-        others: The newest of the others, in the order in which they ended.
-        left: Number of further branches, which are not in `others`.
-    """
-
-    main: Branch
-    others: tuple[Branch, ...]
-    left: int
-
-
-def branches(nodes: Iterable[Node], most: int) -> Generator[None, None, Branches]:
-    """The conversation, and at most `most` others. Pauses between two of them: a tree may have a million branches."""
-    tree = _Tree(_in_a_row(list(nodes)))
-    last = tree.last()
-    if last is None:
-        return Branches(Branch(()), (), 0)
-    main = tree.branch(last)
-    others: list[Branch] = []
-    for branch in islice(tree.others(last), most):
-        others.append(branch)
-        yield
-    others.sort(key=lambda branch: branch.nodes[-1].order)
-    return Branches(main, tuple(others), tree.unused())
-
-
 def _in_a_row(nodes: list[Node]) -> list[Node]:
     """The nodes of a file in which none names a parent, each behind the one before it."""
     if len(nodes) < 2 or any(node.parent is not None or node.follows is not None for node in nodes):
@@ -139,9 +95,9 @@ def _in_a_row(nodes: list[Node]) -> list[Node]:
 
 
 class _Tree:
-    def __init__(self, nodes: Iterable[Node]) -> None:
+    def __init__(self, nodes: list[Node]) -> None:
         self._nodes: dict[str, Node] = {}
-        for node in nodes:
+        for node in _in_a_row(nodes):
             self._nodes.setdefault(node.uuid, node)  # a session that was resumed repeats records
         self._spoken = sorted((node for node in self._nodes.values() if node.speaks), key=lambda node: node.order)
         self._parents = {node.parent for node in self._spoken}
@@ -151,11 +107,25 @@ class _Tree:
                 self._answers.setdefault(node.parent, []).append(node)
         self._used: set[str] = set()
 
-    def last(self) -> Node | None:
-        """The message the conversation ends with."""
-        return self._spoken[-1] if self._spoken else None
+    def main(self) -> list[Node]:
+        """The messages of the conversation."""
+        return self._branch(self._spoken[-1]) if self._spoken else []
 
-    def branch(self, leaf: Node, *, compacted: bool = False) -> Branch:
+    def others(self) -> Iterator[tuple[list[Node], bool]]:
+        """Those of the other branches, which are not empty, and whether they were summed up and go on in another one; to be
+        asked for after `main`."""
+        for end in self._summed_up():
+            if branch := self._branch(end):
+                yield branch, True
+        for end in self._abandoned():
+            if branch := self._branch(end):
+                yield branch, False
+
+    def unused(self) -> int:
+        """Number of branches that were not read."""
+        return sum(1 for _ in self._abandoned())
+
+    def _branch(self, leaf: Node) -> list[Node]:
         """The conversation that ends with `leaf`, and the results of its calls that stand aside."""
         path = list(self._up(leaf))[::-1]
         self._used |= {node.uuid for node in path}
@@ -164,33 +134,22 @@ class _Tree:
             placed[number] = (max(placed[number][0], placed[number - 1][0]), placed[number][1])
         placed += [(node.order, node) for node in self._results_aside(path)]
         placed.sort(key=lambda pair: pair[0])
-        return Branch(tuple(node for _, node in placed if node.speaks), compacted)
+        return [node for _, node in placed if node.speaks]
 
-    def others(self, leaf: Node) -> Iterator[Branch]:
-        """All but the one that ends with `leaf`."""
-        yield from self._summed_up(leaf)
-        for end in self._abandoned():
-            branch = self.branch(end)
-            if branch.nodes:
-                yield branch
-
-    def unused(self) -> int:
-        """Number of branches that were not read."""
-        return sum(1 for _ in self._abandoned())
-
-    def _summed_up(self, leaf: Node) -> Iterator[Branch]:
-        """The conversations that were compacted on the way to `leaf`, last first."""
+    def _summed_up(self) -> Iterator[Node]:
+        """The ends of the conversations that were compacted on the way to the present one, last first."""
         seen: set[str] = set()
-        root = self._root(leaf)
-        while root.follows is not None and root.uuid not in seen:
-            seen.add(root.uuid)
-            end = self._nodes.get(root.follows) or self._spoken_before(root)
-            if end is None:
+        end = self._spoken[-1] if self._spoken else None
+        while end is not None:
+            *_, root = self._up(end)
+            if root.follows is None or root.uuid in seen:
                 return
-            branch = self.branch(end, compacted=True)
-            if branch.nodes:
-                yield branch
-            root = self._root(end)
+            seen.add(root.uuid)
+            end = self._nodes.get(root.follows)
+            if end is None and (number := bisect_left(self._spoken, root.order, key=lambda node: node.order)):
+                end = self._spoken[number - 1]
+            if end is not None:
+                yield end
 
     def _abandoned(self) -> Iterator[Node]:
         """The ends of branches nothing else has led through, last first."""
@@ -205,14 +164,6 @@ class _Tree:
             seen.add(node.uuid)
             yield node
             node = self._nodes.get(node.parent) if node.parent is not None else None
-
-    def _root(self, leaf: Node) -> Node:
-        *_, root = self._up(leaf)
-        return root
-
-    def _spoken_before(self, root: Node) -> Node | None:
-        number = bisect_left(self._spoken, root.order, key=lambda node: node.order)
-        return self._spoken[number - 1] if number else None
 
     def _results_aside(self, path: list[Node]) -> list[Node]:
         on_it = {node.uuid for node in path}
@@ -239,7 +190,6 @@ _INPUT: Final = ("input_tokens", "cache_creation_input_tokens", "cache_read_inpu
 
 
 def read_session(path: Path, directory: Path) -> Generator[tuple[int, int], None, Arrival]:
-    """See `importing.Work`. Raises InvalidInputError, TooLargeError, StorageFailureError."""
     left_out = LossTally()
     file = opened(path)
     try:
@@ -253,16 +203,21 @@ def read_session(path: Path, directory: Path) -> Generator[tuple[int, int], None
             yield line.offset // 2, lines.size
         if not survey.nodes and survey.title is None:
             raise nothing_of("claude-code")
-        tree = yield from _paused(branches(survey.main_nodes(), MAX_TIMELINES), (lines.size // 2, lines.size))
-        if tree.left:
-            left_out.add("branches", "older branches of the conversation", tree.left)
+        tree = _Tree(survey.main_nodes())
+        main = tree.main()
+        others: list[tuple[list[Node], bool]] = []
+        for branch in islice(tree.others(), MAX_TIMELINES):
+            others.append(branch)
+            yield lines.size // 2, lines.size  # a tree may have a million branches
+        if left := tree.unused():
+            left_out.add("branches", "older branches of the conversation", left)
         drafts = Drafts(directory, left_out)
-        for branch in tree.others:
-            aside = drafts.timeline("compact" if branch.compacted else "import", branch.time)
+        for nodes, compacted in sorted(others, key=lambda branch: branch[0][-1].order):
+            aside = drafts.timeline("compact" if compacted else "import", nodes[-1].time)
             if aside is not None:
-                yield from _write(LogWriter(aside, LossTally()), branch, lines, LossTally())
+                yield from _write(LogWriter(aside, LossTally()), nodes, lines, LossTally())
         live = drafts.live()
-        yield from _write(live, tree.main, lines, left_out)
+        yield from _write(live, main, lines, left_out)
     finally:
         file.close()
     return Arrival(
@@ -272,15 +227,6 @@ def read_session(path: Path, directory: Path) -> Generator[tuple[int, int], None
         lines=live.lines,
         origin=Origin("claude-code", survey.session_id, losses=tuple(left_out.losses())),
     )
-
-
-def _paused(work: Generator[None, None, Branches], far: tuple[int, int]) -> Generator[tuple[int, int], None, Branches]:
-    while True:
-        try:
-            next(work)
-        except StopIteration as stop:
-            return cast("Branches", stop.value)
-        yield far
 
 
 class _Survey:
@@ -303,10 +249,10 @@ class _Survey:
         )
 
     def take(self, record: Json) -> None:
-        """One more record."""
         self.number += 1
         kind = str(record.get("type"))
-        self.session_id = self.session_id or _text(record.get("sessionId"))
+        if self.session_id is None and isinstance(session_id := record.get("sessionId"), str):
+            self.session_id = session_id[:200]
         self.workspace = self.workspace or workspace_of(record.get("cwd"))
         self.created_at = self.created_at or time_of(record.get("timestamp"))
         title = record.get("customTitle") or record.get("aiTitle") or record.get("summary")
@@ -326,20 +272,21 @@ class _Survey:
         return main
 
 
-def _write(draft: LogWriter, branch: Branch, lines: JsonLines, left_out: LossTally) -> Iterator[tuple[int, int]]:
+def _write(log: LogWriter, nodes: list[Node], lines: JsonLines, left_out: LossTally) -> Iterator[tuple[int, int]]:
     """Write the log of a conversation."""
-    writer = _Writer(draft, left_out)
-    for number, node in enumerate(branch.nodes):
+    writer = _Writer(log, left_out)
+    for number, node in enumerate(nodes):
         writer.take(lines.at(node.offset, node.length), node.time)
-        yield (lines.size + lines.size * number // len(branch.nodes)) // 2, lines.size
-    writer.finish()
+        yield (lines.size + lines.size * number // len(nodes)) // 2, lines.size
+    writer.flush()
+    log.finish()
 
 
 class _Writer:
     """From records to messages; the records of one answer become one message."""
 
-    def __init__(self, draft: LogWriter, left_out: LossTally) -> None:
-        self._draft = draft
+    def __init__(self, log: LogWriter, left_out: LossTally) -> None:
+        self._log = log
         self._left_out = left_out
         self._answer: Any = None  # id of the answer that is being put together
         self._parts: list[Json] = []
@@ -347,7 +294,6 @@ class _Writer:
         self._tokens = 0
 
     def take(self, record: Json, time: str | None) -> None:
-        """One more record."""
         message = record.get("message")
         if not isinstance(message, dict):
             return
@@ -355,22 +301,17 @@ class _Writer:
             if record.get("type") == "assistant":
                 self._assistant(record, message)
             else:
-                self._flush()
+                self.flush()
                 self._user(record, message, time)
         except RecursionError:
             self._left_out.add("messages", "messages are nested too deeply")
-
-    def finish(self) -> None:
-        """No more come."""
-        self._flush()
-        self._draft.finish()
 
     def _assistant(self, record: Json, message: Json) -> None:
         if record.get("isApiErrorMessage") is True:
             self._left_out.add("errors", "notes of the program about failed requests")
             return
         if message.get("id") != self._answer or self._answer is None:
-            self._flush()
+            self.flush()
             self._answer = message.get("id")
         for block in _blocks(message.get("content")):
             kind = block.get("type")
@@ -395,15 +336,15 @@ class _Writer:
             if block.get("type") == "tool_result":
                 content = content_of(self._shown(block.get("content")))
                 call = sound(str(block.get("tool_use_id")))
-                self._draft.message({"role": "tool", "content": content, "tool_call_id": call})
+                self._log.message({"role": "tool", "content": content, "tool_call_id": call})
             else:
                 parts += self._shown([block])
         if not parts:
             return
         said = {"role": "user", "content": content_of(parts)}
         if record.get("isMeta") is not True and record.get("isCompactSummary") is not True:
-            self._draft.checkpoint(said, time)
-        self._draft.message(said)
+            self._log.checkpoint(said, time)
+        self._log.message(said)
 
     def _shown(self, content: Any) -> list[Json]:
         """Blocks as parts of a message."""
@@ -421,11 +362,10 @@ class _Writer:
     def _unknown(self, kind: object) -> None:
         self._left_out.add("parts", f"parts of the type {str(kind)[:40]} have no place in a message")
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
         if self._parts or self._calls:
-            calls = {"tool_calls": self._calls} if self._calls else {}
-            self._draft.message({"role": "assistant", "content": content_of(self._parts), **calls})
-            self._draft.usage(self._tokens)
+            self._log.answer(self._parts, self._calls)
+            self._log.usage(self._tokens)
         self._answer, self._parts, self._calls, self._tokens = None, [], [], 0
 
 
@@ -441,7 +381,3 @@ def _url(source: Mapping[str, Any]) -> str | None:
     if isinstance(source.get("data"), str):
         return f"data:{source.get('media_type')};base64,{source['data']}"
     return None
-
-
-def _text(value: object) -> str | None:
-    return value[:200] if isinstance(value, str) else None

@@ -12,25 +12,27 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from timeleap.features.transfer.importing import nothing_of, opened
-from timeleap.features.transfer.jsonlines import JsonLines, document, time_of, workspace_of
-from timeleap.features.transfer.log_writer import (
+from timeleap.features.transfer.conversion import (
     Drafts,
+    Json,
+    JsonLines,
     LogWriter,
     Mark,
     content_of,
+    document,
     image_part,
     text_part,
     think_part,
+    time_of,
     tool_call,
+    workspace_of,
 )
-from timeleap.features.transfer.losses import LossTally
+from timeleap.features.transfer.formats import LossTally
+from timeleap.features.transfer.importing import nothing_of, opened
 from timeleap.features.transfer.sanitize import Arrival, Origin
 from timeleap.sessions.creation import Traits
 from timeleap.storage.durable import OpenFile
 from timeleap.storage.engine import TimelineReason
-
-Json = dict[str, Any]
 
 NOT_SAID_BY_THE_USER: Final = (
     "<environment_context>",
@@ -45,7 +47,6 @@ _TEXTS: Final = frozenset({"input_text", "output_text", "text"})
 
 
 def read_session(path: Path, directory: Path) -> Generator[tuple[int, int], None, Arrival]:
-    """See `importing.Work`. Raises InvalidInputError, TooLargeError, StorageFailureError."""
     left_out = LossTally()
     file = opened(path)
     try:
@@ -114,7 +115,6 @@ class _Rollout:
         }
 
     def take(self, record: Json) -> None:
-        """One more line."""
         kind, payload = record.get("type"), record.get("payload")
         self._time = time_of(record.get("timestamp")) or self._time
         if not isinstance(payload, dict):
@@ -234,10 +234,8 @@ class _Rollout:
 
     def _flush(self) -> None:
         """Write the assistant's answer, now that something else follows."""
-        if self._parts or self._calls:
-            calls = {"tool_calls": self._calls} if self._calls else {}
-            self._live.message({"role": "assistant", "content": content_of(self._parts), **calls})
-            self._parts, self._calls = [], []
+        self._live.answer(self._parts, self._calls)
+        self._parts, self._calls = [], []
 
     # What puts another conversation in its place
 

@@ -1,9 +1,7 @@
 """A session as the writers of export formats see it: its facts, and its logs as they were at one moment.
 
-An `Exhibit` is made by `exhibit_of`, at the session's turn; from then on nothing that happens to the session shows in it.
-A format is a function from an `Exhibit` to an iterator of pieces of text (or bytes), registered in
-`timeleap.features.transfer.formats`; it is run in a thread, some milliseconds at a time, so it should yield often: after
-every message, say.
+A format is a function from an `Exhibit` to an iterator of pieces of text (or bytes), registered in `formats`; it is run
+in a thread, some milliseconds at a time, so it should yield often: after every message, say.
 
 Everything of a `Strand` is read when it is asked for, a page in memory at a time; a log may have a million messages, so
 no writer keeps them. Texts may hold anything: a writer escapes what its form needs escaped. Approvals, keys and request
@@ -20,10 +18,10 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from timeleap.errors import CorruptedError
-from timeleap.features.transfer.losses import ExportLoss, listed
+from timeleap.features.transfer.formats import ExportLoss, listed
 from timeleap.sessions import files, session_files, undo
 from timeleap.sessions.checkpoints import list_checkpoints
-from timeleap.sessions.logs import left_out, line_of_message, shared_lines, sound_pages, state_after_lines
+from timeleap.sessions.logs import left_out, line_of_message, shared_lines, sound_pages
 from timeleap.sessions.outcomes import Checkpoint, Parent, Subagent
 from timeleap.sessions.session import Session
 from timeleap.sessions.session_files import LOG_NAME, STATE_NAME
@@ -33,7 +31,8 @@ from timeleap.storage.engine import LogReader, Timeline, TimelineReason
 from timeleap.storage.reader import StoredLog
 from timeleap.storage.record import decode_json, without_marks
 
-_CHECKPOINTS_A_PAGE = 64
+_CHECKPOINTS_AT_ONCE: Final = 64
+_OPEN_AT_ONCE: Final = 8  # timelines
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,19 +48,6 @@ class Said:
 
     index: int
     record: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class TokenCount:
-    """A token count that a model reported.
-
-    Attributes:
-        index: Number of messages before the report.
-        tokens: Its input usage.
-    """
-
-    index: int
-    tokens: int
 
 
 @dataclass(slots=True)
@@ -85,83 +71,44 @@ class Strand:
     lost: list[str] = field(default_factory=list)
 
     @property
-    def message_count(self) -> int:
-        """Number of messages."""
-        return self.log.state.messages
-
-    @property
-    def checkpoint_count(self) -> int:
-        """Number of checkpoints."""
-        return self.log.state.checkpoints
-
-    @property
-    def token_count(self) -> int:
-        """The last token count on record, else 0."""
-        return self.log.state.token_count
-
-    @property
-    def bytes(self) -> int:
-        """Of the log."""
-        return self.log.state.length
-
-    @property
     def system_prompt(self) -> str | None:
         """The system prompt in force at its end."""
         return prompt_at(self.log, self.log.state)
 
-    def messages(self, start: int = 0, stop: int | None = None) -> Iterator[Said]:
-        """The messages `[start, stop)`, in order; what is damaged is left out and noted in `lost`."""
-        end = self.message_count if stop is None else min(stop, self.message_count)
-        lines = self.log.state.lines
-        first, last = line_of_message(self.log, max(0, start), lines), line_of_message(self.log, end, lines)
+    def messages(self, start: int = 0) -> Iterator[Said]:
+        """The messages from `start` on; what is damaged is left out and noted in `lost`."""
+        last = self.log.state.lines
+        first = line_of_message(self.log, start, last)
         self.lost += [f"{self.file}: {text}" for text in left_out(self.log, first if start > 0 else 0, last)]
         damaged: list[CorruptedError] = []
         for page in sound_pages(self.log, first, last, damaged):
             self.lost += [error.message for error in damaged]
             damaged.clear()
             for row in page:
-                yield Said(row.messages_before, _record(row.body))
+                yield Said(row.messages_before, without_marks(decode_json(row.body)))
 
-    def checkpoints(self) -> Iterator[Checkpoint]:
-        """All of them, oldest first: `id`, `uid`, `label`, `created_at` (None where not known), `message_count` and
-        `token_count` at it, `preview` of the message after it."""
-        for start in range(0, self.checkpoint_count, _CHECKPOINTS_A_PAGE):
-            yield from list_checkpoints(self.log, start, _CHECKPOINTS_A_PAGE, newest_first=False)
+    def checkpoints(self, start: int = 0) -> Iterator[Checkpoint]:
+        """From the `start`-th on, oldest first; without previews."""
+        for first in range(start, self.log.state.checkpoints, _CHECKPOINTS_AT_ONCE):
+            yield from list_checkpoints(self.log, first, _CHECKPOINTS_AT_ONCE, newest_first=False, messages=0)
 
-    def token_trail(self) -> Iterator[TokenCount]:
-        """All token counts on record, oldest first."""
-        for ordinal in range(self.log.state.usages):
-            line = self.log.line_of_usage(ordinal)
-            entry = self.log.entries(line, line + 1)[0]
-            yield TokenCount(entry.state.messages, entry.value)
-
-    def common_messages(self, other: Strand) -> int:
-        """Number of messages at the beginning of this strand that are, record for record, those of the other one: the
-        point where they branch. Cheap: nothing is read but the indexes."""
-        lines = shared_lines(self.log, other.log, min(self.log.state.lines, other.log.state.lines))
-        return state_after_lines(self.log, lines).messages
+    def shared_lines(self, other: Strand) -> int:
+        """Number of lines at the beginning that are the same in both. Cheap: nothing is read but the indexes."""
+        return shared_lines(self.log, other.log, min(self.log.state.lines, other.log.state.lines))
 
 
 @dataclass(frozen=True, slots=True)
 class Exhibit:
-    """A session as it was at one moment.
+    """A session as it was at one moment. Times are ISO-8601 UTC.
 
     Attributes:
-        session_id: What it is called in its store.
-        uid: What it is called everywhere.
-        title: What a person calls it.
-        workspace: URI of the folder it is about.
-        created_at: ISO-8601 UTC.
-        updated_at: ISO-8601 UTC of its last change.
         parent: Where it was forked from.
-        subagents: Defined while it ran.
-        pins: What no compaction may lose.
         live: The present log.
         timelines: The earlier ones, oldest first; each can be restored, so each is a branch of the session's tree.
         directory: Where its files are.
         state: Fields of its `state.json`, approvals left out.
         notes: Members of its `timeleap.json` that mean something elsewhere.
-        lost: What is no part of it though it should be, in words: say, a timeline that cannot be opened.
+        lost: What is no part of it though it should be, in words.
         losses: What the form cannot hold; a writer appends to it.
     """
 
@@ -173,31 +120,19 @@ class Exhibit:
     updated_at: str
     parent: Parent | None
     subagents: tuple[Subagent, ...]
-    pins: tuple[str, ...]
     live: Strand
     timelines: tuple[Strand, ...]
-    directory: Path = Path()
-    state: Mapping[str, Any] = field(default_factory=dict)
-    notes: Mapping[str, Any] = field(default_factory=dict)
+    directory: Path
+    state: Mapping[str, Any]
+    notes: Mapping[str, Any]
     lost: tuple[str, ...] = ()
     losses: list[ExportLoss] = field(default_factory=list)
 
-    @property
-    def strands(self) -> tuple[Strand, ...]:
-        """The live log, then the timelines."""
-        return (self.live, *self.timelines)
-
     def all_losses(self) -> list[ExportLoss]:
         """All losses of an export, when it is done."""
-        unread = [*self.lost, *(text for strand in self.strands for text in strand.lost)]
+        unread = [*self.lost, *(text for strand in (self.live, *self.timelines) for text in strand.lost)]
         return [*(ExportLoss("damaged", text) for text in dict.fromkeys(unread)), *self.losses]
 
-
-def _record(body: bytes) -> Mapping[str, Any]:
-    return without_marks(decode_json(body))
-
-
-OPEN_AT_ONCE: Final = 8  # timelines
 
 CARRIED: Final = (
     *("createdAt", "workspace", "parent", "autoCheckpoint", "subagents", "pendingDMail", "pins"),
@@ -206,40 +141,40 @@ CARRIED: Final = (
 """Members of `timeleap.json` that mean something in another store. Seals, request ids and the parts of the head do not."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Moment:
-    """The parts of a session that must be read in one step to be consistent."""
-
-    live: StoredLog
-    timelines: tuple[Timeline, ...]  # oldest first
-    notes: dict[str, Any]
-    state: dict[str, Any]
-    lost: tuple[str, ...]
-
-
 async def exhibit_of(session: Session) -> Exhibit:
-    """The session as it is when all requests that came before have taken effect.
+    """The session as it is when all requests that came before have taken effect; what happens later does not show.
 
     Raises:
         StorageFailureError: Its directory cannot be read.
     """
     if session.access == "readOnly":
         await session.engine.catch_up()
-    moment = await session.at_turn(lambda: _look(session))
-    return await asyncio.to_thread(_exhibit, session, moment)
+    exhibit = await session.at_turn(lambda: _look(session))
+    exhibit.losses.extend(await asyncio.to_thread(_left_behind, session.path))
+    return exhibit
 
 
-def _look(session: Session) -> _Moment:
+def _look(session: Session) -> Exhibit:
     live = cast("StoredLog", session.engine.view)
+    reader = lru_cache(maxsize=_OPEN_AT_ONCE)(session.engine.timeline)
     state = files.read_document(session.path / STATE_NAME)
-    return _Moment(
-        live=live,
-        timelines=tuple(reversed(set_aside_before(live, session.engine.timelines()))),
-        notes={
-            **{name: value for name in CARRIED if (value := session.meta.get(name)) is not None},
-            undo.MEMBER: session.stacks.members(),
-        },
+    carried = {name: value for name in CARRIED if (value := session.meta.get(name)) is not None}
+    return Exhibit(
+        session_id=session.session_id,
+        uid=session.meta.uid,
+        title=session.title,
+        workspace=session.workspace,
+        created_at=session.created_at,
+        updated_at=session.updated_at,
+        parent=session.parent,
+        subagents=session.subagents,
+        live=Strand(live),
+        timelines=tuple(
+            _strand(timeline, reader) for timeline in reversed(set_aside_before(live, session.engine.timelines()))
+        ),
+        directory=session.path,
         state={name: value for name, value in state.members.items() if name != "approval"},
+        notes={**carried, undo.MEMBER: session.stacks.members()},
         lost=(state.problem,) if state.problem is not None else (),
     )
 
@@ -254,28 +189,6 @@ def set_aside_before(live: StoredLog, timelines: list[Timeline]) -> list[Timelin
         if there is not None and there.identity == live.file.identity and there.identity.inode:
             return timelines[number + 1 :]
     return timelines
-
-
-def _exhibit(session: Session, moment: _Moment) -> Exhibit:
-    reader = lru_cache(maxsize=OPEN_AT_ONCE)(session.engine.timeline)
-    return Exhibit(
-        session_id=session.session_id,
-        uid=session.meta.uid,
-        title=session.title,
-        workspace=session.workspace,
-        created_at=session.created_at,
-        updated_at=session.updated_at,
-        parent=session.parent,
-        subagents=session.subagents,
-        pins=session.pins,
-        live=Strand(moment.live),
-        timelines=tuple(_strand(timeline, reader) for timeline in moment.timelines),
-        directory=session.path,
-        state=moment.state,
-        notes=moment.notes,
-        lost=moment.lost,
-        losses=_left_behind(session.path),
-    )
 
 
 def _strand(timeline: Timeline, reader: Callable[[str], LogReader]) -> Strand:

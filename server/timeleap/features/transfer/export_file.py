@@ -12,17 +12,14 @@ from typing import Any, Self
 
 import aiofiles
 
-from timeleap.errors import InvalidInputError, StorageFailureError
+from timeleap.errors import InvalidInputError
 from timeleap.sessions.home import Home, is_session
 from timeleap.storage import durable
+from timeleap.storage.durable import storage_errors
 
 
 def absolute(path: str) -> Path:
-    """A path a client gave.
-
-    Raises:
-        InvalidInputError: It is not absolute, or no path at all.
-    """
+    """A path a client gave. Raises InvalidInputError if it is not absolute, or no path at all."""
     if "\0" in path or not Path(path).is_absolute():
         raise refused("must be an absolute path")
     return Path(path)
@@ -40,25 +37,15 @@ def check_target(home: Home, path: Path, overwrite: bool) -> None:
         raise refused("lies in a session's directory; choose a place outside of it")
     if path.is_dir():
         raise refused("is a directory; name the file to be written")
-    if not name_is_free(path):
+    if os.path.lexists(path):  # a dangling link, too
         if not overwrite:
             raise refused("there is such a file already; choose another name, or say overwrite")
         if not durable.is_regular(path):
             raise refused("is no ordinary file, and is not replaced")
 
 
-def name_is_free(path: Path) -> bool:
-    """True if nothing has that name, not even a dangling link."""
-    return not os.path.lexists(path)
-
-
 class NewFile:
-    """A file on its way to `path`: there whole when `finish` has returned, and not at all when the block ends before.
-
-    Args:
-        path: Where it is to be.
-        overwrite: Replace the file that is there.
-    """
+    """A file on its way to `path`: there whole when `finish` has returned, and not at all when the block ends before."""
 
     def __init__(self, path: Path, *, overwrite: bool) -> None:
         self._path = path
@@ -68,10 +55,8 @@ class NewFile:
         self.bytes = 0
 
     async def __aenter__(self) -> Self:
-        try:
+        with storage_errors(f"write {self._path.name}", self._path):
             self._file = await aiofiles.open(self._temporary, "xb", opener=_private)
-        except OSError as error:
-            raise StorageFailureError.of(error, f"write {self._path.name}", self._path) from error
         return self
 
     async def __aexit__(
@@ -84,10 +69,8 @@ class NewFile:
 
     async def write(self, data: bytes) -> None:
         """More of it. Raises StorageFailureError."""
-        try:
+        with storage_errors(f"write {self._path.name}", self._path):
             await self._file.write(data)
-        except OSError as error:
-            raise StorageFailureError.of(error, f"write {self._path.name}", self._path) from error
         self.bytes += len(data)
 
     async def finish(self) -> None:
@@ -97,21 +80,20 @@ class NewFile:
             InvalidInputError: Somebody has put a file there meanwhile.
             StorageFailureError: It could not be written.
         """
-        try:
-            await self._file.flush()
-            await asyncio.to_thread(durable.sync_data, self._file.fileno())
-            await self._file.close()
-            await asyncio.to_thread(self._put_in_place)
-        except FileExistsError:
-            raise refused("there is such a file by now; choose another name, or say overwrite") from None
-        except OSError as error:
-            raise StorageFailureError.of(error, f"write {self._path.name}", self._path) from error
+        with storage_errors(f"write {self._path.name}", self._path):
+            try:
+                await self._file.flush()
+                await asyncio.to_thread(durable.sync_data, self._file.fileno())
+                await self._file.close()
+                await asyncio.to_thread(self._put_in_place)
+            except FileExistsError:
+                raise refused("there is such a file by now; choose another name, or say overwrite") from None
 
     def _put_in_place(self) -> None:
         if self._overwrite:
             durable.replace_file(self._temporary, self._path)
         elif not durable.link_exclusive(self._temporary, self._path):
-            if not name_is_free(self._path):  # no links here: as near as one gets
+            if os.path.lexists(self._path):  # no links here: as near as one gets
                 raise FileExistsError(self._path)
             durable.replace_file(self._temporary, self._path)
         durable.sync_directory(self._path.parent)

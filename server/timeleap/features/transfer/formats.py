@@ -1,8 +1,10 @@
-"""The forms a session can be exported to and imported from, by name. Each is loaded when it is used."""
+"""The forms a session can be exported to and imported from, by name, each loaded when it is used; and what is lost in a
+conversion into another form, or out of one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
@@ -12,9 +14,8 @@ from timeleap.errors import InvalidInputError
 if TYPE_CHECKING:
     from timeleap.features.transfer.exhibit import Exhibit
 
-Writer = Callable[["Exhibit"], Iterator[str | bytes]]
-
-_PACKAGE: Final = "timeleap.features.transfer"
+MOST: Final = 100
+"""Different losses that are told apart; there may be as many as lines in a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,29 +23,27 @@ class ExportFormat:
     """A form of a session.
 
     Attributes:
-        name: What it is called on the wire.
-        suffix: What names of its files end with.
+        name: On the wire.
         writer: Module and function that write it; empty where it is only read.
     """
 
     name: str
-    suffix: str
     writer: str = ""
 
     def write(self, exhibit: Exhibit) -> Iterator[bytes]:
         """A session in this form, piece by piece. Half of a surrogate pair, which no file of text can hold, becomes "?"."""
         module, _, function = self.writer.partition(":")
-        write: Writer = getattr(import_module(f"{_PACKAGE}.{module}"), function)
+        write: Callable[[Exhibit], Iterator[str | bytes]] = getattr(import_module(f"{__package__}.{module}"), function)
         return (piece.encode("utf-8", "replace") if isinstance(piece, str) else piece for piece in write(exhibit))
 
 
 FORMATS: Final = (
-    ExportFormat("native", ".zip", "archive:write_archive"),
-    ExportFormat("markdown", ".md", "markdown:write_markdown"),
-    ExportFormat("html", ".html", "page:write_page"),
-    ExportFormat("kimi", ".jsonl"),
-    ExportFormat("claude-code", ".jsonl"),
-    ExportFormat("codex", ".jsonl"),
+    ExportFormat("native", "archive:write_archive"),
+    ExportFormat("markdown", "markdown:write_markdown"),
+    ExportFormat("html", "page:write_page"),
+    ExportFormat("kimi"),
+    ExportFormat("claude-code"),
+    ExportFormat("codex"),
 )
 
 EXPORTED: Final = {form.name: form for form in FORMATS if form.writer}
@@ -52,11 +51,7 @@ IMPORTED: Final = tuple(form.name for form in FORMATS if form.name not in ("mark
 
 
 def exported(name: str) -> ExportFormat:
-    """The form of that name.
-
-    Raises:
-        InvalidInputError: There is none that is written.
-    """
+    """The form of that name. Raises InvalidInputError where there is none that is written."""
     if name not in EXPORTED:
         raise unsupported(name, tuple(EXPORTED))
     return EXPORTED[name]
@@ -67,3 +62,34 @@ def unsupported(name: str, known: tuple[str, ...]) -> InvalidInputError:
     message = f"format: {name[:80]!r} is not supported; one of {', '.join(known)}"
     problem: dict[str, Any] = {"loc": ["format"], "msg": f"must be one of {', '.join(known)}", "type": "format"}
     return InvalidInputError(message, errors=[problem])
+
+
+@dataclass(frozen=True, slots=True)
+class ExportLoss:
+    """Something that is not carried over: in one word for programs, and for people what is missing and how much."""
+
+    kind: str
+    message: str
+
+
+class LossTally:
+    """Counts losses by kind and message."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[tuple[str, str]] = Counter()
+
+    def add(self, kind: str, message: str, number: int = 1) -> None:
+        """Note `number` more of a kind; `message` says what, in words that stand behind a number."""
+        known = (kind, message) in self._counts or len(self._counts) < MOST
+        self._counts[(kind, message) if known else ("more", "things of other kinds")] += number
+
+    def losses(self) -> list[ExportLoss]:
+        """In the order they were first met."""
+        return [ExportLoss(kind, f"{number} {message}") for (kind, message), number in self._counts.items()]
+
+
+def listed(names: Iterable[str], most: int = 5) -> str:
+    """Some names, for a sentence."""
+    every = sorted(names)
+    more = f" and {len(every) - most} more" if len(every) > most else ""
+    return ", ".join(every[:most]) + more

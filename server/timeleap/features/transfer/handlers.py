@@ -93,8 +93,13 @@ async def _told(call: Call, message: str, exhibit: Exhibit) -> Callable[[int], N
     report = call.byte_progress(message)
     if report is None:
         return lambda _: None
-    total = await asyncio.to_thread(lambda: sum(strand.bytes for strand in exhibit.strands))  # opens every timeline
+    total = await asyncio.to_thread(_size, exhibit)
     return lambda done: report(min(done, total), total)
+
+
+def _size(exhibit: Exhibit) -> int:
+    """Of all logs; opens every timeline."""
+    return sum(strand.log.state.length for strand in (exhibit.live, *exhibit.timelines))
 
 
 async def import_session(service: Service, params: SessionImportParams, call: Call) -> Json:

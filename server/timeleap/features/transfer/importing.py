@@ -10,21 +10,20 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
-from timeleap.errors import InvalidInputError, StorageFailureError
+from timeleap.errors import InvalidInputError
+from timeleap.features.transfer.archive import unpack
+from timeleap.features.transfer.conversion import MAX_LINE, begins_document
 from timeleap.features.transfer.exhibit import CARRIED
 from timeleap.features.transfer.export_file import refused
-from timeleap.features.transfer.formats import IMPORTED, unsupported
-from timeleap.features.transfer.jsonlines import MAX_LINE, begins_document
-from timeleap.features.transfer.losses import ExportLoss, listed
+from timeleap.features.transfer.formats import IMPORTED, ExportLoss, listed, unsupported
 from timeleap.features.transfer.sanitize import Arrival, Origin, settle_in
-from timeleap.features.transfer.unpacking import unpack
 from timeleap.sessions import creation, files
 from timeleap.sessions.home import check_session_id, is_session
 from timeleap.sessions.outcomes import Mutation
 from timeleap.sessions.session_files import LOG_NAME, META_NAME, STATE_NAME
 from timeleap.sessions.store import OpenedSession, SessionStore
 from timeleap.sessions.store_requests import Ledger
-from timeleap.storage.durable import OpenFile, create_exclusive, list_directory, sync_directory
+from timeleap.storage.durable import OpenFile, create_exclusive, list_directory, storage_errors, sync_directory
 from timeleap.storage.timelines import names as timeline_names
 
 Work = Generator[tuple[int, int], None, Arrival]
@@ -43,13 +42,8 @@ _OF_OLD_CODEX: Final = frozenset({"message", "function_call", "function_call_out
 
 
 def take_in(path: Path, name: str | None, directory: Path, guard: Mutation) -> Generator[tuple[int, int], None, None]:
-    """Write the session in `path` into an empty directory, all that belongs to it. Pauses as `Work` does.
-
-    Args:
-        path: Absolute: a file, or for `kimi` also a session's directory.
-        name: The format; recognised from the content if None.
-        directory: In the staging area.
-        guard: The request that asked for it.
+    """Write the session in `path` (a file, or for `kimi` also a session's directory) into an empty directory of the staging
+    area, all that belongs to it. Pauses as `Work` does. The format is recognised from the content if `name` is None.
 
     Raises:
         InvalidInputError: The format is not supported, or not recognised.
@@ -84,11 +78,7 @@ def recognised(path: Path) -> str:
 
 
 def may_be_a_log(path: Path) -> bool:
-    """True if a file begins with records, or is empty.
-
-    Raises:
-        StorageFailureError: It cannot be read.
-    """
+    """True if a file begins with records, or is empty."""
     start = _beginning(path)
     return not start.strip() or any(isinstance(record.get("role"), str) for record in _objects(start))
 
@@ -102,12 +92,11 @@ def _beginning(path: Path) -> bytes:
     """The first lines of a file: one at least, however long it is, up to what a line may have."""
     file = opened(path)
     try:
-        found = file.pread(0, FIRST_LOOK)
-        while b"\n" not in found and len(found) < MAX_LINE and (more := file.pread(len(found), len(found))):
-            found += more
-        return found
-    except OSError as error:
-        raise StorageFailureError.of(error, f"read {path.name}", path) from error
+        with storage_errors(f"read {path.name}", path):
+            found = file.pread(0, FIRST_LOOK)
+            while b"\n" not in found and len(found) < MAX_LINE and (more := file.pread(len(found), len(found))):
+                found += more
+            return found
     finally:
         file.close()
 
@@ -129,21 +118,17 @@ def opened(path: Path) -> OpenFile:
     Raises:
         StorageFailureError: It is none, or cannot be opened.
     """
-    try:
+    with storage_errors(f"read {path.name}", path):
         return OpenFile(path)
-    except StorageFailureError:
-        raise
-    except OSError as error:
-        raise StorageFailureError.of(error, f"read {path.name}", path) from error
 
 
 def _form_of(record: dict[str, Any]) -> str | None:
     kind, role = str(record.get("type", "")), record.get("role")
     if kind in _OF_CODEX and "payload" in record:
         return "codex"
-    if kind in _OF_CLAUDE_CODE and ("uuid" in record or "leafUuid" in record or "sessionId" in record):
-        return "claude-code"
-    if kind == "file-history-snapshot":
+    if kind == "file-history-snapshot" or (
+        kind in _OF_CLAUDE_CODE and not {"uuid", "leafUuid", "sessionId"}.isdisjoint(record)
+    ):
         return "claude-code"
     if (
         kind in _OF_OLD_CODEX
@@ -158,7 +143,7 @@ def _reader(name: str) -> Callable[[Path, Path], Work]:
     if name not in IMPORTED:
         raise unsupported(name, IMPORTED)
     if name == "native":
-        return _native
+        return _from_archive
     if name == "kimi":
         return _original
     module = import_module(f"timeleap.features.transfer.{name.replace('-', '_')}")
@@ -166,27 +151,16 @@ def _reader(name: str) -> Callable[[Path, Path], Work]:
     return reader
 
 
-def _native(path: Path, directory: Path) -> Work:
+def _from_archive(path: Path, directory: Path) -> Work:
     source = opened(path)
     try:
-        unpacked = yield from unpack(source, directory)
+        return (yield from unpack(source, directory))
     finally:
         source.close()
-    return Arrival(
-        notes=unpacked.notes,
-        state=unpacked.state,
-        lines=unpacked.lines,
-        origin=Origin("native", unpacked.session_id, unpacked.uid),
-    )
 
 
-def _original(path: Path, directory: Path) -> Generator[tuple[int, int], None, Arrival]:
-    """Copy the logs at `path` byte for byte, as long as they are now. See `Work`.
-
-    Raises:
-        InvalidInputError: It is a directory without a session, or a file without records.
-        StorageFailureError: It could not be read, or a log could not be written.
-    """
+def _original(path: Path, directory: Path) -> Work:
+    """Copy the logs at `path` byte for byte, as long as they are now."""
     if not path.is_dir():
         if not may_be_a_log(path):
             raise nothing_of("kimi")
@@ -215,7 +189,7 @@ def _original(path: Path, directory: Path) -> Generator[tuple[int, int], None, A
 def _copy(logs: list[tuple[Path, str]], directory: Path) -> Generator[tuple[int, int], None, int]:
     """Copy logs; returns how many lines the live one has."""
     lines = done = 0
-    try:
+    with storage_errors("copy the session", logs[0][0] if logs else directory):
         sources = [(name, path, path.lstat().st_size) for path, name in logs]
         total = sum(size for _, _, size in sources)
         for name, path, size in sources:
@@ -229,20 +203,11 @@ def _copy(logs: list[tuple[Path, str]], directory: Path) -> Generator[tuple[int,
             lines += name == LOG_NAME and last != b"\n"
             target.sync()
         sync_directory(directory)
-    except StorageFailureError:
-        raise
-    except OSError as error:
-        raise StorageFailureError.of(error, "copy the session", logs[0][0] if logs else directory) from error
     return lines
 
 
 class Admission:
-    """One request to make a session.
-
-    Args:
-        store: Where it is to be.
-        guard: The request.
-    """
+    """One request to make a session in a store."""
 
     def __init__(self, store: SessionStore, guard: Mutation) -> None:
         self._store = store
@@ -278,9 +243,10 @@ class Admission:
             SessionExistsError: Somebody has taken the id meanwhile.
             StorageFailureError: It could not be moved.
         """
-        await asyncio.to_thread(self._publish, directory, session_id)
-        return await self._store.open_made(session_id)
 
-    def _publish(self, directory: Path, session_id: str) -> None:
-        self._ledger.note(self.guard, {"sessionId": session_id})
-        self._store.publish(directory, session_id)
+        def publish() -> None:
+            self._ledger.note(self.guard, {"sessionId": session_id})
+            self._store.publish(directory, session_id)
+
+        await asyncio.to_thread(publish)
+        return await self._store.open_made(session_id)

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from timeleap.features.transfer.exhibit import Exhibit, Said, Strand
-from timeleap.features.transfer.losses import ExportLoss, LossTally
+from timeleap.features.transfer.formats import ExportLoss, LossTally
 from timeleap.sessions.outcomes import Checkpoint
 
 _FENCES: Final = re.compile("`{3,}")
@@ -153,14 +153,13 @@ _TITLES: Final = {"user": "User", "assistant": "Assistant", "tool": "Tool", "sys
 
 
 def write_markdown(exhibit: Exhibit) -> Iterator[str]:
-    """The page, piece by piece.
-
-    What cannot be shown is noted in `exhibit.losses`: pictures and other media, unknown parts, the contents of timelines.
-    """
+    """The page, piece by piece. What cannot be shown is noted in `exhibit.losses`: pictures and other media, unknown parts,
+    the contents of timelines."""
     left_out = LossTally()
     yield f"# {_plain(exhibit.title or exhibit.session_id)}\n\n"
     yield from _facts(exhibit)
-    yield from _prompt(exhibit.live.system_prompt)
+    if prompt := exhibit.live.system_prompt:
+        yield _folded("System prompt", fenced(prompt))
     yield from _conversation(exhibit.live, left_out)
     yield from _timelines(exhibit)
     exhibit.losses.extend(left_out.losses())
@@ -170,15 +169,15 @@ def write_markdown(exhibit: Exhibit) -> Iterator[str]:
 
 
 def _facts(exhibit: Exhibit) -> Iterator[str]:
-    live = exhibit.live
+    live = exhibit.live.log.state
     rows = [
         ("Session", exhibit.session_id),
         ("Created", exhibit.created_at),
         ("Last change", exhibit.updated_at),
         ("Workspace", exhibit.workspace),
         ("Forked from", exhibit.parent.session_id if exhibit.parent else None),
-        ("Messages", f"{live.message_count:,}"),
-        ("Checkpoints", f"{live.checkpoint_count:,}"),
+        ("Messages", f"{live.messages:,}"),
+        ("Checkpoints", f"{live.checkpoints:,}"),
         ("Tokens", f"{live.token_count:,}"),
         ("Sub-agents", ", ".join(subagent.name for subagent in exhibit.subagents)),
     ]
@@ -187,11 +186,6 @@ def _facts(exhibit: Exhibit) -> Iterator[str]:
         if value:
             yield f"| {name} | {_plain(value)} |\n"
     yield "\n"
-
-
-def _prompt(text: str | None) -> Iterator[str]:
-    if text:
-        yield _folded("System prompt", fenced(text))
 
 
 def _conversation(strand: Strand, left_out: LossTally) -> Iterator[str]:
@@ -233,26 +227,24 @@ def _message(said: Said, left_out: LossTally) -> Iterator[str]:
         return
     parts = content if isinstance(content, list) else [{"type": "text", "text": content}]
     for part in parts:
-        yield from _part(part, str(record.get("role")), left_out)
+        yield _part(part, str(record.get("role")), left_out)
     calls = record.get("tool_calls")
     for call in calls if isinstance(calls, list) else []:
         yield _call(call)
 
 
-def _part(part: Any, role: str, left_out: LossTally) -> Iterator[str]:
+def _part(part: Any, role: str, left_out: LossTally) -> str:
     kind = part.get("type") if isinstance(part, Mapping) else None
-    if kind == "text":
-        text = part.get("text")
-        if isinstance(text, str) and text.strip():
-            shown = inert_markdown(text)
-            yield (_quoted(shown) if role == "user" else shown) + "\n\n"
-    elif kind == "think":
-        thought = part.get("think")
-        if isinstance(thought, str) and thought.strip():
-            yield _folded(f"Thought · {_first_line(thought)}", fenced(thought))
-    else:
-        yield f"*[{_plain(str(kind))}]*\n\n"
+    if kind not in ("text", "think"):
         left_out.add("parts", f"parts of the type {kind} are only named")
+        return f"*[{_plain(str(kind))}]*\n\n"
+    text = part.get(kind)
+    if not isinstance(text, str) or not text.strip():
+        return ""
+    if kind == "think":
+        return _folded(f"Thought · {_first_line(text)}", fenced(text))
+    shown = inert_markdown(text)
+    return ("\n".join(f"> {line}" for line in _LINES.split(shown)) if role == "user" else shown) + "\n\n"
 
 
 def _call(call: Any) -> str:
@@ -273,7 +265,8 @@ def _timelines(exhibit: Exhibit) -> Iterator[str]:
     yield "## Timelines\n\nEarlier states of this session, oldest first.\n\n"
     yield "| Timeline | Set aside by | When | Messages | Checkpoints |\n|---|---|---|---:|---:|\n"
     for timeline in exhibit.timelines:
-        counts = f"{timeline.message_count:,} | {timeline.checkpoint_count:,}"
+        state = timeline.log.state
+        counts = f"{state.messages:,} | {state.checkpoints:,}"
         yield f"| {_plain(timeline.timeline_id or '')} | {timeline.reason} | {timeline.created_at or ''} | {counts} |\n"
 
 
@@ -295,10 +288,6 @@ def _joined(content: Any, left_out: LossTally) -> str:
 
 def _folded(summary: str, body: str) -> str:
     return f"<details>\n<summary>{html.escape(' '.join(summary.split()))}</summary>\n\n{body}\n\n</details>\n\n"
-
-
-def _quoted(text: str) -> str:
-    return "\n".join(f"> {line}" for line in _LINES.split(text))
 
 
 def _indented(value: Any) -> str:

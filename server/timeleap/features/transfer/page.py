@@ -28,10 +28,11 @@ from typing import Any, Final
 
 from timeleap.errors import TooLargeError
 from timeleap.features.transfer.exhibit import Exhibit, Strand
-from timeleap.features.transfer.losses import ExportLoss
-from timeleap.sessions.checkpoints import list_checkpoints
-from timeleap.sessions.logs import shared_lines, state_after_lines
-from timeleap.storage.engine import LogState
+from timeleap.features.transfer.formats import ExportLoss
+from timeleap.sessions.logs import state_after_lines
+from timeleap.sessions.outcomes import Checkpoint
+from timeleap.sessions.shapes import set_members
+from timeleap.storage.engine import LogReader, LogState
 from timeleap.storage.record import encode_quickly
 
 BLOCK: Final = 64  # messages
@@ -41,15 +42,13 @@ SCRIPTS: Final = ("words", "elements", "session", "overview", "message", "conver
 
 _PLACE = re.compile(r"\{\{(\w+)\}\}")
 _UNSAFE = re.compile("[<>&\u2028\u2029]")
-_CHECKPOINTS_AT_ONCE: Final = 64
+_CLOSING: Final = "</script>\n"
+_BLOCK_END: Final = f"]{_CLOSING}"
 
 
 def write_page(exhibit: Exhibit) -> Iterator[str]:
-    """The page, piece by piece; what is read of the session is read on the way, and nothing of it is kept.
-
-    Args:
-        exhibit: The session. What of it could not be read is told in the page, too; that the page is hard to open is told
-            in `exhibit.losses`.
+    """The page, piece by piece; what is read of the session is read on the way, and nothing of it is kept. What could not
+    be read is told in the page, too; that the page is hard to open, in `exhibit.losses`.
 
     Raises:
         TooLargeError: No browser would open it.
@@ -69,7 +68,7 @@ def write_page(exhibit: Exhibit) -> Iterator[str]:
 def _pieces(exhibit: Exhibit) -> Iterator[str]:
     style, script = asset("page.css"), program()
     title = html.escape(exhibit.title or exhibit.session_id)
-    yield filled(asset("page.html"), {"policy": policy(style, script), "title": title, "style": style})
+    yield filled(asset("page.html"), {"policy": _policy(style, script), "title": title, "style": style})
     pool = _Pool(single=not exhibit.timelines)
     branches = _branches(exhibit)
     runs: list[list[list[int]]] = []
@@ -77,23 +76,21 @@ def _pieces(exhibit: Exhibit) -> Iterator[str]:
         runs.append([])
         yield from pool.take(branch.strand, branch.shared.messages, runs[-1])
     yield pool.end()
-    yield embedded("session", _facts(exhibit, branches, runs))
+    yield _embedded("session", _facts(exhibit, branches, runs))
     yield f'<script type="module">{script}</script>\n</body>\n</html>\n'
 
 
 @cache
 def asset(name: str) -> str:
-    """The text of one of the page's own files."""
     return (files("timeleap.features.transfer") / "assets" / name).read_text(encoding="utf-8")
 
 
 @cache
 def program() -> str:
-    """The page's script."""
     return "\n".join(asset(f"{name}.js") for name in SCRIPTS)
 
 
-def policy(style: str, script: str) -> str:
+def _policy(style: str, script: str) -> str:
     """The Content-Security-Policy of a page with exactly this style and script."""
     return (
         f"default-src 'none'; script-src '{_fingerprint(script)}'; style-src '{_fingerprint(style)}'; img-src data:; "
@@ -116,12 +113,8 @@ def safe_json(value: object) -> str:
     return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
-def embedded(name: str, value: object) -> str:
-    """A value as data in the page."""
+def _embedded(name: str, value: object) -> str:
     return f"{_opening(name)}{safe_json(value)}{_CLOSING}"
-
-
-_CLOSING: Final = "</script>\n"
 
 
 def _opening(name: str) -> str:
@@ -145,24 +138,15 @@ def _branches(exhibit: Exhibit) -> list[_Branch]:
     """The present, then the timelines, newest first; each branches off the one before it with which it shares most."""
     found = [_Branch(exhibit.live)]
     for strand in reversed(exhibit.timelines):
-        found.append(_placed(strand, found))
+        parent, lines = 0, strand.shared_lines(exhibit.live)
+        for place, branch in enumerate(found):
+            # Of the logs that branch off a second log, only those that leave it where this log does can share more with
+            # this log than the second log does: so it is compared with few of them.
+            leaves_there = branch.parent == parent and branch.shared.lines == lines
+            if leaves_there and (more := strand.shared_lines(branch.strand)) > lines:
+                parent, lines = place, more
+        found.append(_Branch(strand, parent, state_after_lines(strand.log, lines)))
     return found
-
-
-def _placed(strand: Strand, before: Sequence[_Branch]) -> _Branch:
-    """The branch of a log. Of the logs that branch off a second log, only those that leave it where this log does can
-    share more with this log than the second log does: so it is compared with few of them."""
-    parent, lines = 0, _shared_lines(strand, before[0].strand)
-    for place, branch in enumerate(before):
-        if branch.parent != parent or branch.shared.lines != lines:
-            continue
-        if (more := _shared_lines(strand, branch.strand)) > lines:
-            parent, lines = place, more
-    return _Branch(strand, parent, state_after_lines(strand.log, lines))
-
-
-def _shared_lines(strand: Strand, other: Strand) -> int:
-    return shared_lines(strand.log, other.log, min(strand.log.state.lines, other.log.state.lines))
 
 
 class _Pool:
@@ -185,31 +169,26 @@ class _Pool:
                 yield self._put("null", runs)
             yield self._put(safe_json(said.record), runs)
             expected = said.index + 1
-        for _ in range(expected, strand.message_count):
+        for _ in range(expected, strand.log.state.messages):
             yield self._put("null", runs)
 
     def end(self) -> str:
         """The closing of the last block, if it is still open."""
-        return f"]{_CLOSING}" if self._count % BLOCK else ""
+        return _BLOCK_END if self._count % BLOCK else ""
 
     def _put(self, text: str, runs: list[list[int]]) -> str:
-        number, piece = self._numbered(text)
+        number = new = self._count
+        if self._known is not None:
+            number = self._known.setdefault(blake2b(text.encode("utf-8"), digest_size=16).digest(), new)
         if runs and sum(runs[-1]) == number:
             runs[-1][1] += 1
         else:
             runs.append([number, 1])
-        return piece
-
-    def _numbered(self, text: str) -> tuple[int, str]:
-        number = self._count
-        if self._known is not None:
-            known = self._known.setdefault(blake2b(text.encode("utf-8"), digest_size=16).digest(), number)
-            if known != number:
-                return known, ""
+        if number != new:
+            return ""
         self._count += 1
         before = f"{_opening(f'messages-{number // BLOCK}')}[" if number % BLOCK == 0 else ","
-        after = f"]{_CLOSING}" if self._count % BLOCK == 0 else ""
-        return number, f"{before}{text}{after}"
+        return f"{before}{text}{'' if self._count % BLOCK else _BLOCK_END}"
 
 
 def _facts(exhibit: Exhibit, branches: Sequence[_Branch], runs: Sequence[list[list[int]]]) -> dict[str, Any]:
@@ -238,26 +217,19 @@ def _log(branch: _Branch, runs: list[list[int]], prompts: dict[str, int]) -> dic
         "createdAt": strand.created_at,
         "from": None if branch.parent is None else {"log": branch.parent, **shared},
         "runs": runs,
-        "checkpoints": _checkpoints(strand, begun.checkpoints),
-        "usages": _usages(strand, begun.usages),
-        "tokens": strand.token_count,
+        "checkpoints": [_checkpoint(checkpoint) for checkpoint in strand.checkpoints(begun.checkpoints)],
+        "usages": _usages(strand.log, begun.usages),
+        "tokens": strand.log.state.token_count,
         "systemPrompt": None if prompt is None else prompts.setdefault(prompt, len(prompts)),
     }
 
 
-def _checkpoints(strand: Strand, start: int) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
-    for first in range(start, strand.checkpoint_count, _CHECKPOINTS_AT_ONCE):
-        # `messages=0`: the page shows what comes next itself, so it needs no previews.
-        for checkpoint in list_checkpoints(strand.log, first, _CHECKPOINTS_AT_ONCE, newest_first=False, messages=0):
-            more = {"label": checkpoint.label, "createdAt": checkpoint.created_at}
-            told = {name: value for name, value in more.items() if value is not None}
-            counts = {"messages": checkpoint.message_count, "tokens": checkpoint.token_count}
-            found.append({"id": checkpoint.id, **told, **counts})
-    return found
+def _checkpoint(checkpoint: Checkpoint) -> dict[str, Any]:
+    more = set_members(label=checkpoint.label, createdAt=checkpoint.created_at)
+    return {"id": checkpoint.id, **more, "messages": checkpoint.message_count, "tokens": checkpoint.token_count}
 
 
-def _usages(strand: Strand, start: int) -> list[list[int]]:
-    lines = (strand.log.line_of_usage(ordinal) for ordinal in range(start, strand.log.state.usages))
-    entries = (strand.log.entries(line, line + 1)[0] for line in lines)
+def _usages(log: LogReader, start: int) -> list[list[int]]:
+    lines = (log.line_of_usage(ordinal) for ordinal in range(start, log.state.usages))
+    entries = (log.entries(line, line + 1)[0] for line in lines)
     return [[entry.state.messages, entry.value] for entry in entries]

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from timeleap import clock
-from timeleap.features.transfer.losses import ExportLoss
+from timeleap.features.transfer.formats import ExportLoss
 from timeleap.sessions import files, undo
 from timeleap.sessions.creation import Traits, trait_members, write_meta
 from timeleap.sessions.meta import REASONS, Meta, decode, dmail_members, subagent_members
 from timeleap.sessions.outcomes import Mutation
 from timeleap.sessions.session_files import META_NAME, STATE_NAME
+from timeleap.sessions.shapes import set_members
 from timeleap.sessions.statefile import VERSION as STATE_VERSION
 from timeleap.sessions.statefile import approval_members
 from timeleap.sessions.statefile import decode as decode_fields
@@ -35,9 +36,10 @@ class Origin:
 
     def members(self) -> dict[str, Any]:
         """As the file keeps it."""
-        said = {"format": self.format, "sessionId": self.session_id, "uid": self.uid, "at": clock.now_iso()}
         losses = [asdict(loss) for loss in self.losses[:MOST_LOSSES]]
-        return {**{name: value for name, value in said.items() if value is not None}, "losses": losses}
+        return set_members(
+            format=self.format, sessionId=self.session_id, uid=self.uid, at=clock.now_iso(), losses=losses
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +47,11 @@ class Arrival:
     """The data of an imported session apart from its logs.
 
     Attributes:
-        traits: Title, workspace, checkpoints before turns, pins.
         created_at: ISO-8601 UTC; None where it is not known.
         notes: The members of its `timeleap.json`, if it had one; all of it is validated before use.
         state: The fields of its `state.json`, if it had one.
         timelines: Facts of timelines that are made by the import, by id.
         lines: Of its live log.
-        origin: Its source.
     """
 
     traits: Traits = Traits()
@@ -64,16 +64,13 @@ class Arrival:
 
 
 def settle_in(directory: Path, arrival: Arrival, guard: Mutation, present: Iterable[str]) -> None:
-    """Write the files that belong with the logs in `directory`. Blocking.
+    """Write the files that belong with the logs in `directory`, in the staging area. Blocking.
 
     Args:
-        directory: Of the new session, in the staging area; the logs are there.
+        directory: Of the new session.
         arrival: Its data apart from the logs.
         guard: The request that asked for it.
         present: The ids of the timelines that are there.
-
-    Raises:
-        StorageFailureError: It could not be written.
     """
     notes, fields = decode(arrival.notes), decode_fields(arrival.state)
     files.write_document(directory / META_NAME, notes.members)
@@ -87,17 +84,24 @@ def settle_in(directory: Path, arrival: Arrival, guard: Mutation, present: Itera
     subagents = state.subagents if state.subagents is not None else brought.subagents or ()
     facts = {name: _facts(brought.facts(name)) for name in present}
     facts |= {name: _facts(known) for name, known in arrival.timelines.items()}
-    parent = brought.parent
-    title = _title(arrival.traits.title or state.title)
-    members = _set(
+    parent, given = brought.parent, arrival.traits
+    traits = Traits(
+        workspace=given.workspace or brought.workspace,
+        auto_checkpoint=given.auto_checkpoint or brought.auto_checkpoint,
+        pins=given.pins or brought.pins,
+    )
+    title = _title(given.title or state.title)
+    # The highest timeline number ever used; a number that no file name can follow is ignored.
+    rotation = brought.rotation if 0 < brought.rotation < 1 << 53 else None
+    members = set_members(
         **{
-            **trait_members(_traits(arrival.traits, brought)),
+            **trait_members(traits),
             "createdAt": arrival.created_at or brought.created_at or clock.now_iso(),
-            "parent": parent and {"sessionId": parent.session_id, **_set(checkpointUid=parent.checkpoint_uid)},
+            "parent": parent and {"sessionId": parent.session_id, **set_members(checkpointUid=parent.checkpoint_uid)},
             "subagents": subagent_members(subagents) or None,
             "pendingDMail": dmail_members(brought.pending_dmail),
             "timelines": facts or None,
-            "rotation": _rotation(brought),
+            "rotation": rotation,
             undo.MEMBER: _stacks(brought, facts),
             # The records bring the request ids of another session along, which are none of this one's.
             "inheritedLines": arrival.lines or None,
@@ -132,26 +136,10 @@ def origin_losses(meta: Meta) -> list[dict[str, str]]:
     ]
 
 
-def _traits(given: Traits, brought: Meta) -> Traits:
-    return Traits(
-        workspace=given.workspace or brought.workspace,
-        auto_checkpoint=given.auto_checkpoint or brought.auto_checkpoint,
-        pins=given.pins or brought.pins,
-    )
-
-
 def _facts(known: TimelineFacts | None) -> dict[str, Any]:
     facts = known or TimelineFacts("import", clock.now_iso())
     reason = facts.reason if facts.reason in REASONS else "unknown"
-    return {
-        "reason": reason,
-        **{name: value for name, value in (("createdAt", facts.created_at), ("extra", facts.extra)) if value},
-    }
-
-
-def _rotation(brought: Meta) -> int | None:
-    """The highest timeline number ever used; a number that no file name can follow is ignored."""
-    return brought.rotation if 0 < brought.rotation < 1 << 53 else None
+    return {"reason": reason, **set_members(createdAt=facts.created_at or None, extra=facts.extra or None)}
 
 
 def _stacks(brought: Meta, timeline_ids: Collection[str]) -> dict[str, Any] | None:
@@ -162,7 +150,3 @@ def _stacks(brought: Meta, timeline_ids: Collection[str]) -> dict[str, Any] | No
 
 def _title(text: str | None) -> str | None:
     return " ".join(text.encode("utf-8", "replace").decode().split())[:LONGEST_TITLE] or None if text else None
-
-
-def _set(**members: Any) -> dict[str, Any]:
-    return {name: value for name, value in members.items() if value is not None}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from timeleap.features.transfer.losses import ExportLoss
+from timeleap.features.transfer.formats import ExportLoss
 from timeleap.features.transfer.sanitize import Arrival, Origin, settle_in
 from timeleap.sessions.creation import Traits
 from timeleap.sessions.transaction import NOBODY

@@ -14,11 +14,11 @@ import pytest
 from tests.unit.sessions.worlds import USER, World
 
 from timeleap.errors import InvalidInputError, StorageFailureError, TooLargeError
-from timeleap.features.transfer import archive, unpacking
-from timeleap.features.transfer.archive import write_archive
+from timeleap.features.transfer import archive
+from timeleap.features.transfer.archive import unpack, write_archive
 from timeleap.features.transfer.exhibit import Exhibit, exhibit_of, set_aside_before
 from timeleap.features.transfer.export_file import NewFile, check_target
-from timeleap.features.transfer.unpacking import Unpacked, unpack
+from timeleap.features.transfer.sanitize import Arrival
 from timeleap.sessions.outcomes import Retention
 from timeleap.sessions.session import Session
 from timeleap.storage import durable
@@ -40,14 +40,14 @@ def packed(seen: Exhibit) -> bytes:
     return b"".join(write_archive(seen))
 
 
-def unpacked(path: Path, directory: Path) -> Unpacked:
+def unpacked(path: Path, directory: Path) -> Arrival:
     directory.mkdir()
     work = unpack(OpenFile(path), directory)
     while True:
         try:
             next(work)
         except StopIteration as stop:
-            found: Unpacked = stop.value
+            found: Arrival = stop.value
             return found
 
 
@@ -115,7 +115,7 @@ async def test_a_session_of_too_many_timelines_is_not_packed(world: World, monke
 
 async def test_an_import_needs_room_on_the_disk(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "all.zip").write_bytes(packed(await exhibit_of(await told(world))))
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=unpacking.SPARE))
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=archive.SPARE))
     with pytest.raises(StorageFailureError, match="no room") as caught:
         unpacked(tmp_path / "all.zip", tmp_path / "there")
     assert caught.value.data["errno"] == "ENOSPC"
@@ -128,7 +128,7 @@ def test_a_long_table_of_contents_is_not_read(tmp_path: Path, monkeypatch: pytes
         for number in range(1500):
             target.writestr(f"context_{number}.jsonl", b"")
     (tmp_path / "all.zip").write_bytes(buffer.getvalue())
-    monkeypatch.setattr(unpacking, "MAX_DIRECTORY", 66_000)
+    monkeypatch.setattr(archive, "MAX_DIRECTORY", 66_000)
     with pytest.raises(TooLargeError, match="table of contents"):
         unpacked(tmp_path / "all.zip", tmp_path / "there")
 
@@ -144,7 +144,7 @@ def test_bytes_beyond_what_is_declared_are_not_written(tmp_path: Path, monkeypat
         for said, why in ((9, "longer"), (11, "shorter")):
             (tmp_path / why).mkdir()
             with pytest.raises(Exception, match=why):
-                list(unpacking._unpack(zipped, info, archive.Listed("context.jsonl", said, ""), tmp_path / why))
+                list(archive._unpack(zipped, info, archive.Listed("context.jsonl", said, ""), tmp_path / why))
             assert (tmp_path / why / "context.jsonl").stat().st_size <= 10
     opened.close()
 

@@ -16,6 +16,7 @@ from tests.unit.sessions.worlds import ANSWER, USER, World
 from timeleap.errors import TooLargeError
 from timeleap.features.transfer import page
 from timeleap.features.transfer.exhibit import Strand, exhibit_of
+from timeleap.sessions.logs import state_after_lines
 from timeleap.sessions.session import Session
 
 HOSTILE = [
@@ -89,6 +90,10 @@ def messages(strand: Strand) -> list[Any]:
     return [dict(said.record) for said in strand.messages()]
 
 
+def common_messages(strand: Strand, other: Strand) -> int:
+    return state_after_lines(strand.log, strand.shared_lines(other)).messages
+
+
 async def branched(session: Session) -> None:
     """A session with three timelines: reverted at its end, then nearer to its beginning, then cleared."""
     await session.set_system_prompt("Be brief.")
@@ -139,10 +144,10 @@ async def test_no_log_that_came_before_has_more_in_common_than_the_one_a_timelin
     strands = [shown.live, *reversed(shown.timelines)]
     logs = Parts("".join(page.write_page(shown))).facts["logs"]
     for place, log in enumerate(logs[1:], 1):
-        most = max(strands[place].common_messages(other) for other in strands[:place])
+        most = max(common_messages(strands[place], other) for other in strands[:place])
         parent = log["from"]["log"]
         assert (log["from"]["messages"], parent < place) == (most, True)
-        assert strands[place].common_messages(strands[parent]) == most
+        assert common_messages(strands[place], strands[parent]) == most
     assert any(log["from"]["log"] > 0 for log in logs[1:])
 
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from timeleap.errors import InvalidInputError, TooLargeError
-from timeleap.features.transfer import jsonlines
+from timeleap.features.transfer import conversion
+from timeleap.features.transfer.conversion import JsonLines, time_of, workspace_of
+from timeleap.features.transfer.formats import MOST, LossTally
 from timeleap.features.transfer.importing import FIRST_LOOK, may_be_a_log, recognised
-from timeleap.features.transfer.jsonlines import JsonLines, time_of, workspace_of
-from timeleap.features.transfer.losses import MOST, LossTally
 from timeleap.storage.durable import OpenFile
 
 
@@ -65,8 +65,8 @@ def test_others_are_not(tmp_path: Path, lines: list[Any]) -> None:
 
 
 def test_lines_across_blocks_and_too_long_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jsonlines, "BLOCK", 16)
-    monkeypatch.setattr(jsonlines, "MAX_LINE", 64)
+    monkeypatch.setattr(conversion, "BLOCK", 16)
+    monkeypatch.setattr(conversion, "MAX_LINE", 64)
     objects: list[dict[str, object]] = [{"a": 1}, {"b": "x" * 40}, {"c": "y" * 200}, {"d": 1}, {"e": "ü" * 10}]
     path = written(tmp_path / "any", *objects, "", "[1]")
     left_out = LossTally()
@@ -83,13 +83,13 @@ def test_a_last_line_without_a_line_feed_counts(tmp_path: Path) -> None:
 
 
 def test_a_file_beyond_the_limit_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jsonlines, "MAX_FILE", 10)
+    monkeypatch.setattr(conversion, "MAX_FILE", 10)
     with pytest.raises(TooLargeError, match="at most 10"):
         JsonLines(OpenFile(written(tmp_path / "any", {"a": "more than ten"})), LossTally())
 
 
 def test_a_file_of_too_many_lines_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jsonlines, "MAX_LINES", 2)
+    monkeypatch.setattr(conversion, "MAX_LINES", 2)
     path = written(tmp_path / "any", {"a": 1}, {"a": 2})
     assert len(list(JsonLines(OpenFile(path), LossTally()))) == 2
     with pytest.raises(TooLargeError, match="more than 2 lines"):

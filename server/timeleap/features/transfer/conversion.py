@@ -1,0 +1,308 @@
+"""What the readers of other programs' files have in common: reading JSON lines, however long they are, and writing the logs
+of the new session. The earliest files of some programs are a single JSON document each."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Any, Final
+
+from timeleap import clock
+from timeleap.errors import CorruptedError, InvalidInputError, TooLargeError
+from timeleap.features.transfer.formats import LossTally
+from timeleap.sessions.home import first_words
+from timeleap.sessions.session_files import LOG_NAME
+from timeleap.sessions.shapes import set_members
+from timeleap.storage.durable import OpenFile, create_exclusive
+from timeleap.storage.engine import NewRecord, TimelineFacts, TimelineReason
+from timeleap.storage.record import checkpoint_record, message_record, system_prompt_record, usage_record
+
+BLOCK: Final = 1 << 18
+MAX_LINE: Final = 64 << 20
+MAX_FILE: Final = 4 << 30
+MAX_LINES: Final = 1_000_000
+"""Notes about each line stay in memory."""
+
+WRITTEN_AT_ONCE: Final = 1 << 18
+MAX_RECORD: Final = 32 << 20
+MAX_TIMELINES: Final = 50
+MAX_TIMELINE_BYTES: Final = 2 << 30
+"""Of all together: each repeats what it has in common with the live log, so that a small file could fill a disk."""
+
+Json = dict[str, Any]
+
+_DOCUMENT: Final = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"session"\s*:\s*\{')
+
+
+@dataclass(frozen=True, slots=True)
+class JsonLine:
+    """One line; `record` is the object on it, None where there is none: blank, too long, or no JSON object."""
+
+    offset: int
+    length: int
+    record: Json | None
+
+
+class JsonLines:
+    """A file of JSON lines; what is added to it later is not read. Lines that cannot be read are noted in `left_out`.
+
+    Raises:
+        TooLargeError: It is larger than what is imported; on the way through it: it has more lines.
+    """
+
+    def __init__(self, file: OpenFile, left_out: LossTally) -> None:
+        self._file = file
+        self._left_out = left_out
+        self._lines = 0
+        self.size = file.status().size
+        if self.size > MAX_FILE:
+            message = f"the file has {self.size} bytes; at most {MAX_FILE} are imported"
+            raise TooLargeError(message, limit="bytes", maximum=MAX_FILE)
+
+    def __iter__(self) -> Iterator[JsonLine]:
+        start = at = 0
+        pending = bytearray()
+        while at < self.size and (block := self._file.pread(at, min(BLOCK, self.size - at))):
+            at += len(block)
+            *whole, rest = block.split(b"\n")
+            for piece in whole:
+                pending += piece
+                yield self._line(start, pending)
+                start += len(pending) + 1
+                pending = bytearray()
+            pending += rest
+            if len(pending) > MAX_LINE:
+                at, pending = self._passed_over(at), bytearray()
+                start = at
+        if pending:
+            yield self._line(start, pending)
+
+    def at(self, offset: int, length: int) -> Json:
+        """The record on a line that was met before; empty if it is another one by now."""
+        return _object(self._file.pread(offset, length)) or {}
+
+    def _line(self, start: int, text: bytearray) -> JsonLine:
+        self._lines += 1
+        if self._lines > MAX_LINES:
+            message = f"the file has more than {MAX_LINES} lines; no more are imported"
+            raise TooLargeError(message, limit="lines", maximum=MAX_LINES)
+        found = _object(bytes(text))
+        if found is None and text.strip():
+            self._left_out.add("lines", "lines are no JSON objects")
+        return JsonLine(start, len(text), found)
+
+    def _passed_over(self, at: int) -> int:
+        """Offset of the next line."""
+        self._left_out.add("lines", f"lines have more than {MAX_LINE >> 20} MiB")
+        while at < self.size and (block := self._file.pread(at, BLOCK)):
+            if (end := block.find(b"\n")) >= 0:
+                return at + end + 1
+            at += len(block)
+        return self.size
+
+
+def begins_document(start: bytes) -> bool:
+    """True if a file that begins like this is a single document, `{"session": {...}, ...}`, and has no lines."""
+    return _DOCUMENT.match(start) is not None
+
+
+def document(file: OpenFile) -> Json | None:
+    """The document a file is; None for a file of lines.
+
+    Raises:
+        CorruptedError: It is cut short, or damaged.
+        TooLargeError: It is larger than what is held in memory.
+    """
+    if not begins_document(file.pread(0, BLOCK)):
+        return None
+    size = file.status().size
+    if size > MAX_LINE:
+        message = f"the file is one JSON document of {size} bytes; at most {MAX_LINE} are imported"
+        raise TooLargeError(message, limit="bytes", maximum=MAX_LINE)
+    found = _object(file.pread(0, size))
+    if found is None:
+        raise CorruptedError("the file is one JSON document, and it is cut short or damaged")
+    return found
+
+
+def workspace_of(path: object) -> str | None:
+    """The URI of a folder that a program on some machine named."""
+    if not isinstance(path, str) or not path:
+        return None
+    pure = PureWindowsPath(path) if path[1:3] in (":\\", ":/") or path.startswith("\\\\") else PurePosixPath(path)
+    try:
+        return pure.as_uri() if pure.is_absolute() else None
+    except ValueError:
+        return None
+
+
+def time_of(text: object) -> str | None:
+    """A time as sessions keep it, ISO-8601 UTC; None for what is none."""
+    if not isinstance(text, str):
+        return None
+    try:
+        when = datetime.fromisoformat(text)
+        return clock.iso((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp())
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def _object(text: bytes) -> Json | None:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A place in a log to come back to."""
+
+    bytes: int
+    lines: int
+    messages: int
+    checkpoints: int
+
+
+class LogWriter:
+    """One log on its way to the disk, where there must be none. What cannot be written is noted in `left_out`."""
+
+    def __init__(self, path: Path, left_out: LossTally) -> None:
+        self._file = create_exclusive(path)
+        self._buffer = bytearray()
+        self._written = 0
+        self._left_out = left_out
+        self.lines = 0
+        self.messages = 0
+        self._checkpoints = 0
+
+    def system_prompt(self, text: str) -> None:
+        self._add(system_prompt_record(sound(text)))
+
+    def checkpoint(self, message: Mapping[str, Any], time: str | None) -> None:
+        """A checkpoint before a user's `message`, called after its first words."""
+        uid = f"c{self._checkpoints}-{clock.new_uid(12)}"
+        self._add(checkpoint_record(self._checkpoints, set_members(u=uid, l=first_words(message), t=time)))
+        self._checkpoints += 1
+
+    def message(self, message: Mapping[str, Any]) -> None:
+        """A message; one that no log can hold is left out, and noted."""
+        try:
+            record = message_record(message)
+        except InvalidInputError:
+            self._left_out.add("messages", "messages cannot be written exactly")
+            return
+        if len(record.body) > MAX_RECORD:
+            self._left_out.add("messages", f"messages have more than {MAX_RECORD >> 20} MiB")
+            return
+        self._add(record)
+        self.messages += 1
+
+    def answer(self, parts: list[Json], calls: list[Json]) -> None:
+        """An assistant's message, if there is anything in it."""
+        if parts or calls:
+            made = {"tool_calls": calls} if calls else {}
+            self.message({"role": "assistant", "content": content_of(parts), **made})
+
+    def usage(self, tokens: object) -> None:
+        """A token count; what is none is passed over."""
+        if type(tokens) is int and 0 < tokens < 1 << 53:
+            self._add(usage_record(tokens))
+
+    def mark(self) -> Mark:
+        return Mark(self._written + len(self._buffer), self.lines, self.messages, self._checkpoints)
+
+    def copy_to(self, path: Path) -> None:
+        """Make a log of what there is so far."""
+        self._flush()
+        copy = create_exclusive(path)
+        self._file.copy_to(copy, 0, self._written)
+        copy.sync()
+
+    def cut(self, mark: Mark) -> None:
+        """Take away what came after a mark."""
+        self._flush()
+        self._file.truncate(mark.bytes)
+        self._written, self.lines, self.messages = mark.bytes, mark.lines, mark.messages
+        self._checkpoints = mark.checkpoints
+
+    def finish(self) -> None:
+        """Returns when all of it is on the disk."""
+        self._flush()
+        self._file.sync()
+        self._file.close()
+
+    def _add(self, record: NewRecord) -> None:
+        self._buffer += record.body + b"\n"
+        self.lines += 1
+        if len(self._buffer) >= WRITTEN_AT_ONCE:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._buffer:
+            self._file.pwrite(self._buffer, self._written)
+            self._written += len(self._buffer)
+            self._buffer = bytearray()
+
+
+class Drafts:
+    """The logs of a new session: the live one and, numbered as they come, timelines; their facts by id."""
+
+    def __init__(self, directory: Path, left_out: LossTally) -> None:
+        self._directory = directory
+        self._left_out = left_out
+        self.timelines: dict[str, TimelineFacts] = {}
+
+    def live(self) -> LogWriter:
+        return LogWriter(self._directory / LOG_NAME, self._left_out)
+
+    def timeline(self, reason: TimelineReason, time: str | None) -> Path | None:
+        """The name of one more timeline; None where there is as much as a session keeps. Noted as a loss then."""
+        if len(self.timelines) >= MAX_TIMELINES:
+            self._left_out.add("timelines", f"earlier states or branches beyond the first {MAX_TIMELINES}")
+            return None
+        if sum(self._path(timeline_id).stat().st_size for timeline_id in self.timelines) >= MAX_TIMELINE_BYTES:
+            self._left_out.add("timelines", f"earlier states or branches beyond {MAX_TIMELINE_BYTES >> 20} MiB")
+            return None
+        name = f"{Path(LOG_NAME).stem}_{len(self.timelines) + 1}"
+        self.timelines[name] = TimelineFacts(reason, time or clock.now_iso())
+        return self._path(name)
+
+    def _path(self, timeline_id: str) -> Path:
+        return self._directory / f"{timeline_id}.jsonl"
+
+
+def sound(text: str) -> str:
+    """A text without halves of surrogate pairs, which no log of ours holds."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def text_part(text: str) -> Json:
+    return {"type": "text", "text": sound(text)}
+
+
+def image_part(url: str) -> Json:
+    """A picture, as a URL or the data themselves."""
+    return {"type": "image_url", "image_url": {"url": sound(url)}}
+
+
+def think_part(thought: str, encrypted: object = None) -> Json:
+    kept = {"encrypted": encrypted} if isinstance(encrypted, str) else {}
+    return {"type": "think", "think": sound(thought), **kept}
+
+
+def tool_call(call_id: object, name: object, arguments: str) -> Json:
+    function = {"name": sound(str(name)), "arguments": sound(arguments)}
+    return {"type": "function", "id": sound(str(call_id)), "function": function}
+
+
+def content_of(parts: list[Json]) -> str | list[Json]:
+    """Parts as a message holds them: a single text as it is."""
+    if len(parts) == 1 and parts[0]["type"] == "text":
+        return str(parts[0]["text"])
+    return parts or ""
