@@ -10,8 +10,7 @@ from typing import Annotated
 
 import typer
 
-from timeleap.cli.command import FAILED, MISUSED, Group
-from timeleap.cli.options import Home, Machine
+from timeleap.cli.command import FAILED, MISUSED, Group, Home, Machine
 from timeleap.cli.terminal import Terminal, forget_output
 
 _EPILOG = """[bold]First steps[/bold]
@@ -26,17 +25,15 @@ Exit codes: 0 done, 1 an error (in words on the standard error output), 2 a misu
 
 _MODULES = {
     "demo": ("demo",),
-    "inspect": ("state", "sessions", "log", "show", "tail"),
-    "finding": ("search", "at", "diff"),
+    "inspect": ("state", "sessions", "log", "show", "tail", "search", "at", "diff"),
     "create": ("new", "append", "checkpoint", "fork"),
     "describing": (*("yolo", "title", "workspace", "system-prompt", "tokens", "usage", "auto-approve", "subagents"),),
     "deciding": ("approvals", "approve", "reject", "afk"),
-    "revert": ("revert", "undo", "redo", "restore"),
-    "compacting": ("compact", "clear", "pins"),
-    "dmails": ("dmail",),
-    "transferring": ("export", "import"),
-    "maintain": ("archive", "unarchive", "trash", "audit", "verify", "repair"),
-    "removing": ("storage", "prune", "redact"),
+    "revert": ("revert", "undo", "redo", "restore", "compact", "clear", "pins", "dmail"),
+    "maintain": (
+        *("export", "import", "archive", "unarchive", "audit", "verify", "repair", "trash"),
+        *("storage", "prune", "redact"),
+    ),
     "settings": ("config",),
     "calling": ("call", "schema", "serve"),
 }
@@ -84,17 +81,16 @@ def timeleap(
 
 
 def main(command: str | None = None) -> int:
-    """Run the command of `sys.argv`; returns the exit code.
-
-    Args:
-        command: Its name, where that is known.
-    """
+    """Run the command of `sys.argv`, `command` where that is known; returns the exit code."""
     for stream in (sys.stdout, sys.stderr):
         # A pipe on Windows, or LANG=C: what a message holds must never end a command.
         if isinstance(stream, io.TextIOWrapper) and not stream.isatty():
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+    app = application(command)
     try:
-        _run(application(command), machine="--json" in itertools.takewhile(lambda word: word != "--", sys.argv[1:]))
+        if "--json" in itertools.takewhile(lambda word: word != "--", sys.argv[1:]):
+            sys.exit(_for_machines(app))
+        app(prog_name="timeleap")
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
     else:
@@ -106,19 +102,12 @@ def main(command: str | None = None) -> int:
     return code
 
 
-def _run(app: typer.Typer, *, machine: bool) -> None:
-    """Run the command line; for machines the parser's own errors are JSON as well.
-
-    Raises:
-        SystemExit: With the exit code.
-    """
-    if not machine:
-        app(prog_name="timeleap")
-        return
+def _for_machines(app: typer.Typer) -> int | None:
+    """Run the command line, the parser's own errors told in JSON; returns the exit code."""
     try:
-        sys.exit(app(prog_name="timeleap", standalone_mode=False))
+        code: int | None = app(prog_name="timeleap", standalone_mode=False)
     except typer.Abort:
-        sys.exit(FAILED)
+        return FAILED
     except Exception as error:
         # The classes of the parser's errors are at another place in each version of typer.
         formatted = getattr(error, "format_message", None)
@@ -126,4 +115,5 @@ def _run(app: typer.Typer, *, machine: bool) -> None:
             raise
         message = str(formatted())
         Terminal(None, machine=True).fail([message], {"kind": "usage", "message": message})
-        sys.exit(getattr(error, "exit_code", MISUSED))
+        return getattr(error, "exit_code", MISUSED)
+    return code

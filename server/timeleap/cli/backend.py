@@ -10,8 +10,8 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any, Self
 
+from timeleap.cli.command import LATEST
 from timeleap.cli.formatting import Json, count, one_line
-from timeleap.cli.options import LATEST
 from timeleap.cli.terminal import Progress, Terminal, UsageError
 from timeleap_client.connection import Trace
 from timeleap_client.errors import TimeleapRpcError
@@ -19,7 +19,7 @@ from timeleap_client.loop import LoopThread
 from timeleap_client.notifications import RECONNECTED, Notification, Subscription
 from timeleap_client.raw import RawTimeleap
 from timeleap_protocol.limits import SESSION_ID_PATTERN
-from timeleap_protocol.methods import REQUESTS
+from timeleap_protocol.methods import REQUESTS, SERVER_NOTIFICATIONS
 
 _LOG_NAME = "context.jsonl"
 _NO_LIMIT_WITHIN = 3600.0
@@ -56,30 +56,32 @@ def session_identity(name: str) -> Json:
 
 
 class Backend:
-    """A running server, for callers that block. Shows a progress bar where work takes over a second."""
+    """A running server, for callers that block. Shows a progress bar where work takes over a second.
+
+    Args:
+        terminal: The user's terminal.
+        trace: Sees every message.
+        name: Our client name in notifications and audits.
+        patience: Seconds to go on where the owner of a session does not answer: a person would rather be told.
+    """
 
     def __init__(
         self, terminal: Terminal, trace: Trace | None = None, name: str = "timeleap-cli", patience: float = 0.0
     ) -> None:
-        """Make it, not started yet.
-
-        Args:
-            terminal: The user's terminal.
-            trace: Sees every message.
-            name: Our client name in notifications and audits.
-            patience: Seconds to go on where the owner of a session does not answer: a person would rather be told.
-        """
         self._terminal = terminal
         self._loop = LoopThread()
         self.client = RawTimeleap(home=terminal.home, name=name, trace=trace, patience=patience)
 
-    def start(self) -> None:
-        """Start the server."""
+    def __enter__(self) -> Self:
         try:
             self._loop.run(self.client.start())
         except BaseException:
             self.close()
             raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> int | None:
         """End the server in good order; returns its exit code."""
@@ -88,26 +90,19 @@ class Backend:
         finally:
             self._loop.close()
 
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def call(self, method: str, params: Json | None = None, *, saying: str = "Working") -> Any:
-        """The result of a request."""
         progress = Progress()
         row = REQUESTS.get(method)
         reports = row is not None and row.progress
         work = self.client.call(method, params, within=_NO_LIMIT_WITHIN, on_progress=progress.take if reports else None)
         return self._terminal.wait(self._loop.submit(work), progress, saying)
 
-    def open(self, identity: Json, *, write: bool) -> OpenSession:
-        """Open a session that exists, by its `session_identity`.
+    def open(self, session: str | Json, *, write: bool = False) -> OpenSession:
+        """Open a session that exists, by its name or its `session_identity`.
 
         To read takes no lock: reading never stands in an agent's way, and works while one runs.
         """
+        identity = session_identity(session) if isinstance(session, str) else session
         params = {**(identity or self._latest()), "create": False, "access": "write" if write else "readOnly"}
         return OpenSession(self, self.call("session/open", params, saying="Opening"))
 
@@ -120,21 +115,21 @@ class Backend:
         self, method: str, params: Json, *, first_only: frozenset[str] = frozenset(), saying: str = "Working"
     ) -> Iterator[Json]:
         """The pages of a list as they are; those after the first are asked for without the params of `first_only`."""
-        asked = dict(params)
-        while True:
-            page: Json = self.call(method, asked, saying=saying)
+        page: Json = self.call(method, params, saying=saying)
+        yield page
+        params = {name: value for name, value in params.items() if name not in first_only}
+        while "nextCursor" in page:
+            page = self.call(method, {**params, "cursor": page["nextCursor"]}, saying=saying)
             yield page
-            if "nextCursor" not in page:
-                return
-            asked = {name: value for name, value in params.items() if name not in first_only}
-            asked["cursor"] = page["nextCursor"]
 
-    def changes(self, session_id: str) -> Changes:
-        """Subscribe to the notifications about a session; `$/reconnected` as well."""
-        from timeleap_protocol.methods import SERVER_NOTIFICATIONS
+    def changes(self, session_id: str, pause: float = 0.0) -> Iterator[Notification]:
+        """Notifications about a session from now on, `$/reconnected` as well.
 
+        With a `pause` only the last of each burst: of those with less seconds between them, a second at most.
+        """
         names = (*SERVER_NOTIFICATIONS, RECONNECTED)
-        return Changes(self._loop, self.client.notifications(*names, session_id=session_id))
+        subscription = self.client.notifications(*names, session_id=session_id)
+        return iter(lambda: self._loop.run(_last(subscription, pause)), None)
 
     def _latest(self) -> Json:
         """The newest session of this folder; where there is none, the newest one that belongs to no folder."""
@@ -153,18 +148,16 @@ class Backend:
         return {"sessionId": info["sessionId"]}
 
 
-@contextlib.contextmanager
-def reading(terminal: Terminal, session: str) -> Generator[OpenSession]:
+def reading(terminal: Terminal, session: str) -> contextlib.AbstractContextManager[OpenSession]:
     """A session, open to be looked at."""
-    with Backend(terminal) as backend:
-        yield backend.open(session_identity(session), write=False)
+    return writing(terminal, session, dry_run=True)
 
 
 @contextlib.contextmanager
 def writing(terminal: Terminal, session: str, *, dry_run: bool = False) -> Generator[OpenSession]:
     """A session, open to be changed; or only to say what a change would do."""
     with Backend(terminal) as backend:
-        yield backend.open(session_identity(session), write=not dry_run)
+        yield backend.open(session, write=not dry_run)
 
 
 def read_state(terminal: Terminal, session: str, member: str) -> Json:
@@ -179,11 +172,6 @@ def change_session(terminal: Terminal, session: str, method: str, **params: Any)
     with writing(terminal, session) as opened:
         result: Json = opened.backend.call(method, {"sessionId": opened.id, **params})
     return result
-
-
-def read_or_change(terminal: Terminal, session: str, member: str, method: str, params: Json) -> Json:
-    """A member of a session's state where there are no `params`; else the result of the method that changes it."""
-    return change_session(terminal, session, method, **params) if params else read_state(terminal, session, member)
 
 
 class OpenSession:
@@ -208,6 +196,9 @@ class OpenSession:
         entries = self.pages(method, member, **{**params, "order": "desc", "limit": min(most, 1000)})
         return list(itertools.islice(entries, most))[::-1]
 
+    def timelines(self) -> Iterator[Json]:
+        return self.pages("context/listTimelines", "timelines", limit=1000)
+
     def checkpoint(self, name: str, timeline: str | None = None) -> Json | None:
         """The checkpoint of that number, uid or label; None where it can only be the uid of another log.
 
@@ -229,6 +220,11 @@ class OpenSession:
             raise refusal(4002, "checkpointNotFound", f"there is no checkpoint #{number}")
         return labelled[0] if labelled else None
 
+    def uid(self, checkpoint: str, timeline: str | None = None) -> str:
+        """The uid of a `checkpoint`; where there is none it is taken for the uid of another log."""
+        found = self.checkpoint(checkpoint, timeline)
+        return checkpoint if found is None else str(found["uid"])
+
 
 def given(**params: Any) -> Json:
     """Params without those that are None."""
@@ -238,22 +234,6 @@ def given(**params: Any) -> Json:
 def refusal(code: int, kind: str, message: str) -> TimeleapRpcError:
     """An error that we find ourselves, as the server would say it."""
     return TimeleapRpcError(code, kind, message, {"kind": kind, "retryable": False}, retryable=False)
-
-
-class Changes:
-    """Notifications about a session, for callers that block."""
-
-    def __init__(self, loop: LoopThread, subscription: Subscription) -> None:
-        self._loop = loop
-        self._subscription = subscription
-
-    def __iter__(self) -> Iterator[Notification]:
-        return self.bursts(pause=0)
-
-    def bursts(self, pause: float) -> Iterator[Notification]:
-        """The last of each burst: of notifications with less than `pause` seconds between them, a second at most."""
-        while (notification := self._loop.run(_last(self._subscription, pause))) is not None:
-            yield notification
 
 
 async def _last(notifications: Subscription, pause: float) -> Notification | None:

@@ -7,11 +7,10 @@ import json
 from typing import Annotated, Literal
 
 import typer
+from typer import Argument, Option
 
 from timeleap.cli.backend import Backend
-from timeleap.cli.command import command
-from timeleap.cli.formatting import Json
-from timeleap.cli.options import text_or_file
+from timeleap.cli.command import command, text_or_file
 from timeleap.cli.terminal import Terminal, UsageError
 from timeleap_protocol.methods import METHODS, REQUESTS, Method
 
@@ -27,12 +26,12 @@ def complete_method(incomplete: str) -> list[tuple[str, str]]:
 def call(
     terminal: Terminal,
     method: Annotated[
-        str, typer.Argument(metavar="METHOD", help="Such as context/getHistory.", autocompletion=complete_method)
+        str, Argument(metavar="METHOD", help="Such as context/getHistory.", autocompletion=complete_method)
     ],
     params: Annotated[
-        str | None, typer.Argument(metavar="[PARAMS]", help="A JSON object; @FILE or - takes it from there.")
+        str | None, Argument(metavar="[PARAMS]", help="A JSON object; @FILE or - takes it from there.")
     ] = None,
-    no_open: Annotated[bool, typer.Option("--no-open", help="Do not open the session first.")] = False,
+    no_open: Annotated[bool, Option("--no-open", help="Do not open the session first.")] = False,
 ) -> None:
     """Send one request and print its result, always as JSON.
 
@@ -42,40 +41,35 @@ def call(
         timeleap call session/list '{"limit": 3}'
         timeleap call context/getRecords '{"sessionId": "fix-dates", "limit": 5}'
     """
-    given = _object(text_or_file(params))
+    text = text_or_file(params)
+    try:
+        given = json.loads(text) if text and text.strip() else {}
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"PARAMS is no JSON: {error}") from None
+    if not isinstance(given, dict):
+        raise UsageError('PARAMS has to be a JSON object, such as {"sessionId": "fix-dates"}')
     row = REQUESTS.get(method)
     with Backend(terminal) as backend:
         session_id = given.get("sessionId")
         if row is not None and row.scope == "open" and isinstance(session_id, str) and not no_open:
-            given["sessionId"] = backend.open(
-                {"sessionId": session_id}, write=row.access == "write" and given.get("dryRun") is not True
-            ).id
+            write = row.access == "write" and given.get("dryRun") is not True
+            given["sessionId"] = backend.open({"sessionId": session_id}, write=write).id
         terminal.document(backend.call(method, given))
-
-
-def _object(text: str | None) -> Json:
-    try:
-        value = json.loads(text) if text and text.strip() else {}
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"PARAMS is no JSON: {error}") from None
-    if not isinstance(value, dict):
-        raise UsageError('PARAMS has to be a JSON object, such as {"sessionId": "fix-dates"}')
-    return value
 
 
 @command(app)
 def schema(
     terminal: Terminal,
     form: Annotated[
-        Literal["openrpc", "json-schema", "typescript"], typer.Argument(metavar="[openrpc|json-schema|typescript]")
+        Literal["openrpc", "json-schema", "typescript"], Argument(metavar="[openrpc|json-schema|typescript]")
     ] = "openrpc",
     *,
     only: Annotated[
         str | None,
-        typer.Option(metavar="METHOD,...", help="json-schema: only the messages of these methods; globs are allowed."),
+        Option(metavar="METHOD,...", help="json-schema: only the messages of these methods; globs are allowed."),
     ] = None,
     flat_names: Annotated[
-        bool, typer.Option("--flat-names", help="openrpc: contextAppendMessage, not context/appendMessage.")
+        bool, Option("--flat-names", help="openrpc: contextAppendMessage, not context/appendMessage.")
     ] = False,
 ) -> None:
     """Print the protocol: OpenRPC, JSON Schema, or types for TypeScript.
@@ -105,11 +99,7 @@ def schema(
 
 
 def _rows(only: str) -> list[Method]:
-    """The methods that `--only` names.
-
-    Raises:
-        UsageError: There is no such method.
-    """
+    """The methods that `--only` names."""
     wanted = [name for name in map(str.strip, only.split(",")) if name]
     for name in wanted:
         if not fnmatch.filter(METHODS, name):

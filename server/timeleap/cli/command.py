@@ -1,4 +1,4 @@
-"""Base of all commands: `--home`, `--json`, a SESSION that may be left out, and errors in words with an exit code."""
+"""Base of all commands: the options they share, a SESSION that may be left out, and errors in words with an exit code."""
 
 from __future__ import annotations
 
@@ -6,25 +6,134 @@ import functools
 import inspect
 import os
 import re
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any, Concatenate, Final, Literal, ParamSpec, get_args, get_origin, get_type_hints
 
 import typer
+from typer import Argument, Option
 from typer.core import TyperGroup
 
 from timeleap import interrupt
-from timeleap.cli.error_hints import explain
-from timeleap.cli.options import LATEST, Home, Machine, Session, looks_like_checkpoint
+from timeleap.cli.formatting import Json, ago, one_line
 from timeleap.cli.terminal import Terminal, UsageError, forget_output
 from timeleap.errors import TimeleapError
 from timeleap_client.errors import ConnectionLostError, TimeleapClientError, TimeleapRpcError
 
 P = ParamSpec("P")
+Data = Mapping[str, Any]
 
 SESSION: Final = "session"
+LATEST: Final = "."
+"""Default value of SESSION; it can be written, too."""
 FAILED = 1
 MISUSED = 2
+
+
+def complete_session(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Session ids of the store that begin with what was typed.
+
+    Read from the directory, not asked of a server: a Tab has to answer at once, and must not start anything.
+    """
+    from timeleap.service import config
+
+    chosen = ctx.params.get("home") or os.environ.get("TIMELEAP_HOME") or config.default_home()
+    try:
+        names = [entry.name for entry in os.scandir(Path(chosen) / "sessions") if entry.is_dir()]
+    except OSError:
+        return []
+    return sorted(name for name in names if name.startswith(incomplete) and not name.startswith("."))
+
+
+Home = Annotated[
+    Path | None,
+    Option(
+        help="The store's directory (default: $TIMELEAP_HOME, else the platform's).",
+        rich_help_panel="Everywhere",
+        file_okay=False,
+    ),
+]
+Machine = Annotated[
+    bool, Option("--json", help="For machines: one JSON document, or JSON lines.", rich_help_panel="Everywhere")
+]
+Session = Annotated[
+    str,
+    Argument(
+        metavar="SESSION",
+        help="A session's id, or the path of its directory or of its context.jsonl. Left out, or a dot: the newest "
+        "session of this folder.",
+        autocompletion=complete_session,
+    ),
+]
+"""The session a command is about. `command` makes it optional: the function always gets one."""
+Switch = Annotated[Literal["on", "off"] | None, Argument(metavar="[on|off]", help="Without it: say what it is.")]
+TimelineOption = Annotated[str | None, Option("--timeline", "-t", help="Of this timeline, not the present log.")]
+Full = Annotated[bool, Option("--full", help="Cut no long message.")]
+Yes = Annotated[bool, Option("--yes", "-y", help="Do not ask.")]
+_DRY_RUN = "Say what would happen, and change nothing."
+DryRun = Annotated[bool, Option("--dry-run", "-n", help=_DRY_RUN)]
+OnlySay = Annotated[bool, Option("--dry-run", help=_DRY_RUN)]
+"""`DryRun` where `-n` is a number."""
+
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_FACTORS = {"": 1, "k": 1_000, "m": 1_000_000, "g": 1_000_000_000}
+
+
+def place(checkpoint: str | None) -> Json:
+    """A checkpoint as params: a number is an id, anything else a uid."""
+    if checkpoint is None:
+        return {}
+    text = checkpoint.removeprefix("#")
+    return {"checkpointId": int(text)} if re.fullmatch(r"[0-9]{1,15}", text) else {"checkpointUid": text}
+
+
+def text_or_file(value: str | None) -> str | None:
+    """The value of an option that takes text: `@FILE` means what is in the file, `-` the standard input."""
+    if value is None or not (value == "-" or value.startswith("@")):
+        return value
+    try:
+        return sys.stdin.read() if value == "-" else Path(value[1:]).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{value} is no UTF-8 text: {error}") from None
+
+
+def parse_size(text: str) -> int:
+    """Bytes, from `20MB`, `1.5 GB` or `4096`."""
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([kmg]?)(b?)", text.strip().lower())
+    if match is None or (match[3] and not match[2] and "." in match[1]):
+        raise UsageError(f"{text} is no size, such as 20MB")
+    return int(float(match[1]) * _FACTORS[match[2]])
+
+
+def parse_span(text: str) -> int:
+    """Seconds, from `30d`, `12h`, `90m`, `2w` or `3600s`."""
+    if text.strip() == "0":
+        return 0
+    if (match := re.fullmatch(r"([0-9]{1,9})([smhdw])", text.strip().lower())) is None:
+        raise UsageError(f"{text} is no time span, such as 30d")
+    return int(match[1]) * _SECONDS[match[2]]
+
+
+def parse_age(text: str) -> str:
+    """An ISO-8601 time, from one or from a time span back from now: `30d`, `12h`, `90m`, `2w`."""
+    if re.fullmatch(r"\s*[0-9]{1,6}[mhdwMHDW]\s*", text):
+        return (datetime.now(UTC) - timedelta(seconds=parse_span(text))).isoformat()
+    return parse_time(text, f"{text} is neither a time span, such as 30d, nor a time, such as 2026-05-01")
+
+
+def parse_time(text: str, refusal: str) -> str:
+    """An ISO-8601 time with its offset from UTC; without one it is local.
+
+    Raises:
+        UsageError: It is none; with `refusal`.
+    """
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise UsageError(refusal) from None
+    return (time if time.tzinfo else time.astimezone()).isoformat()
 
 
 _MEANT = {
@@ -47,18 +156,23 @@ class Group(TyperGroup):
     """Commands under one name: helps with a wrong one, and for machines says in JSON that one is missing."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the arguments."""
         terminal = ctx.find_root().obj
         if not args and isinstance(terminal, Terminal) and terminal.machine:
             ctx.fail(f"Missing command: one of {', '.join(self.commands)}.")
         return super().parse_args(ctx, args)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Find the command."""
         meant = _MEANT.get(args[0]) if ctx.parent is None and args[0] not in self.commands else None
         if meant is not None:
             ctx.fail(f"No such command {args[0]!r}. Did you mean 'timeleap {meant}'?")
         return super().resolve_command(ctx, args)
+
+
+def subcommands(app: typer.Typer, name: str, help: str, panel: str) -> typer.Typer:
+    """A group of commands under a name of `app`."""
+    group = typer.Typer(cls=Group, no_args_is_help=True)
+    app.add_typer(group, name=name, help=help, rich_help_panel=panel)
+    return group
 
 
 def command(
@@ -67,7 +181,7 @@ def command(
     """Register a function as a command: its first parameter is the `Terminal`, the others are the user's.
 
     The shared options stand before and after the command's name, whatever comes easier: `timeleap --home X state s`
-    and `timeleap state s --home X` are the same. SESSION may be left out (see `SessionDefault`).
+    and `timeleap state s --home X` are the same. SESSION may be left out (see `_fill_session`).
 
     Args:
         app: Where.
@@ -77,115 +191,51 @@ def command(
     """
 
     def register(function: Callable[Concatenate[Terminal, P], None]) -> Callable[Concatenate[Terminal, P], None]:
-        text, examples = _help(function)
-        where = panel or app.rich_help_panel
-        app.command(name, help=text, epilog=examples, rich_help_panel=where)(_with_shared_options(function, unless))
+        # A paragraph is as wide as the terminal, not as our source; what stands under `Example:` is shown as typed.
+        text, *examples = re.split(
+            r"^Examples?:$", inspect.cleandoc(function.__doc__ or ""), maxsplit=1, flags=re.MULTILINE
+        )
+        # Rich's markup leaves `\[` alone (its own `escape` would cost every command the import).
+        typed = [line.strip().replace("[", r"\[") for block in examples for line in block.splitlines() if line.strip()]
+        # A paragraph each: typer joins the lines of one.
+        epilog = "\n\n".join(["[bold]Examples[/bold]", *(f"[cyan]{line}[/cyan]" for line in typed)]) if typed else None
+        register_at = app.command(
+            name,
+            help=re.sub(r"(?<!\n)\n(?!\n)", " ", text),
+            epilog=epilog,
+            rich_help_panel=panel or app.rich_help_panel,
+        )
+        register_at(_with_shared_options(function, unless))
         return function
 
     return register
 
 
-def _help(function: Callable[..., None]) -> tuple[str, str | None]:
-    """The help text and the examples of a docstring: what stands under `Example:` is shown as typed."""
-    document = inspect.cleandoc(function.__doc__ or "")
-    text, *blocks = re.split(r"^Examples?:$", document, maxsplit=1, flags=re.MULTILINE)
-    text = re.sub(r"(?<!\n)\n(?!\n)", " ", text)  # a paragraph is as wide as the terminal, not as our source
-    if not blocks:
-        return text, None
-    # Rich's markup leaves `\[` alone (its own `escape` would cost every command the import).
-    typed = [line.strip().replace("[", r"\[") for line in blocks[0].splitlines() if line.strip()]
-    # A paragraph each: typer joins the lines of one.
-    return text, "\n\n".join(["[bold]Examples[/bold]", *(f"[cyan]{line}[/cyan]" for line in typed)])
-
-
-class SessionDefault:
-    """Lets SESSION be left out of a command that takes it.
-
-    The parser fills arguments from the left, so what it took for the session may have been meant for the next one: it
-    was where a required argument is missing, where it is a switch's word, or where it has spaces in it and is no path.
-    Then all move by one.
-
-    Args:
-        following: The positional parameters after the session.
-        unless: An option that makes up for the first of them.
-    """
-
-    def __init__(self, following: Sequence[inspect.Parameter], unless: str | None) -> None:
-        self._following = {parameter.name: _bare(parameter.annotation) for parameter in following}
-        self._required = [parameter.name for parameter in following if parameter.default is parameter.empty]
-        self._unless = unless
-
-    def fill(self, values: dict[str, Any]) -> None:
-        """Put every value where it was meant.
-
-        Raises:
-            UsageError: A required one is missing.
-        """
-        first = next(iter(self._following), None)
-        required = [*self._required, *([first] if first and self._unless and values.get(self._unless) is None else [])]
-        given = values.get(SESSION)
-        missing = any(values[name] in (None, []) for name in required)
-        if first == "checkpoint" and given is not None and not looks_like_checkpoint(given):
-            missing = False  # a session without its checkpoint: to be said, not to be looked for in another session
-        if given is not None and first is not None:
-            meant_for_it = values[first] in (None, []) and (_is_text(given) or given in self._switch(first))
-            if missing or meant_for_it:
-                self._move(given, values)
-        values[SESSION] = values[SESSION] or LATEST
-        for name in self._required:
-            if values[name] in (None, []):
-                raise UsageError(f"missing argument {name.upper().replace('_', '-')}")
-
-    def _switch(self, name: str) -> tuple[str, ...]:
-        """The words an argument is one of."""
-        kind = self._following[name]
-        return get_args(kind) if get_origin(kind) is Literal else ()
-
-    def _move(self, given: str, values: dict[str, Any]) -> None:
-        values[SESSION] = None
-        carried: Any = given
-        for name, kind in self._following.items():
-            if carried in (None, []):
-                break
-            if isinstance(values[name], list) or get_origin(kind) is list:
-                values[name] = [carried, *(values[name] or [])]
-                break
-            values[name], carried = (Path(carried) if kind is Path else carried), values[name]
-
-
-def _is_text(given: str) -> bool:
-    return any(character.isspace() for character in given) and not os.path.exists(given)  # noqa: PTH110  (which raises for names that are too long)
-
-
-def _bare(hint: Any) -> Any:
-    """A parameter's type without typer's annotations, and without None."""
-    kind = get_args(hint)[0] if get_origin(hint) is Annotated else hint
-    members = get_args(kind)
-    return next(member for member in members if member is not type(None)) if type(None) in members else kind
-
-
 def _with_shared_options(function: Callable[..., None], unless: str | None) -> Callable[..., None]:
     hints = get_type_hints(function, include_extras=True)
-    _, *own = inspect.signature(function).parameters.values()
-    own = [parameter.replace(annotation=hints[parameter.name]) for parameter in own]
-    default = None
-    if hints.get(SESSION) == Session:
-        _, *following = filter(_is_argument, own)
-        default = SessionDefault(following, unless)
-        own = [_optional(parameter) if _is_argument(parameter) else parameter for parameter in own]
-    keyword = inspect.Parameter.KEYWORD_ONLY
+    own = [each.replace(annotation=hints[each.name]) for each in inspect.signature(function).parameters.values()][1:]
+    arguments = [each for each in own if isinstance(each.annotation.__metadata__[0], typer.models.ArgumentInfo)]
+    kinds, required = {}, []
+    takes_session = hints.get(SESSION) == Session
+    if takes_session:
+        kinds = {each.name: _bare(each.annotation) for each in arguments[1:]}
+        required = [each.name for each in arguments[1:] if each.default is each.empty]
+        own = [_optional(each) if each in arguments else each for each in own]
     shared = [
-        inspect.Parameter("ctx", keyword, annotation=typer.Context),
-        inspect.Parameter("home", keyword, default=None, annotation=Home),
-        inspect.Parameter("machine", keyword, default=False, annotation=Machine),
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+        for name, default, annotation in (
+            ("ctx", inspect.Parameter.empty, typer.Context),
+            ("home", None, Home),
+            ("machine", False, Machine),
+        )
     ]
 
     @functools.wraps(function)
     def run(*args: Any, ctx: typer.Context, home: Path | None, machine: bool, **kwargs: Any) -> None:
         before: Terminal = ctx.find_root().obj or Terminal(None, machine=False)
         terminal = Terminal(home or before.home, machine or before.machine)
-        if default is not None:
-            guarded(terminal, None, functools.partial(default.fill, kwargs))
+        if takes_session:
+            guarded(terminal, None, lambda: _fill_session(kwargs, kinds, required, unless))
         named = kwargs.get(SESSION)
         guarded(terminal, None if named == LATEST else named, lambda: function(terminal, *args, **kwargs))
 
@@ -194,15 +244,61 @@ def _with_shared_options(function: Callable[..., None], unless: str | None) -> C
     return run
 
 
-def _is_argument(parameter: inspect.Parameter) -> bool:
-    return any(isinstance(told, typer.models.ArgumentInfo) for told in parameter.annotation.__metadata__)
-
-
 def _optional(parameter: inspect.Parameter) -> inspect.Parameter:
     if parameter.default is not parameter.empty:
         return parameter
     kind, *told = get_args(parameter.annotation)
     return parameter.replace(default=None, annotation=Annotated[kind | None, *told])
+
+
+def _bare(hint: Any) -> Any:
+    """A parameter's type without typer's annotations, and without None."""
+    kind = get_args(hint)[0]
+    members = get_args(kind)
+    return next(member for member in members if member is not type(None)) if type(None) in members else kind
+
+
+def _fill_session(values: Json, kinds: Mapping[str, Any], required: Sequence[str], unless: str | None) -> None:
+    """Put every value where it was meant, where SESSION was left out.
+
+    The parser fills arguments from the left, so what it took for the session may have been meant for the next one: it
+    was where a required argument is missing, where it is a switch's word, or where it has spaces in it and is no path.
+    Then all move by one.
+
+    Args:
+        values: The command's values.
+        kinds: The types of the positional ones after the session.
+        required: Those of them that must be given.
+        unless: An option that makes up for the first of them.
+
+    Raises:
+        UsageError: A required one is missing.
+    """
+    given, first = values.get(SESSION), next(iter(kinds), None)
+    if given is not None and first is not None:
+        needed = [*required, first] if unless and values.get(unless) is None else required
+        missing = any(values[name] in (None, []) for name in needed)
+        if first == "checkpoint" and re.fullmatch(r"#?[0-9]{1,15}|[co]-?[0-9]+-[0-9a-f]+", given) is None:
+            missing = False  # a session without its checkpoint: to be said, not to be looked for in another session
+        switch = get_args(kinds[first]) if get_origin(kinds[first]) is Literal else ()
+        if missing or (values[first] in (None, []) and (given in switch or _is_text(given))):
+            values[SESSION] = None
+            carried: Any = given
+            for name, kind in kinds.items():
+                if carried in (None, []):
+                    break
+                if isinstance(values[name], list) or get_origin(kind) is list:
+                    values[name] = [carried, *(values[name] or [])]
+                    break
+                values[name], carried = (Path(carried) if kind is Path else carried), values[name]
+    values[SESSION] = values[SESSION] or LATEST
+    for name in required:
+        if values[name] in (None, []):
+            raise UsageError(f"missing argument {name.upper().replace('_', '-')}")
+
+
+def _is_text(given: str) -> bool:
+    return any(character.isspace() for character in given) and not os.path.exists(given)  # noqa: PTH110  (which raises for names that are too long)
 
 
 def guarded(terminal: Terminal, session: object, work: Callable[[], None]) -> None:
@@ -215,24 +311,108 @@ def guarded(terminal: Terminal, session: object, work: Callable[[], None]) -> No
     try:
         with raising:
             work()
-    except TimeleapRpcError as error:
-        members = {"code": error.code, "kind": error.kind, "message": error.message, "data": dict(error.data)}
-        terminal.fail(explain(error, session if isinstance(session, str) else None), members)
-        raise typer.Exit(FAILED) from None
-    except UsageError as error:
-        terminal.fail([str(error)], {"kind": "usage", "message": str(error)})
-        raise typer.Exit(MISUSED) from None
-    except (TimeleapClientError, TimeleapError) as error:
-        kind = "connectionLost" if isinstance(error, ConnectionLostError) else getattr(error, "kind", "client")
-        terminal.fail(str(error).splitlines() or ["the server went away"], {"kind": kind, "message": str(error)})
-        raise typer.Exit(FAILED) from None
     except BrokenPipeError:
         forget_output()  # `timeleap show s | head`: the reader has seen enough, which is no error
-    except OSError as error:
-        text = f"{error.filename}: {error.strerror}" if error.filename else str(error)
-        terminal.fail([text], {"kind": "os", "message": text})
-        raise typer.Exit(FAILED) from None
     except KeyboardInterrupt:
         raising.over()
         terminal.hint("interrupted")
         raise typer.Exit(interrupt.EXIT_CODE) from None
+    except (UsageError, TimeleapClientError, TimeleapError, OSError) as error:
+        text = str(error)
+        lines = [text]
+        members: Json = {"kind": "usage", "message": text}
+        if isinstance(error, TimeleapRpcError):
+            lines = explain(error, session if isinstance(session, str) else None)
+            members = {"code": error.code, "kind": error.kind, "message": error.message, "data": dict(error.data)}
+        elif isinstance(error, TimeleapClientError | TimeleapError):
+            lines = text.splitlines() or ["the server went away"]
+            members["kind"] = (
+                "connectionLost" if isinstance(error, ConnectionLostError) else getattr(error, "kind", "client")
+            )
+        elif isinstance(error, OSError):
+            text = f"{error.filename}: {error.strerror}" if error.filename else text
+            lines, members = [text], {"kind": "os", "message": text}
+        terminal.fail(lines, members)
+        raise typer.Exit(MISUSED if isinstance(error, UsageError) else FAILED) from None
+
+
+def explain(error: TimeleapRpcError, session: str | None) -> list[str]:
+    """Lines that say what was wrong, and then what to do; `session` as the user named it, None if the command names none."""
+    name = session or _UNNAMED
+    hints = _HINTS.get(error.kind, ())
+    problems = error.data.get("errors")
+    return [
+        error.message,
+        *(
+            f"  {'.'.join(map(str, problem.get('loc', []))) or 'params'}: {problem.get('msg', '')}"
+            for problem in (problems if isinstance(problems, list) else [])
+            if isinstance(problem, Mapping) and str(problem.get("msg", "")) not in error.message
+        ),
+        *(hints(error.data, name) if callable(hints) else (line.replace(_UNNAMED, name) for line in hints)),
+    ]
+
+
+def _locked(data: Data, name: str) -> Iterator[str]:
+    if isinstance(owner := data.get("owner"), Mapping):
+        since = ago(str(owner.get("since", "")))
+        yield f"It belongs to process {owner.get('pid')} on {one_line(str(owner.get('host')))}, since {since}."
+    if "requestId" in data:
+        yield f"The change was passed on and may still take effect: timeleap log {name} shows whether it did."
+    yield _READING.replace(_UNNAMED, name)
+    yield "To change it, use that program, or end it first."
+
+
+def _not_found(_data: Data, name: str) -> Iterator[str]:
+    makes = "" if name == _UNNAMED else f", timeleap new {name} makes it"
+    yield f"timeleap sessions --all lists what there is{makes}, timeleap trash list has what was deleted."
+
+
+def _corrupted(data: Data, name: str) -> Iterator[str]:
+    if data.get("path"):
+        yield f"Where: {data['path']}"
+    yield f"timeleap verify {name} lists all damage and changes nothing; timeleap repair {name} mends it."
+
+
+def _storage(data: Data, _name: str) -> Iterator[str]:
+    if data.get("path"):
+        yield f"Where: {data['path']} ({data.get('errno', 'unknown reason')})"
+    if (errno := str(data.get("errno"))) in _BY_ERRNO:
+        yield _BY_ERRNO[errno]
+
+
+_BY_ERRNO = {
+    "ENOSPC": "The disk is full: make room, then repeat the command; nothing was lost.",
+    "EDQUOT": "Your quota is used up: make room, then repeat the command; nothing was lost.",
+    **dict.fromkeys(("EACCES", "EPERM"), "You may not read or write there: check the permissions."),
+    "EROFS": "The file system is read-only: use another --home, or mount it for writing.",
+}
+_UNNAMED = "SESSION"
+_READING = "Reading still works: timeleap log SESSION, timeleap show SESSION, timeleap tail -f SESSION."
+_TIMELINES = "timeleap log SESSION shows the timelines"
+
+_HINTS: dict[str, Sequence[str] | Callable[[Data, str], Iterator[str]]] = {
+    "sessionLocked": _locked,
+    "sessionNotFound": _not_found,
+    "corrupted": _corrupted,
+    "storageFailure": _storage,
+    "protocolVersion": (
+        "Both programs have to be of the same release: timeleap --version shows this one. Or end the other one.",
+        _READING,
+    ),
+    "checkpointNotFound": ("timeleap log SESSION shows the checkpoints; give an id or a uid.",),
+    **dict.fromkeys(
+        ("nothingToUndo", "nothingToRedo"),
+        (f"{_TIMELINES}; timeleap restore SESSION TIMELINE takes any of them.",),
+    ),
+    "timelineNotFound": (f"{_TIMELINES}.",),
+    "sessionExists": ("Choose another id, or archive or delete the session that has it.",),
+    "contentModified": ("The session was changed meanwhile: look with timeleap log SESSION, then repeat.",),
+    "externallyModified": ("A program that takes no lock wrote to the log: end it, then repeat the command.",),
+    "invalidSessionId": ("An id has 1 to 64 of A-Z a-z 0-9 . _ - and begins with a letter or digit.",),
+    "compactionFailed": ("Nothing was changed. --summarizer builtin needs no model; --summary takes your own text.",),
+    "dmailPending": ("timeleap dmail show SESSION has it: deliver it, or drop it with timeleap dmail cancel.",),
+    "noPendingDMail": ('timeleap dmail send SESSION --at CHECKPOINT "..." leaves one.',),
+    "methodNotFound": ("This server cannot do that: timeleap --version shows its release.",),
+    "internalError": ("This is a mistake in Timeleap: please report it with the incident id.",),
+}
+"""By the kind of an error: what to do next."""

@@ -7,37 +7,36 @@ import queue
 import sys
 import threading
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 import typer
+from typer import Argument, Option
 
 from timeleap.cli.backend import Backend, OpenSession, given, reading, refusal, writing
-from timeleap.cli.command import command
+from timeleap.cli.command import Session, command, place, text_or_file
 from timeleap.cli.formatting import Json, count
-from timeleap.cli.options import Session, place, text_or_file
 from timeleap.cli.terminal import Terminal, UsageError
 from timeleap_client.errors import TimeleapRpcError
 
 app = typer.Typer(rich_help_panel="Write")
 
 _EXAMPLE = '{"role": "user", "content": "..."}'
-BATCH_MESSAGES = 100
-BATCH_BYTES = 4 * 1024 * 1024
+_BATCH_MESSAGES = 100
+_BATCH_BYTES = 4 * 1024 * 1024
 
 
 @command(app)
 def new(
     terminal: Terminal,
-    session: Annotated[str | None, typer.Argument(metavar="[ID]", help="Its id; generated if none is given.")] = None,
+    session: Annotated[str | None, Argument(metavar="[ID]", help="Its id; generated if none is given.")] = None,
     *,
-    title: Annotated[str | None, typer.Option(help="A title for people.")] = None,
-    system_prompt: Annotated[str | None, typer.Option(help="Text; @FILE takes it from a file.")] = None,
-    workspace: Annotated[Path | None, typer.Option(help="The directory the agent works in.", file_okay=False)] = None,
+    title: Annotated[str | None, Option(help="A title for people.")] = None,
+    system_prompt: Annotated[str | None, Option(help="Text; @FILE takes it from a file.")] = None,
+    workspace: Annotated[Path | None, Option(help="The directory the agent works in.", file_okay=False)] = None,
     auto_checkpoint: Annotated[
         Literal["off", "turn", "step"] | None,
-        typer.Option(help="turn: a checkpoint before each turn of the user; step: before each reply, too."),
+        Option(help="turn: a checkpoint before each turn of the user; step: before each reply, too."),
     ] = None,
 ) -> None:
     """Make a session, and print its id.
@@ -75,10 +74,10 @@ def append(
     terminal: Terminal,
     session: Session,
     text: Annotated[
-        list[str] | None, typer.Argument(help="The text of one message; - takes it from the standard input.")
+        list[str] | None, Argument(help="The text of one message; - takes it from the standard input.")
     ] = None,
-    role: Annotated[str | None, typer.Option("--role", "-r", help="Whose words TEXT, or all of the input, is.")] = None,
-    atomic: Annotated[bool, typer.Option("--atomic", help="All lines of the input as one step, or none.")] = False,
+    role: Annotated[str | None, Option("--role", "-r", help="Whose words TEXT, or all of the input, is.")] = None,
+    atomic: Annotated[bool, Option("--atomic", help="All lines of the input as one step, or none.")] = False,
 ) -> None:
     """Append messages: text, or JSON lines from the standard input.
 
@@ -128,21 +127,21 @@ def _as_they_come() -> Iterator[list[Json]]:
     lines: queue.SimpleQueue[tuple[int, str] | None] = queue.SimpleQueue()
 
     def read() -> None:
-        for number, line in enumerate(sys.stdin, 1):
-            lines.put((number, line))
+        for numbered in enumerate(sys.stdin, 1):
+            lines.put(numbered)
         lines.put(None)
 
     threading.Thread(target=read, name="timeleap-stdin", daemon=True).start()
     ended = False
     while not ended:
         taken = [lines.get()]
-        while len(taken) < BATCH_MESSAGES and taken[-1] is not None and not lines.empty():
+        while len(taken) < _BATCH_MESSAGES and taken[-1] is not None and not lines.empty():
             taken.append(lines.get())
         ended = taken[-1] is None
         records: list[Json] = []
-        for entry in taken:
+        for number, line in filter(None, taken):
             try:
-                record = parse(entry[1], entry[0]) if entry is not None else None
+                record = parse(line, number)
             except UsageError:
                 yield records  # what came before the bad line is good, and is kept
                 raise
@@ -155,20 +154,17 @@ def _as_they_come() -> Iterator[list[Json]]:
 def checkpoint(
     terminal: Terminal,
     session: Session,
-    label: Annotated[list[str] | None, typer.Argument(help="What to call it.")] = None,
-    add_user_message: Annotated[
-        bool, typer.Option("--add-user-message", help="Tell the model of it, by a message.")
-    ] = False,
+    label: Annotated[list[str] | None, Argument(help="What to call it.")] = None,
+    add_user_message: Annotated[bool, Option("--add-user-message", help="Tell the model of it, by a message.")] = False,
 ) -> None:
     """Write a checkpoint: a place to come back to.
 
     Example:
         timeleap checkpoint fix-dates before the rewrite
     """
+    name = " ".join(label) if label else None
     with writing(terminal, session) as opened:
-        result = opened.call(
-            "context/checkpoint", label=" ".join(label) if label else None, addUserMessage=add_user_message or None
-        )
+        result = opened.call("context/checkpoint", label=name, addUserMessage=add_user_message or None)
     made = result["checkpoint"]
     words = f"checkpoint #{made['id']} ({made['uid']}) after {count(made['messageCount'], 'message')}"
     terminal.answer(result, words)
@@ -179,16 +175,16 @@ def fork(
     terminal: Terminal,
     session: Session,
     new_id: Annotated[
-        str | None, typer.Argument(metavar="[NEW-ID]", help="The new session's id; generated if none is given.")
+        str | None, Argument(metavar="[NEW-ID]", help="The new session's id; generated if none is given.")
     ] = None,
     *,
     at: Annotated[
-        str | None, typer.Option("--at", metavar="CHECKPOINT", help="Take the history up to this checkpoint only.")
+        str | None, Option("--at", metavar="CHECKPOINT", help="Take the history up to this checkpoint only.")
     ] = None,
     timeline: Annotated[
-        str | None, typer.Option(metavar="TIMELINE", help="Take what was set aside as this instead of the present log.")
+        str | None, Option(metavar="TIMELINE", help="Take what was set aside as this instead of the present log.")
     ] = None,
-    title: Annotated[str | None, typer.Option(help="The new session's title.")] = None,
+    title: Annotated[str | None, Option(help="The new session's title.")] = None,
 ) -> None:
     """Copy a session's history into a new session, whole or up to a checkpoint; also that of a timeline.
 
@@ -202,20 +198,12 @@ def fork(
         state = source.call(
             "session/fork", newSessionId=new_id, title=title, timelineId=timeline, **place(at), saying="Copying"
         )
-    terminal.answer(
-        state, state["sessionId"], hint=f"with {count(state['context']['messageCount'], 'message')}, in {state['path']}"
-    )
+    messages = count(state["context"]["messageCount"], "message")
+    terminal.answer(state, state["sessionId"], hint=f"with {messages}, in {state['path']}")
 
 
-@dataclass(frozen=True, slots=True)
-class ReplayStep:
-    """One request, without its session.
-
-    Attributes:
-        method: Wire name.
-        params: In wire names.
-        messages: How many messages it appends.
-    """
+class ReplayStep(NamedTuple):
+    """One request, without its session, and how many messages it appends."""
 
     method: str
     params: Json
@@ -241,7 +229,7 @@ def parse(line: str, number: int) -> Json | None:
 
 
 def steps(
-    records: Iterable[Json], batch_messages: int = BATCH_MESSAGES, batch_bytes: int = BATCH_BYTES
+    records: Iterable[Json], batch_messages: int = _BATCH_MESSAGES, batch_bytes: int = _BATCH_BYTES
 ) -> Iterator[ReplayStep]:
     """The requests that bring these records into a session, in order; messages in a row go together.
 
@@ -257,16 +245,12 @@ def steps(
             batch.append(message)
             held += len(json.dumps(message))
         if batch and (step is not None or len(batch) >= batch_messages or held >= batch_bytes):
-            yield _append(batch)
+            yield ReplayStep("context/appendMessage", {"messages": batch}, len(batch))
             batch, held = [], 0
         if step is not None:
             yield step
     if batch:
-        yield _append(batch)
-
-
-def _append(batch: list[Json]) -> ReplayStep:
-    return ReplayStep("context/appendMessage", {"messages": batch}, len(batch))
+        yield ReplayStep("context/appendMessage", {"messages": batch}, len(batch))
 
 
 def _control(record: Json) -> ReplayStep | None:

@@ -8,33 +8,35 @@ import queue
 import re
 import sys
 import threading
+from collections.abc import Iterable
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
-from timeleap.cli.backend import Backend, Changes, OpenSession, read_or_change, session_identity, writing
-from timeleap.cli.command import command
+from timeleap.cli.backend import OpenSession, change_session, read_state, writing
+from timeleap.cli.command import Session, Switch, command
 from timeleap.cli.formatting import Json, ago, one_line, safe
-from timeleap.cli.options import Session, Switch
 from timeleap.cli.terminal import Terminal, UsageError
 from timeleap_client.errors import TimeleapRpcError
-from timeleap_client.notifications import RECONNECTED
+from timeleap_client.notifications import RECONNECTED, Notification
 
 app = typer.Typer(rich_help_panel="Write")
 
-REQUESTED, RESOLVED = "approval/didRequest", "approval/didResolve"
+_REQUESTED = "approval/didRequest"
+_RESOLVED = "approval/didResolve"
 _DECIDED = {"approve": "approved", "approveForSession": "approved for the session", "reject": "rejected"}
 _AN_ID = re.compile(r"a[0-9a-f]{16}")
 
-ApprovalId = Annotated[str | None, typer.Argument(metavar="[ID]", help="Its id; needed where several requests wait.")]
-Reason = Annotated[str | None, typer.Option("--reason", "-r", metavar="TEXT", help="For the program that asks.")]
+ApprovalId = Annotated[str | None, Argument(metavar="[ID]", help="Its id; needed where several requests wait.")]
+Reason = Annotated[str | None, Option("--reason", "-r", metavar="TEXT", help="For the program that asks.")]
 
 
 @command(app)
 def approvals(
     terminal: Terminal,
     session: Session,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on with every new request, until Ctrl-C.")] = False,
+    watch: Annotated[bool, Option("--watch", "-w", help="Go on with every new request, until Ctrl-C.")] = False,
 ) -> None:
     """List the requests for approvals that wait for a decision; with --watch decide them as they come.
 
@@ -47,9 +49,8 @@ def approvals(
         timeleap approvals fix-dates --watch --json | jq .params.approval.action
     """
     decide = watch and not terminal.machine and terminal.interactive and terminal.out.is_terminal
-    with Backend(terminal) as backend:
-        opened = backend.open(session_identity(session), write=decide)
-        changes = backend.changes(opened.id) if watch else None
+    with writing(terminal, session, dry_run=not decide) as opened:
+        changes = opened.backend.changes(opened.id) if watch else None
         waiting = opened.call("approval/list")["approvals"]
         if changes is None:
             _show(terminal, opened, waiting)
@@ -59,9 +60,9 @@ def approvals(
             _PendingRequests(terminal, opened, waiting).decide(changes)
         else:
             for approval in waiting:
-                terminal.line({"method": REQUESTED, "params": {"sessionId": opened.id, "approval": approval}})
+                terminal.line({"method": _REQUESTED, "params": {"sessionId": opened.id, "approval": approval}})
             for notification in changes:
-                if notification.method in (REQUESTED, RESOLVED):
+                if notification.method in (_REQUESTED, _RESOLVED):
                     terminal.line({"method": notification.method, "params": notification.params})
 
 
@@ -72,7 +73,7 @@ def approve(
     approval_id: ApprovalId = None,
     *,
     for_session: Annotated[
-        bool, typer.Option("--for-session", help="Approve this action from now on without asking.")
+        bool, Option("--for-session", help="Approve this action from now on without asking.")
     ] = False,
     reason: Reason = None,
 ) -> None:
@@ -104,8 +105,10 @@ def afk(terminal: Terminal, session: Session, switch: Switch = None) -> None:
         timeleap afk fix-dates off
         timeleap afk on
     """
-    wanted = {} if switch is None else {"afk": switch == "on"}
-    result = read_or_change(terminal, session, "approval", "session/setAfk", wanted)
+    if switch is None:
+        result = read_state(terminal, session, "approval")
+    else:
+        result = change_session(terminal, session, "session/setAfk", afk=switch == "on")
     on = result["approval"]["afk"]
     terminal.answer(result, f"afk is {'ON: what needs a person is rejected at once' if on else 'off'}")
 
@@ -150,26 +153,33 @@ class _PendingRequests:
         self._turn = threading.Lock()
         self._take(requests)
 
-    def decide(self, changes: Changes) -> None:
+    def decide(self, changes: Iterable[Notification]) -> None:
         threading.Thread(target=self._listen, args=(changes,), name="timeleap-approvals", daemon=True).start()
         while (asked := self._news.get()) is not None:
             with self._turn:
                 if asked["approvalId"] in self._ended:
                     continue
-                _print(self._terminal, asked)
+                self._print(asked)
                 self._asking = asked["approvalId"]
             verdict = self._verdict(asked["approvalId"])
             self._asking = ""
-            if verdict is not None:
-                _decide(self._terminal, self._opened, asked, verdict)
+            if verdict is None:
+                continue
+            decision, reason = verdict
+            try:
+                self._opened.call("approval/respond", approvalId=asked["approvalId"], decision=decision, reason=reason)
+            except TimeleapRpcError as error:
+                if error.kind != "approvalNotPending":
+                    raise
+                self._terminal.say("  it was decided meanwhile")
 
-    def _listen(self, changes: Changes) -> None:
+    def _listen(self, changes: Iterable[Notification]) -> None:
         # The command ends while this thread waits for the next one: nobody is to be told of that.
         with contextlib.suppress(BaseException):
             for notification in changes:
-                if notification.method == REQUESTED:
+                if notification.method == _REQUESTED:
                     self._take([notification.params["approval"]])
-                elif notification.method == RESOLVED:
+                elif notification.method == _RESOLVED:
                     self._end(notification.params)
                 elif notification.method == RECONNECTED:
                     self._take(self._opened.call("approval/list")["approvals"])
@@ -190,19 +200,39 @@ class _PendingRequests:
                 # The next one is asked after Enter only: what is being typed just now is not meant for it.
                 self._terminal.err.print(f"\n  {_outcome(params)}; Enter goes on ", end="")
 
+    def _print(self, request: Json) -> None:
+        from rich.text import Text
+
+        who = f" by {one_line(request['client'])}" if "client" in request else ""
+        # All of the detail: what is cut off could be what matters.
+        detail = json.dumps(request["detail"], ensure_ascii=False, indent=2) if "detail" in request else ""
+        lines = [*str(request.get("description", "")).splitlines(), *detail.splitlines()]
+        self._terminal.say(
+            Text(f"\n{one_line(request['action'])}", style="bold"),
+            f"  asked{who}, {ago(request['requestedAt'])}",
+            *(f"  {safe(line)}" for line in lines),
+        )
+
     def _verdict(self, request: str) -> tuple[str, str | None] | None:
         """The user's decision; None leaves it to others, or comes too late."""
         choices = {"y": "approve", "yes": "approve", "a": "approveForSession", "always": "approveForSession"}
         while True:
-            said = _typed(self._terminal, "approve? [y]es, [a]lways, [n]o, [s]kip: ").lower()
+            said = self._typed("approve? [y]es, [a]lways, [n]o, [s]kip: ").lower()
             if request in self._ended:
                 return None
             if said in choices:
                 return choices[said], None
             if said in ("n", "no"):
-                return "reject", _typed(self._terminal, "reason (may be empty): ") or None
+                return "reject", self._typed("reason (may be empty): ") or None
             if said in ("s", "skip"):
                 return None
+
+    def _typed(self, question: str) -> str:
+        self._terminal.err.print(question, end="")
+        line = sys.stdin.readline()
+        if not line:
+            raise KeyboardInterrupt  # the end of input ends it as Ctrl-C does
+        return line.strip()
 
 
 def _outcome(params: Json) -> str:
@@ -213,32 +243,3 @@ def _outcome(params: Json) -> str:
     client = params["cause"].get("client")
     said = _DECIDED.get(params["decision"], str(params["decision"]))
     return f"it was {said} meanwhile{f' by {one_line(str(client))}' if client else ''}"
-
-
-def _print(terminal: Terminal, request: Json) -> None:
-    from rich.text import Text
-
-    who = f" by {one_line(request['client'])}" if "client" in request else ""
-    terminal.say(Text(f"\n{one_line(request['action'])}", style="bold"), f"  asked{who}, {ago(request['requestedAt'])}")
-    # All of it: what is cut off could be what matters.
-    detail = json.dumps(request["detail"], ensure_ascii=False, indent=2) if "detail" in request else ""
-    for line in [*str(request.get("description", "")).splitlines(), *detail.splitlines()]:
-        terminal.say(f"  {safe(line)}")
-
-
-def _typed(terminal: Terminal, question: str) -> str:
-    terminal.err.print(question, end="")
-    line = sys.stdin.readline()
-    if not line:
-        raise KeyboardInterrupt  # the end of input ends it as Ctrl-C does
-    return line.strip()
-
-
-def _decide(terminal: Terminal, opened: OpenSession, request: Json, verdict: tuple[str, str | None]) -> None:
-    decision, reason = verdict
-    try:
-        opened.call("approval/respond", approvalId=request["approvalId"], decision=decision, reason=reason)
-    except TimeleapRpcError as error:
-        if error.kind != "approvalNotPending":
-            raise
-        terminal.say("  it was decided meanwhile")

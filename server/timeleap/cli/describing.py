@@ -7,18 +7,18 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
-from timeleap.cli.backend import change_session, read_or_change, read_state, reading
-from timeleap.cli.command import Group, command
+from timeleap.cli.backend import change_session, read_state, reading
+from timeleap.cli.command import Session, Switch, command, subcommands, text_or_file
 from timeleap.cli.formatting import Json, ago, one_line
-from timeleap.cli.options import Session, Switch, text_or_file
 from timeleap.cli.terminal import Terminal, UsageError
 
 app = typer.Typer(rich_help_panel="Describe")
-subagents = typer.Typer(cls=Group, no_args_is_help=True)
+subagents = subcommands(app, "subagents", "List, define and remove sub-agents.", "Describe")
 
-Text = Annotated[list[str] | None, typer.Argument(metavar="[TEXT]", help="Without it: print the present one.")]
-Name = Annotated[str, typer.Argument(help="What it is called.")]
+Text = Annotated[list[str] | None, Argument(metavar="[TEXT]", help="Without it: print the present one.")]
+Name = Annotated[str, Argument(help="What it is called.")]
 
 
 @command(app, panel="Write")
@@ -30,8 +30,10 @@ def yolo(terminal: Terminal, session: Session, switch: Switch = None) -> None:
         timeleap yolo fix-dates off
         timeleap yolo on
     """
-    wanted = {} if switch is None else {"yolo": switch == "on"}
-    result = read_or_change(terminal, session, "approval", "session/setYolo", wanted)
+    if switch is None:
+        result = read_state(terminal, session, "approval")
+    else:
+        result = change_session(terminal, session, "session/setYolo", yolo=switch == "on")
     approval = result["approval"]
     changed = f", {ago(approval['changedAt'])}" if "changedAt" in approval else ""
     by = f" by {one_line(approval['changedBy'])}" if "changedBy" in approval else ""
@@ -39,11 +41,6 @@ def yolo(terminal: Terminal, session: Session, switch: Switch = None) -> None:
     if not approval["yolo"] and approval["autoApproveActions"]:
         lines.append("unasked: " + ", ".join(one_line(action) for action in approval["autoApproveActions"]))
     terminal.answer(result, *lines)
-
-
-def _show(terminal: Terminal, result: Json, member: str) -> None:
-    value = result[member]
-    terminal.answer(result, *([] if value is None else [str(value)]), hint="none" if value is None else "")
 
 
 @command(app)
@@ -55,18 +52,24 @@ def title(terminal: Terminal, session: Session, text: Text = None) -> None:
         timeleap title fix-dates "Dates before 1970"
     """
     if text is None:
-        _show(terminal, read_state(terminal, session, "title"), "title")
-        return
-    words = " ".join(text)
-    terminal.answer(change_session(terminal, session, "session/setTitle", title=words), f"title: {one_line(words)}")
+        _show(terminal, read_state(terminal, session, "title"))
+    else:
+        words = " ".join(text)
+        terminal.answer(change_session(terminal, session, "session/setTitle", title=words), f"title: {one_line(words)}")
+
+
+def _show(terminal: Terminal, result: Json) -> None:
+    """Print the one member of a session's state that was read."""
+    *_, value = result.values()
+    terminal.answer(result, *([] if value is None else [str(value)]), hint="none" if value is None else "")
 
 
 @command(app)
 def workspace(
     terminal: Terminal,
     session: Session,
-    folder: Annotated[Path | None, typer.Argument(help="Without it: print the present one.", file_okay=False)] = None,
-    none: Annotated[bool, typer.Option("--none", help="The session belongs to no folder.")] = False,
+    folder: Annotated[Path | None, Argument(help="Without it: print the present one.", file_okay=False)] = None,
+    none: Annotated[bool, Option("--none", help="The session belongs to no folder.")] = False,
 ) -> None:
     """Print or set the folder that a session is about: where SESSION is left out, its newest session is meant.
 
@@ -77,7 +80,7 @@ def workspace(
     if folder is not None and none:
         raise UsageError("give a FOLDER or --none, not both")
     if folder is None and not none:
-        _show(terminal, read_state(terminal, session, "workspace"), "workspace")
+        _show(terminal, read_state(terminal, session, "workspace"))
         return
     uri = None if folder is None else folder.expanduser().absolute().as_uri()
     # Sent as null: it means no folder here, not "left out".
@@ -93,22 +96,20 @@ def system_prompt(terminal: Terminal, session: Session, text: Text = None) -> No
         timeleap system-prompt fix-dates
         timeleap system-prompt fix-dates @prompt.md
     """
-    if text is not None:
-        prompt = text_or_file(" ".join(text))
-        result = change_session(terminal, session, "context/setSystemPrompt", systemPrompt=prompt)
-        terminal.answer(result, "the system prompt is set")
+    if text is None:
+        state = read_state(terminal, session, "context")
+        _show(terminal, {"head": state["head"], "systemPrompt": state["context"]["systemPrompt"]})
         return
-    state = read_state(terminal, session, "context")
-    _show(terminal, {"head": state["head"], "systemPrompt": state["context"]["systemPrompt"]}, "systemPrompt")
+    prompt = text_or_file(" ".join(text))
+    result = change_session(terminal, session, "context/setSystemPrompt", systemPrompt=prompt)
+    terminal.answer(result, "the system prompt is set")
 
 
 @command(app)
 def tokens(
     terminal: Terminal,
     session: Session,
-    count: Annotated[
-        int | None, typer.Option("--set", metavar="COUNT", min=0, help="Record what the model counted.")
-    ] = None,
+    count: Annotated[int | None, Option("--set", metavar="COUNT", min=0, help="Record what the model counted.")] = None,
 ) -> None:
     """Print the token count of a session, or record the one that the model reported for the messages so far.
 
@@ -144,8 +145,8 @@ def usage(terminal: Terminal, session: Session) -> None:
 def auto_approve(
     terminal: Terminal,
     session: Session,
-    action: Annotated[str | None, typer.Argument(metavar="[ACTION]", help="Without it: list the actions.")] = None,
-    off: Annotated[bool, typer.Option("--off", help="Ask again before ACTION.")] = False,
+    action: Annotated[str | None, Argument(metavar="[ACTION]", help="Without it: list the actions.")] = None,
+    off: Annotated[bool, Option("--off", help="Ask again before ACTION.")] = False,
 ) -> None:
     """List the actions that are approved without asking, or add or remove one. Each change is recorded in the audit.
 
@@ -156,10 +157,11 @@ def auto_approve(
     """
     if action is None and off:
         raise UsageError("name the ACTION that is to be asked for again")
-    wanted = {} if action is None else {"action": action, "enabled": not off}
-    result = read_or_change(terminal, session, "approval", "session/setAutoApprove", wanted)
-    actions = result["approval"]["autoApproveActions"]
-    words = ", ".join(one_line(name) for name in actions)
+    if action is None:
+        result = read_state(terminal, session, "approval")
+    else:
+        result = change_session(terminal, session, "session/setAutoApprove", action=action, enabled=not off)
+    words = ", ".join(one_line(name) for name in result["approval"]["autoApproveActions"])
     terminal.answer(result, f"approved without asking: {words or 'nothing'}")
 
 
@@ -175,9 +177,8 @@ def list_subagents(terminal: Terminal, session: Session) -> None:
     if terminal.machine or not agents:
         terminal.answer(result, hint="none")
     else:
-        terminal.table(
-            ("NAME", "SYSTEM PROMPT"), [(agent["name"], one_line(agent["systemPrompt"])) for agent in agents]
-        )
+        rows = [(agent["name"], one_line(agent["systemPrompt"])) for agent in agents]
+        terminal.table(("NAME", "SYSTEM PROMPT"), rows)
 
 
 @command(subagents)
@@ -186,7 +187,7 @@ def put(
     session: Session,
     name: Name,
     *,
-    prompt: Annotated[str, typer.Option(help="Its system prompt; @FILE or - takes it from there.")],
+    prompt: Annotated[str, Option(help="Its system prompt; @FILE or - takes it from there.")],
 ) -> None:
     """Define a sub-agent, or replace the one of that name.
 
@@ -206,6 +207,3 @@ def remove(terminal: Terminal, session: Session, name: Name) -> None:
         timeleap subagents remove fix-dates reviewer
     """
     terminal.answer(change_session(terminal, session, "session/removeSubagent", name=name), f"{name} is removed")
-
-
-app.add_typer(subagents, name="subagents", help="List, define and remove sub-agents.", rich_help_panel="Describe")

@@ -20,7 +20,7 @@ _MOST_MESSAGES = 20
 
 
 class TerminalFollower:
-    """Prints the changes of a session; appended messages are shown, not only counted.
+    """Tells the changes of a session; appended messages are shown, not only counted.
 
     Args:
         session: Open, to read.
@@ -36,22 +36,20 @@ class TerminalFollower:
         """The lines for one notification."""
         params = notification.params
         if notification.kind == "external" or notification.method == RECONNECTED:
-            yield from self._catch_up(notification)
+            # Nobody said what changed: show what has come where nothing has gone, else say how things are.
+            before, self._known = self._known, _size(self._session.call("session/getState"))
+            messages, timelines = self._known
+            yield _line(f"{describe(notification)}: {count(messages, 'message')}", params)
+            if timelines == before[1] and messages > before[0]:
+                yield from self._messages(before[0], messages)
             return
         yield _line(describe(notification), params)
         if notification.kind == "messagesAppended":
-            yield from self._messages(params["firstIndex"], params["firstIndex"] + params["count"])
-            self._known = (params["firstIndex"] + params["count"], self._known[1])
+            end = params["firstIndex"] + params["count"]
+            yield from self._messages(params["firstIndex"], end)
+            self._known = (end, self._known[1])
         elif "context" in params:
-            self._known = (params["context"]["messageCount"], params["context"]["timelines"])
-
-    def _catch_up(self, notification: Notification) -> Iterator[Text]:
-        """Nobody said what changed: show what has come where nothing has gone, else say how things are."""
-        before, self._known = self._known, _size(self._session.call("session/getState"))
-        messages, timelines = self._known
-        yield _line(f"{describe(notification)}: {count(messages, 'message')}", notification.params)
-        if timelines == before[1] and messages > before[0]:
-            yield from self._messages(before[0], messages)
+            self._known = _size(params)
 
     def _messages(self, start: int, end: int) -> Iterator[Text]:
         from rich.text import Text
@@ -59,8 +57,8 @@ class TerminalFollower:
         first = max(start, end - _MOST_MESSAGES)
         if first > start:
             yield Text(f"    ... {count(first - start, 'message')} before these", style="dim")
+        window: Json = {"from": first, "to": end}
         try:
-            window: Json = {"from": first, "to": end}
             page = self._session.call("context/getHistory", **window)
         except TimeleapRpcError:
             return  # they have gone again
@@ -94,12 +92,13 @@ def _gone(params: Json) -> str:
     return f"{what} went, {count(params['context']['messageCount'], 'message')} stay{_kept(params)}"
 
 
-def _target(params: Json) -> str:
-    return f"message {params['messageIndex']}" if "messageIndex" in params else f"#{params['checkpointId']}"
-
-
 def _kept(params: Json) -> str:
     return f"; the log before it is {params['timelineId']}" if params.get("timelineId") else ""
+
+
+def _reverted(params: Json) -> str:
+    target = f"message {params['messageIndex']}" if "messageIndex" in params else f"#{params['checkpointId']}"
+    return f"reverted to before {target}: {_gone(params)}"
 
 
 def _approvals(params: Json) -> str:
@@ -145,7 +144,7 @@ _RESOLUTIONS = {
 _WORDS: dict[str, str | Callable[[Json], str]] = {
     "messagesAppended": lambda params: f"{count(params['count'], 'message')} appended",
     "checkpointCreated": _checkpoint,
-    "reverted": lambda params: f"reverted to before {_target(params)}: {_gone(params)}",
+    "reverted": _reverted,
     "cleared": lambda params: f"cleared: {_gone(params)}",
     "compacted": _now("compacted"),
     "timelineRestored": _now("restored"),

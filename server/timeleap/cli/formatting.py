@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from timeleap.message_text import texts
+
 if TYPE_CHECKING:
     from rich.text import Text
 
@@ -28,7 +30,6 @@ def safe(text: str) -> str:
 
 
 def one_line(text: str, width: int | None = None) -> str:
-    """`text` on one line, safe, cut to `width` characters."""
     line = safe(_BREAKS.sub(" ", text)).strip()
     return line if width is None or len(line) <= width else line[: max(0, width - 1)] + "…"
 
@@ -36,7 +37,13 @@ def one_line(text: str, width: int | None = None) -> str:
 def cell(value: object) -> str:
     """A value for a line of tab-separated values that spreadsheets can take: nothing in it is a formula."""
     text = "" if value is None else one_line(str(value))
-    return "'" + text if text[:1] in {"=", "+", "-", "@"} and not _is_number(text) else text
+    if text[:1] not in {"=", "+", "-", "@"}:
+        return text
+    try:
+        float(text.replace(",", ""))
+    except ValueError:
+        return "'" + text
+    return text
 
 
 def count(number: int, noun: str) -> str:
@@ -56,12 +63,8 @@ def size(number: int) -> str:
 
 def ago(stamp: str | None, now: datetime | None = None) -> str:
     """How long ago an ISO-8601 time was, such as `3 minutes ago`; its date after a month; empty where unknown."""
-    if not stamp:
-        return ""
-    try:
-        then = datetime.fromisoformat(stamp)
-    except ValueError:
-        return one_line(stamp)
+    if isinstance(then := _time(stamp), str):
+        return then
     seconds = ((now or datetime.now(UTC)) - then).total_seconds()
     for unit, length, most in (("second", 1, 60), ("minute", 60, 60), ("hour", 3600, 24), ("day", 86400, 31)):
         if seconds < length * most:
@@ -79,32 +82,27 @@ def process(owner: Mapping[str, Any]) -> str:
 
 def clock(stamp: str | None) -> str:
     """The local time of day of an ISO-8601 time, with the date unless it is today's; empty where unknown."""
-    if not stamp:
-        return ""
-    try:
-        then = datetime.fromisoformat(stamp).astimezone()
-    except ValueError:
-        return one_line(stamp)
+    if isinstance(then := _time(stamp), str):
+        return then
+    then = then.astimezone()
     today = datetime.now(UTC).astimezone().date()
     return f"{then:%H:%M:%S}" if then.date() == today else f"{then:%Y-%m-%d %H:%M}"
 
 
+def _time(stamp: str | None) -> datetime | str:
+    try:
+        return datetime.fromisoformat(stamp) if stamp else ""
+    except ValueError:
+        return one_line(stamp or "")
+
+
 def now() -> str:
-    """The local time of day."""
     return f"{datetime.now(UTC).astimezone():%H:%M:%S}"
-
-
-def message_text(message: Mapping[str, Any]) -> str:
-    """The text parts of a message."""
-    content = message.get("content")
-    if isinstance(content, str):
-        return content
-    return "\n".join(str(part.get("text", "")) for part in _objects(content) if part.get("type") == "text")
 
 
 def gist(message: Mapping[str, Any], width: int) -> str:
     """A message on one line: its text, else the tools it calls, else the kinds of its parts."""
-    if text := one_line(message_text(message), width):
+    if text := one_line("\n".join(texts(message)), width):
         return text
     if isinstance(calls := message.get("tool_calls"), list) and calls:
         names = [str(call.get("function", {}).get("name", "?")) for call in _objects(calls)]
@@ -139,7 +137,6 @@ def render(entry: Json, most_lines: int | None) -> Iterator[Text]:
 
 
 def _parts(message: Json) -> Iterator[tuple[str, str]]:
-    """The parts of a message and the style of each."""
     content = message.get("content")
     if isinstance(content, str):
         yield content, ""
@@ -159,11 +156,3 @@ def _parts(message: Json) -> Iterator[tuple[str, str]]:
 def _objects(value: object) -> list[Json]:
     """The objects of a list in a message, which may hold anything."""
     return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text.replace(",", ""))
-    except ValueError:
-        return False
-    return True

@@ -14,9 +14,9 @@ from __future__ import annotations
 import contextlib
 import itertools
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import astuple, dataclass, field
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
 
 from timeleap.cli.backend import OpenSession
 from timeleap.cli.formatting import Json, clock, count, now, one_line, size
@@ -38,24 +38,16 @@ _COLUMNS = (14, 15, 18)
 """Widths of the columns of facts; what is left is for the names."""
 _MOST_LEFT = 6
 """Checkpoints of a timeline that are named; the rest is counted."""
-
-
 _WINDOW = 1000
 """Checkpoints of a log that are looked at to find where a timeline leaves it: one page."""
 _PIPE_WIDTH = 120
 
 
-@dataclass(frozen=True, slots=True)
-class Kin:
-    """Parent and forks of a session.
-
-    Attributes:
-        parent: `{sessionId, checkpointUid}`; None for a session that is no fork.
-        forks: SessionInfo of the forks made of it.
-    """
+class Kin(NamedTuple):
+    """Parent (`{sessionId, checkpointUid}`; None: no fork) and forks (SessionInfo of each) of a session."""
 
     parent: Json | None = None
-    forks: list[Json] = field(default_factory=list)
+    forks: Sequence[Json] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,15 +69,13 @@ class Graph:
     omitted: int = 0
     branches: dict[str, list[Json]] = field(default_factory=dict)
     timelines_omitted: int = 0
-    kin: Kin = field(default_factory=Kin)
+    kin: Kin = Kin()
 
     def as_json(self) -> Json:
         """For machines: everything, with the place where each timeline leaves the live log."""
         timelines = itertools.chain.from_iterable(self.branches.values())
         return {
-            "sessionId": self.state["sessionId"],
-            "head": self.state["head"],
-            "context": self.state["context"],
+            **{name: self.state[name] for name in ("sessionId", "head", "context")},
             "checkpoints": self.checkpoints,
             "checkpointsOmitted": self.omitted,
             "timelines": sorted(timelines, key=lambda timeline: timeline.get("createdAt") or "", reverse=True),
@@ -110,25 +100,19 @@ def read_graph(session: OpenSession, checkpoints: int, timelines: int, kin: Kin 
     shown = live[-checkpoints:]
     omitted = max(0, len(summary["checkpoints"]) + summary["checkpointsOmitted"] - len(shown))
     listed = session.call("context/listTimelines", limit=max(1, timelines))["timelines"][:timelines]
+    known = {checkpoint["uid"] for checkpoint in live}
     branches: dict[str, list[Json]] = {}
     for timeline in listed:
         own = session.newest("context/listCheckpoints", "checkpoints", _WINDOW, timelineId=timeline["timelineId"])
-        uid, left = _leaves(live, own)
-        branches.setdefault(uid, []).append({**timeline, "leavesAfter": uid or None, "checkpoints": left})
+        # After the last checkpoint that both have it is on its own.
+        shared = next((index for index in range(len(own) - 1, -1, -1) if own[index]["uid"] in known), -1)
+        uid = own[shared]["uid"] if shared >= 0 else ""
+        branch = {**timeline, "leavesAfter": uid or None, "checkpoints": own[shared + 1 :]}
+        branches.setdefault(uid, []).append(branch)
     return Graph(state, shown, omitted, branches, max(0, summary["timelines"] - len(listed)), kin or Kin())
 
 
-def _leaves(live: list[Json], own: list[Json]) -> tuple[str, list[Json]]:
-    """The last checkpoint both have (by uid), and what the timeline has after it."""
-    shared = {checkpoint["uid"] for checkpoint in live}
-    for place in range(len(own) - 1, -1, -1):
-        if own[place]["uid"] in shared:
-            return own[place]["uid"], own[place + 1 :]
-    return "", own
-
-
-@dataclass(frozen=True, slots=True)
-class Glyphs:
+class Glyphs(NamedTuple):
     """The signs a picture is made of."""
 
     now: str
@@ -148,14 +132,13 @@ PLAIN = Glyphs("@", "o", "|", "|-*", ".", "+", "|->")
 def glyphs_for(encoding: str | None) -> Glyphs:
     """The signs an output of that encoding can show."""
     try:
-        "".join(astuple(PRETTY)).encode(encoding or "ascii")
+        "".join(PRETTY).encode(encoding or "ascii")
     except (UnicodeEncodeError, LookupError):
         return PLAIN
     return PRETTY
 
 
-@dataclass(frozen=True, slots=True)
-class GraphRow:
+class GraphRow(NamedTuple):
     """One line of the picture: signs, name, and facts in columns."""
 
     signs: str
@@ -189,8 +172,7 @@ def rows(graph: Graph, glyphs: Glyphs = PRETTY) -> Iterator[GraphRow]:
         for uid, branches in graph.branches.items():
             yield from _branches(branches if uid and uid not in drawn else [], glyphs)
     yield from _branches(graph.branches.get("", []), glyphs)
-    for of_what_is_not_drawn in forks.values():
-        yield from _forks(of_what_is_not_drawn, glyphs)
+    yield from _forks(itertools.chain.from_iterable(forks.values()), glyphs)
     origin = f" of a fork of {one_line(graph.kin.parent['sessionId'])}" if graph.kin.parent else ""
     yield GraphRow(f"{glyphs.end}  ", f"start{origin}", style="dim")
     if graph.timelines_omitted:
@@ -234,7 +216,7 @@ def _branches(timelines: list[Json], glyphs: Glyphs) -> Iterator[GraphRow]:
             yield GraphRow(signs, f"... {count(hidden, 'older checkpoint')} of its own", style="dim")
 
 
-def _forks(forks: list[Json], glyphs: Glyphs) -> Iterator[GraphRow]:
+def _forks(forks: Iterable[Json], glyphs: Glyphs) -> Iterator[GraphRow]:
     for fork in forks:
         facts = [count(fork["messageCount"], "message"), "", clock(fork["createdAt"])]
         yield GraphRow(f"{glyphs.away} ", f"{fork['sessionId']}  a fork", facts, "blue", "blue")

@@ -1,26 +1,37 @@
-"""Commands that look and change nothing: `state`, `sessions`, `log`, `show`, `tail`."""
+"""Commands that look and change nothing: `state`, `sessions`, `log`, `show`, `tail`, `search`, `at`, `diff`."""
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Iterable, Iterator
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Option
 
 from timeleap.cli.backend import Backend, OpenSession, given, reading
-from timeleap.cli.command import command
+from timeleap.cli.command import Full, Session, TimelineOption, command, complete_session, parse_time, place
 from timeleap.cli.following import TerminalFollower, describe
-from timeleap.cli.formatting import Json, ago, count, one_line, process, render, size
+from timeleap.cli.formatting import Json, ago, clock, count, one_line, process, render, safe, size
 from timeleap.cli.graph import read_graph, read_kin, shown
-from timeleap.cli.options import Full, Session, TimelineOption, place
 from timeleap.cli.terminal import Terminal, UsageError
+from timeleap_client.errors import TimeleapRpcError
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 app = typer.Typer(rich_help_panel="Look")
 
-_LINES_ON_SCREEN = 12
+_MOST_LINES = 12
+"""Lines of a message before the rest is only counted."""
 _PAUSE = 0.1
 """Seconds without a change after which it is worth drawing."""
+_ROOM = 100
+"""Characters of a matching line that are shown."""
+_LEAD = 30
+"""Of them before the first match, where the line is longer."""
+_POINT = "present; a timeline (context_2); a checkpoint's number, label or uid; one of a timeline (context_2:3)."
 
 
 @command(app)
@@ -33,15 +44,12 @@ def state(terminal: Terminal, session: Session) -> None:
     """
     with reading(terminal, session) as opened:
         present = opened.call("session/getState")
-        owner = None if terminal.machine else _owner(opened)
+        owner = None
+        if not terminal.machine:
+            params = {"query": opened.id, "includeArchived": True, "limit": 1000}
+            found = opened.backend.pages("session/list", params, "sessions")
+            owner = next((info.get("owner") for info in found if info["sessionId"] == opened.id), None)
     terminal.answer(present, *_described(present, owner))
-
-
-def _owner(opened: OpenSession) -> Json | None:
-    """The process that has the session open to write, if there is one."""
-    params = {"query": opened.id, "includeArchived": True, "limit": 1000}
-    found = opened.backend.pages("session/list", params, "sessions")
-    return next((info.get("owner") for info in found if info["sessionId"] == opened.id), None)
 
 
 def _described(present: Json, owner: Json | None) -> Iterator[str]:
@@ -73,9 +81,9 @@ def _described(present: Json, owner: Json | None) -> Iterator[str]:
 @command(app)
 def sessions(
     terminal: Terminal,
-    query: Annotated[str | None, typer.Argument(help="Only those with this in title or id.")] = None,
-    everything: Annotated[bool, typer.Option("--all", "-a", help="Archived ones too.")] = False,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many.")] = 50,
+    query: Annotated[str | None, Argument(help="Only those with this in title or id.")] = None,
+    everything: Annotated[bool, Option("--all", "-a", help="Archived ones too.")] = False,
+    limit: Annotated[int, Option("--limit", "-n", min=1, help="At most so many.")] = 50,
 ) -> None:
     """List sessions, the newest change first. With --json one line each.
 
@@ -95,16 +103,13 @@ def list_sessions(terminal: Terminal, found: list[Json], stamp: str, stamped: st
     """Sessions as a table, or as JSON lines."""
 
     def row(info: Json) -> tuple[object, ...]:
+        standing = ["archived"] if info["archived"] else []
+        standing += [f"live in {process(info['owner'])}"] if "owner" in info else []
         counts = info["messageCount"], info["tokenCount"]
-        return info["sessionId"], *counts, ago(info.get(stamp)), _standing(info), info["title"]
+        return info["sessionId"], *counts, ago(info.get(stamp)), ", ".join(standing), info["title"]
 
     columns = ("session", "messages", "tokens", stamped, "state", "title")
     terminal.records(found, columns, row, right=("messages", "tokens"))
-
-
-def _standing(info: Json) -> str:
-    archived = ["archived"] if info["archived"] else []
-    return ", ".join([*archived, f"live in {process(info['owner'])}"] if "owner" in info else archived)
 
 
 @command(app)
@@ -112,10 +117,10 @@ def log(
     terminal: Terminal,
     session: Session,
     *,
-    checkpoints: Annotated[int, typer.Option("--checkpoints", "-n", min=1, help="Draw so many at most.")] = 200,
-    timelines: Annotated[int, typer.Option("--timelines", "-t", min=0, help="Draw so many at most.")] = 20,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Redraw it with every change, until Ctrl-C.")] = False,
-    graph: Annotated[bool, typer.Option("--graph/--no-graph", help="Draw timelines and forks, too.")] = True,
+    checkpoints: Annotated[int, Option("--checkpoints", "-n", min=1, help="Draw so many at most.")] = 200,
+    timelines: Annotated[int, Option("--timelines", "-t", min=0, help="Draw so many at most.")] = 20,
+    watch: Annotated[bool, Option("--watch", "-w", help="Redraw it with every change, until Ctrl-C.")] = False,
+    graph: Annotated[bool, Option("--graph/--no-graph", help="Draw timelines and forks, too.")] = True,
 ) -> None:
     """Draw checkpoints and timelines as a graph, the newest at the top.
 
@@ -128,7 +133,7 @@ def log(
     """
     with reading(terminal, session) as opened:
         kin, timelines = (read_kin(opened), timelines) if graph else (None, 0)
-        changes = opened.backend.changes(opened.id).bursts(_PAUSE) if watch else ()
+        changes = opened.backend.changes(opened.id, _PAUSE) if watch else ()
         if watch:
             terminal.hint(f"watching {opened.id}; Ctrl-C ends")
         with shown(terminal, again=watch) as show_graph:
@@ -142,11 +147,11 @@ def show(
     terminal: Terminal,
     session: Session,
     *,
-    last: Annotated[int | None, typer.Option("--last", "-n", min=1, help="Only the newest so many messages.")] = None,
-    start: Annotated[int | None, typer.Option("--from", min=0, help="From this message (the first is 0).")] = None,
-    end: Annotated[int | None, typer.Option("--to", min=0, help="Up to before this message.")] = None,
+    last: Annotated[int | None, Option("--last", "-n", min=1, help="Only the newest so many messages.")] = None,
+    start: Annotated[int | None, Option("--from", min=0, help="From this message (the first is 0).")] = None,
+    end: Annotated[int | None, Option("--to", min=0, help="Up to before this message.")] = None,
     checkpoint: Annotated[
-        str | None, typer.Option("--checkpoint", "-c", help="Only from this checkpoint to the next.")
+        str | None, Option("--checkpoint", "-c", help="Only from this checkpoint to the next.")
     ] = None,
     timeline: TimelineOption = None,
     full: Full = False,
@@ -165,7 +170,7 @@ def show(
     with reading(terminal, session) as opened:
         window: Json = {"from": 0 if start is None and end is not None else start, "to": end, "timelineId": timeline}
         if checkpoint is not None:
-            window["checkpointUid"] = _uid(opened, checkpoint, timeline)
+            window["checkpointUid"] = place(checkpoint).get("checkpointUid") or opened.uid(checkpoint, timeline)
         if last is None:
             _show(terminal, opened.pages("context/getHistory", "messages", **window, limit=200), full)
         else:
@@ -176,9 +181,9 @@ def show(
 def tail(
     terminal: Terminal,
     session: Session,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with every change, until Ctrl-C.")] = False,
+    follow: Annotated[bool, Option("--follow", "-f", help="Go on with every change, until Ctrl-C.")] = False,
     last: Annotated[
-        int | None, typer.Option("--last", "-n", min=0, help="Messages to begin with (default: 10, with -f 0).")
+        int | None, Option("--last", "-n", min=0, help="Messages to begin with (default: 10, with -f 0).")
     ] = None,
 ) -> None:
     """Show the newest messages; with -f follow what happens until Ctrl-C, for a pipe as JSON lines.
@@ -197,7 +202,7 @@ def tail(
             _show(Terminal(terminal.home, machine), opened.newest("context/getHistory", "messages", most), full=False)
         if follow:
             terminal.hint(f"following {opened.id}; Ctrl-C ends")
-        follower = TerminalFollower(opened, _LINES_ON_SCREEN)
+        follower = TerminalFollower(opened, _MOST_LINES)
         for notification in changes:
             if machine:
                 terminal.line({"method": notification.method, "params": notification.params})
@@ -206,19 +211,241 @@ def tail(
 
 
 def _show(terminal: Terminal, entries: Iterable[Json], full: bool) -> None:
-    out = terminal.out
-    most_lines = None if full or not out.is_terminal else _LINES_ON_SCREEN
+    most_lines = None if full or not terminal.out.is_terminal else _MOST_LINES
     for entry in entries:
         if terminal.machine:
             terminal.line(entry)
-            continue
-        for line in render(entry, most_lines):
-            out.print(line, soft_wrap=True)
+        else:
+            terminal.say(*render(entry, most_lines))
 
 
-def _uid(opened: OpenSession, checkpoint: str, timeline: str | None) -> str:
-    """The uid of a checkpoint that is named by id or uid."""
-    if (uid := place(checkpoint).get("checkpointUid")) is not None:
-        return str(uid)
-    found = opened.checkpoint(checkpoint, timeline)
-    return checkpoint if found is None else str(found["uid"])
+@command(app)
+def search(
+    terminal: Terminal,
+    query: Annotated[str, Argument(metavar="TEXT", help="What is looked for.")],
+    session: Annotated[
+        str | None,
+        Argument(
+            metavar="[SESSION]",
+            help="Its id or path; default: every session of the store.",
+            autocompletion=complete_session,
+        ),
+    ] = None,
+    *,
+    regex: Annotated[bool, Option("--regex", "-E", help="TEXT is a regular expression.")] = False,
+    ignore_case: Annotated[bool, Option("--ignore-case", "-i", help="A is a.")] = False,
+    live: Annotated[bool, Option("--live", help="Leave timelines out.")] = False,
+    repeats: Annotated[bool, Option("--repeats", help="Also what a timeline shares with the log.")] = False,
+    limit: Annotated[int, Option("--limit", "-n", min=1, help="At most so many messages.")] = 50,
+) -> None:
+    """Find messages in a session, in its timelines, or in the whole store. With --json one line each.
+
+    A line says where the message is, as `SESSION:INDEX`, or `SESSION@TIMELINE:INDEX` for one that is not in the log any
+    more; then what the match stands in.
+
+    Examples:
+        timeleap search 1969 fix-dates
+        timeleap search -i -E "error: .*timeout"
+        timeleap search TODO fix-dates --live --json | jq .index
+    """
+    wanted: Json = {"query": query, "timelines": not live, "distinct": not repeats, "excerpts": True}
+    wanted |= {"limit": min(limit, 1000), "regex": regex, "ignoreCase": ignore_case}
+    left, more = limit, False
+    with Backend(terminal) as backend:
+        if session is None:
+            method, own = "session/search", {}
+        else:
+            opened, wanted["query"] = _opened(backend, query, session)
+            method, own = "context/search", {"sessionId": opened.id}
+        for page in backend.whole_pages(method, wanted | own, saying="Searching"):
+            for match in page["matches"][:left]:
+                if terminal.machine:
+                    terminal.line(own | match)
+                else:
+                    terminal.say(_matching(own | match))
+            for unread in page.get("unread", []):
+                terminal.hint(f"not searched: {_where(own | unread)}: {one_line(unread['message'])}")
+            more = "nextCursor" in page or len(page["matches"]) > left
+            left -= min(left, len(page["matches"]))
+            if not left:
+                break
+    if left == limit:
+        terminal.hint("nothing found")
+    elif more and not left:
+        terminal.hint(f"there may be more: --limit {limit * 10}")
+
+
+def _opened(backend: Backend, query: str, session: str) -> tuple[OpenSession, str]:
+    """The session and the query; the session is also accepted first, as in other commands."""
+    try:
+        return backend.open(session), query
+    except (TimeleapRpcError, UsageError):
+        with contextlib.suppress(TimeleapRpcError, UsageError):
+            return backend.open(query), session
+        raise
+
+
+def _matching(match: Json) -> Text:
+    from rich.text import Text
+
+    hits = len(match["ranges"])
+    more = f"  ({hits:,} matches{' and more' if match.get('moreRanges') else ''})" if hits > 1 else ""
+    return Text.assemble((f"{_where(match)}:{match['index']}: ", "cyan"), _line(match), (more, "dim"))
+
+
+def _where(place: Json) -> str:
+    timeline = f"@{place['timelineId']}" if place.get("timelineId") else ""
+    return one_line(f"{place['sessionId']}{timeline}")
+
+
+def _line(match: Json) -> Text:
+    """The line of the message that the first match begins in, with all matches in it standing out."""
+    from rich.text import Text
+
+    excerpt = match.get("excerpt")
+    if excerpt is None:
+        return Text()
+    text = excerpt["text"]
+    ranges = [tuple(_offset(text, units - excerpt["start"]) for units in each) for each in match["ranges"]]
+    begin, end = _window(text, *ranges[0])
+    shown, at = Text("…" if begin and text[begin - 1] != "\n" else ""), begin
+    for start, stop in ranges:
+        first, last = max(start, at), min(stop, end)
+        if first < last:
+            shown.append(_flat(text[at:first])).append(_flat(text[first:last]), style="bold red")
+            at = last
+    return shown.append(_flat(text[at:end])).append("…" if end < len(text) and text[end] != "\n" else "")
+
+
+def _window(text: str, start: int, end: int) -> tuple[int, int]:
+    """The part of `text` that is shown for a match: its line, or what is around it where that is long."""
+    first = text.rfind("\n", 0, start) + 1
+    last = text.find("\n", end)
+    last = len(text) if last < 0 else last
+    if last - first > _ROOM:
+        first = max(first, start - _LEAD)
+        last = min(last, max(first + _ROOM, end))
+    return first, min(last, first + 5 * _ROOM)
+
+
+def _flat(text: str) -> str:
+    return safe(text.replace("\n", " ").replace("\t", " "))
+
+
+def _offset(text: str, units: int) -> int:
+    """A place in `text`, given in UTF-16 units as the wire counts."""
+    if text.isascii():
+        return min(max(units, 0), len(text))
+    cut = text.encode("utf-16-le", "surrogatepass")[: 2 * max(units, 0)]
+    return len(cut.decode("utf-16-le", "surrogatepass"))
+
+
+@command(app)
+def at(
+    terminal: Terminal,
+    session: Session,
+    moment: Annotated[str, Argument(metavar="MOMENT", help="A message's number, or a time: 2026-05-01T10:00.")],
+    timeline: TimelineOption = None,
+) -> None:
+    """Say which checkpoint led to a message or a time, and what the context amounted to there.
+
+    A time without an offset from UTC is local. Without --timeline a time is looked up in the log that was the live one then.
+
+    Examples:
+        timeleap at fix-dates 12
+        timeleap at fix-dates 2026-05-01T10:00
+    """
+    with reading(terminal, session) as opened:
+        found = opened.call("context/at", **_moment(moment), timelineId=timeline)
+    state = found["state"]
+    terminal.answer(
+        found,
+        f"in           {found.get('timelineId', 'the present log')}",
+        f"after        {_named(found['checkpoint'])}",
+        f"before       {_named(found['nextCheckpoint'])}",
+        f"messages     {state['messageCount']:,}",
+        f"tokens       {state['tokenCount']:,}",
+        f"checkpoints  {state['checkpointCount']:,}",
+    )
+
+
+def _moment(text: str) -> Json:
+    if text.isascii() and text.isdigit():
+        return {"index": int(text)}
+    return {"time": parse_time(text, f"{text} is neither a message's number nor a time, such as 2026-05-01T10:00")}
+
+
+def _named(checkpoint: Json | None) -> str:
+    if checkpoint is None:
+        return "no checkpoint"
+    label = f"  {one_line(checkpoint['label'], 60)}" if checkpoint.get("label") else ""
+    stamp = f", {clock(checkpoint['createdAt'])}" if checkpoint.get("createdAt") else ""
+    return f"#{checkpoint['id']}{label} ({checkpoint['uid']}{stamp})"
+
+
+@command(app)
+def diff(
+    terminal: Terminal,
+    session: Session,
+    base: Annotated[str, Argument(metavar="A", help=_POINT)],
+    other: Annotated[str, Argument(metavar="[B]", help="The same; default: present.")] = "present",
+    *,
+    stat: Annotated[bool, Option("--stat", help="Only counts, no messages.")] = False,
+    full: Full = False,
+) -> None:
+    """Compare two moments: what only A has (-), what only B has (+), and how much both begin with.
+
+    Examples:
+        timeleap diff fix-dates context_1
+        timeleap diff fix-dates 3 "before the rewrite" --stat
+        timeleap diff fix-dates context_1:2 context_2 --json | jq '.added | length'
+    """
+    with reading(terminal, session) as opened:
+        names, places = zip(*(_find_point(opened, name) for name in (base, other)), strict=True)
+        params = {"sessionId": opened.id, "from": places[0], "to": places[1], "limit": 1 if stat else 1000}
+        found: Json = {}
+        for page in opened.backend.whole_pages("context/diff", params, saying="Comparing"):
+            found = found or {**page, "removed": [], "added": []}
+            if stat:
+                break
+            found["removed"] += page["removed"]
+            found["added"] += page["added"]
+        found.pop("nextCursor", None)
+    terminal.answer(found, *_compared(names, found, stat=stat, most_lines=None if full else _MOST_LINES))
+
+
+def _find_point(opened: OpenSession, name: str) -> tuple[str, Json]:
+    """The moment of that name (`present`, a timeline, a checkpoint's number, label or uid): for people, and as params."""
+    if name in {"present", "now"}:
+        return "present", {}
+    timelines = {timeline["timelineId"] for timeline in opened.timelines()}
+    if name in timelines:
+        return name, {"timelineId": name}
+    log, _, rest = name.partition(":")
+    timeline = log if log in timelines else None
+    found = opened.checkpoint(rest if timeline else name, timeline)
+    if found is None:
+        return name, {"checkpointUid": name}  # the server knows those of timelines as well
+    label = f" {one_line(found['label'], 40)}" if found.get("label") else ""
+    where = f"{timeline}:" if timeline else ""
+    return f"{where}#{found['id']}{label}", {"checkpointUid": found["uid"]}
+
+
+def _compared(names: Iterable[str], found: Json, *, stat: bool, most_lines: int | None) -> Iterator[Text]:
+    from rich.text import Text
+
+    for sign, name, side in zip(("---", "+++"), names, ("from", "to"), strict=True):
+        facts = f"{count(found['state'][side]['messageCount'], 'message')}, {count(found['tokens'][side], 'token')}"
+        yield Text(f"{sign} {name}  ({facts})", style="bold")
+    if found["state"]["from"]["systemPrompt"] != found["state"]["to"]["systemPrompt"]:
+        yield Text("the system prompt is another one", style="yellow")
+    if not (found["removedCount"] or found["addedCount"]):
+        yield Text(f"the same {count(found['common'], 'message')}")
+        return
+    changed = f"-{found['removedCount']:,} +{found['addedCount']:,}"
+    yield Text(f"@@ {count(found['common'], 'message')} in common, then {changed} @@", style="cyan")
+    sides = () if stat else (("-", "red", found["removed"]), ("+", "green", found["added"]))
+    for sign, style, entries in sides:
+        for entry in entries:
+            for line in render(entry, most_lines):
+                yield Text(f"{sign} {line.plain}", style=style)

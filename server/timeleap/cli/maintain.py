@@ -1,28 +1,113 @@
-"""Commands that keep the store in order: `archive`, `unarchive`, `trash`, `audit`, `verify`, `repair`."""
+"""Commands that keep the store in order, carry sessions out of it and into it, and remove what is to go for good."""
 
 from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
-from timeleap.cli.backend import Backend, given, reading, session_identity, writing
-from timeleap.cli.command import FAILED, Group, command
+from timeleap.cli.backend import Backend, OpenSession, given, reading, session_identity, writing
+from timeleap.cli.command import (
+    FAILED,
+    DryRun,
+    Session,
+    Yes,
+    command,
+    complete_session,
+    parse_age,
+    parse_size,
+    parse_span,
+    subcommands,
+)
 from timeleap.cli.formatting import Json, count, one_line, size
 from timeleap.cli.inspect import list_sessions
-from timeleap.cli.options import DryRun, Session, Yes, complete_session, parse_span
 from timeleap.cli.terminal import Terminal, UsageError
 
 app = typer.Typer(rich_help_panel="Keep in order")
-trash = typer.Typer(cls=Group, no_args_is_help=True)
-app.add_typer(trash, name="trash", help="List, delete, undelete and purge sessions.", rich_help_panel="Keep in order")
+trash = subcommands(app, "trash", "List, delete, undelete and purge sessions.", "Keep in order")
+space = typer.Typer(rich_help_panel="Keep in order")
+app.add_typer(space)  # after `trash` in the overview
 
-Ids = Annotated[
-    list[str], typer.Argument(metavar="SESSION...", help="Ids of sessions.", autocompletion=complete_session)
-]
+_BY_SUFFIX = {".zip": "native", ".md": "markdown", ".markdown": "markdown", ".html": "html", ".htm": "html"}
+_MOST_FILES = 20
+"""Files with a secret in them that are named before the rest is only counted."""
+
+Ids = Annotated[list[str], Argument(metavar="SESSION...", help="Ids of sessions.", autocompletion=complete_session)]
+
+
+@command(app, panel="Carry")
+def export(
+    terminal: Terminal,
+    session: Session,
+    file: Annotated[Path | None, Argument(metavar="[FILE]", help="Where to write it.", dir_okay=False)] = None,
+    *,
+    output: Annotated[Path | None, Option("--output", "-o", metavar="FILE", help="The same.", dir_okay=False)] = None,
+    form: Annotated[
+        str | None, Option("--format", "-f", help="native, markdown, html; default: by FILE's ending, else native.")
+    ] = None,
+    overwrite: Annotated[bool, Option("--overwrite", help="Replace a file that is there.")] = False,
+) -> None:
+    """Write a session to a file: an archive to import (.zip), Markdown (.md) or one HTML page (.html) for people.
+
+    The archive has everything, timelines and checksums included. What a form cannot carry is said.
+
+    Examples:
+        timeleap export fix-dates -o fix-dates.zip
+        timeleap export fix-dates notes.md --overwrite
+    """
+    target = file or output
+    if target is None or (file and output):
+        raise UsageError("name the file to be written, once")
+    chosen = form or _BY_SUFFIX.get(target.suffix.lower())
+    path = str(target.expanduser().absolute())
+    with reading(terminal, session) as opened:
+        result = opened.call(
+            "session/export", format=chosen or "native", path=path, overwrite=overwrite or None, saying="Exporting"
+        )
+    hint = "" if chosen else "an archive to import; for people: --format markdown or html"
+    terminal.answer(result, f"{result['path']}  {size(result['bytes'])}", hint=hint)
+    _say_losses(terminal, result["losses"])
+
+
+@command(app, "import", panel="Carry")
+def import_session(
+    terminal: Terminal,
+    file: Annotated[Path, Argument(help="An archive or a session file; a session's directory.")],
+    session: Annotated[
+        str | None, Argument(metavar="[ID]", help="The new session's id; generated if none is given.")
+    ] = None,
+    *,
+    form: Annotated[
+        str | None, Option("--format", "-f", help="native, kimi, claude-code, codex; default: by what is in FILE.")
+    ] = None,
+) -> None:
+    """Make a new session of a file, and print its id: an archive, or a session of another program. FILE stays as it is.
+
+    What could not be carried over is said. Approvals start off in the new session.
+
+    Examples:
+        timeleap import fix-dates.zip
+        timeleap import ~/.codex/sessions/rollout.jsonl old-idea
+    """
+    params = given(path=str(file.expanduser().absolute()), sessionId=session, format=form)
+    with Backend(terminal) as backend:
+        state = backend.call("session/import", params, saying="Importing")
+    messages = count(state["context"]["messageCount"], "message")
+    terminal.answer(state, state["sessionId"], hint=f"with {messages}, in {state['path']}")
+    _say_losses(terminal, state["losses"])
+
+
+def _say_losses(terminal: Terminal, losses: list[Json]) -> None:
+    """Print what was not carried over; as a hint, since the result is there all the same."""
+    for loss in losses:
+        before = "" if loss["kind"] == "size" else "not carried over: "
+        terminal.hint(f"{before}{one_line(loss['message'])} ({one_line(loss['kind'])})")
 
 
 @command(app)
@@ -73,6 +158,19 @@ def undelete(terminal: Terminal, sessions: Ids) -> None:
     _each(terminal, "session/undelete", sessions, "is back")
 
 
+def _each(terminal: Terminal, method: str, names: Sequence[str], done: str) -> None:
+    with Backend(terminal) as backend:
+        for name in names:
+            identity = session_identity(name)
+            if "path" in identity:
+                raise UsageError(f"{name} is a path; this works on sessions of the store, by their ids")
+            result = backend.call(method, identity)
+            if terminal.machine:
+                terminal.line({**identity, **result})
+            else:
+                terminal.say(f"{name} {done}")
+
+
 @command(trash)
 def purge(
     terminal: Terminal,
@@ -80,7 +178,7 @@ def purge(
     *,
     deleted_at: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--deleted-at", metavar="TIME", help="Only the one deleted then, as timeleap trash list --json says it."
         ),
     ] = None,
@@ -100,8 +198,7 @@ def empty(
     terminal: Terminal,
     *,
     older_than: Annotated[
-        str | None,
-        typer.Option("--older-than", metavar="SPAN", help="Only what was deleted before: 30d, 12h, 90m, 2w."),
+        str | None, Option("--older-than", metavar="SPAN", help="Only what was deleted before: 30d, 12h, 90m, 2w.")
     ] = None,
     yes: Yes = False,
     dry_run: DryRun = False,
@@ -118,29 +215,24 @@ def empty(
 
 def _purge(terminal: Terminal, entries: Sequence[Json], *, yes: bool, dry_run: bool) -> None:
     with Backend(terminal) as backend:
-        plan = _merged([backend.call("session/purge", {**entry, "dryRun": True}) for entry in entries])
-        terminal.say(*_what_is_purged(plan))
-        if not terminal.consents(plan, "Remove for good?", yes=yes, dry_run=dry_run, goes=bool(plan["purged"])):
+
+        def purged(entries: Iterable[Json]) -> Json:
+            results = [backend.call("session/purge", entry) for entry in entries]
+            gone = [each for result in results for each in result["purged"]]
+            return {"purged": gone, "bytes": sum(result["bytes"] for result in results)}
+
+        plan = purged({**entry, "dryRun": True} for entry in entries)
+        goes = plan["purged"]
+        total = f"{count(len(goes), 'session')} from the trash for good: {size(sum(each['bytes'] for each in goes))}"
+        terminal.say(f"This removes {total}." if goes else "There is nothing to remove.")
+        for each in goes:
+            terminal.say(f"  {one_line(each['sessionId'])}  deleted {each['deletedAt']}  {size(each['bytes'])}")
+        if not terminal.consents(plan, "Remove for good?", yes=yes, dry_run=dry_run, goes=bool(goes)):
             return
         # What was shown, and nothing that was deleted meanwhile.
-        shown = dict.fromkeys((each["sessionId"], each["deletedAt"]) for each in plan["purged"])
-        done = _merged([backend.call("session/purge", {"sessionId": id_, "deletedAt": time}) for id_, time in shown])
+        shown = dict.fromkeys((each["sessionId"], each["deletedAt"]) for each in goes)
+        done = purged({"sessionId": session_id, "deletedAt": time} for session_id, time in shown)
     terminal.answer(done, f"{count(len(done['purged']), 'session')} removed, {size(done['bytes'])} freed")
-
-
-def _merged(results: Sequence[Json]) -> Json:
-    purged = [each for result in results for each in result["purged"]]
-    return {"purged": purged, "bytes": sum(result["bytes"] for result in results)}
-
-
-def _what_is_purged(plan: Json) -> Iterator[str]:
-    if not (goes := plan["purged"]):
-        yield "There is nothing to remove."
-        return
-    total = size(sum(each["bytes"] for each in goes))
-    yield f"This removes {count(len(goes), 'session')} from the trash for good: {total}."
-    for each in goes:
-        yield f"  {one_line(each['sessionId'])}  deleted {each['deletedAt']}  {size(each['bytes'])}"
 
 
 @command(app)
@@ -148,7 +240,7 @@ def audit(
     terminal: Terminal,
     session: Session,
     *,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many, the newest.")] = 50,
+    limit: Annotated[int, Option("--limit", "-n", min=1, help="At most so many, the newest.")] = 50,
 ) -> None:
     """Show who changed what runs without asking, and what was taken out; newest first. With --json one line each.
 
@@ -171,19 +263,6 @@ def _audit_row(entry: Json) -> tuple[str, ...]:
     return (entry.get("time", ""), *map(one_line, (entry.get("client", ""), what, *values)))
 
 
-def _each(terminal: Terminal, method: str, names: Sequence[str], done: str) -> None:
-    with Backend(terminal) as backend:
-        for name in names:
-            identity = session_identity(name)
-            if "path" in identity:
-                raise UsageError(f"{name} is a path; this works on sessions of the store, by their ids")
-            result = backend.call(method, identity)
-            if terminal.machine:
-                terminal.line({**identity, **result})
-            else:
-                terminal.say(f"{name} {done}")
-
-
 @command(app)
 def verify(terminal: Terminal, session: Session) -> None:
     """Read and check every byte of a session, and change nothing. Exit code 1 if there is damage.
@@ -194,17 +273,28 @@ def verify(terminal: Terminal, session: Session) -> None:
     with reading(terminal, session) as opened:
         result = opened.call("session/verify", saying="Checking")
     problems = result["problems"]
-    found = "no damage" if result["ok"] else _counted(problems)
+    files = sum("file" in problem for problem in problems)
+    counts = ((len(problems) - files, "damaged line"), (files, "damaged file"))
+    damage = ", ".join(count(number, what) for number, what in counts if number)
     terminal.answer(
         result,
-        f"{opened.id}: {count(result['lines'], 'line')}, {size(result['bytes'])}: {found}",
+        f"{opened.id}: {count(result['lines'], 'line')}, {size(result['bytes'])}: "
+        f"{'no damage' if result['ok'] else damage}",
         *_listed(problems),
         *(f"  note: {one_line(warning['message'])}" for warning in result["warnings"]),
     )
-    if any("file" not in problem for problem in problems):
+    if files < len(problems):
         terminal.hint(f"timeleap repair {opened.id} --dry-run says what could be done")
     if not result["ok"]:
         raise typer.Exit(FAILED)
+
+
+def _listed(problems: Sequence[Json]) -> Iterator[str]:
+    for problem in problems:
+        where = problem.get("file")
+        if where is None:
+            where = f"line {problem['line'] + 1:,} (byte {problem['offset']:,}, {size(problem['bytes'])})"
+        yield f"  {where}: {one_line(problem['message'])} ({problem['kind']})"
 
 
 @command(app)
@@ -229,15 +319,169 @@ def repair(terminal: Terminal, session: Session, yes: Yes = False, dry_run: DryR
     terminal.answer(done, words, hint=f"the log as it was is {done.get('timelineId', 'kept')}")
 
 
-def _counted(problems: Sequence[Json]) -> str:
-    files = sum("file" in problem for problem in problems)
-    found = (count(len(problems) - files, "damaged line"), count(files, "damaged file"))
-    return ", ".join(text for text, number in zip(found, (len(problems) - files, files), strict=True) if number)
+@command(space)
+def storage(
+    terminal: Terminal,
+    session: Annotated[
+        str | None,
+        Argument(metavar="[SESSION]", help="Its id or path: with its files.", autocompletion=complete_session),
+    ] = None,
+    limit: Annotated[int, Option("--limit", "-n", min=1, help="Sessions to list at most.")] = 50,
+) -> None:
+    """Show what takes space on disk: all sessions with those in the trash, or the files of one. With --json one document.
+
+    Examples:
+        timeleap storage
+        timeleap storage fix-dates
+    """
+    with Backend(terminal) as backend:
+        own = {} if session is None else {"sessionId": backend.open(session).id}
+        found: Json = {}
+        for page in backend.whole_pages("session/storage", {**own, "limit": min(limit, 1000)}, saying="Measuring"):
+            found = found or {**page, "sessions": []}
+            found["sessions"] += page["sessions"]  # the largest first
+            if len(found["sessions"]) >= limit:
+                break
+    found.pop("nextCursor", None)
+    found["sessions"] = found["sessions"][:limit]
+    total = f"{size(found['totalBytes'])} altogether"
+    if terminal.machine:
+        terminal.document(found)
+    elif session is not None:
+        for each in found["sessions"]:
+            files = [(file["file"], file["kind"], size(file["bytes"])) for file in each.get("files", [])]
+            terminal.table(("file", "kind", "size"), files, right=("size",))
+        terminal.hint(f"{total}; timeleap prune {session} --dry-run says what could go")
+    else:
+        sizes = ("bytes", "logBytes", "timelineBytes", "indexBytes", "quarantineBytes", "otherBytes")
+        rows = [
+            (each["sessionId"], *(size(each[name]) for name in sizes), "in the trash" if "deletedAt" in each else "")
+            for each in found["sessions"]
+        ]
+        columns = ("session", "size", "log", "timelines", "index", "quarantine", "other", "state")
+        terminal.table(columns, rows, right=columns[1:-1])
+        terminal.hint(f"{total}, {size(found['trashBytes'])} of it in the trash")
 
 
-def _listed(problems: Sequence[Json]) -> Iterator[str]:
-    for problem in problems:
-        where = problem.get("file")
-        if where is None:
-            where = f"line {problem['line'] + 1:,} (byte {problem['offset']:,}, {size(problem['bytes'])})"
-        yield f"  {where}: {one_line(problem['message'])} ({problem['kind']})"
+@command(space)
+def prune(
+    terminal: Terminal,
+    session: Session,
+    timelines: Annotated[list[str] | None, Argument(metavar="[TIMELINE...]", help="Remove these.")] = None,
+    *,
+    keep: Annotated[int | None, Option(min=1, help="Keep only so many timelines, the newest.")] = None,
+    keep_bytes: Annotated[str | None, Option(help="Keep only so much of timelines, such as 20MB.")] = None,
+    older_than: Annotated[str | None, Option(help="Remove those set aside before: 30d, 12h, or a time.")] = None,
+    quarantine: Annotated[bool, Option("--quarantine", help="Also what recovery set aside of torn records.")] = False,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Remove timelines for good, to free space. Says exactly which, and asks first; nothing brings them back.
+
+    Without a selection: those beyond the limits of the configuration (timeleap config show).
+
+    Examples:
+        timeleap prune fix-dates --keep 5 --dry-run
+        timeleap prune fix-dates --older-than 30d --yes
+        timeleap prune fix-dates context_1 context_2
+    """
+    params: Json = {
+        "timelineIds": timelines or None,
+        "maxTimelines": keep,
+        "maxTimelineBytes": None if keep_bytes is None else parse_size(keep_bytes),
+        "olderThan": None if older_than is None else parse_age(older_than),
+        "quarantine": quarantine or None,
+    }
+    with writing(terminal, session, dry_run=dry_run) as opened:
+        plan = opened.call("session/prune", **params, dryRun=True, saying="Measuring")
+        removed, files = plan["removed"], plan["quarantine"]
+        what = count(len(removed), "timeline") + (f" and {count(len(files), 'quarantine file')}" if files else "")
+        goes = bool(removed or files)
+        freed = size(plan["freedBytes"])
+        terminal.say(f"This removes {what} for good: {freed}." if goes else "There is nothing to remove.")
+        for each in (*removed, *files):
+            terminal.say(f"  {one_line(each.get('timelineId') or each['file'])}  {size(each['bytes'])}")
+        terminal.say(*(f"  {one_line(each['timelineId'])} stays: a fork refers to it" for each in plan["kept"]))
+        if not terminal.consents(plan, "Remove for good?", yes=yes, dry_run=dry_run, goes=goes):
+            return
+        # The head we looked at: what was written meanwhile was not shown.
+        done = opened.call("session/prune", **params, expectedHead=plan["head"], saying="Removing")
+    terminal.answer(done, f"{size(done['freedBytes'])} freed")
+
+
+@command(space)
+def redact(
+    terminal: Terminal,
+    session: Session,
+    *,
+    value_stdin: Annotated[bool, Option("--value-stdin", help="Take out the text on the standard input.")] = False,
+    pattern: Annotated[str | None, Option(help="Take out what this regular expression matches.")] = None,
+    secrets: Annotated[bool, Option("--secrets", help="Take out what looks like a key or a password.")] = False,
+    replacement: Annotated[str | None, Option(help=r"What stands in its place (default: \[redacted]).")] = None,
+    deleted_at: Annotated[
+        str | None, Option(metavar="TIME", help="Of the session in the trash that was deleted then.")
+    ] = None,
+    store: Annotated[bool, Option("--store", help="Say which other sessions hold it, too.")] = False,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Take a secret out of a session's log, of every timeline and of all else it keeps, for good.
+
+    Asks for the value without showing it; on a command line it would stay in the shell's history and in the list of
+    processes. Says where it stands and asks first: nothing brings it back, not even `timeleap undo`.
+
+    Examples:
+        timeleap redact fix-dates --dry-run
+        pass show api-key | timeleap redact fix-dates --value-stdin --yes
+        timeleap redact fix-dates --secrets
+    """
+    if value_stdin + (pattern is not None) + secrets > 1:
+        raise UsageError("--value-stdin, --pattern and --secrets do not go together")
+    named = {"pattern": pattern, "secrets": secrets or None}
+    value = None if pattern is not None or secrets else _secret(terminal, value_stdin)
+    wanted: Json = {**named, "value": value, "replacement": replacement, "store": store or None}
+    wanted["deletedAt"] = deleted_at
+    with Backend(terminal) as backend:
+        if deleted_at is not None:  # what lies in the trash cannot be opened
+            opened = OpenSession(backend, {"sessionId": session})
+        else:
+            opened = backend.open(session, write=not dry_run)
+        plan = opened.call("session/redact", **wanted, dryRun=True, saying="Looking")
+        terminal.say(*_where(plan))
+        if not terminal.consents(plan, "Take it out for good?", yes=yes, dry_run=dry_run, goes=bool(plan["redacted"])):
+            return
+        done = opened.call("session/redact", **wanted, expectedHead=plan["head"], saying="Redacting")
+    terminal.answer(done, f"taken out of {count(done['records'], 'record')} in {count(len(done['files']), 'file')}")
+
+
+def _secret(terminal: Terminal, on_stdin: bool) -> str:
+    """The text to remove, read or asked for."""
+    if on_stdin:
+        value = sys.stdin.read().removesuffix("\n").removesuffix("\r")
+    elif terminal.machine or not terminal.interactive:
+        raise UsageError("nobody is there to be asked for the value: --value-stdin, --pattern or --secrets")
+    else:
+        value = str(typer.prompt("The text to take out (not shown)", hide_input=True, err=True))
+    if not value:
+        raise UsageError("there is nothing to take out: the value is empty")
+    return value
+
+
+def _where(plan: Json) -> Iterator[str]:
+    places = f"{count(plan['occurrences'], 'place')} in {count(plan['records'], 'record')}"
+    where = f"in {places} of {count(len(plan['files']), 'file')}" if plan["occurrences"] else "nowhere in the session"
+    yield f"It stands {where}."
+    for file in plan["files"][:_MOST_FILES]:
+        trash = f", in the trash: {one_line(file['trash'])}" if file.get("trash") else ""
+        linked = "; the file has another name besides, and stays as it is there" if file.get("linked") else ""
+        yield f"  {one_line(file['file'])}  {count(file['occurrences'], 'place')}{trash}{linked}"
+    if (more := len(plan["files"]) - _MOST_FILES) > 0:
+        yield f"  ... and {count(more, 'more file')}"
+    for rule in plan.get("rules", []):
+        yield f"  {one_line(rule['rule'])}: {count(rule['values'], 'value')}"
+    if plan["kept"]:
+        yield f"  {count(plan['kept'], 'place')} stay: they give a record its form"
+    if plan["split"]:
+        yield f"  {count(plan['split'], 'place')} of these lie over the border of two parts of a message"
+    if plan.get("alsoIn"):
+        yield f"  other sessions hold it, too: {', '.join(one_line(name) for name in plan['alsoIn'])}"

@@ -1,24 +1,54 @@
-"""Commands that travel in time: `revert`, `undo`, `redo`, `restore`."""
+"""Commands that travel in time: `revert`, `undo`, `redo`, `restore`; `compact`, `clear`, `pins`; `dmail`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
+from typer import Argument, Option
 
-from timeleap.cli.backend import OpenSession, writing
-from timeleap.cli.command import command
-from timeleap.cli.formatting import Json, ago, count, gist, one_line
-from timeleap.cli.options import DryRun, Heal, OnlySay, Session, Steps, Yes, place
+from timeleap.cli.backend import (
+    OpenSession,
+    change_session,
+    read_state,
+    session_identity,
+    writing,
+)
+from timeleap.cli.command import (
+    DryRun,
+    OnlySay,
+    Session,
+    Yes,
+    command,
+    complete_session,
+    place,
+    subcommands,
+    text_or_file,
+)
+from timeleap.cli.formatting import Json, ago, count, gist, one_line, safe, size
 from timeleap.cli.terminal import Terminal, UsageError
-from timeleap_client.errors import TimeleapRpcError
+from timeleap_client.errors import NothingToUndoError
 
 app = typer.Typer(rich_help_panel="Travel in time")
+dmail = subcommands(app, "dmail", "Leave notes to an earlier self, or to another session.", "Travel in time")
 
-UNCHANGED = "nothing was changed (--dry-run)"
-_MOST_NAMED = 12
+_UNCHANGED = "nothing was changed (--dry-run)"
+_MOST_MESSAGES = 12
 """Messages that are named one by one before the rest is only counted."""
+_MOST_FACTS = 6
+"""Lost facts of one kind that are named before the rest is only counted."""
+_FACTS = {
+    "paths": "files",
+    "identifiers": "names in code",
+    "errors": "error messages",
+    "todos": "left to do",
+    "constraints": "your demands",
+}
+
+Steps = Annotated[int, Option("--steps", "-n", metavar="N", min=1, help="How many, as one step.")]
+Heal = Annotated[bool, Option("--heal", help="If tool calls would be left without results, go back to before them.")]
+Pin = Annotated[list[str] | None, Option(help="What the summary must hold word for word; may be repeated.")]
 
 
 @command(app, unless="message")
@@ -26,12 +56,10 @@ def revert(
     terminal: Terminal,
     session: Session,
     checkpoint: Annotated[
-        str | None, typer.Argument(metavar="[CHECKPOINT]", help="A checkpoint's id (a number) or its uid.")
+        str | None, Argument(metavar="[CHECKPOINT]", help="A checkpoint's id (a number) or its uid.")
     ] = None,
     *,
-    message: Annotated[
-        int | None, typer.Option("--message", metavar="N", min=0, help="Go back to before this message instead.")
-    ] = None,
+    message: Annotated[int | None, Option(metavar="N", min=0, help="Go back to before this message instead.")] = None,
     heal: Heal = False,
     yes: Yes = False,
     dry_run: DryRun = False,
@@ -52,22 +80,15 @@ def revert(
     with writing(terminal, session, dry_run=dry_run) as opened:
         before = opened.call("session/getState")
         plan = opened.call("context/revertTo", **wanted, dryRun=True)
-        say_what_goes(terminal, opened, plan)
-        if not terminal.consents(plan, "Revert?", yes=yes, dry_run=dry_run):
-            return
-        # The head we looked at: should anything have been written meanwhile, the revert would take more than was shown.
-        done = opened.call("context/revertTo", **wanted, expectedHead=before["head"], saying="Reverting")
-        terminal.answer(done, hint=f"reverted; undo with: timeleap undo {opened.id}")
+        _say_what_goes(terminal, opened, plan)
+        if terminal.consents(plan, "Revert?", yes=yes, dry_run=dry_run):
+            # The head we looked at: should anything have been written meanwhile, the revert would take more than was shown.
+            done = opened.call("context/revertTo", **wanted, expectedHead=before["head"], saying="Reverting")
+            terminal.answer(done, hint=f"reverted; undo with: timeleap undo {opened.id}")
 
 
-def say_what_goes(terminal: Terminal, opened: OpenSession, plan: Json) -> None:
-    """Say what a revert takes, message by message where these are few.
-
-    Args:
-        terminal: Where to.
-        opened: The session.
-        plan: Result of a dry run of `context/revertTo`.
-    """
+def _say_what_goes(terminal: Terminal, opened: OpenSession, plan: Json) -> None:
+    """Say what the plan of a revert takes, message by message where these are few."""
     if terminal.machine:
         return
     removed, stays = plan["removed"], plan["context"]["messageCount"]
@@ -75,7 +96,7 @@ def say_what_goes(terminal: Terminal, opened: OpenSession, plan: Json) -> None:
         f"This takes {count(removed['messages'], 'message')}, {count(removed['checkpoints'], 'checkpoint')} "
         f"and {count(removed['tokens'], 'token')} out of {opened.id}; {count(stays, 'message')} stay."
     )
-    named: Json = {"from": stays, "to": stays + _MOST_NAMED}
+    named: Json = {"from": stays, "to": stays + _MOST_MESSAGES}
     entries = opened.call("context/getHistory", **named)["messages"] if removed["messages"] else []
     for entry in entries:
         message = entry["message"]
@@ -101,7 +122,7 @@ def undo(terminal: Terminal, session: Session, steps: Steps = 1, dry_run: OnlySa
         timeleap undo fix-dates
         timeleap undo fix-dates -n 3 --dry-run
     """
-    _step(terminal, session, "undo", steps, dry_run)
+    _step(terminal, session, "context/undo", steps, dry_run)
 
 
 @command(app)
@@ -112,45 +133,32 @@ def redo(terminal: Terminal, session: Session, steps: Steps = 1, dry_run: OnlySa
         timeleap redo fix-dates
         timeleap redo fix-dates -n 2
     """
-    _step(terminal, session, "redo", steps, dry_run)
+    _step(terminal, session, "context/redo", steps, dry_run)
 
 
-def _step(terminal: Terminal, session: str, direction: str, steps: int, dry_run: bool) -> None:
+def _step(terminal: Terminal, session: str, method: str, steps: int, dry_run: bool) -> None:
     with writing(terminal, session, dry_run=dry_run) as opened:
-        known = {each["timelineId"]: each for each in _timelines(opened)}
+        known = {timeline["timelineId"]: timeline for timeline in opened.timelines()}
+        saying = "Going back and forth"
         try:
-            done = opened.call(
-                f"context/{direction}", steps=steps, dryRun=dry_run or None, saying="Going back and forth"
-            )
-        except TimeleapRpcError as error:
-            if error.kind not in ("nothingToUndo", "nothingToRedo"):
-                raise
+            done = opened.call(method, steps=steps, dryRun=dry_run or None, saying=saying)
+        except NothingToUndoError as error:
             raise UsageError(f"{opened.id}: {error.message}") from None
-    left = f"{done['canUndo']} to undo, {done['canRedo']} to redo"
-    hint = f"{UNCHANGED}; it would leave {left}" if dry_run else f"now: {left}"
-    terminal.answer(done, *_steps(done, known, dry_run), hint=hint)
-
-
-def _timelines(opened: OpenSession) -> Iterator[Json]:
-    return opened.pages("context/listTimelines", "timelines", limit=1000)
-
-
-def _steps(done: Json, known: dict[str, Json], dry_run: bool) -> Iterator[str]:
-    """What several steps in one went past, and where they led."""
     *before, last = done["steps"]
-    for step in before:
-        yield f"past {step.get('timelineId', 'an empty log')} ({step['kind']})"
+    lines = [f"past {step.get('timelineId', 'an empty log')} ({step['kind']})" for step in before]
     if (name := last.get("timelineId")) is None:
-        yield f"The log {'would be' if dry_run else 'is'} empty again ({last['kind']})."
+        lines.append(f"The log {'would be' if dry_run else 'is'} empty again ({last['kind']}).")
     else:
-        yield _restored({**known.get(name, {}), "timelineId": name, "reason": last["kind"]}, done, dry_run)
+        lines.append(_restored({**known.get(name, {}), "timelineId": name, "reason": last["kind"]}, done, dry_run))
+    left = f"{done['canUndo']} to undo, {done['canRedo']} to redo"
+    terminal.answer(done, *lines, hint=f"{_UNCHANGED}; it would leave {left}" if dry_run else f"now: {left}")
 
 
 @command(app)
 def restore(
     terminal: Terminal,
     session: Session,
-    timeline: Annotated[str, typer.Argument(metavar="TIMELINE", help="Its id, such as context_2; see timeleap log.")],
+    timeline: Annotated[str, Argument(metavar="TIMELINE", help="Its id, such as context_2; see timeleap log.")],
     dry_run: DryRun = False,
 ) -> None:
     """Make a timeline the present log again; the present log becomes a timeline.
@@ -159,9 +167,9 @@ def restore(
         timeleap restore fix-dates context_2
     """
     with writing(terminal, session, dry_run=dry_run) as opened:
-        found = next((each for each in _timelines(opened) if each["timelineId"] == timeline), {"timelineId": timeline})
+        found = next((each for each in opened.timelines() if each["timelineId"] == timeline), {"timelineId": timeline})
         result = opened.call("context/restoreTimeline", timelineId=timeline, dryRun=dry_run or None, saying="Restoring")
-    hint = UNCHANGED if dry_run else "the log before it stays as a timeline"
+    hint = _UNCHANGED if dry_run else "the log before it stays as a timeline"
     terminal.answer(result, _restored(found, result, dry_run), hint=hint)
 
 
@@ -172,3 +180,216 @@ def _restored(timeline: Json, result: Json, dry_run: bool) -> str:
         f"{timeline['timelineId']} ({timeline.get('reason', 'unknown')}{set_aside}) "
         f"{'would become' if dry_run else 'is'} the log again: {count(messages, 'message')}, {count(tokens, 'token')}."
     )
+
+
+@command(app)
+def compact(
+    terminal: Terminal,
+    session: Session,
+    *,
+    keep: Annotated[int | None, Option(min=1, help="Newest messages to keep as they are.")] = None,
+    instruction: Annotated[str | None, Option(help="What the summary should look at.")] = None,
+    summarizer: Annotated[
+        Literal["auto", "server", "builtin"] | None, Option(help="Who summarises; builtin needs no model.")
+    ] = None,
+    summary: Annotated[str | None, Option(help="Your own summary; @FILE takes it from a file.")] = None,
+    pin: Pin = None,
+    dry_run: DryRun = False,
+) -> None:
+    """Put a summary in the place of older messages. `timeleap undo` brings them back.
+
+    A scorecard says what of the files, names, errors, to-dos and demands in those messages the summary keeps. With
+    --dry-run the summary is shown, too.
+
+    Examples:
+        timeleap compact fix-dates --summarizer builtin --dry-run
+        timeleap compact fix-dates --keep 4 --summary @summary.md --pin "never touch main"
+    """
+    with writing(terminal, session, dry_run=dry_run) as opened:
+        result = opened.call(
+            "context/compact",
+            maxPreservedMessages=keep,
+            customInstruction=instruction,
+            summarizer=summarizer,
+            summary=text_or_file(summary),
+            pins=pin or None,
+            dryRun=dry_run or None,
+            saying="Compacting",
+        )
+    done = f"undo with: timeleap undo {opened.id}" if result["compacted"] else "nothing was changed"
+    terminal.answer(result, *_compacted(result, dry_run), hint=_UNCHANGED if dry_run else done)
+
+
+def _compacted(result: Json, dry_run: bool) -> Iterator[str]:
+    """What a compaction comes to, with the scorecard of its summary: facts kept and facts lost."""
+    if dry_run and (lines := (result.get("summary") or "").splitlines()):
+        yield from (f"    {safe(line)}" for line in lines)
+        yield ""
+    if not result["compacted"]:
+        yield f"not compacted: {one_line(result.get('reason', 'there is nothing to compact'))}"
+    else:
+        yield (
+            f"{count(result['removedMessages'], 'message')} {'would become' if dry_run else 'became'} a summary, "
+            f"{count(result['preservedMessages'], 'message')} {'would stay' if dry_run else 'stayed'}: "
+            f"{result['tokenCountBefore']:,} → {result['tokenCountAfter']:,} tokens, "
+            f"log {size(result['context']['logBytes'])}"
+        )
+    for name, tally in (result.get("scorecard") or {}).items():
+        named = ", ".join(one_line(fact, 60) for fact in tally["lost"][:_MOST_FACTS])
+        lost = tally["found"] - tally["kept"]
+        more = lost - len(tally["lost"][:_MOST_FACTS])
+        what = f"; lost: {named}{f' and {more:,} more' if more > 0 else ''}" if lost else ""
+        if tally["found"]:
+            yield f"  {_FACTS.get(name, name):<15} {tally['kept']:,} of {tally['found']:,} kept{what}"
+    if (pins := result.get("pins")) is not None:
+        yield f"  {'pins':<15} {pins['kept']:,} in the summary, {len(pins['added']):,} added to it word for word"
+        yield from (f"    + {one_line(pin, 100)}" for pin in pins["added"])
+
+
+@command(app)
+def clear(
+    terminal: Terminal,
+    session: Session,
+    *,
+    drop_system_prompt: Annotated[bool, Option("--drop-system-prompt", help="Without the system prompt, too.")] = False,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Empty a session's log; the system prompt stays. `timeleap undo` brings everything back.
+
+    Example:
+        timeleap clear fix-dates --dry-run
+    """
+    keep = False if drop_system_prompt else None
+    with writing(terminal, session, dry_run=dry_run) as opened:
+        before = opened.call("session/getState")
+        plan = opened.call("context/clear", keepSystemPrompt=keep, dryRun=True)
+        _say_what_goes(terminal, opened, plan)
+        if terminal.consents(plan, "Clear?", yes=yes, dry_run=dry_run):
+            # The head we looked at: what was written meanwhile was not shown.
+            done = opened.call("context/clear", keepSystemPrompt=keep, expectedHead=before["head"], saying="Clearing")
+            terminal.answer(done, hint=f"cleared; undo with: timeleap undo {opened.id}")
+
+
+@command(app)
+def pins(
+    terminal: Terminal,
+    session: Session,
+    *,
+    add: Annotated[list[str] | None, Option(help="Pin this, too; may be repeated.")] = None,
+    remove: Annotated[list[str] | None, Option(help="Pin this no longer; may be repeated.")] = None,
+    clear: Annotated[bool, Option("--clear", help="Begin with none.")] = False,
+) -> None:
+    """Show or change what no compaction of a session may lose. With nothing to change: show it.
+
+    Examples:
+        timeleap pins fix-dates --add "never touch main" --add "port 8042"
+        timeleap pins fix-dates --remove "port 8042"
+    """
+    changes = bool(add or remove or clear)
+    with writing(terminal, session, dry_run=not changes) as opened:
+        present = opened.call("session/getState")
+        result = {"head": present["head"], "pins": present.get("pins", [])}
+        if changes:
+            pinned = [] if clear else result["pins"]
+            if missing := [pin for pin in remove or [] if pin not in pinned]:
+                raise UsageError(f"not pinned: {', '.join(one_line(pin, 60) for pin in missing)}")
+            kept = [pin for pin in pinned if pin not in (remove or [])]
+            kept += [pin for pin in dict.fromkeys(add or []) if pin not in kept]
+            result = opened.call("context/setPins", pins=kept, expectedHead=present["head"])
+    hint = "" if result["pins"] else "nothing is pinned"
+    terminal.answer(result, *(one_line(pin) for pin in result["pins"]), hint=hint)
+
+
+@command(dmail)
+def send(
+    terminal: Terminal,
+    session: Session,
+    text: Annotated[list[str], Argument(help="The note; @FILE or - takes it from there.")],
+    *,
+    at: Annotated[
+        str | None, Option("--at", metavar="CHECKPOINT", help="Whose self gets it: number, label or uid.")
+    ] = None,
+    to: Annotated[
+        str | None,
+        Option("--to", metavar="SESSION", help="Another session that gets it.", autocompletion=complete_session),
+    ] = None,
+) -> None:
+    """Leave a note to the self of a checkpoint, of this session or of another one.
+
+    It waits there until it is delivered. Without --at it is a note at the end of another session's log, read next.
+
+    Examples:
+        timeleap dmail send fix-dates --at 3 "The bug is in the time zone, not in the parser"
+        timeleap dmail send tests --to fix-dates "All green since the last change"
+    """
+    if at is None and to is None:
+        raise UsageError("say whose self gets it: --at CHECKPOINT, or --to SESSION, or both")
+    note = text_or_file(" ".join(text))
+    with writing(terminal, session) as opened:
+        where: Json = {}
+        if to is not None:
+            identity = session_identity(to)
+            where = {"toPath": identity["path"]} if "path" in identity else {"toSessionId": to}
+        if at is not None:
+            receiver = opened if to is None else opened.backend.open(to)
+            where["checkpointUid"] = receiver.uid(at)
+            if to is not None:
+                receiver.call("session/close")  # open to read it takes no note
+        result = opened.call("context/sendDMail", message=note, **where)
+    whom = one_line(to or opened.id)
+    if (waiting := result["pendingDMail"]) is None:
+        terminal.answer(result, f"the note stands at the end of {whom}")
+    else:
+        hint = f"timeleap dmail deliver {whom} takes the session back to it"
+        terminal.answer(result, f"the note waits in {whom} for checkpoint #{waiting['checkpointId']}", hint=hint)
+
+
+@command(dmail)
+def show(terminal: Terminal, session: Session) -> None:
+    """Show the D-Mail that waits in a session.
+
+    Example:
+        timeleap dmail show fix-dates
+    """
+    result = read_state(terminal, session, "pendingDMail")
+    if (waiting := result["pendingDMail"]) is None:
+        terminal.answer(result, hint="none is waiting")
+        return
+    sender = f", from {one_line(waiting['fromSessionId'])}" if waiting.get("fromSessionId") else ""
+    terminal.answer(result, f"for checkpoint #{waiting['checkpointId']}{sender}:", one_line(waiting["message"]))
+
+
+@command(dmail)
+def deliver(
+    terminal: Terminal, session: Session, *, heal: Heal = False, yes: Yes = False, dry_run: DryRun = False
+) -> None:
+    """Go back to the D-Mail's checkpoint and put the note there, as one step. `timeleap undo` takes it back.
+
+    Examples:
+        timeleap dmail deliver fix-dates --dry-run
+        timeleap dmail deliver fix-dates --yes
+    """
+    healing: Json = {"heal": heal or None}
+    with writing(terminal, session, dry_run=dry_run) as opened:
+        before = opened.call("session/getState")
+        result = opened.call("context/deliverDMail", **healing, dryRun=True)
+        if not terminal.machine:
+            waiting = before["pendingDMail"]
+            # The delivery's own plan counts the note in; what goes is what a revert to there would take.
+            plan = opened.call("context/revertTo", checkpointUid=waiting["checkpointUid"], **healing, dryRun=True)
+            _say_what_goes(terminal, opened, plan)
+            terminal.say(f"At checkpoint #{waiting['checkpointId']} it puts: {one_line(waiting['message'], 200)}")
+        if terminal.consents(result, "Deliver?", yes=yes, dry_run=dry_run):
+            done = opened.call("context/deliverDMail", **healing, expectedHead=before["head"], saying="Delivering")
+            terminal.answer(done, hint=f"delivered; undo with: timeleap undo {opened.id}")
+
+
+@command(dmail)
+def cancel(terminal: Terminal, session: Session) -> None:
+    """Drop the D-Mail that waits in a session.
+
+    Example:
+        timeleap dmail cancel fix-dates
+    """
+    terminal.answer(change_session(terminal, session, "context/cancelDMail"), "dropped")

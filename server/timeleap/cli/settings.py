@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument
 
-from timeleap.cli.command import Group, command
+from timeleap.cli.command import command, subcommands
 from timeleap.cli.terminal import Terminal, UsageError
 from timeleap.errors import InvalidInputError
 
@@ -18,8 +19,7 @@ if TYPE_CHECKING:
     from timeleap.service.config import Setting
 
 app = typer.Typer()
-config = typer.Typer(cls=Group, no_args_is_help=True)
-app.add_typer(config, name="config", help="Show and change the store's config.toml.", rich_help_panel="Keep in order")
+config = subcommands(app, "config", "Show and change the store's config.toml.", "Keep in order")
 
 
 def _settings() -> dict[str, Setting]:
@@ -30,7 +30,7 @@ def _settings() -> dict[str, Setting]:
 
 Key = Annotated[
     str,
-    typer.Argument(
+    Argument(
         metavar="KEY",
         help="Such as maxContextSize or retention.maxTimelines.",
         autocompletion=lambda incomplete: [key for key in _settings() if key.startswith(incomplete)],
@@ -62,10 +62,9 @@ def show(terminal: Terminal) -> None:
     for key, setting in _settings().items():
         if os.environ.get(setting.variable):
             settings[key] = {"value": _parsed(setting, os.environ[setting.variable]), "from": setting.variable}
-        elif key in stored:
-            settings[key] = {"value": stored[key], "from": str(file)}
         else:
-            settings[key] = {"value": setting.default, "from": "default"}
+            source = str(file) if key in stored else "default"
+            settings[key] = {"value": stored.get(key, setting.default), "from": source}
     # Not in the file: the log begins before a store is chosen.
     for key, default, variable, option in (
         ("logLevel", "warning", "TIMELEAP_LOG_LEVEL", "--log-level"),
@@ -98,20 +97,23 @@ def get(terminal: Terminal, key: Key) -> None:
 
 
 @command(config, "set")
-def set_(
-    terminal: Terminal, key: Key, value: Annotated[str, typer.Argument(metavar="VALUE", help="Its new value.")]
-) -> None:
+def set_(terminal: Terminal, key: Key, value: Annotated[str, Argument(metavar="VALUE", help="Its new value.")]) -> None:
     """Set a value in the file; comments and the rest of it stay as they are.
 
     Examples:
         timeleap config set maxContextSize 200000
         timeleap config set summarizer.baseUrl http://localhost:11434/v1
     """
+    from timeleap.service.config import load
+
     parsed = _parsed(_known(key), value)
     file = _file(terminal)
     read(file)  # where it is no TOML: say so
     text = with_key(_text(file), key, parsed)
-    _check(terminal, text)
+    try:  # the server's own reader judges the file before it is written
+        load(terminal.home, environ={}, options=tomllib.loads(text))
+    except InvalidInputError as error:
+        raise UsageError(str(error).replace(" (set in initializationOptions)", "")) from None
     _write(file, text)
     terminal.answer({key: parsed}, hint=f"set in {file}")
 
@@ -141,6 +143,13 @@ def _text(file: Path) -> str:
     return file.read_text(encoding="utf-8") if file.exists() else ""
 
 
+def _write(file: Path, text: str) -> None:
+    from timeleap.storage.durable import atomic_write
+
+    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    atomic_write(file, text.encode())
+
+
 def _known(key: str) -> Setting:
     if key not in (settings := _settings()):
         raise UsageError(f"there is no setting {key}; there are: {', '.join(settings)}")
@@ -155,24 +164,6 @@ def _parsed(setting: Setting, value: str) -> str | int | float:
         except ValueError:
             continue
     return value
-
-
-def _check(terminal: Terminal, text: str) -> None:
-    """Let the server's own reader judge the file before it is written."""
-    from timeleap.service.config import load
-
-    try:
-        load(terminal.home, environ={}, options=tomllib.loads(text))
-    except InvalidInputError as error:
-        raise UsageError(str(error).replace(" (set in initializationOptions)", "")) from None
-
-
-def _write(file: Path, text: str) -> None:
-    """Put the new text in the place of the old one as one step."""
-    from timeleap.storage.durable import atomic_write
-
-    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    atomic_write(file, text.encode())
 
 
 def read(file: Path) -> dict[str, Any]:

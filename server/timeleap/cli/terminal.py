@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
+from concurrent.futures import wait as wait_for
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -31,9 +32,8 @@ class UsageError(Exception):
 class Progress:
     """How far a piece of work is; written by the client's thread, read by ours."""
 
-    def __init__(self) -> None:
-        self.percentage: int | None = None
-        self.message: str | None = None
+    percentage: int | None = None
+    message: str | None = None
 
     def take(self, value: Json) -> None:
         """Take in the `value` of a `$/progress`."""
@@ -58,27 +58,24 @@ class Terminal:
 
     @property
     def out(self) -> Console:
-        """For results. Rich honours NO_COLOR, and writes plain text if the output is no terminal."""
         return _console(stderr=False)
 
     @property
     def err(self) -> Console:
-        """For errors, questions, hints and progress."""
         return _console(stderr=True)
 
     @property
     def interactive(self) -> bool:
-        """True if a user can read and answer: standard input and standard error are terminals."""
+        """True if a user can read and answer."""
         return sys.stdin.isatty() and sys.stderr.isatty()
 
     def answer(self, result: object, *lines: RenderableType, hint: str = "") -> None:
         """The result of a command: for machines a JSON document; else in words, with a hint after it."""
         if self.machine:
             self.document(result)
-        else:
-            self.say(*lines)
-            if hint:
-                self.hint(hint)
+        self.say(*lines)
+        if hint:
+            self.hint(hint)
 
     def document(self, value: object) -> None:
         """One JSON document; spread out for people, on one line for pipes."""
@@ -92,8 +89,9 @@ class Terminal:
     def say(self, *lines: RenderableType) -> None:
         """A result in words; silent in `--json`."""
         if not self.machine:
+            out = self.out
             for line in lines:
-                self.out.print(line, soft_wrap=True)
+                out.print(line, soft_wrap=True)
 
     def hint(self, text: str) -> None:
         """Something useful to know that is not the result; silent in `--json`."""
@@ -104,18 +102,16 @@ class Terminal:
         """Something to be known in any case that is not the result; in `--json` a JSON line."""
         if self.machine:
             sys.stderr.write(json.dumps({"notice": {**members, "message": text}}, ensure_ascii=False) + "\n")
-        else:
-            self.hint(text)
+        self.hint(text)
 
     def fail(self, lines: Sequence[str], error: Json) -> None:
-        """An error: words, or for machines a JSON document; both on the standard error output."""
+        """An error: words, or for machines a JSON document."""
         if self.machine:
             sys.stderr.write(json.dumps({"error": error}, ensure_ascii=False) + "\n")
             return
-        first, *rest = lines
         from rich.text import Text
 
-        for line in (Text.assemble(("error: ", "bold red"), first), *rest):
+        for line in (Text.assemble(("error: ", "bold red"), lines[0]), *lines[1:]):
             self.err.print(line, soft_wrap=True)
 
     def records(
@@ -136,16 +132,10 @@ class Terminal:
             self.table(columns, [row(record) for record in found], right)
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[object]], right: Sequence[str] = ()) -> None:
-        """A table; for a pipe tab-separated values under a line of names, nothing cut.
-
-        Args:
-            columns: Names.
-            rows: Cells.
-            right: The names of columns of numbers.
-        """
+        """A table, the columns of `right` to the right; for a pipe tab-separated values under a line of names."""
         if not self.out.is_terminal:
             for row in [columns, *rows]:
-                sys.stdout.write("\t".join(cell(value) for value in row) + "\n")
+                sys.stdout.write("\t".join(map(cell, row)) + "\n")
             return
         from rich.table import Table
         from rich.text import Text
@@ -158,14 +148,9 @@ class Terminal:
         self.out.print(table)
 
     def consents(self, plan: Json, question: str, *, yes: bool, dry_run: bool, goes: bool = True) -> bool:
-        """Ask for consent to a change that was shown; where none is to be made, `plan` is the result of the command.
+        """Ask for consent to a change that was shown, unless `yes` gave it beforehand.
 
-        Args:
-            plan: The result of its dry run.
-            question: Asked unless `yes` said so beforehand.
-            yes: `--yes`.
-            dry_run: `--dry-run`.
-            goes: False if there is nothing to do.
+        Where no change is to be made (`--dry-run`, or nothing `goes`), `plan` is the result of the command.
 
         Raises:
             UsageError: Nobody is there to answer.
@@ -185,15 +170,17 @@ class Terminal:
     def wait(self, work: Future[T], progress: Progress, what: str) -> T:
         """The result of `work`; on a terminal, with a progress bar if it takes long."""
         try:
-            with contextlib.suppress(TimeoutError):
-                return work.result(timeout=_PATIENCE if not self.machine and self.err.is_terminal else None)
-            # A timeout of its own, or ours.
-            return work.result() if work.done() else self._wait_visibly(work, progress, what)
+            if not self.machine and self.err.is_terminal:
+                with contextlib.suppress(TimeoutError):
+                    return work.result(timeout=_PATIENCE)
+                self._show(work, progress, what)
+            return work.result()
         except BaseException:
             work.cancel()
             raise
 
-    def _wait_visibly(self, work: Future[T], progress: Progress, what: str) -> T:
+    def _show(self, work: Future[T], progress: Progress, what: str) -> None:
+        """Show the progress of `work` until it is done."""
         from rich import progress as bars
 
         columns = (
@@ -205,14 +192,10 @@ class Terminal:
         )
         with bars.Progress(*columns, console=self.err, transient=True) as display:
             task = display.add_task(what, total=None)
-            while not work.done():
-                with contextlib.suppress(TimeoutError):
-                    return work.result(timeout=0.1)
+            while not wait_for([work], timeout=0.1).done:
                 total = None if progress.percentage is None else 100
-                display.update(
-                    task, description=progress.message or what, total=total, completed=progress.percentage or 0
-                )
-        return work.result()
+                done = progress.percentage or 0
+                display.update(task, description=progress.message or what, total=total, completed=done)
 
 
 def _console(*, stderr: bool) -> Console:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from timeleap.cli.error_hints import explain
+from timeleap.cli.command import explain
 from timeleap_client.errors import TimeleapRpcError
 
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from timeleap.cli.finding import _line, _moment
-from timeleap.cli.options import parse_age, parse_size
+from timeleap.cli.command import parse_age, parse_size
+from timeleap.cli.inspect import _line, _moment
 from timeleap.cli.terminal import UsageError
 
 

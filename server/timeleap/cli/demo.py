@@ -1,0 +1,599 @@
+"""`demo`: scenes on a real server. Each one acts, and compares what it finds with what was promised."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+
+import typer
+
+from timeleap.cli.backend import Backend, OpenSession
+from timeleap.cli.command import FAILED, command
+from timeleap.cli.create import parse, steps
+from timeleap.cli.formatting import Json, count, safe, size
+from timeleap.cli.graph import PLAIN, Graph, draw, glyphs_for, read_graph
+from timeleap.cli.terminal import Terminal, UsageError
+from timeleap.clock import new_uid
+from timeleap_client.errors import TimeleapRpcError
+from timeleap_client.notifications import Notification
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+app = typer.Typer(rich_help_panel="Look")
+
+_WIDTH = 110
+_MOST_TEXT = 72
+_MOST_ENTRIES = 2
+_MOST_MEMBERS = 9
+_PATIENCE = 10.0
+_IDEA = [
+    {"role": "user", "content": "Forget all that. Let us rewrite everything from scratch tonight."},
+    {"role": "assistant", "content": "A bold idea! I have deleted the tests, they were slowing us down."},
+]
+_ON = {"role": "assistant", "content": "Then I go on from here."}
+
+
+@command(app)
+def demo(
+    terminal: Terminal,
+    path: Annotated[
+        Path | None,
+        typer.Argument(metavar="[PATH]", help="A session file (JSON lines) or directory; a sample if none is given."),
+    ] = None,
+    keep: Annotated[bool, typer.Option("--keep", help="Do not remove the store it made.")] = False,
+) -> None:
+    """Tell in a minute what Timeleap is, with a real server in a store of its own.
+
+    Replays a session and shows append, checkpoint, revert with the timeline it leaves, three levels of undo, compact, approvals, a
+    killed server and a restart that finds everything again. Each promise is really compared; exit code 1 if one is not
+    kept. With --home the story takes place there, in a session of its own, which stays.
+
+    Examples:
+        timeleap demo
+        timeleap demo ~/sessions/fix-dates/context.jsonl --keep
+    """
+    began = time.monotonic()
+    with _session_file(path) as file, _store(terminal, keep) as store:
+        home, records = Path(store), _records(file)
+        screen = Screen(terminal)
+        screen.title("timeleap demo", f"A real server, a store in {home}, and the session {path or file.name}.")
+        with Story(screen, home, file, records) as story:
+            for scene in SCENES:
+                scene(story, screen)
+            requests = story.requests
+    screen.summary(requests, time.monotonic() - began)
+    if keep or terminal.home is not None:
+        screen.say(f"Look around: timeleap log {story.session_id} --home {home}")
+    kept = all(check.kept for check in screen.checks)
+    if terminal.machine:
+        checks = [asdict(check) for check in screen.checks]
+        terminal.document({"ok": kept, "sessionId": story.session_id, "checks": checks})
+    if not kept:
+        raise typer.Exit(FAILED)
+
+
+def _session_file(path: Path | None) -> AbstractContextManager[Path]:
+    if path is None:
+        return as_file(files("timeleap.cli") / "data" / "sample-session.jsonl")
+    file = path / "context.jsonl" if path.is_dir() else path
+    if not file.is_file():
+        raise UsageError(f"there is no session file {file}")
+    return nullcontext(file)
+
+
+def _store(terminal: Terminal, keep: bool) -> AbstractContextManager[Path | str]:
+    if terminal.home is not None:
+        return nullcontext(terminal.home.absolute())
+    name = "timeleap-demo-"
+    if keep:
+        return nullcontext(tempfile.mkdtemp(prefix=name))
+    return tempfile.TemporaryDirectory(prefix=name, ignore_cleanup_errors=True)
+
+
+def _records(file: Path) -> list[Json]:
+    try:
+        with file.open(encoding="utf-8") as stream:
+            records = [record for number, line in enumerate(stream, 1) if (record := parse(line, number))]
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{file} is no UTF-8 text: {error}") from None
+    if all(record["role"].startswith("_") for record in records):
+        raise UsageError(f"there is no message in {file}")
+    return records
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Something that was promised, and whether it was kept."""
+
+    scene: str
+    promise: str
+    kept: bool
+    found: str
+
+
+class Screen:
+    """Tells the story on a terminal; with `--json` it is silent, and only its checks count."""
+
+    def __init__(self, terminal: Terminal) -> None:
+        from rich import box
+
+        self.checks: list[Check] = []
+        self._terminal = terminal
+        self._out = terminal.out
+        self._width = min(_WIDTH, self._out.width) if self._out.is_terminal else _WIDTH
+        self._out.width = self._width
+        self._scene = ""
+        self._scenes = 0
+        self._glyphs = glyphs_for(sys.stdout.encoding)
+        self._plain = self._glyphs is PLAIN
+        self._box = box.ASCII if self._plain else box.ROUNDED
+
+    def title(self, text: str, under: str) -> None:
+        from rich.panel import Panel
+
+        self._show(Panel(under, title=text, box=self._box, width=self._width, padding=(1, 2)))
+
+    def scene(self, name: str) -> None:
+        """A new numbered scene."""
+        from rich.rule import Rule
+        from rich.text import Text
+
+        self._scene = name
+        self._scenes += 1
+        heading = Text(f" {self._scenes}  {name} ", style="bold")
+        self._show(Text(), Rule(heading, align="left", characters="-" if self._plain else "─", style="cyan"))
+
+    def say(self, text: str, style: str = "") -> None:
+        from rich.padding import Padding
+        from rich.text import Text
+
+        self._show(Padding(Text(safe(text), style=style), (0, 0, 0, 1)))
+
+    def wire(self, direction: Literal["sent", "received"], message: Json) -> None:
+        """A message that crossed the wire, abridged."""
+        from rich.text import Text
+
+        arrows, style = ("->→", "cyan") if direction == "sent" else ("<-←", "green")
+        prefix = Text(f" {arrows[:2] if self._plain else arrows[2]} ", style=f"bold {style}")
+        body = json.dumps(_abridged(message), ensure_ascii=False)
+        for number, line in enumerate(Text(safe(body), style=style).wrap(self._out, self._width - 4)):
+            self._show((prefix if number == 0 else Text("   ")) + line)
+
+    def picture(self, graph: Graph) -> None:
+        """The session as a graph."""
+        from rich.console import Group
+        from rich.panel import Panel
+
+        inside = Group(*draw(graph, self._width - 6, self._glyphs))
+        form: Any = {"box": self._box, "width": self._width, "border_style": "dim"}
+        self._show(Panel(inside, title="timeleap log", title_align="left", **form))
+
+    def listing(self, lines: Iterable[str]) -> None:
+        """Lines as they are, set off."""
+        for line in lines:
+            self.say(f"   {line}", style="dim")
+
+    def check(self, promise: str, kept: bool, found: str = "") -> None:
+        """Note whether a promise was kept, and show it."""
+        from rich.text import Text
+
+        self.checks.append(Check(self._scene, promise, kept, found))
+        sign = ("ok" if kept else "FAILED") if self._plain else ("✓" if kept else "✗")
+        shown = f"  ({found})" if found else ""
+        self._show(Text.assemble((f" {sign} ", "bold green" if kept else "bold red"), promise, (safe(shown), "dim")))
+
+    def summary(self, requests: int, seconds: float) -> None:
+        """All checks in one table."""
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(box=self._box, title="What was proven", width=self._width)
+        table.add_column("scene", style="bold", no_wrap=True)
+        table.add_column("promise", ratio=1)
+        table.add_column("kept", justify="center")
+        scene = ""
+        for check in self.checks:
+            kept = Text("yes", style="green") if check.kept else Text("NO", style="bold red")
+            table.add_row("" if check.scene == scene else check.scene, safe(check.promise), kept)
+            scene = check.scene
+        kept_all, every = sum(check.kept for check in self.checks), len(self.checks)
+        self._show(Text(), table)
+        self.say(
+            f"{kept_all} of {every} promises kept, {requests} requests, {seconds:.1f} seconds",
+            "bold green" if kept_all == every else "bold red",
+        )
+
+    def _show(self, *what: RenderableType) -> None:
+        if not self._terminal.machine:
+            for each in what:
+                self._out.print(each)
+
+
+def _abridged(value: Any) -> Any:
+    """A JSON value short enough to be read: long texts cut, long lists and objects counted."""
+    if isinstance(value, str):
+        return value if len(value) <= _MOST_TEXT else f"{value[: _MOST_TEXT - 1]}…"
+    if isinstance(value, list):
+        entries = [_abridged(each) for each in value[:_MOST_ENTRIES]]
+        return entries if len(value) <= _MOST_ENTRIES else [*entries, f"… {len(value) - _MOST_ENTRIES} more"]
+    if isinstance(value, dict):
+        shown = dict(list(value.items())[: _MOST_MEMBERS if len(value) <= _MOST_MEMBERS else _MOST_ENTRIES])
+        rest = {} if len(shown) == len(value) else {"…": f"{len(value) - len(shown)} more"}
+        return {name: _abridged(each) for name, each in shown.items()} | rest
+    return value
+
+
+class Actor:
+    """A program in the demo: a client, its server and the session it has open.
+
+    Args:
+        screen: Where its messages are shown.
+        home: The store.
+        session_id: The session it opens.
+        name: Its client name in notifications and audits.
+        shown: Methods whose requests are shown, no matter where they come from.
+
+    Attributes:
+        requests: How many it has made.
+        heard: Notifications about the session's log since it was opened.
+        session: The open session; requests on it are not shown.
+    """
+
+    backend: Backend | None = None
+    session: OpenSession
+
+    def __init__(
+        self, screen: Screen, home: Path, session_id: str, name: str = "timeleap-cli", shown: Iterable[str] = ()
+    ) -> None:
+        self.session_id = session_id
+        self.requests = 0
+        self.heard: list[Json] = []
+        self._screen = screen
+        self._name = name
+        self._terminal = Terminal(home, machine=True)
+        self._shown = set(shown)
+        self._ids: dict[Any, str] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop_server()
+
+    def start_server(self) -> float:
+        """Start it; returns the seconds until it had answered `initialize`."""
+        began = time.monotonic()
+        self.backend = Backend(self._terminal, trace=self._crossed, name=self._name, patience=10.0).__enter__()
+        return time.monotonic() - began
+
+    def stop_server(self) -> int | None:
+        """End it in good order; returns its exit code."""
+        backend, self.backend = self.backend, None
+        return backend.close() if backend is not None else None
+
+    def kill_server(self) -> None:
+        """Kill the server with SIGKILL, as the out-of-memory killer does."""
+        assert self.pid is not None
+        os.kill(self.pid, getattr(signal, "SIGKILL", signal.SIGTERM))
+
+    @property
+    def pid(self) -> int | None:
+        return None if self.backend is None else self.backend.client.pid
+
+    def open(self, **params: Any) -> Json:
+        """Open the session; what follows is about it."""
+        assert self.backend is not None
+        self.backend.client.on(self._hear, "context/didChange", session_id=self.session_id)
+        state: Json = self.backend.call("session/open", {"sessionId": self.session_id, **params})
+        self.session = OpenSession(self.backend, state)
+        return state
+
+    def call(self, method: str, **params: Any) -> Json:
+        """A request on the session, shown."""
+        self._shown.add(method)
+        try:
+            return self.session.call(method, **params)
+        finally:
+            self._shown.discard(method)
+
+    def history(self) -> list[Json]:
+        return [entry["message"] for entry in self.session.pages("context/getHistory", "messages", limit=500)]
+
+    def checkpoints(self) -> list[Json]:
+        return list(self.session.pages("context/listCheckpoints", "checkpoints", order="asc", limit=1000))
+
+    def state(self) -> Json:
+        return self.session.call("session/getState")
+
+    def draw(self) -> None:
+        """Show the session as a graph."""
+        self._screen.picture(read_graph(self.session, checkpoints=6, timelines=6))
+
+    def _hear(self, notification: Notification) -> None:
+        self.heard.append(notification.params)
+
+    def _crossed(self, direction: Literal["sent", "received"], message: Json) -> None:
+        method = message.get("method")
+        if direction == "sent" and "id" in message and method is not None:
+            self.requests += 1
+            if method == "initialize":
+                self._ids.clear()  # a new connection counts from the beginning
+            if method in self._shown:
+                self._ids[message["id"]] = method
+                self._screen.wire(direction, message)
+        elif direction == "received" and method is None and self._ids.pop(message.get("id"), None) is not None:
+            self._screen.wire(direction, message)
+
+
+class Story(Actor):
+    """State shared by the scenes: the server, the session, and the expected content."""
+
+    def __init__(self, screen: Screen, home: Path, file: Path, records: Sequence[Json]) -> None:
+        session_id = f"demo-{re.sub('[^A-Za-z0-9]+', '-', file.stem).strip('-')[:40] or 'x'}-{new_uid(4)}"
+        super().__init__(screen, home, session_id, shown=("initialize",))
+        self.home = home
+        self.file = file
+        self.records = records
+        self.messages = [
+            {name: value for name, value in record.items() if name != "_tl"}
+            for record in records
+            if not record["role"].startswith("_")
+        ]
+        self.retried: tuple[str, Json, Json] = ("", {}, {})
+        """A request id, its params and its first result."""
+
+
+Scene = Callable[[Story, Screen], None]
+SCENES: list[Scene] = []
+
+
+def _scene(name: str, told: str = "") -> Callable[[Scene], Scene]:
+    """Register the next scene, which begins with its name and what it is about."""
+
+    def register(act: Scene) -> Scene:
+        def play(story: Story, screen: Screen) -> None:
+            screen.scene(name)
+            if told:
+                screen.say(told)
+            act(story, screen)
+
+        SCENES.append(play)
+        return act
+
+    return register
+
+
+@_scene("Start the server", "A child process, spoken to in JSON-RPC over its standard input and output.")
+def _start(story: Story, screen: Screen) -> None:
+    seconds = story.start_server()
+    screen.check("the server answers `initialize`", True, f"{seconds * 1000:.0f} ms from nothing to an answer")
+
+
+@_scene("Replay a session")
+def _replay(story: Story, screen: Screen) -> None:
+    messages = count(len(story.messages), "message")
+    screen.say(f"{story.file.name} has {messages}; they arrive as an agent would send them.")
+    story.open(title=f"Demo of {story.file.name}")
+    began = time.monotonic()
+    requests = list(steps(story.records))
+    known = {"context/setSystemPrompt"}
+    for step in requests:
+        # The first one of each other kind is shown, the rest would only fill the screen.
+        (story.session.call if step.method in known else story.call)(step.method, **step.params)
+        known.add(step.method)
+    seconds = time.monotonic() - began
+    screen.say(
+        f"... {count(len(requests), 'request')} in all, each answered when it was on the disk, in {seconds:.2f} s."
+    )
+    checkpoints = sum(record["role"] == "_checkpoint" for record in story.records)
+    usages = [record.get("token_count") for record in story.records if record["role"] == "_usage"]
+    screen.check("the history is the file's, message by message", story.history() == story.messages)
+    screen.check("so are the checkpoints", len(story.checkpoints()) == checkpoints, count(checkpoints, "checkpoint"))
+    tokens = story.state()["context"]["tokenCount"]
+    screen.check("and the token count", tokens == (usages[-1] if usages else 0), count(tokens, "token"))
+    story.draw()
+
+
+@_scene("Checkpoint, then a bad idea", "A place to come back to, and two messages we shall regret.")
+def _checkpoint(story: Story, screen: Screen) -> None:
+    made = story.call("context/checkpoint", label="before the bad idea")["checkpoint"]
+    screen.check("the checkpoint knows its place", made["messageCount"] == len(story.messages), f"uid {made['uid']}")
+    request_id = f"demo-{new_uid()}"
+    first = story.call("context/appendMessage", messages=_IDEA, requestId=request_id)
+    story.retried = (request_id, {"messages": _IDEA}, first)
+    screen.say("Did the reply get lost? The same request again, under the same request id:")
+    again = story.call("context/appendMessage", messages=_IDEA, requestId=request_id)
+    screen.check(
+        "a repeated request changes nothing", again.get("duplicate") is True and again["head"] == first["head"]
+    )
+    screen.check("the two messages are there once", story.history() == [*story.messages, *_IDEA])
+
+
+@_scene("Revert", "Back to before a checkpoint in the middle. First only asked, then done.")
+def _revert(story: Story, screen: Screen) -> None:
+    before, known = story.history(), story.checkpoints()
+    target = known[len(known) // 2]
+    plan = story.call("context/revertTo", checkpointUid=target["uid"], dryRun=True)
+    screen.check("a dry run changes nothing", story.history() == before and story.checkpoints() == known)
+    done = story.call("context/revertTo", checkpointUid=target["uid"])
+    promised, kept = (
+        (result["removed"], result["context"]["messageCount"], result["context"]["tokenCount"])
+        for result in (plan, done)
+    )
+    gone = count(done["removed"]["messages"], "message")
+    screen.check("the revert does what the dry run said", promised == kept, f"{gone} gone")
+    screen.check("what is left is what was before it", story.history() == before[: target["messageCount"]])
+    screen.check("so are the checkpoints", story.checkpoints() == known[: known.index(target)])
+    timeline = story.session.call("context/listTimelines", limit=1)["timelines"][0]
+    whole = timeline["timelineId"] == done["timelineId"] and timeline["messageCount"] == len(before)
+    screen.check("what went is kept whole, as a timeline", whole, f"{timeline['file']}, {size(timeline['bytes'])}")
+    story.draw()
+
+
+@_scene("Undo", "The bad idea was not so bad. The timeline becomes the log again.")
+def _undo(story: Story, screen: Screen) -> None:
+    timeline = story.session.call("context/listTimelines", limit=1)["timelines"][0]
+    directory = Path(story.state()["path"])
+    kept = (directory / timeline["file"]).read_bytes()
+    story.call("context/undo")
+    screen.check("the log equals the timeline byte for byte", (directory / "context.jsonl").read_bytes() == kept)
+    screen.check("nothing was ever lost", story.history() == [*story.messages, *_IDEA])
+    story.draw()
+
+
+@_scene("Three times back, and forth", "A revert, another one, a clear: three mistakes. Undo, undo, undo, redo.")
+def _levels(story: Story, screen: Screen) -> None:
+    log = Path(story.state()["path"]) / "context.jsonl"
+    states = [log.read_bytes()]
+    messages = len(story.history())
+    for method, params in (
+        ("context/revertTo", {"messageIndex": messages - 1}),
+        ("context/revertTo", {"messageIndex": (messages - 1) // 2}),
+        ("context/clear", {"keepSystemPrompt": False}),
+    ):
+        story.call(method, **params)
+        states.append(log.read_bytes())
+    timelines = len(list(story.session.timelines()))
+    kinds = []
+    for expected in (states[2], states[1], states[0]):
+        done = story.call("context/undo")
+        kinds.append(done["steps"][0]["kind"])
+        screen.check("each undo brings back the very bytes", log.read_bytes() == expected, f"{done['canUndo']} more")
+    screen.check("the last mistake was undone first", kinds == ["clear", "revert", "revert"], ", ".join(kinds))
+    story.call("context/redo")
+    screen.check("and redo does one of them again", log.read_bytes() == states[1])
+    story.call("context/undo")
+    several = story.call("context/redo", steps=3, dryRun=True)["context"]["messageCount"]
+    screen.check("a dry run of three at once says where they lead", several == 0 and log.read_bytes() == states[0])
+    there = len(list(story.session.timelines()))
+    screen.check("going to and fro adds no timelines", there == timelines, count(there, "timeline"))
+
+
+@_scene(
+    "Compact, and take it back", "A summary for the old messages, by the built-in summariser: no model, no network."
+)
+def _compact(story: Story, screen: Screen) -> None:
+    before, state = story.history(), story.state()
+    result = story.call("context/compact", summarizer="builtin")
+    if result["compacted"]:
+        screen.listing(result["summary"].splitlines()[:6])
+        was, tokens = result["tokenCountBefore"], result["tokenCountAfter"]
+        screen.check("the context is shorter", tokens < was, f"{was:,} → {tokens:,} tokens")
+        preserved = before[len(before) - result["preservedMessages"] :]
+        whole = story.history()[1:] == preserved
+        screen.check("the newest messages stay as they are", whole, count(len(preserved), "message"))
+        story.draw()
+        story.call("context/undo")
+    else:
+        screen.say(f"It says no: {result['reason']}. That is right for so short a session.")
+    present = story.state()["context"]
+    screen.check("the undo brings every message back", story.history() == before)
+    screen.check("and the token count", present["tokenCount"] == state["context"]["tokenCount"])
+
+
+@_scene("State and approvals", "Everything about a session in one reply, and the switch nobody should forget.")
+def _approvals(story: Story, screen: Screen) -> None:
+    state = story.call("session/getState")
+    screen.check("the state agrees with the history", state["context"]["messageCount"] == len(story.history()))
+    on = story.call("session/setYolo", yolo=True)["approval"]["yolo"]
+    allowed = story.call("session/isApproved", action="run_command")
+    screen.check("with yolo on everything runs unasked", on and allowed == {"approved": True, "reason": "yolo"})
+    off = story.call("session/setYolo", yolo=False)["approval"]["yolo"]
+    asked = story.session.call("session/isApproved", action="run_command")["approved"]
+    screen.check("with yolo off it does not", not off and not asked)
+    lines = (Path(state["path"]) / "audit.jsonl").read_text(encoding="utf-8").splitlines()
+    audit = [json.loads(line) for line in lines]
+    screen.listing(json.dumps(entry) for entry in audit)
+    changes = [(entry["who"], entry["field"], entry["from"], entry["to"]) for entry in audit]
+    expected = [("timeleap-cli", "yolo", False, True), ("timeleap-cli", "yolo", True, False)]
+    screen.check("who switched what is on record", changes == expected)
+    screen.check("the head stays: a click never fails an agent's append", story.state()["head"] == state["head"])
+
+
+@_scene("Two programs, one session", "A person reverts in the editor while the agent works; each has a server.")
+def _together(story: Story, screen: Screen) -> None:
+    if closed := [warning for warning in story.state()["warnings"] if warning["kind"] == "notReachable"]:
+        screen.say(f"Not on this machine: {closed[0]['message']}")
+        return
+    before, here = story.history(), len(story.heard)
+    with Actor(screen, story.home, story.session_id, "editor") as editor:
+        editor.start_server()
+        screen.check("the second goes through the first", editor.open(create=False)["access"] == "attached")
+        there = len(editor.heard)
+        made = story.session.call("context/checkpoint", label="while somebody watches")["checkpoint"]
+        seen = story.call("context/appendMessage", message=_IDEA[0])["head"]
+        reverted = editor.call("context/revertTo", checkpointUid=made["uid"])
+        screen.say("The agent has not noticed, and builds on what it has seen:")
+        try:
+            story.call("context/appendMessage", message=_IDEA[1], expectedHead=seen)
+            refusal: Json = {}
+        except TimeleapRpcError as error:
+            refusal = {"kind": error.kind, "head": error.data.get("head")}
+        told = {"kind": "contentModified", "head": reverted["head"]}
+        screen.check("with `expectedHead` it is told, and where the log is now", refusal == told)
+        story.call("context/appendMessage", message=_ON)
+        screen.check("without, it goes on after the revert", editor.history() == story.history() == [*before, _ON])
+        deadline = time.monotonic() + _PATIENCE  # another process notifies us asynchronously
+        while len(editor.heard) < there + 4 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        ours, theirs = story.heard[here:], editor.heard[there:]
+        order = ", ".join(f"{change['kind']} by {change['cause'].get('client')}" for change in theirs)
+        screen.check("both heard the same, in the same order", len(ours) == 4 and ours == theirs, order)
+        screen.say("kill -9 for the server that owns the session; the editor appends, as if nothing had happened.")
+        began = time.monotonic()
+        story.kill_server()
+        editor.call("context/appendMessage", message=_ON)
+        took_over = editor.state()["access"] == "owner" and editor.history() == [*before, _ON, _ON]
+        took = f"{(time.monotonic() - began) * 1000:.0f} ms"
+        screen.check("the other one takes over, and nothing is lost", took_over, took)
+        screen.check("the first comes back, through the second", story.state()["access"] == "attached")
+        story.requests += editor.requests
+
+
+@_scene("Kill the server", "kill -9, without a word; then an append, as if nothing had happened.")
+def _kill(story: Story, screen: Screen) -> None:
+    before, pid = story.history(), story.pid
+    story.kill_server()
+    last_message = {"role": "user", "content": "Are you still there?"}
+    story.call("context/appendMessage", message=last_message)
+    screen.check("the client starts another one and sends again", story.pid != pid)
+    once = story.history() == [*before, last_message]
+    screen.check("everything that was acknowledged is there, and the append once", once)
+
+
+@_scene("Stop, and start again", "Shut down in good order. A new server opens the session from the disk alone.")
+def _restart(story: Story, screen: Screen) -> None:
+    names = ("head", "title", "approval", "context")
+    before = (
+        {name: story.state()[name] for name in names},
+        story.history(),
+        story.checkpoints(),
+        list(story.session.timelines()),
+    )
+    code = story.stop_server()
+    screen.check("the server ends by itself", code == 0, f"exit code {code}")
+    seconds = story.start_server()
+    state = story.open(create=False)
+    screen.say(f"started and opened in {seconds * 1000:.0f} ms")
+    screen.check("the head is the same", state["head"] == before[0]["head"], state["head"])
+    screen.check("so is the rest of the state", {name: state[name] for name in names} == before[0])
+    screen.check("and the history", story.history() == before[1], count(len(before[1]), "message"))
+    screen.check("and the checkpoints", story.checkpoints() == before[2], count(len(before[2]), "checkpoint"))
+    screen.check("and the timelines", list(story.session.timelines()) == before[3], count(len(before[3]), "timeline"))
+    request_id, params, first = story.retried
+    again = story.call("context/appendMessage", **params, requestId=request_id)
+    known = again.get("duplicate") is True and again["firstIndex"] == first["firstIndex"]
+    screen.check("even the request id from the beginning is known", known and story.history() == before[1])
+    story.draw()
