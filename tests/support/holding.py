@@ -24,6 +24,7 @@ class Hold:
     def __init__(self, name: str, directory: Path, passing: int = 1) -> None:
         self._sign = directory / f"held-{name}"
         self.failpoints = f"{name}@{passing}=hold:{self._sign}"
+        self.environment = {"TIMELEAP_FAILPOINTS": self.failpoints}
 
     def wait(self) -> None:
         """Return when the server has come there."""

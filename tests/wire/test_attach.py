@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.support.framing import dumps, frame
+from tests.support.holding import Hold
 from tests.support.matching import A_STRING, HEAD, at_least
-from tests.support.scene import Scene, Two, changes, owner_of, settle, told_first, until
+from tests.support.scene import Scene, Two, changes, owner_of, settle, told_first
 from tests.support.server import Pending, Server
 from tests.support.session import Session, user
 from tests.wire.operations import OPERATIONS, Operation, prepare
-
-SLOW = {"TIMELEAP_FAILPOINTS": "append.after_write@1=sleep:3"}
-
 
 # opening
 
@@ -437,51 +436,63 @@ def cancelled_at_once(window: Session, method: str, id: int | str, **params: Any
     return pending
 
 
-def test_a_request_that_is_cancelled_at_once_did_nothing(scene: Scene) -> None:
-    owner, attached = scene.window(env=SLOW), scene.window()
+@pytest.fixture
+def hold(tmp_path: Path) -> Hold:
+    """Holds the owner up at its first append."""
+    return Hold("append.after_write", tmp_path)
+
+
+def test_a_request_that_is_cancelled_at_once_did_nothing(scene: Scene, hold: Hold) -> None:
+    owner, attached = scene.window(env=hold.environment), scene.window()
     before = len(owner.server.received)
     first = attached.start("context/appendMessage", message=user("first"))
-    until(lambda: owner.log.stat().st_size > 0, saying="the first is being written")
+    hold.wait()
     waiting = cancelled_at_once(attached, "context/clear", "clear")
     assert waiting.error() == {"code": -32800, "message": A_STRING, "data": at_least({"kind": "cancelled"})}
+    hold.release()
     assert first.result()["messageCount"] == 1
     assert owner.texts() == ["first"] and owner.timelines() == []
     assert [change["kind"] for change in changes(owner, before)] == ["messagesAppended"]
 
 
-def test_a_request_that_has_begun_is_done_or_not_as_its_reply_says(scene: Scene) -> None:
-    owner, attached = scene.window(env=SLOW), scene.window()
+def test_a_request_that_has_begun_is_done_or_not_as_its_reply_says(scene: Scene, hold: Hold) -> None:
+    owner, attached = scene.window(env=hold.environment), scene.window()
     attached.start("context/appendMessage", message=user("first"))
+    hold.wait()
     expected = ["first"]
+    pendings = []
     for number in range(12):
-        pending = attached.start("context/appendMessage", message=user(str(number)))
-        attached.server.notify("$/cancelRequest", id=pending.id)
+        pendings.append(attached.start("context/appendMessage", message=user(str(number))))
+        attached.server.notify("$/cancelRequest", id=pendings[-1].id)
+        if number == 5:
+            hold.release()
+    for number, pending in enumerate(pendings):
         reply = pending.reply()
         assert "result" in reply or reply["error"]["code"] == -32800
         expected += [str(number)] if "result" in reply else []
     assert owner.texts() == attached.texts() == expected
 
 
-def test_cancelling_concerns_only_the_client_that_cancels(scene: Scene) -> None:
-    owner, one, other = scene.window(env=SLOW), scene.window(), scene.window()
+def test_cancelling_concerns_only_the_client_that_cancels(scene: Scene, hold: Hold) -> None:
+    owner, one, other = scene.window(env=hold.environment), scene.window(), scene.window()
     owner.start("context/appendMessage", message=user("slow"))
-    until(lambda: owner.log.stat().st_size > 0, saying="the first is being written")
+    hold.wait()
     kept = [w.server.start_with("context/appendMessage", {"sessionId": "s", "message": user("kept")}, id="same")
             for w in (owner, one)]  # fmt: skip
     cancelled = cancelled_at_once(other, "context/appendMessage", "same", message=user("no"))
     assert cancelled.error()["code"] == -32800
+    hold.release()
     assert [pending.result()["firstIndex"] for pending in kept] in ([1, 2], [2, 1])
     assert other.texts() == ["slow", "kept", "kept"]
 
 
-def test_sessions_do_not_wait_for_each_other_through_one_owner(scene: Scene) -> None:
-    slow = {"TIMELEAP_FAILPOINTS": "append.after_write=sleep:3"}
-    [first] = scene.servers(1, env=slow)
+def test_sessions_do_not_wait_for_each_other_through_one_owner(scene: Scene, hold: Hold) -> None:
+    [first] = scene.servers(1, env=hold.environment)
     [second] = scene.servers(1)
     pairs = [(Session.open(first, name), Session.open(second, name)) for name in ("slow", "other")]
     pending = pairs[0][1].start("context/appendMessage", message=user("x"))
-    until(lambda: pairs[0][0].log.stat().st_size > 0, saying="the slow one is being written")
+    hold.wait()
     assert pairs[1][1].get_state()["access"] == "attached"
     assert pairs[1][1].call("session/setTitle", title="T")["head"] == HEAD
-    assert not any(m.get("id") == pending.id for m in second.received), "the other session waited for the slow one"
+    hold.release()
     assert pending.result()["messageCount"] == 1

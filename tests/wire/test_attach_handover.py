@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import signal
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.holding import Hold
 from tests.support.matching import HEAD
 from tests.support.scene import Scene, access_told, changes, marks, owner_of, settle, stopped, taken_over, until
 from tests.support.server import runtime_directory
@@ -339,27 +341,36 @@ def test_a_rewrite_in_flight_happens_once(scene: Scene, moment: str, operation: 
 
 
 @pytest.mark.parametrize("leave", GENTLE)
-def test_who_leaves_in_good_order_answers_what_it_accepted(scene: Scene, leave: Any) -> None:
-    owner = scene.window(env={"TIMELEAP_FAILPOINTS": "append.after_write=sleep:0.3"})
+def test_who_leaves_in_good_order_answers_what_it_accepted(scene: Scene, leave: Any, tmp_path: Path) -> None:
+    hold = Hold("append.after_write", tmp_path)
+    owner = scene.window(env=hold.environment)
     attached = scene.window()
     pendings = [w.start("context/appendMessage", message=user(str(n))) for n in range(10) for w in (owner, attached)]
-    leave(owner)
+    hold.wait()
+    leaving = threading.Thread(target=leave, args=(owner,))
+    leaving.start()
+    hold.release()
+    leaving.join()
     for pending in pendings:
         assert "result" in pending.reply(), pending
     assert sorted(attached.texts(), key=int) == [str(n) for n in range(10) for _ in range(2)]
     until(lambda: attached.get_state()["access"] == "owner", saying="the attached one takes over")
 
 
-def test_while_one_leaves_all_hear_everything_and_nobody_comes_in(scene: Scene) -> None:
-    owner = scene.window(env={"TIMELEAP_FAILPOINTS": "append.after_write=sleep:1.5"})
+def test_while_one_leaves_all_hear_everything_and_nobody_comes_in(scene: Scene, tmp_path: Path) -> None:
+    hold = Hold("append.after_write", tmp_path)
+    owner = scene.window(env=hold.environment)
     asking, idle = scene.window(), scene.window()
     [late] = scene.servers(1)
     settle(scene.windows)
     before = marks(scene.windows)
     asked = asking.start("context/appendMessage", message=user("x"))
-    until(lambda: owner.log.stat().st_size > 0, saying="it is being written")
+    hold.wait()
     closed = owner.start("session/close")
+    owner.server.call("rpc.discover")  # behind it: the owner is leaving
     opened = late.start("session/open", sessionId="s")
+    late.call("rpc.discover")
+    hold.release()
     assert (closed.result(), asked.result()["messageCount"]) == ({}, 1)
     for window in (asking, idle):
         access_told(window, before[id(window)])
@@ -383,11 +394,12 @@ def test_requests_during_the_change_wait_for_it(scene: Scene) -> None:
     assert len(replies) == 62 and len(others[0].texts()) == 62
 
 
-def test_a_cancelled_request_in_flight_is_done_or_not_as_its_reply_says(scene: Scene) -> None:
-    owner = scene.window(env={"TIMELEAP_FAILPOINTS": "append.after_write=sleep:1"})
+def test_a_cancelled_request_in_flight_is_done_or_not_as_its_reply_says(scene: Scene, tmp_path: Path) -> None:
+    hold = Hold("append.after_write", tmp_path)
+    owner = scene.window(env=hold.environment)
     attached = scene.window()
     owner.start("context/appendMessage", message=user("first"))
-    until(lambda: owner.log.stat().st_size > 0, saying="the first is being written")
+    hold.wait()
     waiting = attached.start("context/appendMessage", message=user("unwanted"))
     attached.server.notify("$/cancelRequest", id=waiting.id)
     before = marks([attached])

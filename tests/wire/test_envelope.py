@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.support.fixtures import StartServer
 from tests.support.framing import Framing
+from tests.support.holding import Hold
 from tests.support.matching import A_LIST, A_STRING, at_least, containing
 from tests.support.server import Server
 from tests.support.session import Session, user
@@ -176,20 +178,23 @@ def test_replies_nobody_asked_for_are_ignored(server: Server) -> None:
     assert len(server.received) == before + 1
 
 
-def test_an_id_already_in_flight_is_refused_and_the_first_is_answered(start: StartServer, framing: Framing) -> None:
-    server = start(framing, failpoints="append.after_write=sleep:0.5")
+def test_an_id_already_in_flight_is_refused_and_the_first_is_answered(
+    start: StartServer, framing: Framing, tmp_path: Path
+) -> None:
+    hold = Hold("append.after_write", tmp_path)
+    server = start(framing, failpoints=hold.failpoints)
     session = Session.open(server)
     before = len(server.received)
     first = session.server.start_with(
         "context/appendMessage", {"sessionId": session.id, "message": user("1")}, id="same"
     )
+    hold.wait()
     server.start_with("context/appendMessage", {"sessionId": session.id, "message": user("2")}, id="same")
-    replies = [
-        server.wait_for(lambda m: m.get("id") == "same" and "error" in m, since=before),
-        server.wait_for(lambda m: m.get("id") == "same" and "result" in m, since=before),
-    ]
-    assert replies[0]["error"]["code"] == -32600
-    assert replies[1]["result"]["messageCount"] == 1
+    refused = server.wait_for(lambda m: m.get("id") == "same" and "error" in m, since=before)
+    hold.release()
+    answered = server.wait_for(lambda m: m.get("id") == "same" and "result" in m, since=before)
+    assert refused["error"]["code"] == -32600
+    assert answered["result"]["messageCount"] == 1
     assert first.id == "same"
     assert server.call("session/list")["sessions"][0]["messageCount"] == 1
 

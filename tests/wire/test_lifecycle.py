@@ -16,7 +16,6 @@ from tests.support.holding import Hold, wait_until
 from tests.support.server import Launch, Message, Server
 from tests.support.session import Session, user
 
-SLOW_SYNC = {"TIMELEAP_FAILPOINTS": "append.after_write=sleep:0.7"}
 """Slows every commit of an append; the name is that of `storage/appending.py`."""
 
 
@@ -75,12 +74,23 @@ def test_requests_after_shutdown_are_refused(start: StartServer, framing: Framin
     assert server.wait() == 0
 
 
-def test_shutdown_answers_what_was_accepted_before_it(start_at: StartServer, framing: Framing, home: Path) -> None:
-    server = start_at(home, framing, env=SLOW_SYNC)
+@pytest.fixture
+def hold(tmp_path: Path) -> Hold:
+    """Holds a server up at its first append."""
+    return Hold("append.after_write", tmp_path)
+
+
+def test_shutdown_answers_what_was_accepted_before_it(
+    start_at: StartServer, framing: Framing, home: Path, hold: Hold
+) -> None:
+    server = start_at(home, framing, env=hold.environment)
     server.initialize()
     session = Session.open(server, "s")
     appended = session.start("context/appendMessage", message=user("kept"))
-    assert server.call("shutdown") is None
+    hold.wait()
+    ending = server.start("shutdown")
+    hold.release()
+    assert ending.result() is None
     assert appended.result()["messageCount"] == 1
     server.notify("exit")
     assert server.wait() == 0
@@ -102,11 +112,13 @@ def test_exit_before_initialize_is_1(start_at: StartServer, framing: Framing, ho
     assert server.wait() == 1
 
 
-def test_exit_finishes_what_was_accepted(start_at: StartServer, home: Path) -> None:
-    server = start_at(home, env=SLOW_SYNC, fresh=True)
+def test_exit_finishes_what_was_accepted(start_at: StartServer, home: Path, hold: Hold) -> None:
+    server = start_at(home, env=hold.environment, fresh=True)
     server.initialize()
     appended = Session.open(server, "s").start("context/appendMessage", message=user("kept"))
+    hold.wait()
     server.notify("exit")
+    hold.release()
     assert server.wait() == 1
     assert appended.result()["messageCount"] == 1
 
@@ -153,12 +165,14 @@ def test_without_fail_on_error_a_refused_request_is_0(start: StartServer) -> Non
     assert server.finish() == 0
 
 
-def test_with_fail_on_error_success_and_cancellation_are_0(start: StartServer) -> None:
-    server = start(args=FAILING, env=SLOW_SYNC)
+def test_with_fail_on_error_success_and_cancellation_are_0(start: StartServer, hold: Hold) -> None:
+    server = start(args=FAILING, env=hold.environment)
     session = Session.open(server, "a")
     first = session.start("context/appendMessage", message=user("x"))
     second = session.start("session/setTitle", title="T")
     server.notify("$/cancelRequest", id=second.id)
+    hold.wait()
+    hold.release()
     first.result()
     reply = second.reply()
     assert "error" not in reply or reply["error"]["code"] == -32800
@@ -193,12 +207,17 @@ def test_empty_input_is_clean(start_at: StartServer, home: Path, data: bytes) ->
     assert server.received == []
 
 
-def test_accepted_requests_are_answered_at_end_of_input(start_at: StartServer, framing: Framing, home: Path) -> None:
-    server = start_at(home, framing, env=SLOW_SYNC, fresh=True)
+def test_accepted_requests_are_answered_at_end_of_input(
+    start_at: StartServer, framing: Framing, home: Path, hold: Hold
+) -> None:
+    server = start_at(home, framing, env=hold.environment, fresh=True)
     server.start("initialize")
     server.start("session/open", sessionId="s")
     appended = [server.start("context/appendMessage", sessionId="s", message=user(str(n))) for n in range(20)]
-    assert server.finish() == 0
+    hold.wait()
+    server.close_stdin()
+    hold.release()
+    assert server.wait() == 0
     assert [pending.result()["messageCount"] for pending in appended] == list(range(1, 21))
 
 

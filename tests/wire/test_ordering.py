@@ -15,8 +15,6 @@ from tests.support.matching import A_STRING, at_least
 from tests.support.server import Message, Server
 from tests.support.session import Session, user
 
-SLOW = "append.after_write=sleep:0.6"
-
 
 def test_pipelined_appends_take_effect_and_are_answered_in_order(server: Server, session: Session) -> None:
     before = len(server.received)
@@ -96,13 +94,20 @@ def test_waiting_appends_share_one_sync(start: StartServer, tmp_path: Path) -> N
 # cancellation
 
 
-def test_a_cancelled_request_did_nothing_or_returns_its_real_result(start: StartServer, framing: Framing) -> None:
-    server = start(framing, failpoints=SLOW)
+def test_a_cancelled_request_did_nothing_or_returns_its_real_result(
+    start: StartServer, framing: Framing, tmp_path: Path
+) -> None:
+    hold = Hold("append.after_write", tmp_path)
+    server = start(framing, failpoints=hold.failpoints)
     session = Session.open(server, "s")
     pendings = []
     for number in range(20):
         pendings.append(session.start("context/appendMessage", message=user(str(number))))
+        if number == 0:
+            hold.wait()
         server.notify("$/cancelRequest", id=pendings[-1].id)
+        if number == 10:
+            hold.release()
     replies = [pending.reply() for pending in pendings]
     done = [str(number) for number, reply in enumerate(replies) if "result" in reply]
     assert {reply["error"]["code"] for reply in replies if "error" in reply} <= {-32800}

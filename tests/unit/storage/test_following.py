@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.conftest import ROOT
-from tests.support.holding import PATIENCE
+from tests.support.holding import PATIENCE, Hold
 from tests.support.turns import idle, until
 from tests.unit.storage.logs import always, keep, restore, said, say, texts
 
@@ -181,7 +181,7 @@ async def test_a_lock_that_cannot_be_made_is_a_storage_failure(log: Path) -> Non
 async def test_the_lock_of_a_killed_owner_is_free_at_once(log: Path) -> None:
     environment = {
         **os.environ,
-        "TIMELEAP_FAILPOINTS": "append.before_write=sleep:60",
+        **Hold("append.before_write", log.parent.parent).environment,
         "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path]),
     }
     command = [sys.executable, "-m", "tests.crash.storage.child", str(log), "append"]
