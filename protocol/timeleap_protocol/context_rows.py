@@ -22,7 +22,7 @@ CONTEXT_ROWS: Final[tuple[Method, ...]] = (
         "context.UpdateTokenCountParams",
         "context.UpdateTokenCountResult",
         "Records the usage the model reported.",
-        handler="service.writing.update_token_count",
+        handler="Session.update_token_count",
     ),
     read(
         "context/listUsage",
@@ -59,7 +59,7 @@ CONTEXT_ROWS: Final[tuple[Method, ...]] = (
         "context.RevertToParams",
         "context.RewriteResult",
         "Removes a checkpoint and all after it; what it removes stays as a timeline.",
-        handler="service.timetravel.revert_to",
+        handler="Session.revert",
         progress=True,
         errors=(_E.CHECKPOINT_NOT_FOUND, _E.CORRUPTED),
     ),
@@ -68,7 +68,7 @@ CONTEXT_ROWS: Final[tuple[Method, ...]] = (
         "context.ClearParams",
         "context.RewriteResult",
         "Empties the log; what it removes stays as a timeline.",
-        handler="service.timetravel.clear",
+        handler="Session.clear",
     ),
     read(
         "context/getHistory",
@@ -98,7 +98,7 @@ CONTEXT_ROWS: Final[tuple[Method, ...]] = (
         "context.RestoreTimelineParams",
         "context.RewriteResult",
         "Makes a timeline the live log again, byte for byte; the present log becomes a timeline.",
-        handler="service.timetravel.restore_timeline",
+        handler="Session.restore_timeline",
         errors=(_E.TIMELINE_NOT_FOUND, _E.CORRUPTED),
     ),
     change(
@@ -106,7 +106,7 @@ CONTEXT_ROWS: Final[tuple[Method, ...]] = (
         "context.UndoParams",
         "context.UndoResult",
         "Undoes the last revert, clear, compaction, restore or D-Mail, or several of them as one step.",
-        handler="service.timetravel.undo",
+        handler="Session.undo",
         errors=(_E.NOTHING_TO_UNDO, _E.CORRUPTED),
     ),
     change(
@@ -114,7 +114,7 @@ CONTEXT_ROWS: Final[tuple[Method, ...]] = (
         "context.RedoParams",
         "context.UndoResult",
         "Does again what was undone last, as long as nothing else has changed the log since.",
-        handler="service.timetravel.redo",
+        handler="Session.redo",
         errors=(_E.NOTHING_TO_REDO, _E.CORRUPTED),
     ),
     change(
@@ -134,7 +134,7 @@ CONTEXT_ROWS: Final[tuple[Method, ...]] = (
         "compaction.SetPinsParams",
         "compaction.SetPinsResult",
         "Says what no compaction of the session may lose.",
-        handler="features.compaction.handlers.set_pins",
+        handler="Session.set_pins",
     ),
     read(
         "context/prepareCompaction",
@@ -158,7 +158,7 @@ CONTEXT_ROWS: Final[tuple[Method, ...]] = (
         "context.DeliverDMailParams",
         "context.DeliverDMailResult",
         "Reverts to the checkpoint of the pending D-Mail and puts the note there, as one step.",
-        handler="service.timetravel.deliver_dmail",
+        handler="Session.deliver_dmail",
         errors=(_E.NO_PENDING_DMAIL, _E.CHECKPOINT_NOT_FOUND, _E.CORRUPTED),
     ),
     change(
@@ -166,7 +166,7 @@ CONTEXT_ROWS: Final[tuple[Method, ...]] = (
         "context.CancelDMailParams",
         "session.HeadResult",
         "Drops the pending D-Mail.",
-        handler="features.dmail.handlers.cancel_dmail",
+        handler="Session.cancel_dmail",
         errors=(_E.NO_PENDING_DMAIL,),
     ),
     read(

@@ -65,7 +65,8 @@ class Method:
         params: `module.Class` of its params.
         result: `module.Class` of its result; None: it has none, or the result is null.
         summary: One line.
-        handler: `module.function` of the server that answers it; None where the connection does so itself.
+        handler: `module.function` of the server that answers it, or `Session.method` where that gets the params by their
+            names; None where the connection does so itself.
         scope: Which session it works on.
         order: When it begins.
         cancel: Until when it can be cancelled.

@@ -1,4 +1,4 @@
-"""approval/request, respond, list: a program asks, any window that has the session open for writing answers.
+"""session/isApproved; approval/request, respond, list: a program asks, any window that has the session open for writing answers.
 
 A request waits here, in its own task: neither its connection nor the session waits with it.
 """
@@ -23,6 +23,14 @@ if TYPE_CHECKING:
     from timeleap.service.service import OpenHandle, Service
     from timeleap.service.views import Json
     from timeleap_protocol.approval import ApprovalListParams, ApprovalRequestParams, ApprovalRespondParams
+    from timeleap_protocol.session import SessionIsApprovedParams
+
+
+async def is_approved(service: Service, params: SessionIsApprovedParams, call: Call) -> Json:
+    """Tell whether an action may proceed without asking, and the reason."""
+    session = service.session(call, params)
+    approved, reason = await session.at_turn(lambda: session.is_approved(params.action))
+    return {"approved": approved, "reason": reason}
 
 
 async def request_approval(service: Service, params: ApprovalRequestParams, call: Call) -> Json:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import importlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from timeleap.attach.handover import SessionDrain
 from timeleap.errors import OverloadedError, ReadOnlyError, SessionLockedError, SessionNotOpenError, TimeleapError
 from timeleap.service import config as settings
+from timeleap.service.mutation import change_session
 from timeleap.service.request_order import WHOLE_TRASH, RequestOrder
 from timeleap.service.subscribers import Subscribers
 from timeleap.service.time_slicing import Slices
@@ -82,7 +84,10 @@ def _handlers() -> dict[str, Handler]:
     for row in ANSWERED.values():
         if row.handler is not None:
             module, _, name = row.handler.rpartition(".")
-            found[row.name] = getattr(importlib.import_module(f"timeleap.{module}"), name)
+            if module == "Session":
+                found[row.name] = functools.partial(change_session, change=name)
+            else:
+                found[row.name] = getattr(importlib.import_module(f"timeleap.{module}"), name)
     return found
 
 
@@ -411,12 +416,12 @@ class Service:
 
     @contextlib.asynccontextmanager
     async def borrowed(self, call: Call, params: Any) -> AsyncIterator[Session]:
-        """The session that a request is about, for its time, whether this connection has it open or not.
+        """The session that a request is about, for its time; opened for it where its method takes any session.
 
         Raises:
-            SessionNotFoundError, SessionLockedError, ReadOnlyError: As opening it would.
+            TimeleapError: As `session`, or as opening it would.
         """
-        if self.if_held(call, params.session_id):
+        if REQUESTS[call.method].scope == "open" or self.if_held(call, params.session_id):
             yield self.session(call, params)
             return
         self.store.locate(params.session_id)

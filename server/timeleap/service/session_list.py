@@ -1,4 +1,4 @@
-"""session/list, latest, archive, delete, purge, verify, repair, prune, listAudit: sessions of the store, open or not."""
+"""session/list, latest, delete, purge, verify, repair, prune, listAudit: sessions of the store, open or not."""
 
 from __future__ import annotations
 
@@ -29,12 +29,10 @@ if TYPE_CHECKING:
     from timeleap.sessions.outcomes import SessionPage
     from timeleap.storage.engine import Damage
     from timeleap_protocol.session import (
-        SessionArchiveParams,
         SessionDeleteParams,
         SessionLatestParams,
         SessionListParams,
         SessionListTrashParams,
-        SessionUnarchiveParams,
         SessionUndeleteParams,
     )
     from timeleap_protocol.space import SessionPruneParams
@@ -76,18 +74,6 @@ def _listing(page: SessionPage) -> Json:
         "sessions": [views.session_info(info) for info in page.sessions],
         **shapes.set_members(nextCursor=page.next_cursor),
     }
-
-
-async def archive_session(service: Service, params: SessionArchiveParams, call: Call) -> Json:
-    """Hide the session from plain listings."""
-    async with service.borrowed(call, params) as session:
-        return await session.archive(guard=guard(params, call))
-
-
-async def unarchive_session(service: Service, params: SessionUnarchiveParams, call: Call) -> Json:
-    """Show the session in plain listings again."""
-    async with service.borrowed(call, params) as session:
-        return await session.unarchive(guard=guard(params, call))
 
 
 async def delete_session(service: Service, params: SessionDeleteParams, call: Call) -> Json:

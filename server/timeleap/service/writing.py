@@ -1,4 +1,4 @@
-"""context/appendMessage, updateTokenCount, setSystemPrompt, checkpoint: what makes the log longer.
+"""context/appendMessage, setSystemPrompt, checkpoint: what makes the log longer.
 
 Messages are checked here: a data model would make that slow. A message is the caller's own JSON object; nothing is added,
 dropped or reordered. Only its shape is checked.
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
         AppendMessageParams,
         CheckpointParams,
         SetSystemPromptParams,
-        UpdateTokenCountParams,
     )
 
 
@@ -34,12 +33,6 @@ async def append_message(service: Service, params: AppendMessageParams, call: Ca
         check_message(params.message, ["message"])
         messages = [params.message]
     return await session.append(messages or [], guard=guard(params, call))
-
-
-async def update_token_count(service: Service, params: UpdateTokenCountParams, call: Call) -> Json:
-    """Note how many tokens the model says the context has."""
-    session = service.session(call, params)
-    return await session.update_token_count(params.token_count, guard=guard(params, call))
 
 
 async def set_system_prompt(service: Service, params: SetSystemPromptParams, call: Call) -> Json:

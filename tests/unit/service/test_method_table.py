@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -19,6 +21,7 @@ from timeleap.rpc.connection import Connection
 from timeleap.rpc.protocol import ClientMessage, EdgeProtocol, Running
 from timeleap.service import config, mutation, service
 from timeleap.service.service import Service
+from timeleap.sessions.session import Session
 from timeleap_protocol.method import Cancel, Forward, Method, Order
 from timeleap_protocol.methods import ANSWERED, REQUESTS
 
@@ -59,9 +62,24 @@ async def done(_: Service, params: Any, call: Call) -> Any:
 def test_handler_each_method_is_answered_by_the_function_its_row_names(tmp_path: Path) -> None:
     found = Service(config.load(tmp_path))._handlers
     assert found.keys() == ANSWERED.keys() - {"initialize", "shutdown", "rpc.discover"}
-    for name, handler in found.items():
-        assert REQUESTS[name].handler == f"{handler.__module__.removeprefix('timeleap.')}.{handler.__name__}"
-    assert len(set(found.values())) == len(found)
+    named = {name: _name_of(handler) for name, handler in found.items()}
+    assert named == {name: REQUESTS[name].handler for name in found}
+    assert len(set(named.values())) == len(found)
+
+
+def _name_of(handler: Any) -> str:
+    if isinstance(handler, partial):
+        return f"Session.{handler.keywords['change']}"
+    return f"{handler.__module__.removeprefix('timeleap.')}.{handler.__name__}"
+
+
+@pytest.mark.parametrize("row", [row for row in ANSWERED.values() if (row.handler or "").startswith("Session.")])
+def test_handler_a_method_of_the_session_takes_the_params_by_their_names(row: Method) -> None:
+    fields = {name: field.is_required() for name, field in row.params_model.model_fields.items()}
+    of_its_own = {name: required for name, required in fields.items() if name not in {*mutation.IGNORED, "session_id"}}
+    signature = inspect.signature(getattr(Session, (row.handler or "").partition(".")[2]))
+    signature.bind(None, **of_its_own, guard=None)
+    signature.bind(None, **{name: None for name, required in of_its_own.items() if required}, guard=None)
 
 
 async def test_handler_the_edge_answers_what_has_none() -> None:

@@ -1,4 +1,4 @@
-"""context/compact, prepareCompaction and setPins: choice of the summariser, and use of the summary."""
+"""context/compact and prepareCompaction: choice of the summariser, and use of the summary."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from timeleap.service.views import Json
     from timeleap.sessions.outcomes import Summarizer as Name
     from timeleap.sessions.session import Session
-    from timeleap_protocol.compaction import CompactParams, PrepareCompactionParams, SetPinsParams
+    from timeleap_protocol.compaction import CompactParams, PrepareCompactionParams
 
 _LINES_AT_ONCE = 1000
 
@@ -83,12 +83,6 @@ async def prepare_compaction(service: Service, params: PrepareCompactionParams, 
         "prompt": prompt,
         "preservedFrom": history.preserved_from,
     }
-
-
-async def set_pins(service: Service, params: SetPinsParams, call: Call) -> Json:
-    """Set the facts that no compaction of a session may lose."""
-    session = service.session(call, params)
-    return await session.set_pins(params.pins, guard=guard(params, call))
 
 
 async def compact(service: Service, params: CompactParams, call: Call) -> Json:

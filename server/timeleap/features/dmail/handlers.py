@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from timeleap.service.service import Service
     from timeleap.service.views import Json
     from timeleap.sessions.open_sessions import SessionLocation
-    from timeleap_protocol.context import CancelDMailParams
 
 
 async def send_dmail(service: Service, params: SendDMailParams, call: Call) -> Any:
@@ -66,12 +65,6 @@ async def send_dmail(service: Service, params: SendDMailParams, call: Call) -> A
     if target is not None:
         return await _send_elsewhere(service, session, target, addressed, call)
     return await _receive(service, session, addressed, call)
-
-
-async def cancel_dmail(service: Service, params: CancelDMailParams, call: Call) -> Json:
-    """Forget the pending note."""
-    session = service.session(call, params)
-    return await session.cancel_dmail(guard=guard(params, call))
 
 
 async def _receive(
