@@ -12,21 +12,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import itertools
 import logging
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from timeleap.attach import handover
-from timeleap.attach.notified import NotifiedApprovals, NotifiedState
-from timeleap.attach.owner import Forwarded, as_here, endpoint_of, forwarded, plain, read_change, unreachable
-from timeleap.attach.peer_api import PeerCallbacks, PeerLostError
+from timeleap.attach.handover import META, Effect, HandoverNote, deleted, effects, note_of
+from timeleap.attach.notified import NotifiedApprovals, NotifiedState, as_here, read_change
+from timeleap.attach.peer import PeerCallbacks, PeerLostError, endpoint_of, plain, unreachable
 from timeleap.clock import new_uid
 from timeleap.errors import CancelledError, SessionLockedError, SessionNotFoundError, SessionNotOpenError, TimeleapError
 from timeleap.rpc.errors import OwnersRefusalError
@@ -38,11 +36,13 @@ from timeleap.sessions.shapes import CONTEXT, SESSION
 from timeleap.storage.record import MADE_HERE
 from timeleap_protocol.approval_rows import LIST as LIST_APPROVALS
 from timeleap_protocol.errors import ERRORS, ErrorKind
+from timeleap_protocol.limits import DEFAULT_APPROVAL_TIMEOUT
 from timeleap_protocol.methods import REQUESTS
 from timeleap_protocol.session_rows import OPEN as OPEN_SESSION
 
 if TYPE_CHECKING:
-    from timeleap.attach.peer_api import Network, Peer
+    from timeleap.attach.listener import LocalNetwork
+    from timeleap.attach.peer import PeerConnection
     from timeleap.call import Call, Client
     from timeleap.service.views import Json
     from timeleap.sessions.open_sessions import SessionLocation
@@ -58,69 +58,108 @@ PATIENCE = 5.0
 _FIRST_PAUSE = 0.005
 _LONGEST_PAUSE = 0.25
 _LAST_CALL = 0.25  # seconds after the end of input in which an answer may come that needs no person
-_REMEMBERED = 1024
-"""Requests of the client, and changes it has heard of, that are remembered: as many as it may have in flight."""
+_REMEMBERED = 1024  # requests of the client, and changes it has heard of: as many as it may have in flight
 _NOT_OPEN = ERRORS[ErrorKind.SESSION_NOT_OPEN].code
 _NOT_FOUND = ERRORS[ErrorKind.SESSION_NOT_FOUND].code
+_NOT_PASSED_ON = frozenset({"workDoneToken", "sessionId"})
 
-Access = Literal["attached", "readOnly"]
+
+@dataclass(slots=True)
+class Forwarded:
+    """A request that is not answered yet."""
+
+    method: str
+    params: dict[str, Any]  # in wire names, but for the session's: its owner may know it by another
+    model: Any  # the same, for doing it here
+    call: Call
+    answer: asyncio.Future[Any]
+    own_id: bool = False  # its request id was made here
+    again: bool = False  # it was asked for before
+    until: float | None = None  # of one that waits for a decision: the time on the loop's clock at which it times out
+    withdrawn: bool = False  # the client no longer waits for it
+    task: asyncio.Task[Any] | None = None  # carries it out here, since we own the session
+    repeat: bool = False  # the client has used its request id before
+
+    @property
+    def request_id(self) -> str | None:
+        """Of a change: the client's own, or one made here."""
+        request_id = self.params.get("requestId")
+        return request_id if isinstance(request_id, str) and REQUESTS[self.method].mutates else None
+
+    def only_what_is_left(self) -> None:
+        """Shorten its timeout by the time it has waited, before it is sent again."""
+        if self.until is not None:
+            left = max(0.001, self.until - asyncio.get_running_loop().time())
+            self.params["timeout"] = left
+            self.model = self.model.model_copy(update={"timeout": left})
+
+    def settle_as(self, task: asyncio.Task[Any]) -> None:
+        if self.answer.done():
+            return
+        if task.cancelled():
+            self.answer.cancel()
+        elif (error := task.exception()) is not None:
+            self.answer.set_exception(error)
+        else:
+            self.answer.set_result(task.result())
+
+
+def _forwarded(method: str, model: Any, call: Call, request_ids: Iterator[str]) -> Forwarded:
+    """A request as it is passed on: a change without a request id gets the next of `request_ids`."""
+    params = {
+        name: value for name, value in model.without_nulls(dict(call.params)).items() if name not in _NOT_PASSED_ON
+    }
+    request = Forwarded(method, params, model, call, asyncio.get_running_loop().create_future())
+    row = REQUESTS[method]
+    if row.waits:
+        request.until = asyncio.get_running_loop().time() + (model.timeout or DEFAULT_APPROVAL_TIMEOUT)
+    if (row.mutates or row.waits) and getattr(model, "request_id", "") is None:
+        params["requestId"] = next(request_ids)
+        request.own_id = True
+        request.model = model.model_copy(update={"request_id": params["requestId"]})
+    return request
 
 
 class AttachmentHost(Protocol):
     """What an attached session needs of the process that has it open (`timeleap.service.service.Service`)."""
 
-    def state(self, session: Session) -> Json:
-        """`SessionState` of the contract, of a session that we own."""
-        ...
+    def state(self, session: Session) -> Json: ...
 
-    async def own(self, place: SessionLocation, progress: Progress | None = None) -> OpenedSession:
-        """Open a session that exists, as its owner. Raises SessionLockedError if another process is."""
-        ...
+    async def own(self, place: SessionLocation, progress: Progress | None = None) -> OpenedSession: ...
 
-    def reachable(self) -> AbstractAsyncContextManager[None]:
-        """Listen during the block, so that other processes can attach to what it opens."""
-        ...
+    def reachable(self) -> AbstractAsyncContextManager[None]: ...
 
-    async def act(self, method: str, params: Any, call: Call) -> Any:
-        """Answer a request whose turn has come."""
-        ...
+    async def act(self, method: str, params: Any, call: Call) -> Any: ...
 
-    def forget(self, client: Client, attachment: Attachment) -> None:
-        """An attached session is gone for good."""
-        ...
+    def forget(self, client: Client, attachment: Attachment) -> None: ...
 
-    def replace(self, client: Client, attachment: Attachment, session: Session) -> None:
-        """A session that was attached to is ours now."""
-        ...
+    def replace(self, client: Client, attachment: Attachment, session: Session) -> None: ...
 
 
 class Attachment:
     """A session that is open here through its owner.
 
-    Args:
-        service: Ours.
-        network: The way to the owner.
-        client: The client that has it open.
-        place: Location of the session.
-        quiet: The client does not have it open, and is told nothing but the answers to its requests.
-
-    Attributes:
-        times: How often the client has it open.
-        notified_approvals: The requests for approvals that the client knows.
+    With `quiet` the client does not have it open, and is told nothing but the answers to its requests.
     """
 
-    access: Access = "attached"
+    access = "attached"
 
     def __init__(
-        self, service: AttachmentHost, network: Network, client: Client, place: SessionLocation, *, quiet: bool = False
+        self,
+        service: AttachmentHost,
+        network: LocalNetwork,
+        client: Client,
+        place: SessionLocation,
+        *,
+        quiet: bool = False,
     ) -> None:
         self.place = place
         self._quiet = quiet
-        self.times = 1
+        self.times = 1  # how often the client has it open
         self._service = service
         self._network = network
         self._client = client
-        self._peer: Peer | None = None
+        self._peer: PeerConnection | None = None
         self._opening: asyncio.Future[Any] | None = None
         self._owners_id = place.session_id
         self._uid = ""
@@ -147,18 +186,13 @@ class Attachment:
     async def open(self, params: Json, progress: Progress | None = None) -> Json | OpenedSession:
         """Attach to the owner of the session; own it if there is no owner any more.
 
-        Args:
-            params: Of the `session/open` that the owner is asked, beside the path.
-            progress: Told about a long scan.
-
-        Returns:
-            The session's state; or the session, which is ours.
+        `params` are those of the `session/open` that the owner is asked, beside the path. Returns the session's state; or
+        the session, which is ours.
 
         Raises:
             SessionLockedError: It has an owner that cannot be reached, or does not answer.
             SessionNotFoundError: It was deleted, and may be another one by now.
-            OwnersRefusalError: The owner refuses.
-            TimeleapError: As opening it.
+            TimeleapError: As opening it; OwnersRefusalError if the owner refuses.
         """
         loop = asyncio.get_running_loop()
         until, pause = loop.time() + PATIENCE, _FIRST_PAUSE
@@ -171,7 +205,7 @@ class Attachment:
                 lost = error
             except OwnersRefusalError as error:
                 if self._uid and error.wire.get("code") == _NOT_FOUND:
-                    raise handover.deleted(self.place.session_id) from None
+                    raise deleted(self.place.session_id) from None
                 if error.wire.get("code") != _NOT_OPEN:  # it is about to be the owner, or was
                     raise
             finally:
@@ -188,7 +222,7 @@ class Attachment:
         found = await self._service.own(self.place, progress)
         if self._uid and not found.session.meta.is_of(self._uid):
             await found.session.aclose()
-            raise handover.deleted(self.place.session_id)
+            raise deleted(self.place.session_id)
         return found
 
     async def _attach(self, params: Json) -> Json:
@@ -198,13 +232,12 @@ class Attachment:
         answer = self._opening = asyncio.get_running_loop().create_future()
         try:
             asked = {**params, "path": str(self.place.directory), "create": False}
-            peer.send(
-                OPEN_SESSION.name,
-                handover.asking_for(asked, self._in_doubt(), self.notified_approvals.known, self._uid),
-                answer,
-                None,
-            )
-            state = _state(plain(await answer))
+            note = HandoverNote(unanswered=self._in_doubt(), approvals=self.notified_approvals.known, session=self._uid)
+            peer.send(OPEN_SESSION.name, note.put_into(asked), answer)
+            state = plain(await answer)
+            named = isinstance(state, dict) and [state.get("sessionId"), state.get("head")]
+            if not named or not all(isinstance(name, str) for name in named):
+                raise PeerLostError("the owner broke the protocol: its state of the session is none")
         except BaseException:
             peer.close()
             raise
@@ -212,10 +245,13 @@ class Attachment:
             self._opening = None
             asyncio.get_running_loop().call_soon(self._catch_up)
         self._owners_id = state["sessionId"]
-        effects, ends, self._uid = handover.answer(state)
-        self._tell_effects(effects)
+        note = note_of(state)
+        state.pop(META, None)
+        self._uid = note.session
+        self._tell_effects(note.made)
         self._catch_up_with(state)
-        asyncio.get_running_loop().call_soon(self._tell_ends, ends)  # behind what was held back, which says more
+        # Behind what was held back, which says more.
+        asyncio.get_running_loop().call_soon(self._tell_ends, note.ended_approvals)
         self._peer = peer
         self._regulate(self._congested)
         return self._as_here(state)
@@ -242,7 +278,7 @@ class Attachment:
 
     @contextlib.asynccontextmanager
     async def for_one_request(self) -> AsyncIterator[Attachment | None]:
-        """Attach for the time of one request; None if the session has no owner any more."""
+        """Attach for one request; None if the session has no owner any more."""
         found = await self.open({"access": "write"})
         if not isinstance(found, dict):
             self.leave()
@@ -257,23 +293,21 @@ class Attachment:
     # Requests
 
     async def request(self, method: str, model: Any, call: Call) -> Any:
-        """Have the owner answer a request.
-
-        Args:
-            method: Its wire name.
-            model: Its params, for the case that we become the owner before it is answered.
-            call: Its circumstances.
+        """Have the owner answer a request; `model`, its params, is for the case that we are the owner before it has.
 
         Raises:
             OwnersRefusalError: The owner's error.
             SessionLockedError: There is no owner that answers; `requestId` in its data tells under which id a change may
                 be asked for again, if it carried one.
         """
-        request = forwarded(method, model, call, self._request_ids)
+        request = _forwarded(method, model, call, self._request_ids)
         self._note_id(request)
         number = next(self._numbers)
         self._unanswered[number] = request
-        ending = functools.partial(self._on_ending, request)
+
+        def ending(_: asyncio.Future[None]) -> None:
+            asyncio.get_running_loop().call_later(_LAST_CALL, self._withdraw, [request])
+
         if request.until is not None:
             call.client.ending.add_done_callback(ending)
         try:
@@ -324,11 +358,8 @@ class Attachment:
                 if self._peer is not None:
                     self._peer.take_back(request.answer)
 
-    def _on_ending(self, request: Forwarded, _: asyncio.Future[None]) -> None:
-        asyncio.get_running_loop().call_later(_LAST_CALL, self._withdraw, [request])
-
     def _withdraw(self, requests: list[Forwarded]) -> None:
-        """Stop waiting for decisions; the answer says whether there was one all the same."""
+        """Stop waiting for decisions: the answer says whether there was one all the same."""
         for request in requests:
             request.withdrawn = True
             if request.task is not None:
@@ -339,16 +370,13 @@ class Attachment:
                 request.answer.set_exception(CancelledError("the request for an approval was cancelled"))
 
     async def settle(self) -> None:
-        """Return when everything asked for before has taken effect.
-
-        Requests that wait for a person have no effect on the log; those that let reads ahead (a compaction) are not waited for.
-        """
+        """Return when everything asked for before has taken effect, but for what waits for a person or another party."""
         for request in list(self._unanswered.values()):
             if request.until is None and REQUESTS[request.method].forward != "readsAhead":
                 await asyncio.wait([request.answer])
 
     def _note_id(self, request: Forwarded) -> None:
-        """Remember the request ids that the client has given, to tell its own repeats from ours."""
+        """Tell the client's own repeats from ours."""
         if request.own_id or request.request_id is None:
             return
         request.repeat = request.request_id in self._given
@@ -358,22 +386,19 @@ class Attachment:
 
     def _in_doubt(self) -> list[str]:
         """The request ids of changes that were asked for once and not answered: they may have taken effect."""
-        waiting = () if self._quiet else self._unanswered.values()
-        return [
-            request.request_id
-            for request in waiting
-            if request.request_id and not request.repeat and not request.answer.done()
-        ]
+        waiting = (request for request in self._unanswered.values() if not (request.repeat or request.answer.done()))
+        return [] if self._quiet else [request.request_id for request in waiting if request.request_id]
 
     def _send(self, request: Forwarded) -> None:
         assert self._peer is not None
-        params = handover.asking_again(request.params) if request.again and not request.repeat else request.params
+        note = HandoverNote(again=request.again and not request.repeat)
+        params = note.put_into(request.params)
         self._peer.send(request.method, {"sessionId": self._owners_id, **params}, request.answer, request.call.progress)
 
     def _result(self, request: Forwarded, result: Any) -> Any:
         if REQUESTS[request.method].returns_state and isinstance(result, msgspec.Raw):
             state = plain(result)
-            handover.answer(state)  # takes out what is meant for us: this is no other owner
+            state.pop(META, None)  # meant for us: this is no other owner
             return self._as_here(state)
         if request.again and request.own_id:
             # The client has asked once, and does not know that we asked twice.
@@ -440,7 +465,7 @@ class Attachment:
         return await self._client.request(method, asked, timeout=None)
 
     def _regulate(self, congested: bool) -> None:
-        """Let what our client does not read wait where it comes from: the owner knows how much it may be."""
+        # What our client does not read waits where it comes from: the owner knows how much it may be.
         changed, self._congested = congested is not self._congested, congested
         if self._peer is not None and (changed or congested):
             (self._peer.pause if congested else self._peer.resume)()
@@ -455,10 +480,10 @@ class Attachment:
         log.info("lost the owner of a session: %s", lost)
         self._peer = None
         self._withdraw([request for request in self._unanswered.values() if request.withdrawn])
+        requests = list(self._unanswered.values())
         if lost.hung:
-            self._give_up(list(self._unanswered.values()), lost)
+            self._give_up(requests, lost)
         else:
-            requests = list(self._unanswered.values())
             asyncio.get_running_loop().call_later(PATIENCE, self._give_up, requests, lost)
         self._look_for_owner()
 
@@ -467,7 +492,6 @@ class Attachment:
             self._search = asyncio.get_running_loop().create_task(self._find_owner())
 
     async def _find_owner(self) -> None:
-        """Until there is one: own the session, or attach to its owner."""
         try:
             while self._peer is None and not self._closed:
                 try:
@@ -492,31 +516,45 @@ class Attachment:
                 self._drop_peer()
                 return
             self._tell(SESSION, "accessChanged", access=self.access)
-            self._ask_again()
+            for request in self._to_ask_again():
+                self._send(request)
         elif self._closed:
             await found.session.aclose()
         else:
-            await self._take_over_knowing(found)
+            await self._take_over(found)
 
-    async def _take_over_knowing(self, found: OpenedSession) -> None:
-        """Find out first which requests took effect: no other process can change anything before."""
+    async def _take_over(self, found: OpenedSession) -> None:
+        """We own the session: do here what the last owner left unanswered."""
+        session = found.session
         async with self._service.reachable():  # nobody holds it yet: we would stop listening for the others
             try:
-                made = await found.session.made(self._in_doubt())
-                ends = await found.session.approval_ends(self.notified_approvals.known)
+                # First, which requests took effect: no other process can change anything before.
+                made = await session.made(self._in_doubt())
+                ends = await session.approval_ends(self.notified_approvals.known)
             except (TimeleapError, OSError) as error:
                 log.warning("what took effect before the owner went cannot be told: %s", error)
                 made, ends = [], []
                 self._missed = True
             if self._closed:
-                await found.session.aclose()
-            else:
-                self._take_over(found, handover.effects(made))
-                self._tell_ends([views.approval_end(end) for end in ends])
+                await session.aclose()
+                return
+            self._closed = True
+            self._stop_watching()
+            self._service.replace(self._client, self, session)
+            tell_recovery(self._client, session)
+            self._tell_effects(effects(made))
+            self._catch_up_with(self._service.state(session))
+            self._tell(SESSION, "accessChanged", access="owner")
+            for request in self._to_ask_again():
+                call = replace(request.call, again=not request.repeat)
+                acting = self._service.act(request.method, request.model, call)
+                request.task = task = asyncio.get_running_loop().create_task(acting)
+                task.add_done_callback(request.settle_as)
+            self._tell_ends([views.approval_end(end) for end in ends])
 
-    def _tell_effects(self, effects: list[handover.Effect]) -> None:
-        """Notify the client of its own changes whose answers got lost, as it would have been notified of them."""
-        for effect in effects:
+    def _tell_effects(self, made: list[Effect]) -> None:
+        """Notify the client of its own changes whose answers got lost, as it would have been of others'."""
+        for effect in made:
             told = [each for each in effect.told or () if (effect.head, each[1]) not in self._heard]
             if effect.told and not told:
                 continue  # only the answer got lost
@@ -548,40 +586,15 @@ class Attachment:
             self._peer.close()
             self._peer = None
 
-    def _ask_again(self) -> None:
-        for request in self._unanswered.values():
-            if not request.answer.done():
-                request.again = True
-                request.only_what_is_left()
-                self._send(request)
-
-    def _take_over(self, opened: OpenedSession, effects: list[handover.Effect]) -> None:
-        """We own the session: do here what the last owner left unanswered."""
-        session = opened.session
-        self._closed = True
-        self._stop_watching()
-        self._service.replace(self._client, self, session)
-        tell_recovery(self._client, session)
-        self._tell_effects(effects)
-        self._catch_up_with(self._service.state(session))
-        self._tell(SESSION, "accessChanged", access="owner")
-        for request in self._unanswered.values():
-            if not request.answer.done():
-                request.again = True
-                request.only_what_is_left()
-                call = replace(request.call, again=not request.repeat)
-                acting = self._service.act(request.method, request.model, call)
-                request.task = task = asyncio.get_running_loop().create_task(acting)
-                task.add_done_callback(request.settle_as)
+    def _to_ask_again(self) -> list[Forwarded]:
+        requests = [request for request in self._unanswered.values() if not request.answer.done()]
+        for request in requests:
+            request.again = True
+            request.only_what_is_left()
+        return requests
 
     def _tell(self, method: str, kind: str, **members: Any) -> None:
         if self._quiet:
             return
         params = {"sessionId": self.place.session_id, "head": self._head, "kind": kind, "cause": {}, **members}
         self._client.notify(method, params)
-
-
-def _state(found: Any) -> Json:
-    if isinstance(found, dict) and isinstance(found.get("sessionId"), str) and isinstance(found.get("head"), str):
-        return found
-    raise PeerLostError("the owner broke the protocol: its state of the session is none")

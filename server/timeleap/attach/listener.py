@@ -15,8 +15,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 from timeleap.attach import sockets
-from timeleap.attach.peer import PATIENCE, PeerConnection
-from timeleap.attach.peer_api import PeerCallbacks, PeerLostError
+from timeleap.attach.peer import PATIENCE, PeerCallbacks, PeerConnection, PeerLostError
 from timeleap.attach.sockets import UnsafeError
 from timeleap.rpc.codec import MessageId, UnreadableError, decode, encode, is_message_id
 from timeleap.rpc.connection import Connection, ServicePort
@@ -60,7 +59,7 @@ class AttachedConnection(Connection):
 
 
 class LocalNetwork:
-    """The `timeleap.attach.peer_api.Network` over local sockets.
+    """The way to other processes, and theirs to this one, over local sockets.
 
     Args:
         service: Serves those who come.
@@ -114,7 +113,12 @@ class LocalNetwork:
             await asyncio.wait(set(self._visits))
 
     async def connect(self, endpoint: Endpoint, client: Client, callbacks: PeerCallbacks) -> PeerConnection:
-        """Connect to another process on behalf of `client` (see `timeleap.attach.peer_api.Network`)."""
+        """Connect to another process on behalf of `client`.
+
+        Raises:
+            PeerLostError: It cannot be reached, does not answer, or turns us away.
+            OwnersRefusalError: It speaks another version of the protocol.
+        """
         address, token, version = (endpoint.get(name) for name in ("address", "token", "protocolVersion"))
         if type(version) is not int or version != PROTOCOL_VERSION:
             raise _other_version(version)
@@ -225,14 +229,12 @@ class TokenHandshake(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Somebody knocks."""
         self._transport = cast("asyncio.Transport", transport)
         self._timer = asyncio.get_running_loop().call_later(FIRST_FRAME_SECONDS, self._refuse, None, "nothing was said")
         if self._full:
             self._refuse(None, "too many connections")
 
     def data_received(self, data: bytes) -> None:
-        """It says something."""
         transport = self._transport
         if transport is None:
             return
@@ -252,17 +254,14 @@ class TokenHandshake(asyncio.Protocol):
             self._refuse(None, "the first message is too large")
 
     def eof_received(self) -> bool:
-        """It says nothing more."""
         self._refuse(None, "the first message is incomplete")
         return True
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It went away."""
         del exc
         self._leave()
 
     def turn_away(self, why: str) -> None:
-        """Drop the connection."""
         self._refuse(None, why)
         self._leave()
 

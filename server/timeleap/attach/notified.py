@@ -1,4 +1,4 @@
-"""What the client of a session that another process owns was notified of: it may miss something while owners change.
+"""What an owner notifies of, and what the client knows of it: it may miss something while owners change.
 
 The state outside the log: a change of it leaves the head as it is. So a client that missed the notification, because the
 owner died first, could not know that its state is stale: a window would show for ever that approvals are off which are on.
@@ -35,6 +35,38 @@ _MEMBERS = {
 """By kind of notification: the member of it, and of the session's state, that has the new value."""
 
 _ARCHIVED = {"archived": True, "unarchived": False}
+
+
+class ForwardedChange(msgspec.Struct, rename="camel"):
+    """The members of an owner's notification that are used here; empty if absent."""
+
+    session_id: str = ""
+    head: str = ""
+    kind: str = ""
+
+
+_decode_change = msgspec.json.Decoder(ForwardedChange).decode
+
+
+def read_change(params: bytes) -> ForwardedChange:
+    """Decode the params of a notification; empty if they are malformed."""
+    try:
+        return _decode_change(params)
+    except msgspec.MsgspecError:
+        return ForwardedChange()
+
+
+def as_here(params: bytes, theirs: str, ours: str) -> Any:
+    """The params of an owner's notification, with the session called as it is here.
+
+    Args:
+        params: JSON text, spliced as it is where nothing has to be changed.
+        theirs: The session's id in the owner's process.
+        ours: Its id here.
+    """
+    if theirs == ours:
+        return msgspec.Raw(params)
+    return {**msgspec.json.decode(params), "sessionId": ours}
 
 
 class NotifiedState:
@@ -94,7 +126,7 @@ class NotifiedApprovals:
     def tell_ends(self, client: Client, session_id: str, ends: Iterable[dict[str, Any]]) -> None:
         """Notify the client of those ends that it does not know, each given as members of the notification."""
         for end in ends:
-            if self.ends(end["approvalId"]):
+            if isinstance(name := end.get("approvalId"), str) and self.ends(name):
                 client.notify(RESOLVED, {"sessionId": session_id, **end})
 
     def passes(self, method: str, params: bytes) -> bool:

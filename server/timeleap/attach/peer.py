@@ -1,4 +1,4 @@
-"""Our connection to the process that owns a session: requests out, replies and notifications in.
+"""Our connection to the process that owns a session: how it is reached; requests out, replies and notifications in.
 
 What comes back is looked at as little as possible: a reply's result and a notification's params stay the JSON text they
 are and are spliced into what our own client gets. That the text is JSON is checked on the way in, all the same.
@@ -10,15 +10,19 @@ import asyncio
 import itertools
 import logging
 import secrets
-from collections.abc import Mapping
+import socket
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from timeleap.attach.peer_api import PeerCallbacks, PeerLostError
+from timeleap.errors import SessionLockedError
 from timeleap.rpc.codec import encode
 from timeleap.rpc.errors import OwnersRefusalError, RefusedError, to_wire
+from timeleap.sessions.listing import holder_of
+from timeleap.storage.lock import Endpoint
 from timeleap_protocol.errors import ErrorKind
 from timeleap_protocol.framing import Fault, FrameReader, Framing
 from timeleap_protocol.methods import CLIENT_REQUESTS, SERVER_NOTIFICATIONS
@@ -40,6 +44,65 @@ _DOUBT = 2.0  # seconds of silence after which we ask whether anybody is there
 _PING = "$/ping"  # no such method: the quickest answer there is
 _NOTHING = msgspec.Raw(b"")
 _SPACES = bytes.maketrans(b"\r\n", b"  ")
+
+
+class PeerLostError(Exception):
+    """The connection to an owner ended, or could not be made.
+
+    Attributes:
+        hung: The owner is there, but does not answer.
+        hopeless: Trying again is in vain: it cannot be reached from here, or must not be.
+    """
+
+    def __init__(self, why: str, *, hung: bool = False, hopeless: bool = False) -> None:
+        super().__init__(why)
+        self.hung = hung
+        self.hopeless = hopeless
+
+
+def endpoint_of(directory: Path) -> Endpoint:
+    """The endpoint of the owner of a session, from its record.
+
+    Raises:
+        PeerLostError: The record has no endpoint that can be used here.
+    """
+    holder = holder_of(directory)
+    host = (holder.owner or {}).get("host")
+    if host is not None and host != socket.gethostname():
+        raise PeerLostError(f"it runs on {host}, and can only be reached from there", hopeless=True)
+    if holder.endpoint is None:
+        raise PeerLostError("it does not say how it is reached")
+    if "problem" in holder.endpoint:
+        raise PeerLostError(f"it cannot be reached: {holder.endpoint['problem']}", hopeless=True)
+    return holder.endpoint
+
+
+def unreachable(lost: PeerLostError, owner: dict[str, Any] | None) -> SessionLockedError:
+    """The refusal for a session whose owner cannot be asked."""
+    who = f"process {owner.get('pid')} on {owner.get('host')}" if owner is not None else "another process"
+    why = str(lost).rstrip(".")
+    message = f'the session is owned by {who}, but {why}. Try again, or open it with access "readOnly" to follow it'
+    return SessionLockedError(message, owner=owner)
+
+
+def plain(result: Any) -> Any:
+    """A result as a value, whether it is one already or still text."""
+    return msgspec.json.decode(result) if isinstance(result, msgspec.Raw) else result
+
+
+@dataclass(frozen=True, slots=True)
+class PeerCallbacks:
+    """What an owner says unasked.
+
+    Attributes:
+        notified: Called with each notification: its method, and its params as JSON text.
+        asked: Answers a request of the owner's.
+        lost: Called once, when the connection is over without our having ended it.
+    """
+
+    notified: Callable[[str, bytes], None]
+    asked: Callable[[str, dict[str, Any]], Awaitable[Any]]
+    lost: Callable[[PeerLostError], None]
 
 
 class _AnyMessage(msgspec.Struct):
@@ -66,11 +129,7 @@ class _Waiting:
 
 
 class PeerConnection(asyncio.Protocol):
-    """One connection to an owner.
-
-    Args:
-        callbacks: Who hears what comes unasked.
-    """
+    """One connection to an owner."""
 
     def __init__(self, callbacks: PeerCallbacks) -> None:
         self._callbacks = callbacks
@@ -90,11 +149,9 @@ class PeerConnection(asyncio.Protocol):
     # What the transport calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """There is a transport."""
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
-        """Bytes came."""
         self._heard = self._loop.time()
         for item in self._frames.feed(data):
             if self._transport is None:
@@ -105,7 +162,6 @@ class PeerConnection(asyncio.Protocol):
                 self._take(item)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The other end is gone."""
         del exc
         self._lose(PeerLostError("the connection to the owner ended"))
 
@@ -118,7 +174,11 @@ class PeerConnection(asyncio.Protocol):
         answer: asyncio.Future[Any],
         progress: ReportProgress | None = None,
     ) -> None:
-        """Ask (see `timeleap.attach.peer_api.Peer`)."""
+        """Ask, in wire names. Requests take effect in the order of the calls.
+
+        `answer` gets the result, as JSON that is spliced into a reply as it is (`msgspec.Raw`), or OwnersRefusalError. It is
+        left alone if the connection ends before: the caller may ask another owner.
+        """
         if self._transport is None:
             return
         number = next(self._numbers)
@@ -164,13 +224,11 @@ class PeerConnection(asyncio.Protocol):
         self._write({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": number}})
 
     def pause(self) -> None:
-        """Take in nothing more for now."""
         self._paused = True
         if self._transport is not None:
             self._transport.pause_reading()
 
     def resume(self) -> None:
-        """Take in again."""
         self._paused = False
         self._looked = self._heard = self._loop.time()
         if self._transport is not None:

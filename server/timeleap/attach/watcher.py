@@ -11,10 +11,9 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
-from timeleap.attach import handover
-from timeleap.attach.notified import NotifiedApprovals
-from timeleap.attach.owner import as_here, endpoint_of, plain, read_change
-from timeleap.attach.peer_api import PeerCallbacks, PeerLostError
+from timeleap.attach.handover import HandoverNote, note_of
+from timeleap.attach.notified import NotifiedApprovals, as_here, read_change
+from timeleap.attach.peer import PeerCallbacks, PeerLostError, endpoint_of, plain
 from timeleap.rpc.errors import OwnersRefusalError
 from timeleap.sessions.shapes import SESSION
 from timeleap_protocol.session_rows import OPEN as OPEN_SESSION
@@ -22,7 +21,8 @@ from timeleap_protocol.session_rows import OPEN as OPEN_SESSION
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from timeleap.attach.peer_api import Network, Peer
+    from timeleap.attach.listener import LocalNetwork
+    from timeleap.attach.peer import PeerConnection
     from timeleap.call import Client
     from timeleap.service.subscribers import Subscribers
     from timeleap.sessions.session import Session
@@ -40,16 +40,17 @@ AT_ONCE = 1.0
 class Watcher:
     """One client's view of a session that is open to be read.
 
-    Args:
-        network: The way to the owner.
-        session: The session, followed on disk.
-        client: The client that has it open.
-        audience: Tells the client what can be seen on disk, while there is no owner to be asked.
-        deleted: Called when the client was told that the session was deleted: what has its path by then is another one.
+    `audience` tells the client what can be seen on disk, while there is no owner to be asked; `deleted` is called when the
+    client was told that the session was deleted: what has its path by then is another one.
     """
 
     def __init__(
-        self, network: Network, session: Session, client: Client, audience: Subscribers, deleted: Callable[[], None]
+        self,
+        network: LocalNetwork,
+        session: Session,
+        client: Client,
+        audience: Subscribers,
+        deleted: Callable[[], None],
     ) -> None:
         self._network = network
         self._session = session
@@ -61,7 +62,7 @@ class Watcher:
         self._owners_id = ""
         self._told_deleted = False
         self._relay: asyncio.Task[None] | None = None
-        self._peer: Peer | None = None
+        self._peer: PeerConnection | None = None
         self._lost: asyncio.Future[PeerLostError] | None = None
         self._run: asyncio.Task[None] | None = None
 
@@ -85,7 +86,7 @@ class Watcher:
         if peer is None or lost is None:
             return None
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        peer.send(method, {"sessionId": self._owners_id}, answer, None)
+        peer.send(method, {"sessionId": self._owners_id}, answer)
         await asyncio.wait({answer, lost}, return_when=asyncio.FIRST_COMPLETED)
         return answer.result() if answer.done() else None
 
@@ -125,14 +126,14 @@ class Watcher:
         answer = loop.create_future()
         try:
             params = {"path": str(self._session.path), "create": False, "access": "readOnly"}
-            peer.send(OPEN_SESSION.name, handover.asking_for(params, (), self._notified.known), answer, None)
+            peer.send(OPEN_SESSION.name, HandoverNote(approvals=self._notified.known).put_into(params), answer)
             await asyncio.wait({answer, lost}, return_when=asyncio.FIRST_COMPLETED)
             if not answer.done():
                 raise PeerLostError("it went away")
             state = plain(answer.result())
             self._owners_id = state["sessionId"]
             await self._session.catch_up()
-            self._notified.tell_ends(self._client, self._session.session_id, handover.answer(state)[1])
+            self._notified.tell_ends(self._client, self._session.session_id, note_of(state).ended_approvals)
         except BaseException:
             peer.close()
             raise

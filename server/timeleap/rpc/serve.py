@@ -26,7 +26,7 @@ from timeleap.rpc.errors import describe
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from timeleap.attach.peer_api import Network
+    from timeleap.attach.listener import LocalNetwork
 
 log = logging.getLogger(__name__)
 
@@ -128,7 +128,7 @@ def configure_log(level: str, file: Path | None) -> None:
     logging.getLogger("pygls").setLevel(logging.WARNING)
 
 
-def _network(service: ServicePort) -> Network:
+def _network(service: ServicePort) -> LocalNetwork:
     """The way to other processes; nothing of it is loaded before a session is opened."""
     from timeleap.attach.listener import LocalNetwork
 

@@ -1,4 +1,4 @@
-"""From a mutating request to the guard its change is made under, and to the change itself."""
+"""From a mutating request to the guard its change is made under."""
 
 from __future__ import annotations
 
@@ -6,30 +6,19 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
-from timeleap.attach.handover import was_asked_before
+from timeleap.attach.handover import note_of
 from timeleap.sessions.outcomes import Cause, Mutation
 from timeleap.storage.record import MADE_HERE
 from timeleap_protocol.methods import REQUESTS
 
 if TYPE_CHECKING:
     from timeleap.call import Call
-    from timeleap.service.service import Service
-    from timeleap.service.views import Json
 
 IGNORED = frozenset({"expected_head", "request_id", "meta", "work_done_token", "partial_result_token", "timeout"})
 """Params that do not change the effect of a request."""
 
 DMAIL_HERE = f"{MADE_HERE}dmail."
 """Prefix of the request id under which a D-Mail arrives in another session."""
-
-
-async def change_session(service: Service, params: Any, call: Call, *, change: str) -> Json:
-    """Call the method `change` of the session with the params by their names, those that were given."""
-    arguments = {name: getattr(params, name) for name in params.model_fields_set - IGNORED - {"session_id"}}
-    async with service.borrowed(call, params) as session:
-        if not arguments.get("dry_run"):
-            call.say("rewriting the log")  # of methods with progress, which copy a log
-        return await getattr(session, change)(**arguments, guard=guard(params, call))  # type: ignore[no-any-return]
 
 
 def guard(params: Any, call: Call) -> Mutation:
@@ -44,7 +33,7 @@ def guard(params: Any, call: Call) -> Mutation:
         method=call.method,
         fingerprint=fingerprint(call.method, params) if request_id else "",
         cause=Cause(request_id=_known_to_client(request_id), client=call.client.name),
-        again=call.again or (call.client.is_peer and was_asked_before(call.params)),
+        again=call.again or (call.client.is_peer and note_of(call.params).again),
     )
 
 

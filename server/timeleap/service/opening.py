@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from timeleap.attach import handover
+from timeleap.attach.handover import HandoverNote
 from timeleap.errors import InvalidInputError, SessionLockedError, SessionNotOpenError
 from timeleap.service import views
 from timeleap.service.mutation import guard
@@ -123,12 +124,11 @@ async def _join(service: Service, params: SessionOpenParams, path: Path | None, 
     directory = path or service.store.locate(params.session_id or "")
     session = await service.store.join(directory)
     try:
-        uid = handover.session_asked_for(call.params)
-        if uid and not session.meta.is_of(uid):
+        asked = handover.note_of(call.params)
+        if asked.session and not session.meta.is_of(asked.session):
             raise handover.deleted(session.session_id)
         await session.keep_auto_checkpoint(params.auto_checkpoint)
-        asked = handover.asked_for(call.params)
-        made = await session.made(asked) if asked else []
+        made = await session.made(asked.unanswered) if asked.unanswered else []
     except BaseException:
         await session.aclose()
         raise
@@ -137,8 +137,10 @@ async def _join(service: Service, params: SessionOpenParams, path: Path | None, 
         raise SessionNotOpenError(f"session {session.session_id} is being handed over")
     held = service.hold(call, session, "readOnly" if params.access == "readOnly" else "owner")
     state = answer(service, held, duplicate=False)
-    ends = await session.approval_ends(handover.approvals_asked_for(call.params))  # after `hold`: later ones are heard
-    return handover.answered(state, handover.effects(made), map(views.approval_end, ends), session.meta.uid)
+    ends = await session.approval_ends(asked.approvals)  # after `hold`: later ones are heard
+    return HandoverNote(
+        made=handover.effects(made), ended_approvals=list(map(views.approval_end, ends)), session=session.meta.uid
+    ).put_into(state)
 
 
 def answer(service: Service, held: OpenHandle, duplicate: bool) -> Json:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from timeleap.attach.handover import SessionDrain
 from timeleap.errors import OverloadedError, ReadOnlyError, SessionLockedError, SessionNotOpenError, TimeleapError
 from timeleap.service import config as settings
-from timeleap.service.mutation import change_session
+from timeleap.service.mutation import IGNORED, guard
 from timeleap.service.request_order import WHOLE_TRASH, RequestOrder
 from timeleap.service.subscribers import Subscribers
 from timeleap.service.time_slicing import Slices
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from timeleap.attach.attachment import Attachment
-    from timeleap.attach.peer_api import Network
+    from timeleap.attach.listener import LocalNetwork
     from timeleap.attach.watcher import Watcher
     from timeleap.call import Call, Client
     from timeleap.service.config import Config
@@ -78,6 +78,15 @@ class _Connection:
     asking: int = 0
 
 
+async def _change_session(service: Service, params: Any, call: Call, *, change: str) -> Json:
+    """Call the method `change` of the session with the params by their names, those that were given."""
+    arguments = {name: getattr(params, name) for name in params.model_fields_set - IGNORED - {"session_id"}}
+    async with service.borrowed(call, params) as session:
+        if not arguments.get("dry_run"):
+            call.say("rewriting the log")  # of methods with progress, which copy a log
+        return await getattr(session, change)(**arguments, guard=guard(params, call))  # type: ignore[no-any-return]
+
+
 def _handlers() -> dict[str, Handler]:
     """What answers each method, of the method table."""
     found: dict[str, Handler] = {}
@@ -85,7 +94,7 @@ def _handlers() -> dict[str, Handler]:
         if row.handler is not None:
             module, _, name = row.handler.rpartition(".")
             if module == "Session":
-                found[row.name] = functools.partial(change_session, change=name)
+                found[row.name] = functools.partial(_change_session, change=name)
             else:
                 found[row.name] = getattr(importlib.import_module(f"timeleap.{module}"), name)
     return found
@@ -99,7 +108,7 @@ class Service:
         make_network: Makes the way to other processes, for a service; without one, this process keeps to itself.
     """
 
-    def __init__(self, config: Config, make_network: Callable[[Service], Network] | None = None) -> None:
+    def __init__(self, config: Config, make_network: Callable[[Service], LocalNetwork] | None = None) -> None:
         self._handlers = _handlers()
         self.config = config
         self.views = Views(config.budget)
@@ -109,13 +118,13 @@ class Service:
         self._audiences: dict[int, Subscribers] = {}
         self._dropping: set[asyncio.Task[None]] = set()
         self._make_network = make_network
-        self._network: Network | None = None
+        self._network: LocalNetwork | None = None
         self._trash_keeper: TrashKeeper | None = None
         self._opening = 0  # sessions that are on their way to be ours
         self._session_drain = SessionDrain()
 
     @property
-    def network(self) -> Network | None:
+    def network(self) -> LocalNetwork | None:
         """The way to other processes, if there is to be one; made at first need."""
         if self._network is None and self._make_network is not None:
             self._network = self._make_network(self)

@@ -11,8 +11,7 @@ import pytest
 from tests.support.turns import Clock, idle
 
 from timeleap.attach import peer as module
-from timeleap.attach.peer import PeerConnection
-from timeleap.attach.peer_api import PeerCallbacks, PeerLostError
+from timeleap.attach.peer import PeerCallbacks, PeerConnection, PeerLostError
 from timeleap.errors import ClientRequestError
 from timeleap.rpc.errors import OwnersRefusalError
 from timeleap_protocol.framing import FrameReader, Framing

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from timeleap.attach.peer_api import PeerLostError
+from timeleap.attach.peer import PeerLostError
 from timeleap.attach.watcher import PERIOD, SOON, Watcher
 
 

@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from timeleap.attach.owner import plain
+from timeleap.attach.peer import plain
 from timeleap.errors import InvalidInputError, ReadOnlyError, SessionLockedError, SessionNotFoundError
 from timeleap.failpoints import failpoint
 from timeleap.service.mutation import DMAIL_HERE, fingerprint, guard
