@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from tests.unit.sessions.worlds import USER, World, asked
 
-from timeleap.sessions import request_replay, requests, stored_response
+from timeleap.sessions import request_replay, requests
 from timeleap.sessions.pruning import PruneRequest
 from timeleap.sessions.session import Session
 
@@ -35,7 +35,7 @@ class Bounds:
 
 
 SMALL = Bounds(12, 24, 8)
-REAL = Bounds(stored_response.REMEMBERED, stored_response.MADE_REMEMBERED, stored_response.MADE_BY_ONE)
+REAL = Bounds(requests.REMEMBERED, requests.MADE_REMEMBERED, requests.MADE_BY_ONE)
 
 
 @dataclass
@@ -55,7 +55,7 @@ class Past:
             return False
         if not request_id.startswith("timeleap:"):
             return request_id in names[-bounds.clients :]
-        window = [name for name in names if stored_response.window_of(name) == stored_response.window_of(request_id)]
+        window = [name for name in names if requests.window_of(name) == requests.window_of(request_id)]
         if request_id in names[-bounds.made :]:
             return request_id in window[-bounds.by_one :]
         return None
@@ -196,7 +196,7 @@ class History:
 
 @pytest.mark.parametrize("seed", range(HISTORIES))
 async def test_ids_are_known_by_age(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
-    for module in (stored_response, request_replay, requests):
+    for module in (request_replay, requests):
         for name, value in (
             ("REMEMBERED", SMALL.clients),
             ("MADE_REMEMBERED", SMALL.made),

@@ -60,7 +60,8 @@ def left_open(entries: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 
 
 def ends(entries: Iterable[dict[str, Any]], approval_ids: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """The entries that tell the end of some questions, by approval id; none of those that are open, or not in the audit."""
+    """The entries that tell the end of some questions, by approval id; none of those that are open, or not in the
+    audit."""
     wanted, found = set(approval_ids), dict[str, dict[str, Any]]()
     for approval_id, document in _question_entries(entries):
         if approval_id not in wanted:
@@ -83,25 +84,11 @@ class Audit:
         return files.read_lines(self.path, is_entry)
 
     def record(self, cause: Cause, field: str, before: Any, after: Any) -> None:
-        """Note one change; returns when it is durable.
-
-        Args:
-            cause: Who asked for it.
-            field: What was changed.
-            before: Its value until now.
-            after: Its value from now on.
-
-        Raises:
-            StorageFailureError: It could not be noted (then the change must not be made).
-        """
+        """Note one change; returns when it is durable. Where that raises StorageFailureError, it must not be made."""
         self.append([entry(cause, field, before, after)])
 
     def append(self, entries: Sequence[Mapping[str, Any]]) -> None:
-        """Note several things as one step; returns when they are durable.
-
-        Raises:
-            StorageFailureError: They could not be noted.
-        """
+        """Note several things as one step; returns when they are durable, or raises StorageFailureError."""
         try:
             files.append_lines(self.path, entries)
         except StorageFailureError:

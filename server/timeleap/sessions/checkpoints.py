@@ -23,18 +23,9 @@ _UID = re.compile(r"[co](-?\d{1,19})-[0-9a-f]+")
 def new_checkpoint(
     state: LogState, checkpoint_id: int, label: str | None, preview: str | None, request: Mapping[str, str | int]
 ) -> tuple[NewRecord, Checkpoint]:
-    """A checkpoint that is to be written.
-
-    Args:
-        state: The state of the log before it.
-        checkpoint_id: Its number.
-        label: What it is called.
-        preview: The beginning of the message that is written with it.
-        request: Members of `_tl` for the request that asked for it.
-
-    Returns:
-        The record, and the checkpoint it makes.
-    """
+    """The record of a checkpoint that is to be written to a log at `state`, and the checkpoint it makes. `preview` is
+    the beginning of the message that is written with it, `request` members of `_tl` for the request that asked for
+    it."""
     uid = f"c{checkpoint_id}-{clock.new_uid(12)}"
     created_at = clock.now_iso()
     marks = {"u": uid, **({"l": label} if label is not None else {}), "t": created_at, **request}
@@ -43,28 +34,20 @@ def new_checkpoint(
 
 
 def read_checkpoint(reader: LogReader, line: int, messages: int | None = None) -> Checkpoint:
-    """The checkpoint whose record stands at `line`.
-
-    Args:
-        reader: The log.
-        line: Line of a checkpoint record.
-        messages: How many messages there are, where the log is to be looked at as if it ended earlier.
-    """
-    return _read(reader, line, reader.state.messages if messages is None else messages)
+    """The checkpoint whose record stands at `line`; as if there were only so many `messages`."""
+    entry = reader.entries(line, line + 1)[0]
+    uid, label, created_at = _marks(reader, line)
+    state = entry.state
+    shown = state.messages < (reader.state.messages if messages is None else messages)
+    preview = _preview(reader, state.messages) if shown else None
+    return Checkpoint(entry.value, uid, label, created_at, state.messages, state.token_count, preview)
 
 
 def list_checkpoints(
     reader: LogReader, start: int, count: int, newest_first: bool, messages: int | None = None
 ) -> list[Checkpoint]:
-    """Up to `count` checkpoints from the one with ordinal `start` on, upwards or downwards.
-
-    Args:
-        reader: The log.
-        start: 0-based over checkpoint records; out of range means an empty list.
-        count: How many at most.
-        newest_first: Whether to go down from `start`.
-        messages: As in `read_checkpoint`.
-    """
+    """Up to `count` checkpoints from the one with the 0-based ordinal `start` on, upwards or downwards; `messages` as
+    in `read_checkpoint`."""
     total = reader.state.checkpoints
     if newest_first:
         ordinals = range(min(start, total - 1), max(-1, start - count), -1)
@@ -148,20 +131,9 @@ def _marks(reader: LogReader, line: int) -> tuple[str, str | None, str | None]:
     marks = read_tl(reader.read(line, line + 1)[0])
     uid, label, time = (marks.get(name) for name in ("u", "l", "t"))
     if not isinstance(uid, str):
-        uid = f"o{reader.entries(line, line + 1)[0].value}-{_before(reader, line).chain:016x}"
+        before = reader.entries(line - 1, line)[0].state if line else LogState()
+        uid = f"o{reader.entries(line, line + 1)[0].value}-{before.chain:016x}"
     return uid, label if isinstance(label, str) else None, time if isinstance(time, str) else None
-
-
-def _before(reader: LogReader, line: int) -> LogState:
-    return reader.entries(line - 1, line)[0].state if line else LogState()
-
-
-def _read(reader: LogReader, line: int, messages: int) -> Checkpoint:
-    entry = reader.entries(line, line + 1)[0]
-    uid, label, created_at = _marks(reader, line)
-    state = entry.state
-    preview = _preview(reader, state.messages) if state.messages < messages else None
-    return Checkpoint(entry.value, uid, label, created_at, state.messages, state.token_count, preview)
 
 
 def _preview(reader: LogReader, index: int) -> str | None:

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from timeleap import clock
-from timeleap.errors import SessionExistsError, StorageFailureError
-from timeleap.sessions import files
+from timeleap.errors import StorageFailureError
+from timeleap.sessions import files, meta, statefile
 from timeleap.sessions.checkpoints import find_line, read_checkpoint
-from timeleap.sessions.home import Home, fork_title, new_session_id
-from timeleap.sessions.meta import VERSION, subagent_members
+from timeleap.sessions.home import Home, new_session_id, taken_error
 from timeleap.sessions.outcomes import AutoCheckpoint, Mutation, Parent, Subagent
 from timeleap.sessions.requests import short
 from timeleap.sessions.session_files import LOG_NAME, META_NAME, STATE_NAME
-from timeleap.sessions.statefile import VERSION as STATE_VERSION
-from timeleap.sessions.statefile import StateFile, approval_members
-from timeleap.sessions.statefile import subagent_members as state_subagents
 from timeleap.storage.durable import atomic_write
 from timeleap.storage.engine import LogReader
 from timeleap.storage.log_files import fork_log
@@ -28,19 +24,15 @@ if TYPE_CHECKING:
     from timeleap.sessions.session import Session
 
 Json = dict[str, Any]
+_TITLE_LENGTH = 1000
 
 
 def free_id(home: Home, wanted: str | None) -> str:
-    """`wanted` if nobody has it, else a new one where none is wanted.
-
-    Raises:
-        SessionExistsError: Somebody has it.
-    """
+    """`wanted` if nobody has it (else SessionExistsError), or a new one where none is wanted."""
     if wanted is None:
         return new_session_id()
     if (taken := home.twin(wanted)) is not None:
-        why = "is taken" if taken == wanted else f"is taken: {taken} differs from it only by case"
-        raise SessionExistsError(f"session id {wanted} {why}", sessionId=wanted)
+        raise taken_error(wanted, taken)
     return wanted
 
 
@@ -57,16 +49,8 @@ class Traits:
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """The parts of a session that a fork copies.
-
-    Attributes:
-        log: The log as it is at the moment.
-        keep_lines: How many of its lines.
-        parent: Where the fork comes from.
-        traits: Title, workspace, checkpoints before turns.
-        subagents: All of them.
-        state: The other fields of `state.json`.
-    """
+    """The parts of a session that a fork copies: the first `keep_lines` lines of a log as it is at the moment, and what
+    stands beside it; `state` are the other fields of `state.json`."""
 
     log: LogReader
     keep_lines: int
@@ -76,28 +60,12 @@ class Copy:
     state: Mapping[str, Any]
 
 
-def source_log(source: Session, live: Callable[[str], LogReader], timeline_id: str | None) -> LogReader:
-    """The log that a fork is a copy of.
-
-    Args:
-        source: The session.
-        live: Gives its present log, by its id.
-        timeline_id: The earlier log to copy instead.
-
-    Raises:
-        TimelineNotFoundError: There is no such timeline.
-    """
-    if timeline_id is None:
-        return live(source.session_id)
-    return source.engine.timeline(timeline_id)
-
-
 def taken(source: Session, log: LogReader, at: tuple[int | None, str | None], title: str | None) -> Copy:
     """The parts of a session that a fork copies: the history up to and including a checkpoint's record, or all of it.
 
     Args:
         source: The session.
-        log: Its log as it is.
+        log: Its log, or a timeline of it.
         at: Id or uid of the checkpoint; neither: all of it.
         title: Of the fork; else the session's with "(fork)".
 
@@ -108,30 +76,22 @@ def taken(source: Session, log: LogReader, at: tuple[int | None, str | None], ti
     if at != (None, None):
         line = find_line(log, *at)
         keep_lines, uid = line + 1, read_checkpoint(log, line).uid
-    return Copy(
-        log=log,
-        keep_lines=keep_lines,
-        parent=Parent(source.session_id, uid),
-        traits=Traits(
-            title=title if title is not None else fork_title(source.title, source.session_id),
-            workspace=source.workspace,
-            auto_checkpoint=source.auto_checkpoint,
-            pins=source.pins,
-        ),
-        subagents=source.subagents,
-        state=StateFile(source.path).fields(),
-    )
+    if title is None:
+        title = fork_title(source.title, source.session_id)
+    traits = Traits(title, None, source.workspace, source.auto_checkpoint, source.pins)
+    state = statefile.StateFile(source.path).fields()
+    return Copy(log, keep_lines, Parent(source.session_id, uid), traits, source.subagents, state)
+
+
+def fork_title(title: str | None, session_id: str) -> str:
+    return f"{title or session_id} (fork)"[:_TITLE_LENGTH]
 
 
 def build(directory: Path, traits: Traits, guard: Mutation) -> None:
-    """Write a new session into an empty directory. Blocking.
-
-    Raises:
-        StorageFailureError: It could not be written.
-    """
+    """Write a new session into an empty directory. Blocking. Raises StorageFailureError."""
     write_meta(directory, guard, trait_members(traits))
     if traits.title is not None:
-        state = {"version": STATE_VERSION, "custom_title": traits.title, "title_generated": True}
+        state = {"version": statefile.VERSION, "custom_title": traits.title, "title_generated": True}
         files.write_document(directory / STATE_NAME, state)
     log = b"" if traits.system_prompt is None else system_prompt_record(traits.system_prompt).body + b"\n"
     try:
@@ -152,22 +112,22 @@ def build_fork(directory: Path, copy: Copy, guard: Mutation) -> None:
     members = {
         **trait_members(copy.traits),
         "parent": {name: value for name, value in parent.items() if value is not None},
-        "subagents": subagent_members(copy.subagents) or None,
+        "subagents": statefile.subagent_members(copy.subagents, "systemPrompt") or None,
         # The records bring the parent's request ids along, which are none of this session's.
         "inheritedLines": copied.lines,  # for releases that go by it
     }
     write_meta(directory, guard, members)
     state = {
-        "version": STATE_VERSION,
+        "version": statefile.VERSION,
         **copy.state,
-        "approval": approval_members(False, False, ()),
+        "approval": statefile.approval_members(False, False, ()),
         "custom_title": copy.traits.title,
         "title_generated": True,
         "archived": False,
         "archived_at": None,
     }
     if copy.subagents:
-        state["dynamic_subagents"] = state_subagents(copy.subagents)
+        state["dynamic_subagents"] = statefile.subagent_members(copy.subagents)
     files.write_document(directory / STATE_NAME, state)
 
 
@@ -187,7 +147,7 @@ def write_meta(directory: Path, guard: Mutation, members: Mapping[str, Any]) -> 
         StorageFailureError: It could not be written.
     """
     known: Json = {
-        "version": VERSION,
+        "version": meta.VERSION,
         "requestsMarked": True,
         "uid": clock.new_uid(32),
         "createdAt": clock.now_iso(),

@@ -52,16 +52,81 @@ _CONDEMNED = "purge-"
 """What the names in `staging` begin with of what is to be removed for good."""
 
 _TAKEN = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR, errno.EISDIR)
+_SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_TRASHED = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,63})~(\d{8}T\d{6}\.\d{6})(?:-[0-9a-f]{4})?")
+_STAMP = "%Y%m%dT%H%M%S.%f"
+_LABEL_LENGTH = 60
+
+# Windows opens the device whatever the extension; refused everywhere, so that a store can be moved there.
+_DEVICES = frozenset(
+    ["con", "prn", "aux", "nul", *(f"{port}{number}" for port in ("com", "lpt") for number in range(10))]
+)
+
+
+# Names
+
+
+def is_session_id(text: str) -> bool:
+    return (
+        _SESSION_ID.fullmatch(text) is not None
+        and not text.endswith(".")
+        and text.partition(".")[0].casefold() not in _DEVICES
+    )
+
+
+def check_session_id(text: str) -> str:
+    """`text` itself; raises InvalidSessionIdError where it cannot be the id of a session."""
+    if not is_session_id(text):
+        raise InvalidSessionIdError(
+            f"session id {text[:80]!r} is not usable: 1 to 64 letters, digits, '.', '_' or '-', the first a letter or "
+            "digit, the last no dot, and no reserved device name",
+            sessionId=text[:200],
+        )
+    return text
+
+
+def new_session_id() -> str:
+    """An id nobody has: the time, so that names sort by age, and 8 random digits."""
+    return f"{datetime.fromtimestamp(clock.now(), UTC):%Y%m%d-%H%M%S}-{clock.new_uid(8)}"
+
+
+def trash_name(session_id: str) -> str:
+    """The name of a session's directory in the trash: unique, and later ones sort after earlier ones."""
+    return f"{session_id}~{datetime.fromtimestamp(clock.now(), UTC):{_STAMP}}-{clock.new_uid(4)}"
+
+
+def parse_trash_name(name: str) -> tuple[str, str] | None:
+    """The session id and the ISO-8601 time of deletion a trash directory's name says, or None for other names."""
+    match = _TRASHED.fullmatch(name)
+    if match is None or not is_session_id(match[1]):
+        return None
+    try:
+        deleted = datetime.strptime(match[2], _STAMP).replace(tzinfo=UTC)
+    except ValueError:
+        return None
+    return match[1], clock.iso(deleted.timestamp())
+
+
+def first_words(message: Mapping[str, Any]) -> str | None:
+    """A label made of the beginning of a message's text, at most 60 characters, or None without text."""
+    # Megabytes of white space before the first word are not worth splitting.
+    words = " ".join(" ".join(texts(message))[: 20 * _LABEL_LENGTH].split())
+    if len(words) <= _LABEL_LENGTH:
+        return words or None
+    start = words[: _LABEL_LENGTH - 1]
+    if words[_LABEL_LENGTH - 1] != " ":  # cut through a word: leave that out, unless there is no other
+        start = start.rpartition(" ")[0] or start
+    return start + "…"
+
+
+# Directories
 
 
 class Home:
-    """The home directory of a store.
-
-    Args:
-        path: The directory; made (0700) if it does not exist.
+    """The home directory of a store; made (0700) if it does not exist.
 
     Raises:
-        StorageFailureError: It cannot be used.
+        StorageFailureError: It cannot be used. So does each method whose directory cannot be read or changed.
     """
 
     def __init__(self, path: Path) -> None:
@@ -96,20 +161,30 @@ class Home:
             CorruptedError: What has its name is no directory.
         """
         path = self.sessions / check_session_id(session_id)
+        missing = SessionNotFoundError(f"there is no session {session_id}", sessionId=session_id)
         try:
             mode = os.lstat(path).st_mode
         except FileNotFoundError:
-            raise _not_found(session_id) from None
+            raise missing from None
         except OSError as error:
             raise StorageFailureError.of(error, f"look for session {session_id}", path) from error
         if not stat.S_ISDIR(mode):
+            kinds = ((stat.S_ISLNK, "a link"), (stat.S_ISFIFO, "a FIFO"), (stat.S_ISREG, "a file"))
+            kind = next((kind for is_kind, kind in kinds if is_kind(mode)), "something else")
             raise CorruptedError(
-                f"{path} is no directory but {_kind(mode)}: it is not followed; remove it to use the id {session_id}",
+                f"{path} is no directory but {kind}: it is not followed; remove it to use the id {session_id}",
                 path=str(path),
             )
         if not is_session(path) or not self._spelled_so(session_id):
-            raise _not_found(session_id)
+            raise missing
         return path
+
+    def _spelled_so(self, session_id: str) -> bool:
+        """True if the directory has exactly this name, which a file system that ignores case does not ensure."""
+        other = self.sessions / session_id.swapcase()
+        if other.name == session_id or not other.exists():
+            return True
+        return session_id in list_directory(self.sessions)
 
     def twin(self, session_id: str) -> str | None:
         """The name in the store that equals `session_id` or differs from it only by case; None if it is free."""
@@ -119,22 +194,41 @@ class Home:
                 return name
         return None
 
-    def names(self) -> list[str]:
-        """The names in `sessions` that are session ids.
+    def _is_empty(self, name: str) -> bool:
+        """True if a name is only that of an empty directory, which a rename replaces."""
+        try:
+            return _is_directory(self.sessions / name) and not list_directory(self.sessions / name)
+        except OSError:
+            return False
 
-        Raises:
-            StorageFailureError: The directory cannot be read.
-        """
-        return self._listed(self.sessions)
+    def names(self) -> list[str]:
+        """The names in `sessions` that are session ids."""
+        return [name for name in self._listed(self.sessions) if is_session_id(name)]
 
     def trashed(self) -> list[tuple[str, str, Path]]:
         """Id, time of deletion and directory of what lies in the trash, newest first."""
         found = []
-        for name in self._listed(self.trash, any_name=True):
+        for name in self._listed(self.trash):
             parsed = parse_trash_name(name)
             if parsed is not None and _is_directory(self.trash / name):
                 found.append((*parsed, self.trash / name))
         return sorted(found, key=lambda entry: (entry[1], entry[2].name), reverse=True)
+
+    def newest_trashed(self, session_id: str) -> str:
+        """The name in the trash of the session of that id that was deleted last; else raises SessionNotFoundError."""
+        check_session_id(session_id)
+        for found, _, path in self.trashed():
+            if found == session_id:
+                return path.name
+        raise SessionNotFoundError(f"there is no session {session_id} in the trash", sessionId=session_id)
+
+    def _listed(self, directory: Path) -> list[str]:
+        try:
+            return list_directory(directory)
+        except OSError as error:
+            raise StorageFailureError.of(error, f"list {directory.name}", directory) from error
+
+    # Building and moving
 
     @contextmanager
     def building(self) -> Iterator[Path]:
@@ -167,38 +261,50 @@ class Home:
             sync_directory(self.sessions)
         return aside
 
-    def publish(self, built: Path, session_id: str) -> Path:
-        """Give a built session its place, durably and in one step.
+    # Each of these moves a session durably and in one step; SessionExistsError where the id is taken.
 
-        Raises:
-            SessionExistsError: The id is taken.
-            StorageFailureError: The operating system refused.
-        """
+    def publish(self, built: Path, session_id: str) -> Path:
+        """Give a built session its place."""
         target = self.sessions / session_id
         self._move(built, target, session_id)
         failpoint("store.published")
         return target
 
     def to_trash(self, session_id: str, name: str) -> None:
-        """Move a session to the trash, where it is called `name`, durably and in one step."""
+        """Move a session to the trash, where it is called `name`."""
         self._move(self.sessions / session_id, self.trash / name, session_id)
 
     def from_trash(self, session_id: str, name: str) -> None:
-        """Move what is called `name` in the trash back to its place, durably and in one step.
-
-        Raises:
-            SessionExistsError: Its id is taken by now.
-        """
+        """Move what is called `name` in the trash back to its place."""
         self._move(self.trash / name, self.sessions / session_id, session_id)
+
+    def _move(self, source: Path, target: Path, session_id: str) -> None:
+        try:
+            make_directory(target.parent)
+            if target.parent == self.sessions and (taken := self.twin(session_id)) is not None:
+                raise taken_error(session_id, taken)
+            sync_directory(source)
+            failpoint("store.before_move")
+            replace_file(source, target)
+            try:
+                sync_directory(target.parent)
+                sync_directory(source.parent)
+            except OSError:
+                with suppress(OSError):
+                    replace_file(target, source)  # what is said to have failed did not happen
+                raise
+        except OSError as error:
+            if error.errno in _TAKEN:
+                raise taken_error(session_id, session_id) from error
+            if error.errno == errno.ENOENT and not source.exists() and not target.exists():
+                where = " in the trash" if source.parent == self.trash else ""  # another process was quicker
+                raise SessionNotFoundError(f"there is no session {session_id}{where}", sessionId=session_id) from error
+            raise StorageFailureError.of(error, f"move session {session_id}", target) from error
 
     # Removing for good
 
     def refuse_linked_trash(self) -> None:
-        """Refuse to remove anything where the trash, or where it goes from there, is reached through a link.
-
-        Raises:
-            StorageFailureError: It is.
-        """
+        """Refuse to remove anything where the trash, or where it goes from there, is reached through a link."""
         for directory in (self.trash, self._staging):
             if directory.is_symlink():
                 raise StorageFailureError(
@@ -206,13 +312,11 @@ class Home:
                 )
 
     def condemn(self, name: str) -> bool:
-        """Move what is called `name` in the trash to where it is removed for good, durably and in one step.
+        """Move what is called `name` in the trash to where it is removed for good, durably and in one step. Hold its
+        lock.
 
         Returns:
             False where there is nothing of that name any more.
-
-        Raises:
-            StorageFailureError: It is where it was.
         """
         target = self._staging / f"{_CONDEMNED}{clock.new_uid(8)}-{name}"
         try:
@@ -229,14 +333,11 @@ class Home:
         return True
 
     def condemned(self) -> list[tuple[str, str, str, str]]:
-        """Directories to be removed for good: each one's name, its name in the trash, session id and time of deletion.
-
-        Raises:
-            StorageFailureError: The directory cannot be read, or is a link.
-        """
+        """Directories to be removed for good: each one's name, its name in the trash, session id and time of
+        deletion."""
         self.refuse_linked_trash()
         found = []
-        for name in self._listed(self._staging, any_name=True):
+        for name in self._listed(self._staging):
             trashed = name[len(_CONDEMNED) + 9 :] if name.startswith(_CONDEMNED) else ""
             if (parsed := parse_trash_name(trashed)) is not None:
                 found.append((name, trashed, *parsed))
@@ -263,76 +364,13 @@ class Home:
         except OSError as error:
             raise StorageFailureError.of(error, f"remove {name}", path) from error
 
-    def newest_trashed(self, session_id: str) -> str:
-        """The name in the trash of the session of that id that was deleted last.
-
-        Raises:
-            SessionNotFoundError: There is none.
-        """
-        check_session_id(session_id)
-        for found, _, path in self.trashed():
-            if found == session_id:
-                return path.name
-        raise SessionNotFoundError(f"there is no session {session_id} in the trash", sessionId=session_id)
-
-    def _move(self, source: Path, target: Path, session_id: str) -> None:
-        try:
-            make_directory(target.parent)
-            if target.parent == self.sessions and (taken := self.twin(session_id)) is not None:
-                raise _exists(session_id, taken)
-            sync_directory(source)
-            failpoint("store.before_move")
-            replace_file(source, target)
-            try:
-                sync_directory(target.parent)
-                sync_directory(source.parent)
-            except OSError:
-                with suppress(OSError):
-                    replace_file(target, source)  # what is said to have failed did not happen
-                raise
-        except OSError as error:
-            if error.errno in _TAKEN:
-                raise _exists(session_id, session_id) from error
-            if error.errno == errno.ENOENT and not source.exists() and not target.exists():
-                where = " in the trash" if source.parent == self.trash else ""  # another process was quicker
-                raise SessionNotFoundError(f"there is no session {session_id}{where}", sessionId=session_id) from error
-            raise StorageFailureError.of(error, f"move session {session_id}", target) from error
-
-    def _listed(self, directory: Path, *, any_name: bool = False) -> list[str]:
-        try:
-            return [name for name in list_directory(directory) if any_name or is_session_id(name)]
-        except OSError as error:
-            raise StorageFailureError.of(error, f"list {directory.name}", directory) from error
-
-    def _is_empty(self, name: str) -> bool:
-        """True if a name is only that of an empty directory, which a rename replaces."""
-        path = self.sessions / name
-        if not _is_directory(path):
-            return False
-        try:
-            return not list_directory(path)
-        except OSError:
-            return False
-
-    def _spelled_so(self, session_id: str) -> bool:
-        """True if the directory has exactly this name, which a file system that ignores case does not ensure."""
-        other = self.sessions / session_id.swapcase()
-        if other.name == session_id or not other.exists():
-            return True
-        return session_id in list_directory(self.sessions)
-
     def sweep(self, *, untouched: float | None = None) -> None:
         """Remove what a killed process left half built: parts of sessions, with their text.
 
-        What is being built is locked. An earlier release did not lock it: that goes after `ABANDONED_SECONDS`.
-
-        Args:
-            untouched: It also goes after so many seconds in which nothing was written there.
-
-        Raises:
-            StorageFailureError: The directory cannot be read.
+        What is being built is locked. An earlier release did not lock it: that goes after `ABANDONED_SECONDS`, or after
+        `untouched` seconds in which nothing was written there.
         """
-        for name in self._listed(self._staging, any_name=True):
+        for name in self._listed(self._staging):
             path, born = self._staging / name, name.partition("-")[0]
             if not born.isdecimal() or not _is_directory(path):
                 continue
@@ -416,18 +454,14 @@ def in_trash(home: Home, session_id: str, uid: str) -> list[Path]:
 
 def is_session(path: Path) -> bool:
     """True if a directory is that of a session: it has a log, earlier logs, or our file."""
-    for name in (LOG_NAME, META_NAME):
-        try:
-            os.lstat(path / name)
-        except FileNotFoundError:
-            continue
-        except OSError:
-            return True  # what cannot be looked into is not declared to be nothing
-        return True
     try:
+        for name in (LOG_NAME, META_NAME):
+            with suppress(FileNotFoundError):
+                os.lstat(path / name)
+                return True
         return has_timelines(path / LOG_NAME)
     except OSError:
-        return True
+        return True  # what cannot be looked into is not declared to be nothing
 
 
 def _is_directory(path: Path) -> bool:
@@ -437,94 +471,6 @@ def _is_directory(path: Path) -> bool:
         return False
 
 
-def _kind(mode: int) -> str:
-    if stat.S_ISLNK(mode):
-        return "a link"
-    if stat.S_ISFIFO(mode):
-        return "a FIFO"
-    return "a file" if stat.S_ISREG(mode) else "something else"
-
-
-def _not_found(session_id: str) -> SessionNotFoundError:
-    return SessionNotFoundError(f"there is no session {session_id}", sessionId=session_id)
-
-
-def _exists(session_id: str, taken: str) -> SessionExistsError:
-    same = taken == session_id
-    why = "is taken" if same else f"is taken: {taken} differs from it only by case"
+def taken_error(session_id: str, taken: str) -> SessionExistsError:
+    why = "is taken" if taken == session_id else f"is taken: {taken} differs from it only by case"
     return SessionExistsError(f"session id {session_id} {why}", sessionId=session_id)
-
-
-_SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_TRASHED = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,63})~(\d{8}T\d{6}\.\d{6})(?:-[0-9a-f]{4})?")
-_STAMP = "%Y%m%dT%H%M%S.%f"
-_LABEL_LENGTH = 60
-_TITLE_LENGTH = 1000
-
-# Windows opens the device whatever the extension; refused everywhere, so that a store can be moved there.
-_DEVICES = frozenset(
-    ["con", "prn", "aux", "nul", *(f"{port}{number}" for port in ("com", "lpt") for number in range(10))]
-)
-
-
-def is_session_id(text: str) -> bool:
-    """True if `text` can be the id of a session."""
-    return (
-        _SESSION_ID.fullmatch(text) is not None
-        and not text.endswith(".")
-        and text.partition(".")[0].casefold() not in _DEVICES
-    )
-
-
-def check_session_id(text: str) -> str:
-    """`text` itself.
-
-    Raises:
-        InvalidSessionIdError: It cannot be the id of a session.
-    """
-    if not is_session_id(text):
-        raise InvalidSessionIdError(
-            f"session id {text[:80]!r} is not usable: 1 to 64 letters, digits, '.', '_' or '-', the first a letter or "
-            "digit, the last no dot, and no reserved device name",
-            sessionId=text[:200],
-        )
-    return text
-
-
-def new_session_id() -> str:
-    """An id nobody has: the time, so that names sort by age, and 8 random digits."""
-    return f"{datetime.fromtimestamp(clock.now(), UTC):%Y%m%d-%H%M%S}-{clock.new_uid(8)}"
-
-
-def trash_name(session_id: str) -> str:
-    """The name of a session's directory in the trash: unique, and later ones sort after earlier ones."""
-    return f"{session_id}~{datetime.fromtimestamp(clock.now(), UTC):{_STAMP}}-{clock.new_uid(4)}"
-
-
-def parse_trash_name(name: str) -> tuple[str, str] | None:
-    """The session id and the ISO-8601 time of deletion a trash directory's name says, or None for other names."""
-    match = _TRASHED.fullmatch(name)
-    if match is None or not is_session_id(match[1]):
-        return None
-    try:
-        deleted = datetime.strptime(match[2], _STAMP).replace(tzinfo=UTC)
-    except ValueError:
-        return None
-    return match[1], clock.iso(deleted.timestamp())
-
-
-def fork_title(title: str | None, session_id: str) -> str:
-    """The title of a fork nobody gave a title."""
-    return f"{title or session_id} (fork)"[:_TITLE_LENGTH]
-
-
-def first_words(message: Mapping[str, Any]) -> str | None:
-    """A label made of the beginning of a message's text, at most 60 characters, or None without text."""
-    # Megabytes of white space before the first word are not worth splitting.
-    words = " ".join(" ".join(texts(message))[: 20 * _LABEL_LENGTH].split())
-    if len(words) <= _LABEL_LENGTH:
-        return words or None
-    start = words[: _LABEL_LENGTH - 1]
-    if words[_LABEL_LENGTH - 1] != " ":  # cut through a word: leave that out, unless there is no other
-        start = start.rpartition(" ")[0] or start
-    return start + "…"

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from timeleap import clock
 from timeleap.errors import InvalidInputError, StorageFailureError
-from timeleap.sessions import session_files
 from timeleap.sessions.home import Home, is_session
 from timeleap.sessions.meta import Meta
 from timeleap.sessions.outcomes import Owner, SessionInfo, SessionPage
+from timeleap.sessions.session_files import LOG_NAME, META_NAME, STATE_NAME
 from timeleap.sessions.statefile import StateFile
 from timeleap.storage.durable import list_directory
 from timeleap.storage.engine import LogState
@@ -22,6 +22,27 @@ from timeleap.storage.lock import OwnerRecord, SessionLock
 from timeleap.storage.log_files import state_of
 
 MAX_LIMIT = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """Sort and filter fields of a session in a list, from two small files and the times of three.
+
+    Attributes:
+        changed: Nanoseconds since 1970 of the last change.
+    """
+
+    session_id: str
+    path: Path
+    changed: int
+    title: str | None = None
+    archived: bool = False
+    workspace: str | None = None
+
+    @property
+    def position(self) -> tuple[int, str]:
+        """Where it stands in a list."""
+        return self.changed, self.session_id
 
 
 def list_sessions(
@@ -58,12 +79,10 @@ def list_sessions(
     if workspace is not None:
         seen = [session for session in seen if session.workspace == workspace]
     if after is not None:
-        seen = [session for session in seen if _position(session) < after]
+        seen = [session for session in seen if session.position < after]
     page = seen[:limit]
-    more = len(seen) > limit
-    return SessionPage(
-        tuple(read_info(session) for session in page), _encode("session", *_position(page[-1])) if more else None
-    )
+    following = _encode("session", *page[-1].position) if len(seen) > limit else None
+    return SessionPage(tuple(read_info(session) for session in page), following)
 
 
 def list_trash(home: Home, *, cursor: str | None, limit: int) -> SessionPage:
@@ -91,85 +110,36 @@ def fork_points(home: Home, session_id: str) -> set[str]:
 
 def glances(home: Home, elsewhere: Mapping[str, Path]) -> list[Glance]:
     """The sessions of the store and those elsewhere, newest change first. Blocking. Raises as `list_sessions`."""
-    return sorted(_glances(home, elsewhere), key=_position, reverse=True)
+    return sorted(_glances(home, elsewhere), key=lambda session: session.position, reverse=True)
 
 
 def _glances(home: Home, elsewhere: Mapping[str, Path]) -> Iterable[Glance]:
-    """The sessions in the store; a directory that is no session, or cannot be read, does not break the list."""
+    """A directory that is no session, or cannot be read, does not break the list."""
     paths = {name: home.sessions / name for name in home.names()}
     for session_id, path in {**paths, **elsewhere}.items():
         try:
             if not path.is_symlink() and path.is_dir() and is_session(path):
                 yield glance(session_id, path)
         except OSError:
-            yield _unreadable(session_id, path)
+            try:
+                changed = os.lstat(path).st_mtime_ns
+            except OSError:
+                changed = 0
+            yield Glance(session_id, path, changed)
 
 
-def _unreadable(session_id: str, path: Path) -> Glance:
-    try:
-        changed = os.lstat(path).st_mtime_ns
-    except OSError:
-        changed = 0
-    return Glance(session_id, path, changed, None, False, None)
-
-
-def _position(session: Glance) -> tuple[int, str]:
-    return session.changed, session.session_id
-
-
-def _check_limit(limit: int) -> None:
-    if not 1 <= limit <= MAX_LIMIT:
-        text = f"must be from 1 to {MAX_LIMIT}"
-        raise InvalidInputError(f"limit {text}", errors=[{"loc": ["limit"], "msg": text, "type": "limit"}])
-
-
-def _encode(listing: str, *position: int | str) -> str:
-    return base64.urlsafe_b64encode(json.dumps([listing, *position]).encode()).decode().rstrip("=")
-
-
-def _decode(listing: str, cursor: str | None) -> tuple[int | str, ...] | None:
-    if cursor is None:
-        return None
-    try:
-        raw = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
-        match json.loads(raw):
-            case ["session", int(change), str(last)] if listing == "session":
-                return change, last
-            case ["trash", str(deleted), str(last)] if listing == "trash":
-                return deleted, last
-            case _:
-                pass
-    except (ValueError, RecursionError):
-        pass
-    text = "unknown cursor: use the nextCursor of this listing"
-    raise InvalidInputError(f"cursor: {text}", errors=[{"loc": ["cursor"], "msg": text, "type": "cursor"}])
-
-
-@dataclass(frozen=True, slots=True)
-class Glance:
-    """Sort and filter fields of a session in a list, from two small files and the times of three.
-
-    Attributes:
-        changed: Nanoseconds since 1970 of the last change.
-    """
-
-    session_id: str
-    path: Path
-    changed: int
-    title: str | None
-    archived: bool
-    workspace: str | None
-
-
-def last_change(path: Path) -> float:
-    """Seconds since 1970 of the last change of a session's log or state; of its directory if it has neither."""
-    return last_change_ns(path) / 1e9
+def glance(session_id: str, path: Path) -> Glance:
+    """Look at a session. Raises OSError where its directory cannot be looked into."""
+    list_directory(path)
+    state = StateFile(path).read()
+    workspace = Meta(path, "readOnly").workspace
+    return Glance(session_id, path, last_change_ns(path), state.title, state.archived, workspace)
 
 
 def last_change_ns(path: Path) -> int:
-    """The same in nanoseconds."""
+    """Nanoseconds since 1970 of the last change of a session's log or state; of its directory if it has neither."""
     found = []
-    for name in (session_files.LOG_NAME, session_files.STATE_NAME, session_files.META_NAME):
+    for name in (LOG_NAME, STATE_NAME, META_NAME):
         try:
             found.append(os.lstat(path / name).st_mtime_ns)
         except OSError:
@@ -177,28 +147,10 @@ def last_change_ns(path: Path) -> int:
     return max(found) if found else os.lstat(path).st_mtime_ns
 
 
-def glance(session_id: str, path: Path) -> Glance:
-    """Look at a session.
-
-    Raises:
-        OSError: Its directory cannot be looked into.
-    """
-    list_directory(path)
-    state = StateFile(path).read()
-    return Glance(
-        session_id=session_id,
-        path=path,
-        changed=last_change_ns(path),
-        title=state.title,
-        archived=state.archived,
-        workspace=Meta(path, "readOnly").workspace,
-    )
-
-
 def read_info(seen: Glance, deleted_at: str | None = None) -> SessionInfo:
     """All that a list shows of a session; what is damaged is said, never raised."""
     meta = Meta(seen.path, "readOnly")
-    log = seen.path / session_files.LOG_NAME
+    log = seen.path / LOG_NAME
     damaged: str | None = None
     state = LogState()
     try:
@@ -237,14 +189,42 @@ def owner_of(log: Path) -> Owner | None:
 
 def holder_of(directory: Path) -> OwnerRecord:
     """The process that holds the lock of the session in `directory`, as the lock file names it; None if none does."""
-    return SessionLock(directory / session_files.LOG_NAME).holder()
+    return SessionLock(directory / LOG_NAME).holder()
 
 
 def created_at(path: Path, meta: Meta) -> str:
     """ISO-8601 UTC; of a session of the original the time of its directory."""
-    return meta.created_at or clock.iso(_created(path))
-
-
-def _created(path: Path) -> float:
+    if meta.created_at:
+        return meta.created_at
     facts = os.lstat(path)
-    return float(getattr(facts, "st_birthtime", facts.st_ctime))
+    return clock.iso(float(getattr(facts, "st_birthtime", facts.st_ctime)))
+
+
+def _check_limit(limit: int) -> None:
+    if not 1 <= limit <= MAX_LIMIT:
+        raise _refused("limit", f"must be from 1 to {MAX_LIMIT}", "limit ")
+
+
+def _refused(field: str, text: str, shown: str) -> InvalidInputError:
+    return InvalidInputError(f"{shown}{text}", errors=[{"loc": [field], "msg": text, "type": field}])
+
+
+def _encode(listing: str, *position: int | str) -> str:
+    return base64.urlsafe_b64encode(json.dumps([listing, *position]).encode()).decode().rstrip("=")
+
+
+def _decode(listing: str, cursor: str | None) -> tuple[int | str, ...] | None:
+    if cursor is None:
+        return None
+    try:
+        raw = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
+        match json.loads(raw):
+            case ["session", int(change), str(last)] if listing == "session":
+                return change, last
+            case ["trash", str(deleted), str(last)] if listing == "trash":
+                return deleted, last
+            case _:
+                pass
+    except (ValueError, RecursionError):
+        pass
+    raise _refused("cursor", "unknown cursor: use the nextCursor of this listing", "cursor: ")

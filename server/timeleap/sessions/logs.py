@@ -34,16 +34,20 @@ from timeleap.storage.engine import (
 )
 from timeleap.storage.record import as_sent
 
+PAGE_LINES: Final = 256
+PAGE_BYTES: Final = 1 << 20
+_PAUSE: Final = 128  # messages compared between two reports
+
 
 class Logs(Protocol):
-    """The logs of one session."""
+    """The logs of one session; the earlier ones newest first."""
 
     def live(self) -> LogReader:
         """The live log. Raises StorageFailureError."""
         ...
 
     def timelines(self) -> Sequence[Timeline]:
-        """The earlier logs, newest first. Raises StorageFailureError."""
+        """The earlier logs. Raises StorageFailureError."""
         ...
 
     def timeline(self, timeline_id: str) -> LogReader:
@@ -55,21 +59,90 @@ class OpenLogs:
     """The logs of an open session as they are now, to be read in another thread."""
 
     def __init__(self, engine: LogEngine) -> None:
-        self._engine = engine
         self._live = engine.view
         self._timelines = engine.timelines()
+        self.timeline = engine.timeline
 
     def live(self) -> LogReader:
-        """The live log."""
         return self._live
 
     def timelines(self) -> Sequence[Timeline]:
-        """The earlier ones."""
         return self._timelines
 
-    def timeline(self, timeline_id: str) -> LogReader:
-        """An earlier one."""
-        return self._engine.timeline(timeline_id)
+
+# Page by page: never more of a log in memory than a handful of pages
+
+
+def fitting(reader: LogReader, start: int, stop: int, max_bytes: int) -> int:
+    """Where to stop reading the lines `[start, stop)` to read at most `max_bytes`, or one line. Reads only the index:
+    a page of large messages must not be read whole to be cut afterwards."""
+    begin = begin_of(reader, start)
+    if end_of(reader, stop - 1) - begin <= max_bytes:
+        return stop
+    lines = range(start, stop)
+    return start + max(1, bisect_right(lines, begin + max_bytes, key=lambda line: end_of(reader, line)))
+
+
+def pages(reader: LogReader, start: int, stop: int, lost: list[CorruptedError] | None = None) -> Iterator[list[Row]]:
+    """The messages of the lines `[start, stop)`, some at a time; a page may be empty. What is not what was written is
+    left out and put on the list `lost`.
+
+    Raises:
+        CorruptedError: Without such a list.
+    """
+    while start < stop:
+        end = fitting(reader, start, min(start + PAGE_LINES, stop), PAGE_BYTES)
+        try:
+            yield messages_among(reader.rows(start, end))
+        except CorruptedError:
+            if lost is None:
+                raise
+            sound: list[Row] = []
+            for line in range(start, end):
+                try:
+                    sound += reader.rows(line, line + 1)
+                except CorruptedError as error:
+                    lost.append(error)
+            yield messages_among(sound)
+        start = end
+
+
+def left_out(reader: LogReader, start: int, stop: int) -> list[str]:
+    """The damaged lines of `[start, stop)`, which are left out of history, in words; at most 100."""
+    gone = [damaged for damaged in reader.damage() if damaged.kind in ("damagedRecord", "checksumMismatch")]
+    return [
+        f"line {damaged.line} at byte {damaged.offset} is left out: {damaged.message}"
+        for damaged in gone
+        if start <= damaged.line < stop
+    ]
+
+
+def messages_among(rows: list[Row]) -> list[Row]:
+    return [row for row in rows if row.kind == RecordKind.MESSAGE]
+
+
+def state_after_lines(reader: LogReader, lines: int) -> LogState:
+    """The state after the first `lines` lines, its pending characters perhaps not counted; one look at the index."""
+    return reader.entries(lines - 1, lines)[0].state if lines else LogState()
+
+
+def line_of_message(reader: LogReader, index: int, stop: int) -> int:
+    """The line of a message, or `stop` if the log ends before it."""
+    return min(stop, reader.line_of_message(index)) if index < reader.state.messages else stop
+
+
+def begin_of(reader: LogReader, line: int) -> int:
+    """The byte at which a line begins."""
+    return reader.entries(line, line + 1)[0].offset
+
+
+def end_of(reader: LogReader, line: int) -> int:
+    """The byte after a line."""
+    entry = reader.entries(line, line + 1)[0]
+    return entry.offset + entry.length
+
+
+# At a point
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +180,8 @@ class Stretch:
     @property
     def state(self) -> State:
         """Counts and system prompt after these lines."""
-        end = self.log.entries(self.lines - 1, self.lines)[0].state if self.lines else None
-        if end is None:
-            return State(0, 0, 0, None)
-        return State(end.messages, end.checkpoints, end.token_count, prompt_at(self.log, end))
+        end = state_after_lines(self.log, self.lines)
+        return State(end.messages, end.checkpoints, end.token_count, prompt_at(self.log, end) if self.lines else None)
 
 
 def stretch(logs: Logs, point: LogPoint) -> Stretch:
@@ -122,19 +193,13 @@ def stretch(logs: Logs, point: LogPoint) -> Stretch:
     """
     if point.timeline_id is not None:
         log = logs.timeline(point.timeline_id)
-        facts = next(
-            (timeline.facts for timeline in logs.timelines() if timeline.timeline_id == point.timeline_id), None
-        )
-        return Stretch(log, log.state.lines, point.timeline_id, damaged_before(facts))
-    live = logs.live()
-    if point.checkpoint_uid is None:
+        facts = (timeline.facts for timeline in logs.timelines() if timeline.timeline_id == point.timeline_id)
+        return Stretch(log, log.state.lines, point.timeline_id, damaged_before(next(facts, None)))
+    live, uid = logs.live(), point.checkpoint_uid
+    if uid is None:
         return Stretch(live, live.state.lines)
-    if has_uid(live, point.checkpoint_uid):
-        return Stretch(live, find_line(live, None, point.checkpoint_uid))
-    return _in_a_timeline(logs, point.checkpoint_uid)
-
-
-def _in_a_timeline(logs: Logs, uid: str) -> Stretch:
+    if has_uid(live, uid):
+        return Stretch(live, find_line(live, None, uid))
     for timeline in logs.timelines():
         try:
             log = logs.timeline(timeline.timeline_id)
@@ -144,105 +209,6 @@ def _in_a_timeline(logs: Logs, uid: str) -> Stretch:
             continue  # what cannot be read does not keep the others from being looked at
     message = f"checkpoint {uid[:80]} is neither in the present log nor in a timeline"
     raise CheckpointNotFoundError(message, checkpointUid=uid[:200])
-
-
-PAGE_LINES: Final = 256
-PAGE_BYTES: Final = 1 << 20
-
-
-def fitting(reader: LogReader, start: int, stop: int, max_bytes: int) -> int:
-    """Where to stop reading the lines `[start, stop)` to read at most `max_bytes`, or one line. Reads only the index:
-    a page of large messages must not be read whole to be cut afterwards."""
-    begin = begin_of(reader, start)
-    if end_of(reader, stop - 1) - begin <= max_bytes:
-        return stop
-    lines = range(start, stop)
-    return start + max(1, bisect_right(lines, begin + max_bytes, key=lambda line: end_of(reader, line)))
-
-
-def pages(reader: LogReader, start: int, stop: int) -> Iterator[list[Row]]:
-    """The messages of the lines `[start, stop)`, some at a time; a page may be empty.
-
-    Raises:
-        CorruptedError: A line is not what was written.
-    """
-    while start < stop:
-        end = fitting(reader, start, min(start + PAGE_LINES, stop), PAGE_BYTES)
-        yield messages_among(reader.rows(start, end))
-        start = end
-
-
-def sound_pages(reader: LogReader, start: int, stop: int, lost: list[CorruptedError]) -> Iterator[list[Row]]:
-    """The same, but what was silently damaged is left out and put on the list `lost`."""
-    while start < stop:
-        end = fitting(reader, start, min(start + PAGE_LINES, stop), PAGE_BYTES)
-        try:
-            yield messages_among(reader.rows(start, end))
-        except CorruptedError:
-            yield [row for line in range(start, end) for row in _sound(reader, line, lost)]
-        start = end
-
-
-def left_out(reader: LogReader, start: int, stop: int) -> list[str]:
-    """The damaged lines of `[start, stop)`, which are left out of history, in words; at most 100."""
-    gone = [damaged for damaged in reader.damage() if damaged.kind in ("damagedRecord", "checksumMismatch")]
-    return [
-        f"line {damaged.line} at byte {damaged.offset} is left out: {damaged.message}"
-        for damaged in gone
-        if start <= damaged.line < stop
-    ]
-
-
-def messages_among(rows: list[Row]) -> list[Row]:
-    """Those that are messages."""
-    return [row for row in rows if row.kind == RecordKind.MESSAGE]
-
-
-def state_after_lines(reader: LogReader, lines: int) -> LogState:
-    """The state after the first `lines` lines, its pending characters perhaps not counted; one look at the index."""
-    return reader.entries(lines - 1, lines)[0].state if lines else LogState()
-
-
-def line_of_message(reader: LogReader, index: int, stop: int) -> int:
-    """The line of a message, or `stop` if the log ends before it."""
-    return min(stop, reader.line_of_message(index)) if index < reader.state.messages else stop
-
-
-def shared_lines(reader: LogReader, other: LogReader, most: int) -> int:
-    """How many lines, at most `most`, two logs begin with that are byte for byte the same. Reads only the indexes: the
-    fingerprint of all bytes up to a line stands in its entry."""
-    low, high = 0, min(most, reader.state.lines, other.state.lines)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if _same(state_after_lines(reader, middle), state_after_lines(other, middle)):
-            low = middle
-        else:
-            high = middle - 1
-    return low
-
-
-def _same(state: LogState, other: LogState) -> bool:
-    # The messages, too: a line that one index condemns may count in the other log.
-    return (state.chain, state.length, state.messages) == (other.chain, other.length, other.messages)
-
-
-def _sound(reader: LogReader, line: int, lost: list[CorruptedError]) -> list[Row]:
-    try:
-        return messages_among(reader.rows(line, line + 1))
-    except CorruptedError as error:
-        lost.append(error)
-        return []
-
-
-def begin_of(reader: LogReader, line: int) -> int:
-    """The byte at which a line begins."""
-    return reader.entries(line, line + 1)[0].offset
-
-
-def end_of(reader: LogReader, line: int) -> int:
-    """The byte after a line."""
-    entry = reader.entries(line, line + 1)[0]
-    return entry.offset + entry.length
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,36 +236,36 @@ def at_message(logs: Logs, index: int, timeline_id: str | None) -> PointInTime:
         InvalidInputError: The log has no such message.
         TimelineNotFoundError, StorageFailureError: There is no such log, or it cannot be read.
     """
-    log = _log(logs, timeline_id)
+    log = logs.live() if timeline_id is None else logs.timeline(timeline_id)
     if index >= log.state.messages:
         raise _refused("index", f"there is no message {index}: the log has {log.state.messages}")
     line = log.line_of_message(index)
-    passed = log.entries(line, line + 1)[0].state.checkpoints
-    return _moment(log, timeline_id, passed, line + 1)
+    return _moment(log, timeline_id, log.entries(line, line + 1)[0].state.checkpoints, line + 1)
 
 
 def at_time(logs: Logs, time: str, timeline_id: str | None) -> PointInTime:
     """The moment a clock showed `time`, as nearly as checkpoints tell.
 
     A log that was set aside after that time was the live one then, or a beginning of it; the first of those counts.
-    Without one it is the live log.
-
-    Args:
-        logs: The logs.
-        time: ISO-8601, with its offset from UTC.
-        timeline_id: Look in this log only.
+    Without one it is the live log. Or look in the log `timeline_id` only.
 
     Raises:
-        InvalidInputError: It is no such time.
+        InvalidInputError: It is not ISO-8601 with its offset from UTC.
         TimelineNotFoundError, StorageFailureError, CorruptedError: The log is not there, or cannot be read.
     """
     wanted = parse_time(time, "time")
     if timeline_id is None:
-        later = [timeline for timeline in logs.timelines() if _after(timeline.facts.created_at, wanted)]
-        timeline_id = min(later, key=lambda timeline: _parsed(timeline.facts.created_at)).timeline_id if later else None
-    log = _log(logs, timeline_id)
+        ends = ((_noted(timeline.facts.created_at), timeline.timeline_id) for timeline in logs.timelines())
+        later = [(set_aside, name) for set_aside, name in ends if set_aside is not None and set_aside > wanted]
+        timeline_id = min(later, key=lambda end: end[0])[1] if later else None
+    log = logs.live() if timeline_id is None else logs.timeline(timeline_id)
     passed = _passed(log, wanted)
-    if _was_written(log, wanted, passed):
+    written = log.last_change()  # many clocks show milliseconds
+    if (
+        written is not None
+        and wanted.timestamp() >= floor(written * 1000) / 1000
+        and all(_time_of(log, ordinal) is None for ordinal in range(passed, log.state.checkpoints))
+    ):  # all of it was written by then: nothing was since, and no checkpoint has a later time
         return _moment(log, timeline_id, log.state.checkpoints, log.state.lines)
     return _moment(log, timeline_id, passed, log.line_of_checkpoint(passed - 1) + 1 if passed else 0)
 
@@ -315,24 +281,13 @@ def parse_time(text: str, where: str) -> datetime:
     return found
 
 
-def _log(logs: Logs, timeline_id: str | None) -> LogReader:
-    return logs.live() if timeline_id is None else logs.timeline(timeline_id)
-
-
 def _moment(log: LogReader, timeline_id: str | None, passed: int, lines: int) -> PointInTime:
     """The moment after `lines` lines, `passed` checkpoints behind it."""
-    return PointInTime(
-        timeline_id,
-        _checkpoint(log, passed - 1),
-        _checkpoint(log, passed),
-        Stretch(log, lines, timeline_id).state,
+    last, following = (
+        read_checkpoint(log, log.line_of_checkpoint(ordinal)) if 0 <= ordinal < log.state.checkpoints else None
+        for ordinal in (passed - 1, passed)
     )
-
-
-def _checkpoint(log: LogReader, ordinal: int) -> Checkpoint | None:
-    if not 0 <= ordinal < log.state.checkpoints:
-        return None
-    return read_checkpoint(log, log.line_of_checkpoint(ordinal))
+    return PointInTime(timeline_id, last, following, Stretch(log, lines, timeline_id).state)
 
 
 def _passed(log: LogReader, wanted: datetime) -> int:
@@ -352,32 +307,16 @@ def _passed(log: LogReader, wanted: datetime) -> int:
     return low
 
 
-def _was_written(log: LogReader, wanted: datetime, passed: int) -> bool:
-    """True if all of a log was written by a time: no checkpoint has a later one, and nothing was written since."""
-    written = log.last_change()
-    if written is None or wanted.timestamp() < floor(written * 1000) / 1000:  # many clocks show milliseconds
-        return False
-    return all(_time_of(log, ordinal) is None for ordinal in range(passed, log.state.checkpoints))
-
-
 def _time_of(log: LogReader, ordinal: int) -> datetime | None:
-    found = read_checkpoint(log, log.line_of_checkpoint(ordinal), messages=0).created_at
-    return _parsed(found) if _is_time(found) else None
+    return _noted(read_checkpoint(log, log.line_of_checkpoint(ordinal), messages=0).created_at)
 
 
-def _after(created_at: str, wanted: datetime) -> bool:
-    return _is_time(created_at) and _parsed(created_at) > wanted
-
-
-def _is_time(text: str | None) -> bool:
+def _noted(text: str | None) -> datetime | None:
+    """A time that was noted in a file; None where none was, or it cannot be one."""
     try:
-        return bool(text) and datetime.fromisoformat(str(text)) is not None
+        found = datetime.fromisoformat(text or "")
     except ValueError:
-        return False
-
-
-def _parsed(text: str | None) -> datetime:
-    found = datetime.fromisoformat(str(text))
+        return None
     return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 
@@ -385,7 +324,22 @@ def _refused(where: str, message: str) -> InvalidInputError:
     return InvalidInputError(f"{where}: {message}", errors=[{"loc": [where], "msg": message, "type": where}])
 
 
-_PAUSE = 128  # messages
+# Compared
+
+
+def shared_lines(reader: LogReader, other: LogReader, most: int) -> int:
+    """How many lines, at most `most`, two logs begin with that are byte for byte the same. Reads only the indexes: the
+    fingerprint of all bytes up to a line stands in its entry."""
+    low, high = 0, min(most, reader.state.lines, other.state.lines)
+    while low < high:
+        middle = (low + high + 1) // 2
+        one, two = state_after_lines(reader, middle), state_after_lines(other, middle)
+        # The messages, too: a line that one index condemns may count in the other log.
+        if (one.chain, one.length, one.messages) == (two.chain, two.length, two.messages):
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 def common_messages(stretch: Stretch, other: Stretch) -> Generator[tuple[int, int], None, int]:
@@ -403,17 +357,17 @@ def common_messages(stretch: Stretch, other: Stretch) -> Generator[tuple[int, in
         _refuse_damage(side, lines)
     total = min(stretch.state.message_count, other.state.message_count)
     for number, left, right in zip(count(same), _messages(stretch, same), _messages(other, same), strict=False):
-        if not _equal(left, right):
+        if left != right and _compact(left) != _compact(right):
             return number
         if number % _PAUSE == 0:
             yield number, total
     return total
 
 
-def _messages(side: Stretch, index: int) -> Iterator[Row]:
-    start = line_of_message(side.log, index, side.lines)
-    for page in pages(side.log, start, side.lines):
-        yield from page
+def _messages(side: Stretch, index: int) -> Iterator[bytes]:
+    """The messages of a side from one on, without our marks."""
+    for page in pages(side.log, line_of_message(side.log, index, side.lines), side.lines):
+        yield from (as_sent(row.body) if row.flags & RecordFlag.HAS_TL else row.body for row in page)
 
 
 def _refuse_damage(side: Stretch, first: int) -> None:
@@ -424,15 +378,6 @@ def _refuse_damage(side: Stretch, first: int) -> None:
         if first <= damaged.line <= side.lines:
             message = f"the timeline {side.timeline_id} is damaged at byte {damaged.offset}: {damaged.message}"
             raise CorruptedError(message, timelineId=side.timeline_id, offset=damaged.offset)
-
-
-def _equal(row: Row, other: Row) -> bool:
-    left, right = _plain(row), _plain(other)
-    return left == right or _compact(left) == _compact(right)
-
-
-def _plain(row: Row) -> bytes:
-    return as_sent(row.body) if row.flags & RecordFlag.HAS_TL else row.body
 
 
 def _compact(body: bytes) -> str | bytes:

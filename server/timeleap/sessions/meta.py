@@ -38,9 +38,9 @@ from timeleap.sessions.files import (
     wire_value,
 )
 from timeleap.sessions.outcomes import Access, AutoCheckpoint, Parent, PendingDMail, Subagent
+from timeleap.sessions.requests import HIGHEST
 from timeleap.sessions.seal import Seal
 from timeleap.sessions.statefile import parse_subagents
-from timeleap.sessions.stored_response import HIGHEST
 from timeleap.storage.engine import MAX_ROTATION, TimelineFacts, TimelineReason, highest_noted
 
 VERSION = 1
@@ -132,11 +132,9 @@ MIGRATIONS: tuple[Callable[[dict[str, Any]], dict[str, Any]], ...] = (_add_versi
 
 @dataclass(frozen=True, slots=True)
 class MetaDocument:
-    """Content of a document of `timeleap.json`.
+    """Content of a document of `timeleap.json`: the members that can be used, and the problem of the others, in words.
 
     Attributes:
-        members: Those that can be used.
-        problem: Problem of the others, in words.
         newer: The document is of a newer version than this release knows.
         not_known: Of a newer version, the members that are of a form which this release does not know.
     """
@@ -169,14 +167,8 @@ def decode(document: Mapping[str, Any]) -> MetaDocument:
 class Meta:
     """The `timeleap.json` of one session directory; also the `Notes` of its storage engine.
 
-    Read at first use: the engine asks for its notes when it holds the session's lock, so nothing stale is believed.
-
-    Args:
-        directory: The session's directory.
-        access: An owner completes a file that lacks uid or epoch, a reader writes nothing.
-
-    Attributes:
-        uid_is_new: The file had no uid, and got one when it was read.
+    Read at first use: the engine asks for its notes when it holds the session's lock, so nothing stale is believed. An
+    owner completes a file that lacks uid or epoch (then `uid_is_new`), a reader writes nothing.
     """
 
     def __init__(self, directory: Path, access: Access) -> None:
@@ -308,7 +300,6 @@ class Meta:
             self.write(changes)
 
     def facts(self, timeline_id: str) -> TimelineFacts | None:
-        """Recorded facts of a timeline, or None."""
         known = self._object("timelines").get(timeline_id)
         if known is None:
             return None
@@ -338,7 +329,6 @@ class Meta:
 
     @property
     def created_at(self) -> str | None:
-        """ISO-8601 UTC."""
         return self._text("createdAt")
 
     @property
@@ -354,7 +344,6 @@ class Meta:
 
     @property
     def auto_checkpoint(self) -> AutoCheckpoint:
-        """Where checkpoints are written automatically."""
         value = self.get("autoCheckpoint")
         return value if value in ("turn", "step") else "off"
 
@@ -385,8 +374,7 @@ class Meta:
     @property
     def origins(self) -> frozenset[str]:
         """The origins that are its own: another one only where this file was lost, and with it the uid of then."""
-        before = self._text("requestsOf")
-        return frozenset((self.origin, before or self.origin))
+        return frozenset((self.origin, self._text("requestsOf") or self.origin))
 
     def is_of(self, uid: str) -> bool:
         """True if the session has this uid, or had it before this file was lost."""
@@ -430,11 +418,6 @@ def seal_members(seal: Seal) -> dict[str, Any]:
     """A seal as the file keeps it."""
     members = {"revision": seal.revision, "mac": seal.mac, "changedAt": seal.changed_at, "changedBy": seal.changed_by}
     return {name: value for name, value in members.items() if value is not None}
-
-
-def subagent_members(subagents: tuple[Subagent, ...]) -> list[dict[str, str]]:
-    """Sub-agents as the file keeps them."""
-    return [{"name": subagent.name, "systemPrompt": subagent.system_prompt} for subagent in subagents]
 
 
 def dmail_members(dmail: PendingDMail | None) -> dict[str, Any] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 from weakref import WeakValueDictionary
@@ -28,7 +28,7 @@ from timeleap.sessions.shapes import Shapes
 from timeleap.sessions.statefile import StateFile
 from timeleap.sessions.transaction import Files, SessionServices, SessionTransactions
 from timeleap.storage.durable import Identity, status
-from timeleap.storage.engine import Durability, LogReader, Progress
+from timeleap.storage.engine import Durability, Progress
 from timeleap.storage.lock import Endpoint
 from timeleap.storage.log_files import Lease, share
 
@@ -66,14 +66,8 @@ class _Entry:
     check: asyncio.Task[None] | None = None
 
 
-@dataclass(slots=True)
-class _OpenDirectories:
-    """The directories that are open in this process: two stores would not know of each other's changes of state."""
-
-    taken: set[Identity] = field(default_factory=set)
-
-
-_registry = _OpenDirectories()
+_open_directories: set[Identity] = set()
+"""Those that are open in this process: two stores would not know of each other's changes of state."""
 
 
 class Openings:
@@ -125,8 +119,8 @@ class Openings:
         return next((name for name, entry in self._entries.items() if entry.key == key), None)
 
     def place(self, path: Path, wanted: str | None) -> SessionLocation:
-        """Where the session in the directory `path` lies, and what it is called here: of the store as its directory, else
-        as it is open, `wanted`, its directory's name if that can be had, or a new id.
+        """Where the session in the directory `path` lies, and what it is called here: of the store as its directory,
+        else as it is open, `wanted`, its directory's name if that can be had, or a new id.
 
         Raises:
             InvalidInputError: The path is not absolute, or the id is taken.
@@ -155,10 +149,6 @@ class Openings:
             raise InvalidInputError(f"sessionId: {wanted} is taken", errors=[_problem("sessionId", "is taken")])
         return SessionLocation(new_session_id() if taken else name, path, path)
 
-    def view(self, session_id: str) -> LogReader:
-        """The log of an open session as it is at the moment; later changes do not show in it."""
-        return self._entries[session_id].lease.engine.view
-
     def again(self, session_id: str) -> Session | None:
         """Count one more opening of a session, if it is open."""
         entry = self._entries.get(session_id)
@@ -168,14 +158,8 @@ class Openings:
         return entry.session
 
     async def open(self, session_id: str, path: Path | None, access: Asked, progress: Progress | None) -> Session:
-        """Open a session that exists, or count one more opening. Call at its turn.
-
-        Args:
-            session_id: Its id.
-            path: Its directory, if that is not one of the store's own.
-            access: How; a session that is only read becomes writable when somebody asks for that.
-            progress: Told about a long scan.
-        """
+        """Open a session that exists, in `path` if that is not in the store, or count one more opening. Call at its
+        turn. A session that is only read becomes writable when somebody asks for that."""
         entry = self._entries.get(session_id)
         if entry is not None and path is not None and entry.key != _identity(path):
             return await self.open(new_session_id(), path, access, progress)  # another one took the name meanwhile
@@ -216,7 +200,7 @@ class Openings:
                 await asyncio.wait([entry.check])
             await entry.lease.aclose()
         finally:
-            _registry.taken.discard(entry.key)
+            _open_directories.discard(entry.key)
 
     async def shut_all(self) -> None:
         """Close all sessions."""
@@ -228,7 +212,7 @@ class Openings:
     async def _first(self, session_id: str, path: Path | None, access: Asked, progress: Progress | None) -> _Entry:
         directory = path or self._home.locate(session_id)
         key = _identity(directory)
-        if key in _registry.taken:
+        if key in _open_directories:
             raise SessionLockedError(f"session {session_id} is open in another store of this process")
         lease, opened = await self._files(session_id, directory, access, progress)
         try:
@@ -236,7 +220,7 @@ class Openings:
         except BaseException:
             await lease.aclose()
             raise
-        _registry.taken.add(key)
+        _open_directories.add(key)
         if session.access == "owner":
             session.unreachable = self._problem()
         entry = _Entry(session, lease, key)

@@ -4,22 +4,29 @@ A directory is moved out of the trash in one step; from then on nothing brings i
 session is taken out of `requests.jsonl`, then the directory is removed. What a crash leaves lies in `staging` under a
 name that says so, and is finished by the next purge and by the next start of a server: `finish`.
 
-What remains: that request ids of deletions were used, without the ids themselves, else a repeat would delete a namesake.
+What remains: that request ids of deletions were used, without the ids themselves, else a repeat would delete a
+namesake.
 """
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
+from typing import Any, Literal
 
 from timeleap import clock
-from timeleap.errors import StorageFailureError
+from timeleap.errors import SessionLockedError, SessionNotFoundError, StorageFailureError
 from timeleap.failpoints import failpoint
-from timeleap.sessions.home import Home, check_session_id
+from timeleap.sessions.home import UNTOUCHED_SECONDS, Home, check_session_id
+from timeleap.sessions.open_sessions import Openings
+from timeleap.sessions.outcomes import Mutation
 from timeleap.sessions.seal import KeyRing
-from timeleap.sessions.session_files import list_files
-from timeleap.sessions.store_requests import Gone, Ledger
+from timeleap.sessions.session_files import LOG_NAME, list_files
+from timeleap.sessions.store_requests import MAX_ANSWERED, Gone, Ledger
+from timeleap.storage.lock import SessionLock
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +43,29 @@ class PurgeRequest:
     deleted_at: str | None = None
     older_than: int = 0
 
+    def selects(self, trashed: Trashed) -> bool:
+        if self.session_id is None:
+            age = clock.now() - datetime.fromisoformat(trashed.deleted_at).timestamp()
+            return self.older_than == 0 or age >= self.older_than
+        if trashed.session_id != self.session_id:
+            return False
+        if self.deleted_at is None or trashed.deleted_at == self.deleted_at:
+            return True
+        try:
+            time = datetime.fromisoformat(self.deleted_at)
+        except ValueError:
+            return False
+        return time.tzinfo is not None and clock.iso(time.timestamp()) == trashed.deleted_at  # ours have milliseconds
+
+    def not_found(self) -> SessionNotFoundError:
+        when = "" if self.deleted_at is None else f" that was deleted at {self.deleted_at[:40]}"
+        message = f"there is no session {self.session_id} in the trash{when}"
+        return SessionNotFoundError(message, sessionId=self.session_id)
+
 
 @dataclass(frozen=True, slots=True)
 class Trashed:
-    """One session in the trash.
-
-    Attributes:
-        name: Of its directory there.
-    """
+    """One session in the trash; `name` is that of its directory there."""
 
     session_id: str
     deleted_at: str
@@ -53,36 +75,11 @@ class Trashed:
 
 @dataclass(frozen=True, slots=True)
 class PurgeOutcome:
-    """Sessions that were removed, or would be.
-
-    Attributes:
-        kept: Sessions that stay, since another process is using them.
-    """
+    """Sessions that were removed, or would be, and those that stay, since another process is using them."""
 
     purged: tuple[Trashed, ...]
     kept: tuple[Trashed, ...] = ()
     duplicate: bool = False
-
-
-def matching(trashed: Trashed, request: PurgeRequest) -> bool:
-    """True if the request selects that session."""
-    if request.session_id is None:
-        age = clock.now() - datetime.fromisoformat(trashed.deleted_at).timestamp()
-        return request.older_than == 0 or age >= request.older_than
-    if trashed.session_id != request.session_id:
-        return False
-    return request.deleted_at is None or same_time(trashed.deleted_at, request.deleted_at)
-
-
-def same_time(ours: str, given: str) -> bool:
-    """True if a text means one of our times, which have milliseconds."""
-    if given == ours:
-        return True
-    try:
-        time = datetime.fromisoformat(given)
-    except ValueError:
-        return False
-    return time.tzinfo is not None and clock.iso(time.timestamp()) == ours
 
 
 def in_trash(home: Home, request: PurgeRequest) -> list[Trashed]:
@@ -96,18 +93,16 @@ def in_trash(home: Home, request: PurgeRequest) -> list[Trashed]:
         check_session_id(request.session_id)
     home.refuse_linked_trash()
     every = (Trashed(session_id, deleted_at, path.name) for session_id, deleted_at, path in home.trashed())
-    return [replace(session, bytes=_size(home, session.name)) for session in every if matching(session, request)]
+    found = [session for session in every if request.selects(session)]
+    sizes = dict.fromkeys((session.name for session in found), 0)
+    for name in sizes:
+        with suppress(StorageFailureError):  # what cannot be looked into is to go, too
+            sizes[name] = sum(file.bytes for file in list_files(home.trash / name))
+    return [replace(session, bytes=sizes[session.name]) for session in found]
 
 
 def condemn(home: Home, trashed: Trashed) -> bool:
-    """Move a session out of the trash, in one step. Hold its lock. Blocking.
-
-    Returns:
-        False where it is not there any more.
-
-    Raises:
-        StorageFailureError: It is where it was.
-    """
+    """Move a session out of the trash; False where it is not there any more. Hold its lock. Blocking."""
     moved = home.condemn(trashed.name)
     failpoint("purge.moved")
     return moved
@@ -147,8 +142,86 @@ def finish(home: Home, ledger: Ledger, keys: KeyRing) -> list[Trashed]:
     return done
 
 
-def _size(home: Home, name: str) -> int:
-    try:
-        return sum(file.bytes for file in list_files(home.trash / name))
-    except StorageFailureError:
-        return 0  # what cannot be looked into is to go, too
+async def plan(home: Home, request: PurgeRequest) -> PurgeOutcome:
+    """A dry run of `purge`.
+
+    Raises:
+        SessionNotFoundError: There is nothing of that id in the trash.
+    """
+    found = await asyncio.to_thread(in_trash, home, request)
+    if not found and request.session_id is not None:
+        raise request.not_found()
+    return PurgeOutcome(tuple(found))
+
+
+async def purge(
+    home: Home, openings: Openings, ledger: Ledger, keys: KeyRing, *, request: PurgeRequest, guard: Mutation
+) -> PurgeOutcome:
+    """Remove sessions from the trash, and finish what a crash cut short (see `SessionStore.purge`)."""
+    noted = await asyncio.to_thread(ledger.purge, guard)
+    if noted is not None and "purged" in noted:
+        return PurgeOutcome(_answered(request, noted["purged"]), duplicate=True)
+    late: list[Trashed] = []
+    with suppress(StorageFailureError):  # raised below, when what is asked for is done
+        late = await asyncio.to_thread(finish, home, ledger, keys)
+    await asyncio.to_thread(home.sweep, untouched=UNTOUCHED_SECONDS)
+    found = await asyncio.to_thread(in_trash, home, request)
+    if noted is not None:  # it was begun before a crash: what was deleted since then is not meant
+        names = {session.name for session in _answered(request, noted.get("purging"))}
+        found = [session for session in found if session.name in names]
+    else:
+        found = [*(session for session in late if request.selects(session)), *found]
+        if not found and request.session_id is not None:
+            raise request.not_found()
+        await asyncio.to_thread(ledger.note, guard, {"purging": _noted(request, found)})
+    taken = {session.name: await _condemn(home, openings, session) for session in found if session not in late}
+    kept = [session for session in found if taken.get(session.name) == "inUse"]
+    found = [session for session in found if taken.get(session.name) != "gone"]
+    await asyncio.to_thread(finish, home, ledger, keys)
+    gone = tuple(session for session in found if session not in kept)
+    if noted is not None:  # also what went before the crash, but nothing that was undeleted since then
+        noted = await asyncio.to_thread(ledger.purge, guard) or {}
+        gone = _answered(request, noted.get("purging"), gone=True)
+    if request.session_id is not None and noted is None and not (gone or kept):
+        raise request.not_found()  # another process was quicker
+    if kept and request.session_id is not None:
+        raise SessionLockedError(f"session {request.session_id} in the trash is in use by another process")
+    answer = gone[:MAX_ANSWERED]
+    if request.session_id is not None:
+        answer = tuple(replace(session, name="") for session in answer)
+    await asyncio.to_thread(ledger.note_purged, guard, {"purged": _noted(request, answer)})
+    return PurgeOutcome(gone, tuple(kept))
+
+
+async def _condemn(home: Home, openings: Openings, trashed: Trashed) -> Literal["condemned", "inUse", "gone"]:
+    """Take a session out of the trash, unless another process is using it, or has taken it out itself."""
+    async with openings.turn(trashed.session_id):
+        lock = SessionLock(home.trash / trashed.name / LOG_NAME)
+        try:
+            with suppress(StorageFailureError):  # where no lock can be made, nobody has one
+                await lock.acquire("hold", wait=0)
+            condemned = await asyncio.to_thread(condemn, home, trashed)
+        except SessionLockedError:
+            return "inUse"
+        finally:
+            lock.release()
+    return "condemned" if condemned else "gone"
+
+
+def _noted(request: PurgeRequest, found: Iterable[Trashed]) -> list[dict[str, Any]]:
+    """The notes of sessions that a request removes: without their id, if the request names it."""
+    named = request.session_id is not None
+    return [{**asdict(session), "session_id": "" if named else session.session_id} for session in found]
+
+
+def _answered(request: PurgeRequest, noted: Any, *, gone: bool = False) -> tuple[Trashed, ...]:
+    """The sessions that a noted request was about, or of these those that are gone; what is no such note has none."""
+    found: list[Trashed] = []
+    for entry in noted if isinstance(noted, list) else ():
+        match entry:
+            case {"session_id": str(name), "deleted_at": str(time), "name": str(directory), "bytes": int(size)}:
+                if not gone or entry.get("gone") is True:
+                    found.append(Trashed(request.session_id or name, time, directory, size))
+            case _:
+                continue
+    return tuple(found)

@@ -22,9 +22,17 @@ from timeleap.sessions.outcomes import (
     SubagentsOutcome,
     UsageOutcome,
 )
-from timeleap.sessions.requests import encode, number_of, told
+from timeleap.sessions.requests import (
+    MADE_REMEMBERED,
+    REMEMBERED,
+    StoredResponse,
+    by_age,
+    completed,
+    encode,
+    number_of,
+    told,
+)
 from timeleap.sessions.shapes import Shapes
-from timeleap.sessions.stored_response import MADE_REMEMBERED, REMEMBERED, StoredResponse, by_age, completed
 from timeleap.sessions.summary import past_of, summarize
 from timeleap.storage.engine import LogEngine, LogState, RecordFlag, RecordKind
 from timeleap.storage.record import MADE_HERE, read_tl

@@ -5,12 +5,12 @@ seal: an HMAC-SHA256 under a key that is kept apart from the store, over the ses
 revision. The highest revision of each session is kept beside the key; a state from earlier, seal and all, is one
 revision behind and counts no more.
 
-Uid, seal and approvals all come from files that the agent can write, so they cannot vouch for each other: the two files of
-a session that was deleted would switch its approvals on in a new one of the same id. Beside the key therefore also
-stands where a uid is at home (store and id), and that it is retired: by a delete, until that very directory is undeleted;
-by another session that takes the id; never by what the store says. A whole store may move, and takes its uids along.
-A delete is announced there before the directory moves, so that a crash leaves no uid in the trash that counts: whether the
-directory is there says whether it is retired, and the next server's start notes it.
+Uid, seal and approvals all come from files that the agent can write, so they cannot vouch for each other: the two files
+of a session that was deleted would switch its approvals on in a new one of the same id. Beside the key therefore also
+stands where a uid is at home (store and id), and that it is retired: by a delete, until that very directory is
+undeleted; by another session that takes the id; never by what the store says. A whole store may move, and takes its
+uids along. A delete is announced there before the directory moves, so that a crash leaves no uid in the trash that
+counts: whether the directory is there says whether it is retired, and the next server's start notes it.
 
 A change is written in this order: the new seal beside the old one in `timeleap.json`; `state.json`; the revision
 beside the key. After a crash in between the file agrees with one of the two seals, and a seal one revision ahead of the
@@ -89,8 +89,8 @@ class Standing:
         place: Where it is at home; None where an earlier release noted it.
         retired: Reason why its approvals do not count any more: the name of its directory in the trash, or an empty
             text where another session has its id now. None: they count.
-        announced: The name in the trash that a delete was about to give its directory; None where none began, or one was
-            finished.
+        announced: The name in the trash that a delete was about to give its directory; None where none began, or one
+            was finished.
     """
 
     revision: int = 0
@@ -100,15 +100,14 @@ class Standing:
 
 
 class Register:
-    """The document next to the key: the standing of every session, the longest unchanged first.
+    """The document next to the key: the standing of every session by uid, the longest unchanged first.
 
-    A retired session has a negative number there, which an earlier release takes for one that no seal has. Behind the place
-    stands the name in the trash: where the number is not negative, the announced one.
+    A retired session has a negative number there, which an earlier release takes for one that no seal has. Behind the
+    place stands the name in the trash: where the number is not negative, the announced one.
 
     Attributes:
-        sessions: By uid.
-        forgotten: The highest revision of a session that is not known any more. A uid that is not known, or known again,
-            counts on from there, so that none of its earlier seals comes into force.
+        forgotten: The highest revision of a session that is not known any more. A uid that is not known, or known
+            again, counts on from there, so that none of its earlier seals comes into force.
         finished: Deletes were finished that the file does not say are.
     """
 
@@ -145,12 +144,11 @@ class Register:
         return {**numbers, **floor, **({_PLACES: places} if places else {})}
 
     def forget(self, uid: str) -> None:
-        """Know nothing of a session any more."""
         self.forgotten = max(self.forgotten, self.sessions.pop(uid).revision)
 
     def next_for_unknown(self) -> int:
-        """The revision that a session begins with of which nothing is known: there may be seals of what was forgotten, the
-        last one and one that a crash left unused."""
+        """The revision that a session begins with of which nothing is known: there may be seals of what was forgotten,
+        the last one and one that a crash left unused."""
         return self.forgotten + 2 if self.forgotten else 0
 
     def put(self, uid: str, standing: Standing) -> None:
@@ -158,14 +156,19 @@ class Register:
         self.sessions.pop(uid, None)
         self.sessions[uid] = standing
 
+    def update(self, uids: Collection[str], **members: str | None) -> bool:
+        """Note of sessions that something about them is otherwise now; says whether there are any."""
+        for uid in uids:
+            self.put(uid, replace(self.sessions[uid], **members))  # type: ignore[arg-type]
+        return bool(uids)
+
+    def at(self, place: SealLocation) -> list[str]:
+        """The sessions at home in a place whose approvals count."""
+        return [uid for uid, note in self.sessions.items() if note.place == place and note.retired is None]
+
     def retire_at(self, place: SealLocation, trash: str, keep: str = "") -> bool:
         """Retire whatever is at home in a place, but for `keep`; says whether anything was."""
-        found = [
-            uid for uid, note in self.sessions.items() if note.place == place and note.retired is None and uid != keep
-        ]
-        for uid in found:
-            self.put(uid, replace(self.sessions[uid], retired=trash, announced=None))
-        return bool(found)
+        return self.update([uid for uid in self.at(place) if uid != keep], retired=trash, announced=None)
 
     def rehome(self, before: str, after: str) -> None:
         """A store was moved."""
@@ -174,23 +177,12 @@ class Register:
                 self.sessions[uid] = replace(note, place=(after, note.place[1]))
 
     def finish_deletes(self, store: str) -> None:
-        """Retire what was announced and then moved to the trash.
-
-        Args:
-            store: The store's real path: what is at home elsewhere is for others to finish.
-        """
-        found = [
-            uid
-            for uid, note in self.sessions.items()
-            if note.announced
-            and note.place
-            and note.place[0] == store
-            and _is_there(Path(store, "trash", note.announced))
-        ]
-        for uid in found:
-            note = self.sessions[uid]
-            self.put(uid, replace(note, retired=note.announced, announced=None))
-            self.finished = True
+        """Retire what was announced and then moved to the trash of the store with this real path: what is at home
+        elsewhere is for others to finish."""
+        for uid, note in list(self.sessions.items()):
+            here = note.place is not None and note.place[0] == store
+            if here and note.announced and _is_there(Path(store, "trash", note.announced)):
+                self.finished = self.update([uid], retired=note.announced, announced=None)
 
     def refusal(self, uid: str, place: SealLocation) -> str | None:
         """Why the approvals of a session do not count in a place; None where they do."""
@@ -206,8 +198,8 @@ class Register:
     def moved_from(self, uid: str, place: SealLocation) -> str | None:
         """The store that was moved to where a session is now; None where it was not moved.
 
-        It is one that is gone from where it was, and that nobody was using at the new place: a copy, or a single session
-        that was put into another store, begins with its approvals off.
+        It is one that is gone from where it was, and that nobody was using at the new place: a copy, or a single
+        session that was put into another store, begins with its approvals off.
         """
         was = self.sessions[uid].place if uid in self.sessions else None
         if was is None or _same_place(was, place) or was[1] != place[1]:
@@ -248,7 +240,8 @@ def default_key_file() -> Path:
 
 
 class KeyRing:
-    """The user's key and, beside it, the highest revision of each session.
+    """The user's key and, beside it, the highest revision of each session. What cannot be noted raises
+    StorageFailureError.
 
     Args:
         path: The key's file; made (0600) at first need. None: that of `default_key_file`.
@@ -297,27 +290,16 @@ class KeyRing:
         """
         self._refuse_store()
         try:
-            return self._read()
-        except FileNotFoundError:
-            pass
-        except (OSError, ValueError) as error:
-            raise self._unusable(error) from error
-        try:
-            return self._make()
+            try:
+                return self._read()
+            except FileNotFoundError:
+                return self._make()
         except (OSError, ValueError) as error:
             raise self._unusable(error) from error
 
     def raise_to(self, uid: str, revision: int, place: SealLocation | None = None) -> None:
-        """Note that `revision` of a session is in force: all before it count no more.
-
-        Args:
-            uid: The session.
-            revision: The revision.
-            place: Where the session is at home from now on, whatever was there before, or whether it was retired.
-
-        Raises:
-            StorageFailureError: It could not be noted.
-        """
+        """Note that `revision` of a session is in force: all before it count no more. In `place` it is at home from now
+        on, whatever was there before, or whether it was retired."""
 
         def change(register: Register) -> bool:
             known = register.sessions.get(uid, Standing())
@@ -332,29 +314,19 @@ class KeyRing:
         self._change(change)
 
     def announce(self, place: SealLocation, trash: str, uid: str) -> None:
-        """Note that `retire` follows, with the same arguments, when the directory has moved.
-
-        Raises:
-            StorageFailureError: It could not be noted.
-        """
+        """Note that `retire` follows, with the same arguments, when the directory has moved."""
 
         def change(register: Register) -> bool:
             if (before := register.moved_from(uid, place)) is not None:
                 # nobody has opened the session since the store was moved: it is at home here all the same
                 register.rehome(before, place[0])
-            found = [name for name, note in register.sessions.items() if note.place == place and note.retired is None]
-            for name in found:
-                register.put(name, replace(register.sessions[name], announced=trash))
-            return bool(found) or uid in register.sessions  # of which the retirement is noted
+            found = register.update(register.at(place), announced=trash)
+            return found or uid in register.sessions  # of which the retirement is noted
 
         self._change_if_needed(change)
 
     def finish_deletes(self) -> None:
-        """Retire, durably, what a crash left in the trash before that was noted.
-
-        Raises:
-            StorageFailureError: It could not be noted.
-        """
+        """Retire, durably, what a crash left in the trash before that was noted."""
         self._change_if_needed(lambda _: False)
 
     def retire(self, place: SealLocation, trash: str = "", uid: str = "") -> None:
@@ -364,9 +336,6 @@ class KeyRing:
             place: The place.
             trash: The name in the trash of the directory whose undelete lets them count again.
             uid: What the file of a deleted session says it is, which counts if it is not known where that is at home.
-
-        Raises:
-            StorageFailureError: It could not be noted.
         """
 
         def change(register: Register) -> bool:
@@ -380,11 +349,7 @@ class KeyRing:
         self._change_if_needed(change)
 
     def revive(self, place: SealLocation, trash: str) -> None:
-        """Let the approvals of the session count again that a delete has moved to that name in the trash.
-
-        Raises:
-            StorageFailureError: It could not be noted.
-        """
+        """Let the approvals of the session count again that a delete has moved to that name in the trash."""
 
         def change(register: Register) -> bool:
             found = [
@@ -392,21 +357,14 @@ class KeyRing:
                 for uid, note in register.sessions.items()
                 if trash and trash in (note.retired, note.announced) and note.place == place
             ]
-            for uid in found:
-                register.put(uid, replace(register.sessions[uid], retired=None, announced=None))
-            return bool(found)
+            return register.update(found, retired=None, announced=None)
 
-        self._change(change, only_present=True)
+        if self._revisions.exists():
+            self._change(change)
 
     def forget(self, trash: Collection[str]) -> None:
-        """Forget sessions that are removed for good: of one that is not known the approvals are off, too.
-
-        Args:
-            trash: The names that their directories had in the trash.
-
-        Raises:
-            StorageFailureError: It could not be noted.
-        """
+        """Forget sessions that are removed for good, by the names of their directories in the trash: of one that is not
+        known the approvals are off, too."""
 
         def change(register: Register) -> bool:
             found = [
@@ -419,11 +377,7 @@ class KeyRing:
         self._change_if_needed(change)
 
     def rehome(self, before: str, after: str) -> None:
-        """Note that a store was moved.
-
-        Raises:
-            StorageFailureError: It could not be noted.
-        """
+        """Note that a store was moved."""
 
         def change(register: Register) -> bool:
             register.rehome(before, after)
@@ -431,10 +385,8 @@ class KeyRing:
 
         self._change(change)
 
-    def _change(self, change: Callable[[Register], bool], *, only_present: bool = False) -> None:
+    def _change(self, change: Callable[[Register], bool]) -> None:
         """Change what is noted, while no other process does; `change` says whether it did."""
-        if only_present and not self._revisions.exists():
-            return
         try:
             with self._locked():
                 register = self.register()

@@ -2,7 +2,8 @@
 
 Every mutator takes its turn in the engine's queue. There, in this order, the request id is looked up, the expected head
 is compared, and the operation's own checks are made; then it is written; then listeners are told; then it returns. What
-a rewrite would do is worked out in `rewrite_plan`, what is appended in `append_plan`, state beside the log is changed in `session_state`.
+a rewrite would do is worked out in `rewrite_plan`, what is appended in `append_plan`, state beside the log is changed
+in `session_state`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from timeleap.sessions import append_plan, approvals, checkpoints, events, rewri
 from timeleap.sessions.approval_requests import ApprovalRequests
 from timeleap.sessions.dmail import Mailing
 from timeleap.sessions.events import External
-from timeleap.sessions.listing import created_at, last_change
+from timeleap.sessions.listing import created_at, last_change_ns
 from timeleap.sessions.outcomes import (
     Approval,
     AutoCheckpoint,
@@ -83,7 +84,7 @@ class Session(Pruning, Scrubbing, Mailing, ApprovalRequests):
     @property
     def updated_at(self) -> str:
         """ISO-8601 UTC of the last change of its log or state."""
-        return clock.iso(last_change(self.path))
+        return clock.iso(last_change_ns(self.path) / 1e9)
 
     @property
     def parent(self) -> Parent | None:
@@ -208,7 +209,8 @@ class Session(Pruning, Scrubbing, Mailing, ApprovalRequests):
         guard: Mutation = NOBODY,
         dry_run: bool = False,
     ) -> Json:
-        """Remove a checkpoint, or a message, and all after it (see `rewrite_plan.plan_revert`, `rewrite_plan.plan_revert_to_message`)."""
+        """Remove a checkpoint, or a message, and all after it (see `rewrite_plan.plan_revert`,
+        `rewrite_plan.plan_revert_to_message`)."""
         if message_index is not None:
             return await self._rewrite(
                 guard,
@@ -373,8 +375,8 @@ class Session(Pruning, Scrubbing, Mailing, ApprovalRequests):
     async def repair(self, cause: Cause = NOBODY.cause) -> RepairOutcome:
         """Rewrite the log without the lines that are not part of history; the damaged log is kept as a timeline.
 
-        What is there now is taken for what was written: of a silently damaged record either the new text counts, if it is
-        one, or nothing.
+        What is there now is taken for what was written: of a silently damaged record either the new text counts, if it
+        is one, or nothing.
         """
         self._refuse_reader()
         await self._taken_over()

@@ -1,21 +1,14 @@
 """The one list of every file a session has: in its directory, and elsewhere in its store.
 
-A new kind of file is one more row in `RULES`. Redaction, deletion, export, `session/storage` and `session/verify` all go
-by that list; a file that no row names is `foreign`: it belongs to the original program or to the user, its text is
+A new kind of file is one more row in `RULES`. Redaction, deletion, export, `session/storage` and `session/verify` all
+go by that list; a file that no row names is `foreign`: it belongs to the original program or to the user, its text is
 redacted, and it is never removed.
 
-How to use it:
-
-- `list_files(directory)`: every regular file with its kind, size and what is to be done with it. Works on a session in
-  the trash, too.
-- `leftovers(directory)`: what a killed process left (temporaries, the index of a timeline that is gone). Nobody reads
-  these, yet they may hold text, or a checksum of every line. `remove_leftovers(directory)` removes them; hold the
-  session's lock.
-- Outside of the directory: `home.in_trash` gives the session's directories in the trash (earlier ones
-  of its id, copies with its uid); `Home.sweep` removes half built sessions that a killed process left in the staging
-  area, which may have its text; and the store's own `requests.jsonl` names the session in the requests that made, moved
-  or forked it (see `ledger.Ledger.forget_fingerprints`). Beside the user's key stands the session's highest seal revision (see
-  `seal.KeyRing`), which has no text of the session.
+Outside of the directory: `home.in_trash` gives the session's directories in the trash (earlier ones of its id, copies
+with its uid); `Home.sweep` removes half built sessions that a killed process left in the staging area, which may have
+its text; and the store's own `requests.jsonl` names the session in the requests that made, moved or forked it (see
+`store_requests.Ledger.forget_fingerprints`). Beside the user's key stands the session's highest seal revision (see
+`seal.KeyRing`), which has no text of the session.
 """
 
 from __future__ import annotations
@@ -53,14 +46,8 @@ IN_FLIGHT_SECONDS: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class FileRule:
-    """Properties of one kind of file.
-
-    Attributes:
-        kind: Its kind.
-        pattern: Its name; a group `of` is the file it belongs to.
-        redaction: Way to redact it.
-        exported: It goes into a native archive.
-    """
+    """A kind of file: the pattern of its name (a group `of` is the file it belongs to), how it is redacted, and whether
+    it goes into a native archive."""
 
     kind: Kind
     pattern: re.Pattern[str]
@@ -100,8 +87,6 @@ class SessionFile:
 
     Attributes:
         name: Relative to the directory, with slashes.
-        rule: What is known of its kind.
-        bytes: Its size.
         modified: Seconds since 1970.
         of: The file an index or a temporary belongs to.
     """
@@ -114,7 +99,6 @@ class SessionFile:
 
     @property
     def kind(self) -> Kind:
-        """Its kind."""
         return self.rule.kind
 
 
@@ -136,7 +120,8 @@ def classify(name: str) -> tuple[FileRule, str | None]:
 
 
 def list_files(directory: Path) -> list[SessionFile]:
-    """Every regular file of a session's directory, by name. Links are not followed; what vanishes meanwhile is left out.
+    """Every regular file of a session's directory, by name. Links are not followed; what vanishes meanwhile is left
+    out.
 
     Raises:
         StorageFailureError: The directory cannot be read.
@@ -154,12 +139,9 @@ def quarantine_files(directory: Path) -> list[tuple[str, int]]:
 
 
 def leftovers(directory: Path, *, older_than: float = 0.0) -> list[Leftover]:
-    """Files that a killed process left in a session's directory.
-
-    Args:
-        directory: The session's directory.
-        older_than: Leave out temporaries younger than these seconds: without the session's lock, a live process may be
-            writing them.
+    """Files that a killed process left in a session's directory: nobody reads these, yet they may hold text, or a
+    checksum of every line. Without the session's lock leave out temporaries that are not `older_than` so many seconds:
+    a live process may be writing them.
 
     Raises:
         StorageFailureError: The directory cannot be read.

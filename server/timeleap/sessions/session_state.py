@@ -35,9 +35,8 @@ from timeleap.sessions.outcomes import (
     PendingDMail,
     Subagent,
 )
-from timeleap.sessions.requests import RequestFile, decode
+from timeleap.sessions.requests import RequestFile, StoredResponse, decode
 from timeleap.sessions.statefile import StateFile, StateValues, subagent_members
-from timeleap.sessions.stored_response import StoredResponse
 from timeleap.sessions.undo import Stacks
 from timeleap.storage.durable import FileStatus, status
 from timeleap.storage.engine import LogEngine, Prepared, Replacement, Timeline, highest_noted
@@ -268,7 +267,7 @@ class StateManager:
 
     def stored(self) -> dict[str, int]:
         """The request ids whose answers are kept in files, and their numbers."""
-        return {**self._file.numbers(), **{name: known.number for name, known in decode(self._true_journal())}}
+        return {**dict(self._file.names()), **{name: known.number for name, known in decode(self._true_journal())}}
 
     def settle(self) -> None:
         """At open by the owner: finish what a crash cut short.
@@ -324,8 +323,8 @@ class StateManager:
         return [line for line in journal["requests"] if isinstance(line, dict)]
 
     def empty_journal(self) -> None:
-        """Move what the journal says to `requests.jsonl`: before its next step, and before a timeline goes, since it may
-        be the one whose existence says that the step was done."""
+        """Move what the journal says to `requests.jsonl`: before its next step, and before a timeline goes, since it
+        may be the one whose existence says that the step was done."""
         lines = self._true_journal()
         if lines:
             self._file.append(lines)
@@ -367,7 +366,7 @@ def with_subagents(facts: StateSnapshot, subagents: Iterable[Subagent]) -> State
     return StateChange(
         replace(facts, subagents=many),
         state={"dynamic_subagents": subagent_members(many)},
-        meta={"subagents": metafile.subagent_members(many)},
+        meta={"subagents": subagent_members(many, "systemPrompt")},
     )
 
 

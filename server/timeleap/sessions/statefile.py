@@ -1,9 +1,9 @@
 """`state.json` as sessions use it: a few fields of ours in a file that belongs to the original program.
 
-The file is kept as the JSON object it is, not as a model: what we do not change stays as it stands on disk, whichever program
-wrote it, and one field of a wrong type costs that field and not the file. It is read again before each save, because
-the original changes titles and the archive flag while a session is open here.
-(`timeleap.api.state` is the original's own view of the file, for programs that were written for it.)
+The file is kept as the JSON object it is, not as a model: what we do not change stays as it stands on disk, whichever
+program wrote it, and one field of a wrong type costs that field and not the file. It is read again before each save,
+because the original changes titles and the archive flag while a session is open here. (`timeleap.api.state` is the
+original's own view of the file, for programs that were written for it.)
 """
 
 from __future__ import annotations
@@ -58,7 +58,6 @@ class StateValues:
 
     @property
     def approvals(self) -> tuple[bool, bool, tuple[str, ...]]:
-        """The approvals in the file."""
         return self.yolo, self.afk, self.actions
 
     @property
@@ -107,18 +106,16 @@ MODEL: Final[Mapping[str, Check]] = {
     "archived_at": _or_null(number),
     "dynamic_subagents": _or_null(_subagents),
 }
-"""The fields that are used here, each taken or refused by itself; the others are the original's and stay as they are."""
+"""The fields that are used here, each taken or refused by itself; the others are the original's and stay as they
+are."""
 
 
 @dataclass(frozen=True, slots=True)
 class StateDocument:
-    """A document of `state.json`.
+    """A document of `state.json`: the fields that can be used, with those that are not ours.
 
     Attributes:
-        fields: Those that can be used, and those that are not ours.
         not_known: Of a newer version, the fields that have a form which this release does not know.
-        problem: What is wrong with the others, in words.
-        newer: The version, if it is newer than this release knows.
     """
 
     fields: dict[str, Any]
@@ -129,7 +126,6 @@ class StateDocument:
     file: str = session_files.STATE_NAME
 
     def values(self) -> StateValues:
-        """The values of the document."""
         approval: Mapping[str, Any] = self.fields.get("approval", {})
         subagents = self.fields.get("dynamic_subagents")
         return StateValues(
@@ -163,13 +159,9 @@ class StateFile:
     def write(
         self, changes: Mapping[str, Any], in_force: tuple[bool, bool, tuple[str, ...]] | None = None
     ) -> Path | None:
-        """Change fields and keep all others as they are on disk now.
-
-        Args:
-            changes: Top-level fields by the file's names. `approval` is merged into the object that is there, so that
-                fields of it which we do not know stay.
-            in_force: Yolo, afk and actions, where something else in the file is to be put right: somebody has edited it
-                since, and the original program would believe it.
+        """Change fields (by the file's names) and keep all others as they are on disk now, those of `approval` included
+        which we do not know. Somebody may have edited that since, and the original program would believe it: it is put
+        right if it is not as `in_force` (yolo, afk, actions) says.
 
         Returns:
             Where a damaged file that stood in the way is kept now, else None.
@@ -225,9 +217,9 @@ def approval_members(yolo: bool, afk: bool, actions: tuple[str, ...]) -> dict[st
     return {"yolo": yolo, "afk": afk, "auto_approve_actions": sorted(actions)}
 
 
-def subagent_members(subagents: tuple[Subagent, ...]) -> list[dict[str, str]]:
-    """The `dynamic_subagents` list, as the original writes it."""
-    return [{"name": subagent.name, "system_prompt": subagent.system_prompt} for subagent in subagents]
+def subagent_members(subagents: tuple[Subagent, ...], prompt_key: str = "system_prompt") -> list[dict[str, str]]:
+    """Sub-agents as the original writes them, or with another name for the prompt as `timeleap.json` keeps them."""
+    return [{"name": subagent.name, prompt_key: subagent.system_prompt} for subagent in subagents]
 
 
 def parse_subagents(many: list[Any], prompt_key: str) -> tuple[Subagent, ...]:

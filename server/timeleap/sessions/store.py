@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, TypeVar
 
 from timeleap.errors import (
     HeadConflictError,
@@ -21,62 +21,31 @@ from timeleap.errors import (
 from timeleap.failpoints import failpoint
 from timeleap.sessions import creation, events, listing, purge
 from timeleap.sessions.creation import Copy, Traits
-from timeleap.sessions.home import UNTOUCHED_SECONDS, Home, check_session_id, discard, new_session_id, trash_name
+from timeleap.sessions.home import Home, check_session_id, discard, new_session_id, trash_name
 from timeleap.sessions.meta import Meta
 from timeleap.sessions.open_sessions import Asked, Openings, SessionLocation
 from timeleap.sessions.outcomes import AutoCheckpoint, Mutation, Retention, SessionInfo, SessionPage
-from timeleap.sessions.purge import PurgeOutcome, PurgeRequest, Trashed
+from timeleap.sessions.purge import PurgeOutcome, PurgeRequest
 from timeleap.sessions.seal import KeyRing, SealLocation
 from timeleap.sessions.session import Session
 from timeleap.sessions.session_files import LOG_NAME
 from timeleap.sessions.shapes import Shapes
-from timeleap.sessions.store_requests import MAX_ANSWERED, Ledger
+from timeleap.sessions.store_requests import Ledger
 from timeleap.sessions.transaction import NOBODY
 from timeleap.storage.engine import Durability, Progress
 from timeleap.storage.lock import Endpoint, SessionLock
 
 __all__ = ["OpenedSession", "SessionInfo", "SessionStore"]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class OpenedSession:
-    """A session that was opened.
-
-    Attributes:
-        created: It was made by this.
-        duplicate: It was made by the same request before.
-    """
+    """A session that was opened: `created` by this request, or (`duplicate`) by the same request before, or neither."""
 
     session: Session
     created: bool = False
     duplicate: bool = False
-
-
-def _not_in_trash(request: PurgeRequest) -> SessionNotFoundError:
-    when = "" if request.deleted_at is None else f" that was deleted at {request.deleted_at[:40]}"
-    return SessionNotFoundError(
-        f"there is no session {request.session_id} in the trash{when}", sessionId=request.session_id
-    )
-
-
-def _noted(request: PurgeRequest, found: Iterable[Trashed]) -> list[dict[str, Any]]:
-    """The notes of sessions that a request removes: without their id, if the request names it."""
-    named = request.session_id is not None
-    return [{**asdict(session), "session_id": "" if named else session.session_id} for session in found]
-
-
-def _answered(request: PurgeRequest, noted: Any, *, gone: bool = False) -> tuple[Trashed, ...]:
-    """The sessions that a noted request was about, or of these those that are gone; what is no such note has none."""
-    found: list[Trashed] = []
-    for entry in noted if isinstance(noted, list) else ():
-        if gone and not (isinstance(entry, dict) and entry.get("gone") is True):
-            continue
-        match entry:
-            case {"session_id": str(name), "deleted_at": str(time), "name": str(directory), "bytes": int(size)}:
-                found.append(Trashed(request.session_id or name, time, directory, size))
-            case _:
-                continue
-    return tuple(found)
 
 
 class SessionStore:
@@ -132,7 +101,7 @@ class SessionStore:
         guard: Mutation = NOBODY,
         progress: Progress | None = None,
     ) -> OpenedSession:
-        """Open a session, making it if it is new.
+        """Open a session, making it, with title, system prompt and workspace, if it is new.
 
         Args:
             session_id: Its id; a new one is invented where neither this nor `path` is given.
@@ -165,8 +134,8 @@ class SessionStore:
                     raise SessionNotFoundError(f"there is no session {session_id}", sessionId=session_id)
                 traits = Traits(title, system_prompt, workspace, auto_checkpoint)
                 created = await asyncio.to_thread(self._create, session_id, traits, guard)
-            elif path is None and guard.request_id is not None:
-                duplicate = await asyncio.to_thread(self._ledger.made_by, self.locate(session_id), guard)
+            elif path is None:
+                duplicate = await self.made_by(session_id, guard)
             async with self._taken_back(session_id) if created else contextlib.nullcontext():
                 session = await self._openings.open(session_id, path, access, progress)
         await session.keep_auto_checkpoint(auto_checkpoint)
@@ -209,6 +178,16 @@ class SessionStore:
         """Finish what was accepted, and close all sessions."""
         await self._openings.shut_all()
 
+    async def made_by(self, session_id: str, guard: Mutation) -> bool:
+        """True if a session was created by this request (for one that is open already).
+
+        Raises:
+            InvalidInputError: It was created by another request with this id.
+        """
+        if guard.request_id is None:
+            return False
+        return await asyncio.to_thread(self._ledger.made_by, self.locate(session_id), guard)
+
     def _exists(self, session_id: str) -> bool:
         try:
             self.home.locate(session_id)
@@ -217,18 +196,23 @@ class SessionStore:
         return True
 
     def _create(self, session_id: str, traits: Traits, guard: Mutation) -> bool:
-        """Make a session; returns False where another process has made it in the meantime: that is the one asked for."""
+        """Make a session; returns False where another process has made it in the meantime: that is the one asked
+        for."""
         try:
-            creation.free_id(self.home, session_id)
-            self._ledger.note(guard, {"sessionId": session_id})
-            with self.home.building() as directory:
-                creation.build(directory, traits, guard)
-                self.publish(directory, session_id)
+            self._build(session_id, guard, lambda directory: creation.build(directory, traits, guard))
         except SessionExistsError:
             if not self._exists(session_id):
                 raise  # an id that differs from it only by case is taken
             return False
         return True
+
+    def _build(self, wanted: str | None, guard: Mutation, write: Callable[[Path], None]) -> str:
+        session_id = creation.free_id(self.home, wanted)
+        self._ledger.note(guard, {"sessionId": session_id})
+        with self.home.building() as directory:
+            write(directory)
+            self.publish(directory, session_id)
+        return session_id
 
     # The store as a whole
 
@@ -242,16 +226,8 @@ class SessionStore:
         workspace: str | None = None,
         others: Mapping[str, Path] | None = None,
     ) -> SessionPage:
-        """A page of sessions, newest change first (see `listing.list_sessions`).
-
-        Args:
-            cursor: Of the page before.
-            limit: Entries at most.
-            include_archived: Those that were put away, too.
-            query: In title or id.
-            workspace: Only those of this one.
-            others: By id: directories outside of the store that are listed, too.
-        """
+        """A page of sessions, newest change first (see `listing.list_sessions`); `others` are directories outside of
+        the store that are listed, too, by id."""
         return await asyncio.to_thread(
             listing.list_sessions,
             self.home,
@@ -300,22 +276,37 @@ class SessionStore:
             SessionNotFoundError, HeadConflictError, TimelineNotFoundError, CheckpointNotFoundError, SessionExistsError,
             CorruptedError, StorageFailureError: Nothing was made.
         """
+
+        def take(source: Session) -> Copy:
+            source.expect_head(guard.expected_head)
+            log = source.engine.view if timeline_id is None else source.engine.timeline(timeline_id)
+            return creation.taken(source, log, (checkpoint_id, checkpoint_uid), title)
+
+        copy: Copy | TimeleapError
         try:
-            copy = await self._taken(
-                session_id, (checkpoint_id, checkpoint_uid), title, timeline_id, guard.expected_head
-            )
-            refused = None
+            copy = await self._read(session_id, take)
         except TimeleapError as error:
-            copy, refused = None, error
+            copy = error
         announced, exists = await asyncio.to_thread(self._ledger.making, guard)
         if exists and announced is not None:
             return replace(await self.open(announced, create=False), duplicate=True)
-        if copy is None:
-            assert refused is not None
-            raise refused
+        if isinstance(copy, TimeleapError):
+            raise copy
         wanted = announced if new_session_id is None else check_session_id(new_session_id)
-        new_id = await asyncio.to_thread(self._build_fork, copy, wanted, guard)
+        new_id = await asyncio.to_thread(
+            self._build, wanted, guard, lambda directory: creation.build_fork(directory, copy, guard)
+        )
         return await self.open_made(new_id)
+
+    async def _read(self, session_id: str, look: Callable[[Session], T]) -> T:
+        """Look at a session, open or not, at the turn of the request."""
+        session = self._openings.again(session_id)  # without waiting, which would let later requests pass
+        if session is None:
+            session = (await self.open(session_id, create=False, access="read")).session
+        try:
+            return await session.at_turn(lambda: look(session))
+        finally:
+            await session.aclose()
 
     async def open_made(self, session_id: str) -> OpenedSession:
         """Open a session that was just made; if that fails, it goes again.
@@ -334,11 +325,12 @@ class SessionStore:
         except SessionLockedError:
             raise
         except BaseException:
-            await asyncio.shield(self._withdraw(session_id, contextlib.nullcontext() if its_turn else None))
+            turn = contextlib.nullcontext() if its_turn else self._openings.turn(session_id)
+            await asyncio.shield(self._withdraw(session_id, turn))
             raise
 
-    async def _withdraw(self, session_id: str, turn: contextlib.AbstractAsyncContextManager[None] | None) -> None:
-        async with turn or self._openings.turn(session_id):
+    async def _withdraw(self, session_id: str, turn: contextlib.AbstractAsyncContextManager[None]) -> None:
+        async with turn:
             if session_id in self._openings:
                 return
             lock = SessionLock(self.home.sessions / session_id / LOG_NAME)
@@ -356,38 +348,6 @@ class SessionStore:
             if left is not None:
                 await asyncio.to_thread(discard, left)
 
-    async def _taken(
-        self,
-        session_id: str,
-        at: tuple[int | None, str | None],
-        title: str | None,
-        timeline_id: str | None,
-        expected_head: str | None,
-    ) -> Copy:
-        """The parts of a session that a fork copies, read at the turn of the fork's request."""
-        source = self._openings.again(session_id)  # without waiting, which would let later requests pass
-        if source is None:
-            source = (await self.open(session_id, create=False, access="read")).session
-        session = source
-        try:
-            live = self._openings.view
-
-            def take() -> Copy:
-                session.expect_head(expected_head)
-                return creation.taken(session, creation.source_log(session, live, timeline_id), at, title)
-
-            return await session.at_turn(take)
-        finally:
-            await session.aclose()
-
-    def _build_fork(self, copy: Copy, wanted: str | None, guard: Mutation) -> str:
-        new_id = creation.free_id(self.home, wanted)
-        self._ledger.note(guard, {"sessionId": new_id})
-        with self.home.building() as directory:
-            creation.build_fork(directory, copy, guard)
-            self.publish(directory, new_id)
-        return new_id
-
     async def archive(self, session_id: str, guard: Mutation = NOBODY) -> dict[str, Any]:
         """Put a session away, open or not."""
         async with self._borrowed(session_id) as session:
@@ -397,6 +357,16 @@ class SessionStore:
         """Take a session out of the archive, open or not."""
         async with self._borrowed(session_id) as session:
             return await session.unarchive(guard)
+
+    @contextlib.asynccontextmanager
+    async def _borrowed(self, session_id: str) -> AsyncIterator[Session]:
+        opened = await self.open(session_id, create=False)
+        try:
+            yield opened.session
+        finally:
+            await opened.session.aclose()
+
+    # The trash
 
     async def delete(self, session_id: str, guard: Mutation = NOBODY) -> bool:
         """Move a session to the trash. One that is open here is closed first, and its listeners are told.
@@ -454,76 +424,23 @@ class SessionStore:
         Raises:
             SessionNotFoundError: There is nothing of that id in the trash.
         """
-        found = await asyncio.to_thread(purge.in_trash, self.home, request)
-        if not found and request.session_id is not None:
-            raise _not_in_trash(request)
-        return PurgeOutcome(tuple(found))
+        return await purge.plan(self.home, request)
 
     async def purge(self, request: PurgeRequest, guard: Mutation = NOBODY) -> PurgeOutcome:
         """Remove sessions from the trash for good, and finish what a crash cut short.
-
-        Args:
-            request: Which.
-            guard: The request.
 
         Raises:
             SessionNotFoundError: There is nothing of that id in the trash.
             SessionLockedError: Another process is using one of that id; the others are gone.
             StorageFailureError: Some of it may be done; it is finished by asking again.
         """
-        noted = await asyncio.to_thread(self._ledger.purge, guard)
-        if noted is not None and "purged" in noted:
-            return PurgeOutcome(_answered(request, noted["purged"]), duplicate=True)
-        late: list[Trashed] = []
-        with contextlib.suppress(StorageFailureError):  # raised below, when what is asked for is done
-            late = await asyncio.to_thread(purge.finish, self.home, self._ledger, self._keys)
-        await asyncio.to_thread(self.home.sweep, untouched=UNTOUCHED_SECONDS)
-        found = await asyncio.to_thread(purge.in_trash, self.home, request)
-        if noted is not None:  # it was begun before a crash: what was deleted since then is not meant
-            names = {session.name for session in _answered(request, noted.get("purging"))}
-            found = [session for session in found if session.name in names]
-        else:
-            found = [*(session for session in late if purge.matching(session, request)), *found]
-            if not found and request.session_id is not None:
-                raise _not_in_trash(request)
-            await asyncio.to_thread(self._ledger.note, guard, {"purging": _noted(request, found)})
-        taken = {session.name: await self._condemn(session) for session in found if session not in late}
-        kept = [session for session in found if taken.get(session.name) == "inUse"]
-        found = [session for session in found if taken.get(session.name) != "gone"]
-        await asyncio.to_thread(purge.finish, self.home, self._ledger, self._keys)
-        gone = tuple(session for session in found if session not in kept)
-        if noted is not None:  # also what went before the crash, but nothing that was undeleted since then
-            noted = await asyncio.to_thread(self._ledger.purge, guard) or {}
-            gone = _answered(request, noted.get("purging"), gone=True)
-        if request.session_id is not None and noted is None and not (gone or kept):
-            raise _not_in_trash(request)  # another process was quicker
-        if kept and request.session_id is not None:
-            raise SessionLockedError(f"session {request.session_id} in the trash is in use by another process")
-        answer = gone[:MAX_ANSWERED]
-        if request.session_id is not None:
-            answer = tuple(replace(session, name="") for session in answer)
-        await asyncio.to_thread(self._ledger.note_purged, guard, {"purged": _noted(request, answer)})
-        return PurgeOutcome(gone, tuple(kept))
+        return await purge.purge(self.home, self._openings, self._ledger, self._keys, request=request, guard=guard)
 
     async def finish_purges(self) -> None:
         """Finish what a crash cut short of a purge, or of a deletion."""
         with contextlib.suppress(StorageFailureError):  # it counts as done while the directory is in the trash
             await asyncio.to_thread(self._keys.finish_deletes)
         await asyncio.to_thread(purge.finish, self.home, self._ledger, self._keys)
-
-    async def _condemn(self, trashed: Trashed) -> Literal["condemned", "inUse", "gone"]:
-        """Take a session out of the trash, unless another process is using it, or has taken it out itself."""
-        async with self._openings.turn(trashed.session_id):
-            lock = SessionLock(self.home.trash / trashed.name / LOG_NAME)
-            try:
-                with contextlib.suppress(StorageFailureError):  # where no lock can be made, nobody has one
-                    await lock.acquire("hold", wait=0)
-                condemned = await asyncio.to_thread(purge.condemn, self.home, trashed)
-            except SessionLockedError:
-                return "inUse"
-            finally:
-                lock.release()
-        return "condemned" if condemned else "gone"
 
     async def _expect(self, session_id: str, head: str) -> None:
         session = (await self.open(session_id, create=False, access="read")).session
@@ -546,45 +463,24 @@ class SessionStore:
     def _to_trash(self, session_id: str, path: Path, guard: Mutation) -> None:
         place, uid, name = self.home_of(session_id), Meta(path, "readOnly").uid, trash_name(session_id)
         self._keys.announce(place, name, uid)
-
-        def move(session_id: str, name: str) -> None:
+        with self._noted_move(name, guard):
             self.home.to_trash(session_id, name)
             failpoint("store.trashed")
             self._keys.retire(place, name, uid)
 
-        self._move(session_id, name, guard, move)
-
     def _from_trash(self, session_id: str, guard: Mutation) -> None:
-        def move(session_id: str, name: str) -> None:
+        name = self.home.newest_trashed(session_id)
+        with self._noted_move(name, guard):
             self.home.from_trash(session_id, name)
             self._revive(session_id, name)
-
-        self._move(session_id, self.home.newest_trashed(session_id), guard, move)
 
     def _revive(self, session_id: str, name: str) -> None:
         with contextlib.suppress(StorageFailureError):  # where it cannot be noted, the approvals stay off
             self._keys.revive(self.home_of(session_id), name)
 
-    def _move(self, session_id: str, name: str, guard: Mutation, move: Callable[[str, str], None]) -> None:
+    @contextlib.contextmanager
+    def _noted_move(self, name: str, guard: Mutation) -> Iterator[None]:
         self._ledger.note(guard, {"trash": name})
-        move(session_id, name)
+        yield
         failpoint("store.moved")
         self._ledger.note(guard, {"trash": name, "done": True})
-
-    async def made_by(self, session_id: str, guard: Mutation) -> bool:
-        """True if a session was created by this request (for one that is open already).
-
-        Raises:
-            InvalidInputError: It was created by another request with this id.
-        """
-        if guard.request_id is None:
-            return False
-        return await asyncio.to_thread(self._ledger.made_by, self.locate(session_id), guard)
-
-    @contextlib.asynccontextmanager
-    async def _borrowed(self, session_id: str) -> AsyncIterator[Session]:
-        opened = await self.open(session_id, create=False)
-        try:
-            yield opened.session
-        finally:
-            await opened.session.aclose()

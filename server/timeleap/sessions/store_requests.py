@@ -12,7 +12,8 @@ Each request is noted in the home's `requests.jsonl` before it is carried out, w
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -23,8 +24,7 @@ from timeleap.sessions import files
 from timeleap.sessions.home import Home, is_session_id, parse_trash_name
 from timeleap.sessions.meta import Meta
 from timeleap.sessions.outcomes import Mutation
-from timeleap.sessions.requests import RequestFile, check_same, decode, encode, short
-from timeleap.sessions.stored_response import StoredResponse
+from timeleap.sessions.requests import RequestFile, StoredResponse, check_same, encode, short
 from timeleap.storage.durable import is_regular, list_directory, remove_file, status
 
 DELETE = "delete"
@@ -32,6 +32,7 @@ PURGE = "purge"
 MAX_ANSWERED = 1000
 """Purged sessions that the answer to a repeated request names."""
 _TEMPORARY = re.compile(r"\.requests\.jsonl\.[0-9a-f]{16}\.tmp")
+_HASHED = "~"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,18 +52,15 @@ class Gone:
 
 
 class Ledger:
-    """The request ids of one home."""
+    """The request ids of one home. A request id that was used for another request is refused with InvalidInputError;
+    what cannot be noted raises StorageFailureError, and the file is as it was."""
 
     def __init__(self, home: Home) -> None:
         self._home = home
         self._file = RequestFile(home.path)
 
     def making(self, guard: Mutation) -> tuple[str | None, bool]:
-        """The id that a request gave, or is to give, to its session; and whether that session exists.
-
-        Raises:
-            InvalidInputError: The request id was used for another session.
-        """
+        """The id that a request gave, or is to give, to its session; and whether that session exists."""
         for known in self._noted(guard):
             session_id = (known.result or {}).get("sessionId")
             if isinstance(session_id, str) and is_session_id(session_id):
@@ -72,66 +70,52 @@ class Ledger:
         return None, False
 
     def made_by(self, path: Path, guard: Mutation) -> bool:
-        """True if the session in `path` was created by this request.
-
-        Raises:
-            InvalidInputError: It was created by another request with this id.
-        """
-        if guard.request_id is None:
-            return False
-        made_by = Meta(path, "readOnly").get("createdBy")
-        for name, known in decode([{"v": {}, **made_by}] if isinstance(made_by, dict) else []):
-            if name == guard.request_id:
-                check_same(guard, known.fingerprint)
+        """True if the session in `path` was created by this request."""
+        match Meta(path, "readOnly").get("createdBy") if guard.request_id is not None else None:
+            case {"r": guard.request_id, "h": str(fingerprint)}:
+                check_same(guard, fingerprint)
                 return True
-        return False
+            case _:
+                return False
 
     def moved(self, guard: Mutation) -> str | None:
-        """The name in the trash, if this request to delete or undelete was carried out.
-
-        Raises:
-            InvalidInputError: The request id was used for another request.
-        """
+        """The name in the trash, if this request to delete or undelete was carried out."""
         for known in self._noted(guard):
             note = known.result or {}
-            if "trash" in note and (note.get("done") is True or self._shows(known.method, str(note["trash"]))):
+            if "trash" not in note:
+                continue
+            name = str(note["trash"])
+            there = parse_trash_name(name) is not None and status(self._home.trash / name) is not None
+            if note.get("done") is True or there is (known.method == DELETE):
                 check_same(guard, known.fingerprint)
-                return str(note["trash"])
+                return name
         return None
 
-    def note(self, guard: Mutation, facts: Mapping[str, Any]) -> None:
-        """Note, durably, what a request is about to do, or has done.
-
-        Raises:
-            StorageFailureError: It could not be noted.
-        """
-        if guard.request_id is None:
-            return
-        line = encode(guard.request_id, StoredResponse(guard.fingerprint, short(guard.method), facts))
-        try:
-            with files.locked(self._home.path / ".requests.lock"):
-                self._file.append([line])
-        except OSError as error:
-            raise StorageFailureError.of(error, "note a request", self._home.path) from error
-
     def purge(self, guard: Mutation) -> dict[str, Any] | None:
-        """The note of this request to purge.
-
-        Raises:
-            InvalidInputError: The request id was used for another request.
-        """
+        """The note of this request to purge."""
         for known in self._noted(guard):
             check_same(guard, known.fingerprint)
             if known.method == PURGE:
                 return dict(known.result or {})
         return None
 
-    def note_purged(self, guard: Mutation, answer: Mapping[str, Any]) -> None:
-        """Note, durably, what a request to purge is answered with, in the place of what it was about to do.
+    def _noted(self, guard: Mutation) -> list[StoredResponse]:
+        """The notes of a request id, last first."""
+        if guard.request_id is None:
+            return []
+        names = (guard.request_id, _hashed(guard.request_id))
+        return [known for name, known in reversed(self._file.read()) if name in names]
 
-        Raises:
-            StorageFailureError: It could not be noted.
-        """
+    def note(self, guard: Mutation, facts: Mapping[str, Any]) -> None:
+        """Note, durably, what a request is about to do, or has done."""
+        if guard.request_id is None:
+            return
+        line = encode(guard.request_id, StoredResponse(guard.fingerprint, short(guard.method), facts))
+        with self._locked("note a request"):
+            self._file.append([line])
+
+    def note_purged(self, guard: Mutation, answer: Mapping[str, Any]) -> None:
+        """Note, durably, what a request to purge is answered with, in the place of what it was about to do."""
         if guard.request_id is None:
             return
         line = encode(guard.request_id, StoredResponse(guard.fingerprint, PURGE, answer))
@@ -143,9 +127,6 @@ class Ledger:
 
         That a deletion was carried out stays known under a hash of its id: a repeat must not delete a namesake. And in
         what a purge noted that it was about to do, what is gone is marked: what was undeleted meanwhile is not.
-
-        Raises:
-            StorageFailureError: The file is as it was.
         """
         names = {session.name for session in gone}
         last = {session.session_id for session in gone if session.last}
@@ -174,50 +155,36 @@ class Ledger:
 
         self._rewrite(change)
 
+    def forget_fingerprints(self, session_id: str, redact: Callable[[str], str] = str) -> None:
+        """Take out, as `redact` does, something of the ids of the requests that made or moved a session. Of these no
+        fingerprint is kept either: it would tell who guesses their params."""
+
+        def change(request: Mapping[str, Any]) -> Mapping[str, Any]:
+            note = request.get("v")
+            about = str(note.get("sessionId", note.get("trash", ""))) if isinstance(note, dict) else ""
+            if about.partition("~")[0] != session_id:
+                return request
+            return {**request, "h": "", "r": redact(str(request.get("r", "")))}
+
+        self._rewrite(change)
+
     def _rewrite(
         self, change: Callable[[Mapping[str, Any]], Mapping[str, Any] | None], *more: Mapping[str, Any]
     ) -> None:
         """Rewrite the file in one step, without what a killed process left of it."""
+        with self._locked("rewrite the requests"):
+            self._file.rewrite(change, more)
+            for name in list_directory(self._home.path):
+                if _TEMPORARY.fullmatch(name) and is_regular(self._home.path / name):
+                    remove_file(self._home.path / name)
+
+    @contextmanager
+    def _locked(self, work: str) -> Iterator[None]:
         try:
             with files.locked(self._home.path / ".requests.lock"):
-                self._file.rewrite(change, more)
-                for name in list_directory(self._home.path):
-                    if _TEMPORARY.fullmatch(name) and is_regular(self._home.path / name):
-                        remove_file(self._home.path / name)
+                yield
         except OSError as error:
-            raise StorageFailureError.of(error, "rewrite the requests", self._home.path) from error
-
-    def forget_fingerprints(self, session_id: str, redact: Callable[[str], str] = str) -> None:
-        """Take something out of the ids of the requests that made or moved a session. Of these no fingerprint is kept
-        either: it would tell who guesses their params.
-
-        Args:
-            session_id: The session.
-            redact: What becomes of an id.
-
-        Raises:
-            StorageFailureError: The file is as it was.
-        """
-
-        def change(request: Mapping[str, Any]) -> Mapping[str, Any]:
-            note = request.get("v")
-            about = (
-                str(note.get("sessionId", note.get("trash", ""))).partition("~")[0] if isinstance(note, dict) else ""
-            )
-            return {**request, "h": "", "r": redact(str(request.get("r", "")))} if about == session_id else request
-
-        self._rewrite(change)
-
-    def _noted(self, guard: Mutation) -> list[StoredResponse]:
-        """The notes of a request id, last first."""
-        if guard.request_id is None:
-            return []
-        names = (guard.request_id, _hashed(guard.request_id))
-        return [known for name, known in reversed(self._file.read()) if name in names]
-
-    def _shows(self, method: str, name: str) -> bool:
-        there = parse_trash_name(name) is not None and status(self._home.trash / name) is not None
-        return there if method == DELETE else not there
+            raise StorageFailureError.of(error, work, self._home.path) from error
 
 
 def _marked(purging: Any, names: Collection[str]) -> Any:
@@ -226,9 +193,6 @@ def _marked(purging: Any, names: Collection[str]) -> Any:
     if not isinstance(purging, dict) or purging.get("name") not in names:
         return purging
     return {**purging, "gone": True, "name": purging["name"] if purging.get("session_id") else ""}
-
-
-_HASHED = "~"
 
 
 def _hashed(request_id: str) -> str:

@@ -36,12 +36,11 @@ from timeleap.sessions.outcomes import (
     RewriteOutcome,
 )
 from timeleap.sessions.request_replay import RequestReplayer
-from timeleap.sessions.requests import RepeatedError, RequestTable
+from timeleap.sessions.requests import Remembered, RepeatedError, RequestTable, Told, by_age
 from timeleap.sessions.requests import told as stored_event
 from timeleap.sessions.rewrite_plan import RewritePlan, foreseen_context, refuse_damaged, timelines_after
 from timeleap.sessions.session_state import StateManager, StateSnapshot, StateStep, changes, follow
 from timeleap.sessions.shapes import Shapes
-from timeleap.sessions.stored_response import Remembered, Told, by_age
 from timeleap.sessions.summary import Past, fewer_steps, past_of, summarize
 from timeleap.sessions.undo import Stacks
 from timeleap.sessions.warnings import SMALL, line_problems, recovered

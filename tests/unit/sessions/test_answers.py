@@ -11,20 +11,22 @@ import pytest
 from tests.unit.sessions.worlds import USER, World, asked
 
 from timeleap.errors import TooLargeError
-from timeleap.sessions.requests import FILE_BYTES, RequestFile, encode
-from timeleap.sessions.session import Session
-from timeleap.sessions.shapes import Shapes
-from timeleap.sessions.stored_response import (
+from timeleap.sessions.requests import (
+    FILE_BYTES,
     LARGE,
     MADE_BY_ONE,
     MADE_REMEMBERED,
     MAX_CHARACTERS,
     REMEMBERED,
     Remembered,
+    RequestFile,
     StoredResponse,
     by_age,
+    encode,
     stored,
 )
+from timeleap.sessions.session import Session
+from timeleap.sessions.shapes import Shapes
 
 MEGABYTE = 1 << 20
 SUBAGENT = "session/putSubagent"

@@ -4,6 +4,7 @@ import pytest
 
 from timeleap import clock
 from timeleap.errors import InvalidSessionIdError
+from timeleap.sessions import creation
 from timeleap.sessions import home as names
 
 
@@ -47,8 +48,8 @@ def test_names_in_the_trash_say_which_session_and_when(monkeypatch: pytest.Monke
 
 
 def test_a_fork_is_called_after_its_parent() -> None:
-    assert names.fork_title("T", "id") == "T (fork)"
-    assert names.fork_title(None, "id") == "id (fork)"
+    assert creation.fork_title("T", "id") == "T (fork)"
+    assert creation.fork_title(None, "id") == "id (fork)"
 
 
 @pytest.mark.parametrize(

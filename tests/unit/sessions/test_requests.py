@@ -16,9 +16,8 @@ from timeleap.errors import HeadConflictError, InvalidInputError
 from timeleap.features.compaction.prepare import summary_message
 from timeleap.sessions.events import Rewritten
 from timeleap.sessions.outcomes import CompactionPlan, Mutation
-from timeleap.sessions.requests import RequestFile
+from timeleap.sessions.requests import REMEMBERED, RequestFile
 from timeleap.sessions.session import Session
-from timeleap.sessions.stored_response import REMEMBERED
 
 Call = Callable[[Session, Mutation], Awaitable[dict[str, Any]]]
 

@@ -24,9 +24,8 @@ from timeleap.features.redaction.redactor import MAX_NESTING, RedactedText, Reda
 from timeleap.sessions import files, session_files, undo
 from timeleap.sessions.checkpoints import read_checkpoint
 from timeleap.sessions.meta import REQUESTS_REDACTED, decode
-from timeleap.sessions.requests import RequestFile
+from timeleap.sessions.requests import HIGHEST, RequestFile
 from timeleap.sessions.session_files import AUDIT_NAME, LOG_NAME, META_NAME, REQUESTS_NAME, STATE_NAME
-from timeleap.sessions.stored_response import HIGHEST
 from timeleap.storage.durable import atomic_write, status, storage_errors
 from timeleap.storage.engine import RecordFlag, RecordKind
 from timeleap.storage.load import load

@@ -27,11 +27,10 @@ from timeleap.sessions.approvals import WantedApprovals
 from timeleap.sessions.audit import Audit
 from timeleap.sessions.meta import Meta
 from timeleap.sessions.outcomes import Cause, Mutation, Summary
-from timeleap.sessions.requests import RequestFile, encode, short
+from timeleap.sessions.requests import HIGHEST, RequestFile, StoredResponse, encode, short
 from timeleap.sessions.session import Session
 from timeleap.sessions.session_files import LOG_NAME, list_files
 from timeleap.sessions.session_state import StateManager
-from timeleap.sessions.stored_response import HIGHEST, StoredResponse
 from timeleap.sessions.summary import past_of, summarize
 from timeleap.sessions.transaction import NOBODY
 from timeleap.storage.durable import storage_errors
@@ -324,7 +323,7 @@ def _note(directory: Path, guard: Mutation, redactor: Redactor, result: Mapping[
     if guard.request_id is None:
         return
     requests = RequestFile(directory)
-    number = min(max(requests.numbers().values(), default=0) + 1, HIGHEST)
+    number = min(max((number for _, number in requests.names()), default=0) + 1, HIGHEST)
     stored = StoredResponse("", short(guard.method), result, number=number)
     line = forget_request(redactor, encode(guard.request_id, stored))
     if line["r"] == guard.request_id:

@@ -14,7 +14,7 @@ from typing import Final
 from timeleap.errors import CorruptedError, StorageFailureError, TimelineNotFoundError
 from timeleap.features.search.pattern import Pattern
 from timeleap.message_text import Span, excerpt, text_of
-from timeleap.sessions.logs import Logs, line_of_message, shared_lines, sound_pages, state_after_lines
+from timeleap.sessions.logs import Logs, line_of_message, pages, shared_lines, state_after_lines
 from timeleap.storage.engine import LogReader, Row
 from timeleap.storage.record import decode_json
 
@@ -176,7 +176,7 @@ def _search_log(
     lines = log.state.lines
     lost: list[CorruptedError] = []
     looked_at = 0
-    for page in sound_pages(log, line_of_message(log, index, lines), lines, lost):
+    for page in pages(log, line_of_message(log, index, lines), lines, lost):
         for row in page:
             looked_at += len(row.body) + 1
             if not query.pattern.may_be_in(row.body):

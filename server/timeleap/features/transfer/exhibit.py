@@ -21,7 +21,7 @@ from timeleap.errors import CorruptedError
 from timeleap.features.transfer.formats import ExportLoss, listed
 from timeleap.sessions import files, session_files, undo
 from timeleap.sessions.checkpoints import list_checkpoints
-from timeleap.sessions.logs import left_out, line_of_message, shared_lines, sound_pages
+from timeleap.sessions.logs import left_out, line_of_message, pages, shared_lines
 from timeleap.sessions.outcomes import Checkpoint, Parent, Subagent
 from timeleap.sessions.session import Session
 from timeleap.sessions.session_files import LOG_NAME, STATE_NAME
@@ -81,7 +81,7 @@ class Strand:
         first = line_of_message(self.log, start, last)
         self.lost += [f"{self.file}: {text}" for text in left_out(self.log, first if start > 0 else 0, last)]
         damaged: list[CorruptedError] = []
-        for page in sound_pages(self.log, first, last, damaged):
+        for page in pages(self.log, first, last, damaged):
             self.lost += [error.message for error in damaged]
             damaged.clear()
             for row in page:

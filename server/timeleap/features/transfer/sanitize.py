@@ -11,14 +11,13 @@ from timeleap import clock
 from timeleap.features.transfer.formats import ExportLoss
 from timeleap.sessions import files, undo
 from timeleap.sessions.creation import Traits, trait_members, write_meta
-from timeleap.sessions.meta import REASONS, Meta, decode, dmail_members, subagent_members
+from timeleap.sessions.meta import REASONS, Meta, decode, dmail_members
 from timeleap.sessions.outcomes import Mutation
 from timeleap.sessions.session_files import META_NAME, STATE_NAME
 from timeleap.sessions.shapes import set_members
 from timeleap.sessions.statefile import VERSION as STATE_VERSION
-from timeleap.sessions.statefile import approval_members
+from timeleap.sessions.statefile import approval_members, subagent_members
 from timeleap.sessions.statefile import decode as decode_fields
-from timeleap.sessions.statefile import subagent_members as state_subagents
 from timeleap.storage.engine import TimelineFacts
 
 LONGEST_TITLE: Final = 1000
@@ -98,7 +97,7 @@ def settle_in(directory: Path, arrival: Arrival, guard: Mutation, present: Itera
             **trait_members(traits),
             "createdAt": arrival.created_at or brought.created_at or clock.now_iso(),
             "parent": parent and {"sessionId": parent.session_id, **set_members(checkpointUid=parent.checkpoint_uid)},
-            "subagents": subagent_members(subagents) or None,
+            "subagents": subagent_members(subagents, "systemPrompt") or None,
             "pendingDMail": dmail_members(brought.pending_dmail),
             "timelines": facts or None,
             "rotation": rotation,
@@ -121,7 +120,7 @@ def settle_in(directory: Path, arrival: Arrival, guard: Mutation, present: Itera
         "archived_at": None,
     }
     if subagents:
-        state_file["dynamic_subagents"] = state_subagents(subagents)
+        state_file["dynamic_subagents"] = subagent_members(subagents)
     files.write_document(directory / STATE_NAME, state_file)
 
 
