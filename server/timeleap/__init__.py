@@ -79,46 +79,26 @@ __all__ = [
     "system",
 ]
 
-_MODULES = {
-    "api.context": ("Context", "next_available_rotation"),
-    "api.denwarenji": ("BackToTheFuture", "DMail", "DenwaRenji", "DenwaRenjiError"),
-    "api.linear": ("JsonlLinearStorage", "LinearContext", "LinearStorage", "MemoryLinearStorage"),
-    "api.message": (
-        "AudioURLPart",
-        "ContentPart",
-        "ImageURLPart",
-        "Message",
-        "TextPart",
-        "ThinkPart",
-        "ToolCall",
-        "ToolCallPart",
-        "UnknownPart",
-        "VideoURLPart",
-        "estimate_text_tokens",
-        "system",
-    ),
-    "api.simple": ("CompactionResult", "SimpleCompaction", "TokenUsage"),
+_HOMES = {
+    "api.context": "Context next_available_rotation",
+    "api.denwarenji": "BackToTheFuture DMail DenwaRenji DenwaRenjiError",
+    "api.linear": "JsonlLinearStorage LinearContext LinearStorage MemoryLinearStorage",
+    "api.simple": "CompactionResult SimpleCompaction TokenUsage",
     "api.state": (
-        "STATE_FILE_NAME",
-        "ApprovalStateData",
-        "DynamicSubagentSpec",
-        "SessionState",
-        "TodoItemState",
-        "atomic_json_write",
-        "load_session_state",
-        "save_session_state",
+        "STATE_FILE_NAME ApprovalStateData DynamicSubagentSpec SessionState TodoItemState "
+        "atomic_json_write load_session_state save_session_state"
     ),
-    "message_text": ("should_auto_compact",),
+    "message_text": "should_auto_compact",
 }
-_HOMES = {name: module for module, names in _MODULES.items() for name in names}
+"""Modules of the names that are not in `api.message`."""
 
 
 def __getattr__(name: str) -> Any:
-    module = _HOMES.get(name)
-    if module is None:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
+    module = next((module for module, names in _HOMES.items() if name in names.split()), "api.message")
     value = getattr(import_module(f"timeleap.{module}"), name)
     globals()[name] = value  # the next look-up does not come here
     return value

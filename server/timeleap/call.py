@@ -12,32 +12,26 @@ ReportProgress = Callable[[str | None, int | None], None]
 
 
 class Client(Protocol):
-    """One connection, as the service sees it. The protocol edge implements it."""
+    """One connection, as the service sees it. The protocol edge implements it.
+
+    Attributes:
+        name: `clientInfo.name` of `initialize`.
+        can_summarize: It declared that it serves `context/summarize`.
+        wants_approvals: It subscribes to requests for approvals.
+        ending: Done once nothing more comes from it: what may take for ever is then not waited for.
+        is_peer: Another process that attaches to sessions of this one: it may use what this process owns.
+    """
 
     @property
-    def name(self) -> str | None:
-        """`clientInfo.name` of `initialize`."""
-        ...
-
+    def name(self) -> str | None: ...
     @property
-    def can_summarize(self) -> bool:
-        """True if it declared that it serves `context/summarize`."""
-        ...
-
+    def can_summarize(self) -> bool: ...
     @property
-    def wants_approvals(self) -> bool:
-        """True if it subscribes to requests for approvals."""
-        ...
-
+    def wants_approvals(self) -> bool: ...
     @property
-    def ending(self) -> asyncio.Future[None]:
-        """Done once nothing more comes from it: what may take for ever is then not waited for."""
-        ...
-
+    def ending(self) -> asyncio.Future[None]: ...
     @property
-    def is_peer(self) -> bool:
-        """True for another process that attaches to sessions of this one: it may use what this process owns."""
-        ...
+    def is_peer(self) -> bool: ...
 
     def notify(self, method: str, params: Any) -> None:
         """Queue a notification; it leaves before every reply that is queued after it."""

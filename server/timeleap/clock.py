@@ -19,7 +19,6 @@ def iso(seconds: float) -> str:
 
 
 def now_iso() -> str:
-    """The present as `iso`."""
     return iso(now())
 
 

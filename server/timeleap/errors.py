@@ -1,35 +1,5 @@
 """Every error Timeleap raises on purpose, in one tree.
 
-::
-
-    TimeleapError
-    ├── InvalidInputError (ValueError)         what the caller handed in is wrong
-    │   ├── InvalidSessionIdError
-    │   └── TooLargeError
-    ├── SessionNotFoundError (LookupError)     no session of that id
-    ├── SessionNotOpenError                    it exists, but is not open here
-    ├── SessionExistsError                     the id is taken
-    ├── CheckpointNotFoundError (ValueError)   no such checkpoint in the present log
-    ├── TimelineNotFoundError (LookupError)    no such timeline
-    ├── SessionLockedError (RuntimeError)      another process owns the session
-    ├── ReadOnlyError                          opened to look, asked to write
-    ├── HeadConflictError                      `expectedHead` is not the head any more
-    ├── ExternallyModifiedError                a program that takes no lock wrote to the log
-    ├── CorruptedError                         stored data is damaged where it cannot be worked around
-    ├── StorageFailureError (OSError)          the operating system refused (disk full, no permission, ...)
-    │   └── RotationUnavailableError (RuntimeError)  there is no name a log could be set aside under
-    ├── AlreadyRestoredError (RuntimeError)    a second `restore` of one object
-    ├── CompactionFailedError                  no summary could be had; nothing was changed
-    ├── DMailPendingError                      one D-Mail at a time
-    ├── NoPendingDMailError                    nothing to deliver or cancel
-    ├── UndoUnavailableError                     fewer steps can be undone than were asked for
-    ├── RedoUnavailableError                     fewer steps can be redone than were asked for
-    ├── OverloadedError                        more of it than can be held; later perhaps
-    ├── ApprovalNotPendingError (LookupError)  no such request waits for a decision
-    ├── ApprovalTimeoutError                   nobody decided in time
-    ├── ClientRequestError                     the client did not answer a request of ours
-    └── CancelledError                         cancelled before anything was written
-
 Each class has a `kind` (the wire's stable `data.kind`), says whether the same request may succeed later
 (`retryable`), and carries what a program needs in `data`. The second bases are those of the original program's
 errors, so that code written for it catches them unchanged. How they look on the wire is decided in one function,
@@ -38,15 +8,14 @@ errors, so that code written for it catches them unchanged. How they look on the
 
 from __future__ import annotations
 
+import errno
 from typing import Any, ClassVar, Final
 
 
 class TimeleapError(Exception):
     """The root of all errors raised on purpose.
 
-    Args:
-        message: One sentence in words: what was wrong, and what to do.
-        **data: Members for programs (`error.data` on the wire), with their wire names.
+    `message` says in words what was wrong, and what to do; `data` are members of `error.data`, by their wire names.
     """
 
     kind: ClassVar[str] = "internalError"
@@ -152,7 +121,7 @@ LASTING: Final = frozenset(
 
 
 class StorageFailureError(TimeleapError, OSError):
-    """The operating system refused; `path` and `errno` (its symbolic name) say what."""
+    """The operating system refused (disk full, no permission, ...); `path` and `errno` (its symbolic name) say what."""
 
     kind = "storageFailure"
     retryable = True
@@ -165,10 +134,8 @@ class StorageFailureError(TimeleapError, OSError):
     @classmethod
     def of(cls, error: OSError, action: str, path: object = None) -> StorageFailureError:
         """Wrap `error`; `action` completes the sentence "cannot ..."."""
-        import errno as codes
-
         where = str(path if path is not None else error.filename or "")
-        name = codes.errorcode.get(error.errno or 0, "EUNKNOWN")
+        name = errno.errorcode.get(error.errno or 0, "EUNKNOWN")
         why = error.strerror or str(error)
         return cls(f"cannot {action}: {why}", path=where, errno=name)
 

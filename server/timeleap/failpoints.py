@@ -3,9 +3,8 @@
 `failpoint("replace.after_link")` stands at each durable step. Tests set `TIMELEAP_FAILPOINTS` in the environment of a
 child process (`name=action`, several separated by `;`), or call `arm()`. Actions: `kill` (SIGKILL to ourselves),
 `sleep:SECONDS`, `hold:PATH` (makes that file and waits until somebody removes it), `raise:ERRNO` (an `OSError`, such as
-`raise:ENOSPC`). `name@3=kill` acts at the third passing only,
-`name@3+=kill` from the third on.
-(The idea is that of etcd's gofail and bbolt's failpoints.)
+`raise:ENOSPC`). `name@3=kill` acts at the third passing only, `name@3+=kill` from the third on. (The idea is that of
+etcd's gofail and bbolt's failpoints.)
 """
 
 from __future__ import annotations

@@ -26,15 +26,7 @@ def estimate_record_tokens(records: Iterable[Mapping[str, Any]]) -> int:
 
 def estimate_tokens_with_calls(records: Iterable[Mapping[str, Any]]) -> int:
     """The same with the names and arguments of tool calls."""
-    return sum(text_length(record) + _length_of_calls(record) for record in records) // CHARS_PER_TOKEN
-
-
-def _length_of_calls(record: Mapping[str, Any]) -> int:
-    calls = record.get("tool_calls")
-    functions = [call.get("function") for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
-    named = [function for function in functions if isinstance(function, dict)]
-    parts = [part for function in named for part in (function.get("name"), function.get("arguments"))]
-    return sum(len(part) for part in parts if isinstance(part, str))
+    return sum(text_length(record) + sum(map(len, _calls(record))) for record in records) // CHARS_PER_TOKEN
 
 
 def text_length(record: Mapping[str, Any]) -> int:
@@ -67,41 +59,26 @@ def should_auto_compact(
         trigger_ratio: The part of it from which compaction is due.
         reserved_context_size: Tokens to keep free for the answer.
     """
-    return _over_ratio(token_count, max_context_size, trigger_ratio) or (
-        token_count + reserved_context_size >= max_context_size
-    )
+    full = token_count + reserved_context_size >= max_context_size
+    return full or token_count >= max_context_size * trigger_ratio
 
 
 def should_compact(
     token_count: int, max_context_size: int | None, *, trigger_ratio: float, reserved_context_size: int
 ) -> bool:
-    """The same with two limits to it: no window, no trigger; and a reserve only where one makes sense.
-
-    Args:
-        token_count: Tokens in the context, pending ones included.
-        max_context_size: Tokens the model can take; None switches the trigger off.
-        trigger_ratio: The part of it from which compaction is due.
-        reserved_context_size: Tokens to keep free for the answer (see `reserve_fits`).
-    """
+    """The same with two limits to it: no window, no trigger; and a reserve only where one makes sense."""
     if max_context_size is None:
         return False
-    if reserve_fits(max_context_size, reserved_context_size):
-        return should_auto_compact(
-            token_count,
-            max_context_size,
-            trigger_ratio=trigger_ratio,
-            reserved_context_size=reserved_context_size,
-        )
-    return _over_ratio(token_count, max_context_size, trigger_ratio)
+    reserved = reserved_context_size if reserve_fits(max_context_size, reserved_context_size) else 0
+    # With nothing reserved, a window that is full is over any ratio of it too: ratios are at most 1.
+    return should_auto_compact(
+        token_count, max_context_size, trigger_ratio=trigger_ratio, reserved_context_size=reserved
+    )
 
 
 def reserve_fits(max_context_size: int, reserved_context_size: int) -> bool:
     """True if the reserve is less than half of the window; a larger one would compact a small window for ever."""
     return reserved_context_size < max_context_size / 2
-
-
-def _over_ratio(token_count: int, max_context_size: int, trigger_ratio: float) -> bool:
-    return token_count >= max_context_size * trigger_ratio
 
 
 Span = tuple[int, int]
@@ -142,7 +119,6 @@ def without_halves(text: str) -> str:
 
 
 def utf16_length(text: str) -> int:
-    """Number of UTF-16 units of a text."""
     return len(text) if text.isascii() else len(text.encode("utf-16-le")) // 2
 
 

@@ -14,6 +14,7 @@ from timeleap.api.log_view import LogView, Own, message_records
 from timeleap.api.message import Message, system
 from timeleap.api.simple import CompactionResult
 from timeleap.errors import CheckpointNotFoundError, RotationUnavailableError
+from timeleap.message_text import CHARS_PER_TOKEN
 from timeleap.storage.engine import (
     Durability,
     LogEngine,
@@ -68,17 +69,18 @@ class Context:
     @property
     def token_count(self) -> int:
         """The last count given to `update_token_count`."""
-        return self._view.token_count
+        return self._view.seen.token_count
 
     @property
     def token_count_with_pending(self) -> int:
         """The same with an estimate for the messages appended since."""
-        return self._view.token_count + self._view.pending_tokens
+        seen = self._view.seen
+        return seen.token_count + seen.pending_chars // CHARS_PER_TOKEN
 
     @property
     def n_checkpoints(self) -> int:
         """The number of checkpoints: the id the next one gets."""
-        return self._view.next_checkpoint_id
+        return self._view.seen.next_checkpoint_id
 
     @property
     def system_prompt(self) -> str | None:

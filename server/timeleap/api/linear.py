@@ -125,7 +125,7 @@ class JsonlLinearStorage(MemoryLinearStorage):
     @property
     def token_count(self) -> int:
         """The last count marked."""
-        return self._view.token_count
+        return self._view.seen.token_count
 
     async def append_message(self, message: Message) -> None:
         """Append a message; returns when it is durable.

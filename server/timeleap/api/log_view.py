@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, SupportsIndex, overload
+from typing import Any, Final, SupportsIndex, overload
 
 from timeleap.api.message import Message
 from timeleap.errors import AlreadyRestoredError
@@ -28,10 +28,8 @@ from timeleap.storage.engine import (
     RecordKind,
     Replacement,
 )
+from timeleap.storage.log_files import Lease, share
 from timeleap.storage.record import classify, decode_json
-
-if TYPE_CHECKING:
-    from timeleap.storage.log_files import Lease
 
 CACHE_BYTES: Final = 8 << 20
 """How much memory messages may take that were looked at, by estimate."""
@@ -171,7 +169,7 @@ def _step(log: LogReader, line: int, wanted: int) -> int:
 
 @dataclass(slots=True)
 class Own:
-    """Records that an object wrote to a log it has not read."""
+    """What an object wrote to a log that it has not read; the counts as in `LogState`."""
 
     messages: list[Message] = field(default_factory=list[Message])
     token_count: int = 0
@@ -211,22 +209,9 @@ class LogView:
         return LogState() if self._engine is None else self._engine.state
 
     @property
-    def token_count(self) -> int:
-        """The last token count reported, 0 before there is one."""
-        state = self.state
-        return self._own.token_count if state is None else state.token_count
-
-    @property
-    def pending_tokens(self) -> int:
-        """The estimate for the messages after that."""
-        state = self.state
-        return (self._own.pending_chars if state is None else state.pending_chars) // 4
-
-    @property
-    def next_checkpoint_id(self) -> int:
-        """The id the next checkpoint gets, as far as this object sees."""
-        state = self.state
-        return self._own.next_checkpoint_id if state is None else state.next_checkpoint_id
+    def seen(self) -> LogState | Own:
+        """The counts as far as this object sees: the log's, or those of what it wrote itself."""
+        return self._own if self.state is None else self.state
 
     @property
     def system_prompt(self) -> str | None:
@@ -258,18 +243,15 @@ class LogView:
 
     async def engine(self) -> LogEngine:
         """The engine on the file; opened when it is first asked for."""
-        lease = self._lease
-        if lease is None:
-            from timeleap.storage.log_files import share
-
-            lease = await share(self.path, lock="per-write", durability=self._durability)
-            if self._lease is None:
-                self._lease, self._engine = lease, lease.engine
-                weakref.finalize(self, lease.abandon)
-            else:
-                await lease.aclose()
-                lease = self._lease  # another task was faster
-        return lease.engine
+        if self._lease is not None:
+            return self._lease.engine
+        lease = await share(self.path, lock="per-write", durability=self._durability)
+        if self._lease is None:
+            self._lease, self._engine = lease, lease.engine
+            weakref.finalize(self, lease.abandon)
+        else:
+            await lease.aclose()  # another task was faster
+        return self._lease.engine
 
     def begins_with(self, earlier: LogState) -> bool:
         """True if the log that this object sees has only grown since it was in the state `earlier`."""
@@ -288,8 +270,7 @@ class LogView:
             seen: Notes what this object wrote, in case it does not see the log itself.
             mark: Mark several records as one batch.
         """
-        engine = await self.engine()
-        appended = await engine.append(plan, mark=mark)
+        appended = await (await self.engine()).append(plan, mark=mark)
         if appended.before.lines == 0:
             self._show_log()
         elif not self._whole:

@@ -128,6 +128,13 @@ class ThinkPart(ContentPart):
         return True
 
 
+class _URL(BaseModel):
+    url: str
+    """An address, or the data itself as a `data:` URI."""
+    id: str | None = None
+    """A name by which a model can tell this one from others."""
+
+
 class ImageURLPart(ContentPart):
     """A picture, by its URL.
 
@@ -135,13 +142,8 @@ class ImageURLPart(ContentPart):
     {'type': 'image_url', 'image_url': {'url': 'https://example.com/a.png', 'id': None}}
     """
 
-    class ImageURL(BaseModel):
+    class ImageURL(_URL):
         """The address of a picture."""
-
-        url: str
-        """An address, or the data itself as a `data:` URI."""
-        id: str | None = None
-        """A name by which a model can tell this picture from others."""
 
     type: str = "image_url"
     image_url: ImageURL
@@ -154,13 +156,8 @@ class AudioURLPart(ContentPart):
     {'type': 'audio_url', 'audio_url': {'url': 'https://example.com/a.mp3', 'id': None}}
     """
 
-    class AudioURL(BaseModel):
+    class AudioURL(_URL):
         """The address of a sound."""
-
-        url: str
-        """An address, or the data itself as a `data:` URI."""
-        id: str | None = None
-        """A name by which a model can tell this sound from others."""
 
     type: str = "audio_url"
     audio_url: AudioURL
@@ -173,13 +170,8 @@ class VideoURLPart(ContentPart):
     {'type': 'video_url', 'video_url': {'url': 'https://example.com/a.mp4', 'id': None}}
     """
 
-    class VideoURL(BaseModel):
+    class VideoURL(_URL):
         """The address of a film."""
-
-        url: str
-        """An address, or the data itself as a `data:` URI."""
-        id: str | None = None
-        """A name by which a model can tell this film from others."""
 
     type: str = "video_url"
     video_url: VideoURL

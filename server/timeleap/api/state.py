@@ -16,6 +16,7 @@ from typing import Any, Literal, NoReturn
 from pydantic import BaseModel, ConfigDict, Field, field_serializer
 
 from timeleap.sessions.statefile import VERSION, upgrade
+from timeleap.storage import durable
 
 STATE_FILE_NAME = "state.json"
 LEGACY_FILE_NAME = "metadata.json"
@@ -133,11 +134,9 @@ def atomic_json_write(data: Any, path: Path | str) -> None:
         OSError: It could not be written; the old file is unchanged.
         TypeError, ValueError: `data` has no JSON form.
     """
-    from timeleap.storage.durable import atomic_write
-
     text = io.StringIO()
     json.dump(data, text, indent=2, ensure_ascii=False)
-    atomic_write(Path(path), text.getvalue().encode("utf-8"))
+    durable.atomic_write(Path(path), text.getvalue().encode("utf-8"))
 
 
 def parse_state(path: Path) -> SessionState:
@@ -180,12 +179,10 @@ def _move_damaged_aside(path: Path) -> Path | None:
     try:
         parse_state(path)
     except (ValueError, RecursionError):
-        from timeleap.storage.durable import replace_file
-
         number = 1
         while (aside := path.with_name(f"{path.stem}.damaged-{number}{path.suffix}")).exists():
             number += 1
-        replace_file(path, aside)
+        durable.replace_file(path, aside)
         _log.warning("%s is damaged and was kept as %s", path, aside.name)
         return aside
     return None

@@ -40,7 +40,7 @@ class UnreadableError(Exception):
         refusal: What to answer.
         message_id: Under which id; None: it is not known, or is itself what is wrong.
         wants_reply: False for a notification, which is never answered.
-        answers: The request of ours that it was to answer; None: it was no answer.
+        answers: The id of the request of ours that it was to answer, if it was an answer.
     """
 
     def __init__(
@@ -130,15 +130,7 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def explain(body: bytes, reason: str) -> NoReturn:
-    """Find out why a frame was refused.
-
-    Args:
-        body: The frame, without a byte order mark.
-        reason: What the decoder said; used where nothing better is found.
-
-    Raises:
-        UnreadableError: Always.
-    """
+    """Raise `UnreadableError` with why a frame was refused; `reason`, the decoder's, is used where nothing better is found."""
     try:
         value = json.loads(
             body.decode(), parse_int=_parse_int, parse_float=_parse_float, parse_constant=_refuse_constant
@@ -157,27 +149,19 @@ def explain(body: bytes, reason: str) -> NoReturn:
     if not problems or not isinstance(value, dict):
         raise _no_json(reason) from None
     message_id = value.get("id")
-    inside = [problem for problem in problems if problem[0][:1] == ["params"]]
-    if len(inside) < len(problems) or "method" not in value:
-        # The envelope itself, or an answer to a request of ours.
-        answerable = "method" in value and is_message_id(message_id) and not any(p[0] == ["id"] for p in problems)
-        known = message_id if answerable else None
-        raise UnreadableError(
-            RefusedError(ErrorKind.INVALID_REQUEST, f"{_named(*problems[0])} stands in the message"),
-            known,
-            answers=_answered(value),
-        ) from None
-    errors = [refused_value(loc[1:], msg, "unkeepable") for loc, msg in inside]
-    refusal = RefusedError(
-        ErrorKind.INVALID_PARAMS, f"invalid params: {_named(inside[0][0][1:], inside[0][1])}", errors=errors
-    )
-    raise UnreadableError(
-        refusal, message_id if is_message_id(message_id) else None, wants_reply="id" in value
-    ) from None
-
-
-def _named(loc: list[str | int], msg: str) -> str:
-    return f"{'.'.join(map(str, loc))}: {msg}"
+    known = message_id if "method" in value and is_message_id(message_id) else None
+    loc, msg = problems[0]
+    if "method" in value and all(problem[0][:1] == ["params"] for problem in problems):
+        errors = [refused_value(loc[1:], msg, "unkeepable") for loc, msg in problems]
+        refusal = RefusedError(
+            ErrorKind.INVALID_PARAMS, f"invalid params: {'.'.join(map(str, loc[1:]))}: {msg}", errors=errors
+        )
+        raise UnreadableError(refusal, known, wants_reply="id" in value) from None
+    # The envelope itself, or an answer to a request of ours.
+    if any(problem[0] == ["id"] for problem in problems):
+        known = None
+    refusal = RefusedError(ErrorKind.INVALID_REQUEST, f"{'.'.join(map(str, loc))}: {msg} stands in the message")
+    raise UnreadableError(refusal, known, answers=_answered(value)) from None
 
 
 def _no_json(why: str) -> UnreadableError:
@@ -185,7 +169,6 @@ def _no_json(why: str) -> UnreadableError:
 
 
 def _nested_too_deeply(envelope: dict[str, Any]) -> UnreadableError:
-    """The refusal of a message, of which the members `id` and `method` are looked at if they are there."""
     refusal = RefusedError(ErrorKind.TOO_LARGE, f"nested deeper than {MAX_DEPTH} levels", maxDepth=MAX_DEPTH)
     message_id = envelope.get("id") if "method" in envelope else None
     return UnreadableError(
@@ -197,7 +180,7 @@ def _nested_too_deeply(envelope: dict[str, Any]) -> UnreadableError:
 
 
 def _answered(envelope: dict[str, Any]) -> MessageId | None:
-    """The id of the request that a message answers, if it is an answer."""
+    """The id of the request of ours that a message answers, if it is an answer."""
     message_id = envelope.get("id")
     is_answer = "method" not in envelope and ("result" in envelope or "error" in envelope)
     return message_id if is_answer and is_message_id(message_id) else None
@@ -279,15 +262,17 @@ def _outline(body: bytes) -> UnreadableError:
     return _nested_too_deeply(envelope)
 
 
-def _encode_other(value: Any) -> Any:
-    """Encode a type that msgspec does not know: the models of the protocol, by their wire names."""
+def _to_json(value: Any) -> Any:
+    """Encode a type that no encoder knows: the models of the protocol, by their wire names; spliced text for `json`."""
+    if isinstance(value, msgspec.Raw):
+        return json.loads(bytes(value))
     to_wire = getattr(value, "to_wire", None)
     if to_wire is None:
         raise TypeError(f"{type(value).__qualname__} has no JSON form")
     return to_wire()
 
 
-_encode = msgspec.json.Encoder(enc_hook=_encode_other).encode
+_encode = msgspec.json.Encoder(enc_hook=_to_json).encode
 
 
 def encode(message: Any) -> bytes:
@@ -300,10 +285,4 @@ def encode(message: Any) -> bytes:
         return _encode(message)
     except UnicodeEncodeError:
         # A lone surrogate, from a log somebody else wrote: legal JSON when escaped, and kept that way.
-        return json.dumps(message, default=_unsplice, allow_nan=False, separators=(",", ":")).encode()
-
-
-def _unsplice(value: Any) -> Any:
-    if isinstance(value, msgspec.Raw):
-        return json.loads(bytes(value))
-    return _encode_other(value)
+        return json.dumps(message, default=_to_json, allow_nan=False, separators=(",", ":")).encode()

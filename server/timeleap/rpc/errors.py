@@ -30,13 +30,7 @@ WireError = dict[str, Any]
 
 
 class RefusedError(Exception):
-    """The protocol edge turns something down by itself.
-
-    Args:
-        kind: The kind of the error on the wire.
-        message: What was wrong, in words.
-        **data: Further members of `error.data`.
-    """
+    """The protocol edge turns something down by itself; `data`: further members of `error.data`."""
 
     def __init__(self, kind: ErrorKind, message: str, **data: Any) -> None:
         super().__init__(message)
@@ -46,11 +40,7 @@ class RefusedError(Exception):
 
 
 class OwnersRefusalError(TimeleapError):
-    """The owner of a session answered with an error, which is passed on as it is.
-
-    Attributes:
-        wire: `error` of its reply.
-    """
+    """The owner of a session answered with an error, which is passed on as it is."""
 
     def __init__(self, wire: WireError) -> None:
         super().__init__(str(wire.get("message")))
@@ -93,12 +83,7 @@ def refused_value(loc: Iterable[str | int], msg: str, kind: str) -> dict[str, An
 
 
 def to_wire(error: BaseException, where: str = "") -> WireError:
-    """The wire form of any exception.
-
-    Args:
-        error: What was raised.
-        where: The method, for the log.
-    """
+    """The wire form of any exception; `where`: the method, for the log."""
     if isinstance(error, RefusedError):
         return wire_error(error.kind, error.message, **error.data)
     if isinstance(error, OwnersRefusalError):
@@ -106,39 +91,29 @@ def to_wire(error: BaseException, where: str = "") -> WireError:
     if isinstance(error, TimeleapError):
         return _ours(error)
     if isinstance(error, ValidationError):
-        return _invalid(validation_errors(error))
+        errors = validation_errors(error)
+        named = [f"{'.'.join(map(str, entry['loc'])) or 'params'}: {entry['msg']}" for entry in errors[:3]]
+        more = f" (and {len(errors) - len(named)} more)" if len(errors) > len(named) else ""
+        return wire_error(ErrorKind.INVALID_PARAMS, f"invalid params: {'; '.join(named)}{more}", errors=errors)
     if isinstance(error, asyncio.CancelledError):
         return wire_error(ErrorKind.CANCELLED, "the request was cancelled; nothing was written")
     # A timeout is an OSError to Python, but without a number it is none of the operating system's.
     if isinstance(error, OSError) and error.errno is not None:
         log.warning("%s: the operating system refused: %s", where, errno.errorcode.get(error.errno, error.errno))
         return _ours(StorageFailureError.of(error, "do that"))
-    return _incident(error, where)
+    incident = new_uid(8)
+    log.error("incident %s in %s\n%s", incident, where or "the protocol edge", describe(error))
+    return wire_error(ErrorKind.INTERNAL_ERROR, f"internal error, incident {incident}", incident=incident)
 
 
 def _ours(error: TimeleapError) -> WireError:
     kind = ErrorKind(error.kind)
-    data: dict[str, Any]
+    data: dict[str, Any] = {"retryable": error.retryable, **error.data}
     if kind is ErrorKind.INTERNAL_ERROR:
-        data = {"incident": new_uid(8), **error.data}
+        data = {"incident": new_uid(8), **data}
     elif kind is ErrorKind.INVALID_PARAMS:
-        data = {"errors": [refused_value([], error.message, "value_error")], **error.data}
-    else:
-        data = dict(error.data)
-    retryable = data.pop("retryable", error.retryable)
-    return wire_error(kind, error.message, retryable=retryable, **data)
-
-
-def _invalid(errors: list[dict[str, Any]]) -> WireError:
-    named = [f"{'.'.join(map(str, entry['loc'])) or 'params'}: {entry['msg']}" for entry in errors[:3]]
-    more = f" (and {len(errors) - len(named)} more)" if len(errors) > len(named) else ""
-    return wire_error(ErrorKind.INVALID_PARAMS, f"invalid params: {'; '.join(named)}{more}", errors=errors)
-
-
-def _incident(error: BaseException, where: str) -> WireError:
-    incident = new_uid(8)
-    log.error("incident %s in %s\n%s", incident, where or "the protocol edge", describe(error))
-    return wire_error(ErrorKind.INTERNAL_ERROR, f"internal error, incident {incident}", incident=incident)
+        data = {"errors": [refused_value([], error.message, "value_error")], **data}
+    return wire_error(kind, error.message, **data)
 
 
 def describe(error: BaseException) -> str:

@@ -22,6 +22,8 @@ from timeleap.errors import TimeleapError
 from timeleap.rpc import stdio
 from timeleap.rpc.connection import Connection, ExitCode, ServicePort
 from timeleap.rpc.errors import describe
+from timeleap.service import config
+from timeleap.service.service import Service
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -51,9 +53,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return ExitCode.USAGE
 
     def make_service() -> ServicePort:
-        from timeleap.service import config
-        from timeleap.service.service import Service
-
         flags = {"durability": options.durability} if options.durability else {}
         return Service(config.load(options.home, environ=os.environ, flags=flags), _network)
 
