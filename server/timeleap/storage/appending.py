@@ -156,22 +156,14 @@ def _do(outcome: Outcome[T], work: Callable[[*Ts], T], *args: *Ts) -> None:
 
 @dataclass(slots=True)
 class WriteGroup:
-    """Planned appends that are written together.
+    """Planned appends that are written together."""
 
-    Attributes:
-        before, after: The states it builds on and leads to.
-        first_line: The line of the first of `entries`.
-        data: What to write.
-        entries: The index entries of the new lines.
-        spans: By append: the states around its own records.
-    """
-
-    before: LogState
-    after: LogState
-    first_line: int
-    data: bytearray = field(default_factory=bytearray)
-    entries: bytearray = field(default_factory=bytearray)
-    spans: list[tuple[LogState, LogState]] = field(default_factory=list)
+    before: LogState  # that it builds on
+    after: LogState  # that it leads to
+    first_line: int  # of `entries`
+    data: bytearray = field(default_factory=bytearray)  # what to write
+    entries: bytearray = field(default_factory=bytearray)  # the index entries of the new lines
+    spans: list[tuple[LogState, LogState]] = field(default_factory=list)  # by append: around its own records
 
     @property
     def empty(self) -> bool:
@@ -215,16 +207,11 @@ class CommitTarget(Protocol):
 
     async def leave(self) -> None: ...
 
-    def group(self) -> WriteGroup:
-        """An empty group on the present state."""
-        ...
+    def group(self) -> WriteGroup: ...
 
     async def commit(self, group: WriteGroup) -> list[Appended]:
-        """Write a group, as durable as was asked for, and make its state the present one; or change nothing.
-
-        Raises:
-            ExternallyModifiedError, StorageFailureError: Nothing was written.
-        """
+        """Write a group, as durable as was asked for, and make its state the present one; or raise ExternallyModifiedError or
+        StorageFailureError, and change nothing."""
         ...
 
 
@@ -339,11 +326,8 @@ class WriteQueue:
                 step.fail(refusal)
 
     def _plan(self, steps: list[_Append], group: WriteGroup) -> tuple[list[_Append], dict[_Append, Exception]]:
-        """Add the appends to the group, those that do not fit go back into the queue.
-
-        Returns:
-            Those that were added, and why others were not: nobody is to hear of that before what it refers to is written.
-        """
+        """Add the appends to the group; those that do not fit go back into the queue. Returns those that were added, and why
+        others were not: nobody is to hear of that before what it refers to is written."""
         planned: list[_Append] = []
         refused: dict[_Append, Exception] = {}
         for at, step in enumerate(steps):

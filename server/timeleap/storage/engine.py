@@ -172,22 +172,16 @@ class Prepared:
     """A replacement whose new log is complete and not in its place yet.
 
     Attributes:
-        timeline_id: The id that the present log gets as a timeline.
-        replaces: Whether anything is replaced; False where `Replacement.reuse` finds that the new log has the very bytes
-            of the present one.
         equals: With `Replacement.reuse`: the timeline that has the present log's bytes already, or "" where the present
             log is empty. The timeline `timeline_id` then exists only until the step is settled. Else None.
-        after: The state of the new log.
-        head: The head that the new log will have in its place.
-        log: The new log, to be read while it is being prepared; None for a replacement that is only foreseen.
     """
 
-    timeline_id: str
-    replaces: bool
+    timeline_id: str  # the id that the present log gets as a timeline
+    replaces: bool  # False where `Replacement.reuse` finds that the new log has the very bytes of the present one
     equals: str | None
-    after: LogState
-    head: str = ""
-    log: LogReader | None = None
+    after: LogState  # of the new log
+    head: str = ""  # that the new log will have in its place
+    log: LogReader | None = None  # the new log, while it is being prepared; None where it is only foreseen
 
     @property
     def kept_as(self) -> str | None:
@@ -332,12 +326,8 @@ class LogReader(ABC):
 
     @abstractmethod
     def request_lines(self, limit: int, made_here: bool | None = None) -> list[int]:
-        """The last `limit` lines that carry a request id, newest first.
-
-        Args:
-            limit: How many.
-            made_here: Only ids that attached processes made, or only those of clients; None: all.
-        """
+        """The last `limit` lines that carry a request id, newest first: one that an attached process made (`made_here`), one
+        of a client (False), or any (None)."""
 
     def damaged_lines(self) -> int:
         """How many lines are not part of history."""
@@ -345,6 +335,10 @@ class LogReader(ABC):
             return 0
         steps = range(0, self.state.lines, 4096)
         return sum(entry.kind == RecordKind.DAMAGED for start in steps for entry in self.entries(start, start + 4096))
+
+    @abstractmethod
+    def pread(self, offset: int, size: int) -> bytes:
+        """The log's bytes from `offset` on as they stand, at most `size`; fewer only at the end."""
 
     @abstractmethod
     def verify(self, progress: Progress | None = None) -> list[Damage]:
@@ -393,6 +387,9 @@ class LogEngine(LogReader):
 
     def request_lines(self, limit: int, made_here: bool | None = None) -> list[int]:
         return self.view.request_lines(limit, made_here)
+
+    def pread(self, offset: int, size: int) -> bytes:
+        return self.view.pread(offset, size)
 
     def verify(self, progress: Progress | None = None) -> list[Damage]:
         return self.view.verify(progress)
@@ -448,6 +445,11 @@ class LogEngine(LogReader):
     @abstractmethod
     def timelines(self) -> list[Timeline]:
         """All timelines, newest first (counts are derived, and kept once known)."""
+
+    def timelines_before(self, view: LogReader) -> list[Timeline]:
+        """The timelines there were while `view` was the live log, newest first: a reader may be overtaken by the owner, who
+        sets that log aside before the timelines are listed."""
+        return self.timelines()
 
     def timeline_ids(self) -> set[str]:
         """The ids of all timelines."""

@@ -374,11 +374,8 @@ class LockedLog:
 
 
 class JsonlEngine(LogEngine):
-    """One log in a file, opened for writing or to be read.
-
-    A log opened to be read takes no lock and writes nothing at all; it shows what its writer does while somebody
-    watches it, or after `refresh`.
-    """
+    """One log in a file. Opened to be read it takes no lock and writes nothing at all; it shows what its writer does while
+    somebody watches it, or after `refresh`."""
 
     def __init__(self, path: Path, access: Access, durability: Durability, lock: LockMode, notes: Notes | None) -> None:
         self.path = path.absolute()
@@ -437,10 +434,8 @@ class JsonlEngine(LogEngine):
         progress: Progress | None = None,
         endpoint: Endpoint | None = None,
     ) -> None:
-        """Serve one more user: hold the lock if it asks for it, take its notes if there are none, sync if it does.
-
-        Without the lock others may have written meanwhile: an engine that joins sees what is on disk now.
-        """
+        """Serve one more user: hold the lock if it asks for it, take its notes if there are none, sync if it does. Without the
+        lock others may have written meanwhile: an engine that joins sees what is on disk now."""
         if durability == "disk":
             self._locked.durability = durability
         if notes is not None:
@@ -509,6 +504,10 @@ class JsonlEngine(LogEngine):
 
     def timelines(self) -> list[Timeline]:
         return self._shown.timelines.listed()
+
+    def timelines_before(self, view: LogReader) -> list[Timeline]:
+        assert isinstance(view, StoredLog)
+        return self._shown.timelines.before(view)
 
     def timeline(self, timeline_id: str) -> LogReader:
         return self._shown.timelines.reader(timeline_id)

@@ -366,7 +366,8 @@ def validate(
     abandoned: Callable[[], bool],
     progress: Progress | None = None,
 ) -> Validation | None:
-    """Check a log. Blocking; it may be appended to meanwhile.
+    """Parse a log again, which may be appended to meanwhile: lines that are not what was written are damaged then. Blocking;
+    None if there was no need.
 
     Args:
         log: The log as it is now.
@@ -374,9 +375,6 @@ def validate(
         writable: New entries may be written beside the log.
         abandoned: Asked now and then whether anybody still wants to know.
         progress: Told how far it is.
-
-    Returns:
-        The log parsed again, lines that are not what was written being damaged now; None if there was no need.
     """
 
     def told(done: int, total: int) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from timeleap.errors import SessionExistsError
 from timeleap.storage import durable, timelines
 from timeleap.storage.durable import Identity, status, storage_errors
-from timeleap.storage.engine import Access, Durability, LogReader, LogState, Notes, Progress, Timeline
+from timeleap.storage.engine import Access, Durability, LogEngine, LogReader, LogState, Notes, Progress, Timeline
 from timeleap.storage.index import index_path
 from timeleap.storage.jsonl import JsonlEngine
 from timeleap.storage.load import load, peek
@@ -47,7 +47,7 @@ class Lease:
         self._closing: asyncio.Task[None] | None = None
 
     @property
-    def engine(self) -> JsonlEngine:
+    def engine(self) -> LogEngine:
         return self._shared.engine
 
     async def aclose(self) -> None:

@@ -264,6 +264,10 @@ class StoredLog(LogReader):
         return found
 
     @_trusting
+    def pread(self, offset: int, size: int) -> bytes:
+        return b"" if self.file is None else self.file.pread(offset, size)
+
+    @_trusting
     def verify(self, progress: Progress | None = None) -> list[Damage]:
         """Read and check every byte; a damaged index counts as no index."""
         found: list[Damage] = []

@@ -419,10 +419,7 @@ def _external_change(path: Path) -> ExternallyModifiedError:
 
 def revise_live(log: StoredLog, edit: Edit, prepare: Callable[[], None]) -> tuple[StoredLog, int]:
     """Rewrite the live log, which is settled and locked. Blocking. `prepare` is called before the step; it does no harm
-    if the step does not come.
-
-    Returns:
-        The log after it, and how many of its lines changed; if none, it is the same log.
+    if the step does not come. Returns the log after it (the same if no line changed), and how many of its lines changed.
 
     Raises:
         ExternallyModifiedError, StorageFailureError: Nothing was changed.
@@ -462,12 +459,8 @@ def revise_live(log: StoredLog, edit: Edit, prepare: Callable[[], None]) -> tupl
 
 
 def revise_closed(path: Path, edit: Edit) -> int:
-    """Rewrite a log that nobody writes to: a timeline, or that of a session which is not open. Blocking.
-
-    What is torn at its end is edited as a line, and stays torn.
-
-    Returns:
-        How many lines changed.
+    """Rewrite a log that nobody writes to: a timeline, or that of a session which is not open. Blocking. Says how many
+    lines changed; what is torn at its end is edited as a line, and stays torn.
 
     Raises:
         StorageFailureError: Nothing was changed, or that it was may not last.

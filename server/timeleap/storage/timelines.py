@@ -138,6 +138,15 @@ class Timelines:
             self._known = {key: counts for key, counts in self._known.items() if key[0] in present}
         return found
 
+    def before(self, live: StoredLog) -> list[Timeline]:
+        """Those there were while `live` was the live log: not that log itself, nor what was set aside after it."""
+        found = self.listed()
+        if live.file is not None:
+            for number, timeline in enumerate(found):
+                if _is(self._log.parent / timeline.file, live.file.identity):
+                    return found[number + 1 :]
+        return found
+
     def path(self, timeline_id: str) -> Path:
         """The file of a timeline. Raises TimelineNotFoundError, StorageFailureError."""
         with durable.storage_errors("look for a timeline", self._log.parent):

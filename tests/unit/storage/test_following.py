@@ -440,7 +440,7 @@ async def test_a_shared_engine_is_as_strict_as_its_strictest_user(log: Path) -> 
     notes.rotation = 5
     loose = await share(log, durability="os", lock="per-write")
     strict = await share(log, durability="disk", notes=notes)
-    assert loose.engine._locked.durability == "disk"
+    assert isinstance(loose.engine, JsonlEngine) and loose.engine._locked.durability == "disk"
     assert (await keep(loose.engine, 0)).timeline_id == "context_6"
     await strict.aclose()
     await loose.aclose()

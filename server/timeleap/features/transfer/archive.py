@@ -42,8 +42,7 @@ from timeleap.features.transfer.exhibit import Exhibit
 from timeleap.features.transfer.sanitize import Arrival, Origin
 from timeleap.sessions import files
 from timeleap.sessions.session_files import LOG_NAME, META_NAME, STATE_NAME, classify
-from timeleap.storage.durable import OpenFile, create_exclusive, storage_errors, sync_directory
-from timeleap.storage.reader import StoredLog
+from timeleap.storage.durable import OpenFile, Readable, create_exclusive, storage_errors, sync_directory
 from timeleap.version import __version__
 
 MANIFEST: Final = "manifest.json"
@@ -167,8 +166,8 @@ class _Sink:
 
 
 def _live(exhibit: Exhibit) -> _Member:
-    log = cast("StoredLog", exhibit.live.log)
-    return _Member(LOG_NAME, log.state.length, lambda: _blocks(log.file, log.state.length))
+    log = exhibit.live.log
+    return _Member(LOG_NAME, log.state.length, lambda: _blocks(log, log.state.length))
 
 
 def _timeline(path: Path, timeline_id: str | None) -> _Member:
@@ -180,10 +179,10 @@ def _timeline(path: Path, timeline_id: str | None) -> _Member:
     return _Member(path.name, size, lambda: _blocks(opened(), size))
 
 
-def _blocks(file: OpenFile | None, size: int) -> Iterator[bytes]:
+def _blocks(file: Readable, size: int) -> Iterator[bytes]:
     """The first `size` bytes of a file; fewer if it has become shorter."""
     at = 0
-    while file is not None and at < size and (block := file.pread(at, min(_PACKED_AT_ONCE, size - at))):
+    while at < size and (block := file.pread(at, min(_PACKED_AT_ONCE, size - at))):
         at += len(block)
         yield block
 

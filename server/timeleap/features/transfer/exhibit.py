@@ -26,9 +26,7 @@ from timeleap.sessions.outcomes import Checkpoint, Parent, Subagent
 from timeleap.sessions.session import Session
 from timeleap.sessions.session_files import LOG_NAME, STATE_NAME
 from timeleap.sessions.summary import prompt_at
-from timeleap.storage.durable import status
 from timeleap.storage.engine import LogReader, Timeline, TimelineReason
-from timeleap.storage.reader import StoredLog
 from timeleap.storage.record import decode_json, without_marks
 
 _CHECKPOINTS_AT_ONCE: Final = 64
@@ -155,7 +153,7 @@ async def exhibit_of(session: Session) -> Exhibit:
 
 
 def _look(session: Session) -> Exhibit:
-    live = cast("StoredLog", session.engine.view)
+    live = session.engine.view
     reader = lru_cache(maxsize=_OPEN_AT_ONCE)(session.engine.timeline)
     state = files.read_document(session.path / STATE_NAME)
     carried = {name: value for name in CARRIED if (value := session.meta.get(name)) is not None}
@@ -169,26 +167,12 @@ def _look(session: Session) -> Exhibit:
         parent=session.parent,
         subagents=session.subagents,
         live=Strand(live),
-        timelines=tuple(
-            _strand(timeline, reader) for timeline in reversed(set_aside_before(live, session.engine.timelines()))
-        ),
+        timelines=tuple(_strand(timeline, reader) for timeline in reversed(session.engine.timelines_before(live))),
         directory=session.path,
         state={name: value for name, value in state.members.items() if name != "approval"},
         notes={**carried, undo.MEMBER: session.stacks.members()},
         lost=(state.problem,) if state.problem is not None else (),
     )
-
-
-def set_aside_before(live: StoredLog, timelines: list[Timeline]) -> list[Timeline]:
-    """The timelines there were while `live` was the live log: a reader may be overtaken by the owner, which
-    sets that log aside before the timelines are listed."""
-    if live.file is None:
-        return timelines
-    for number, timeline in enumerate(timelines):
-        there = status(live.path.with_name(timeline.file))
-        if there is not None and there.identity == live.file.identity and there.identity.inode:
-            return timelines[number + 1 :]
-    return timelines
 
 
 def _strand(timeline: Timeline, reader: Callable[[str], LogReader]) -> Strand:

@@ -16,14 +16,13 @@ from tests.unit.sessions.worlds import USER, World
 from timeleap.errors import InvalidInputError, StorageFailureError, TooLargeError
 from timeleap.features.transfer import archive
 from timeleap.features.transfer.archive import unpack, write_archive
-from timeleap.features.transfer.exhibit import Exhibit, exhibit_of, set_aside_before
+from timeleap.features.transfer.exhibit import Exhibit, exhibit_of
 from timeleap.features.transfer.export_file import NewFile, check_target
 from timeleap.features.transfer.sanitize import Arrival
 from timeleap.sessions.outcomes import Retention
 from timeleap.sessions.session import Session
 from timeleap.storage import durable
 from timeleap.storage.durable import OpenFile
-from timeleap.storage.reader import StoredLog
 
 
 async def told(world: World, turns: int = 2) -> Session:
@@ -83,13 +82,12 @@ async def test_a_timeline_that_is_gone_meanwhile_ends_the_export(world: World) -
 async def test_a_reader_that_the_owner_overtakes_takes_no_later_timeline(world: World) -> None:
     session = await told(world)
     view = session.engine.view
-    assert isinstance(view, StoredLog)
     await session.clear()
     await session.append([USER])
     await session.clear()
     later = session.engine.timelines()
     assert [one.timeline_id for one in later] == ["context_3", "context_2", "context_1"]
-    assert [one.timeline_id for one in set_aside_before(view, later)] == ["context_1"]
+    assert [one.timeline_id for one in session.engine.timelines_before(view)] == ["context_1"]
 
 
 async def test_many_timelines_do_not_use_up_the_descriptors(tmp_path: Path) -> None:
