@@ -170,7 +170,6 @@ class WriteGroup:
         return self.after is self.before
 
     def add(self, records: Sequence[NewRecord]) -> None:
-        """Add the records of one append."""
         state = self.after
         for record in records:
             line = record.body + b"\n"
@@ -193,8 +192,6 @@ def group_on(log: StoredLog) -> WriteGroup:
 
 
 class CommitTarget(Protocol):
-    """Target of the writes of a queue."""
-
     def immediate(self) -> bool:
         """True if a group can be written at once, by `commit_now`, without waiting for anything."""
         ...
@@ -241,7 +238,6 @@ class WriteQueue:
 
     @property
     def busy(self) -> bool:
-        """True if anything is waiting or being done."""
         return self._task is not None
 
     async def append(self, plan: Plan, *, mark: bool) -> Appended:
@@ -259,7 +255,6 @@ class WriteQueue:
         return result
 
     async def finished(self) -> None:
-        """Return when everything accepted so far is done."""
         while (task := self._task) is not None:
             await asyncio.wait([task])
 
@@ -373,8 +368,6 @@ def check_untouched(log: StoredLog) -> None:
 
 
 class Written(NamedTuple):
-    """Result of writing a group."""
-
     log: StoredLog
     spans: list[tuple[LogState, LogState]]  # the states around each append of the group
     slipped: bool = False  # another program wrote to the log in between: the states are not the planned ones

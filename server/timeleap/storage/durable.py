@@ -163,8 +163,6 @@ class Identity(NamedTuple):
 
 
 class FileStatus(NamedTuple):
-    """What the system says of a file."""
-
     identity: Identity
     size: int
     modified_ns: int
@@ -207,7 +205,6 @@ class OpenFile:
         self.close()
 
     def close(self) -> None:
-        """Let go of the descriptor. Idempotent."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)
@@ -216,7 +213,6 @@ class OpenFile:
         self.path = path
 
     def pread(self, offset: int, size: int) -> bytes:
-        """Up to `size` bytes from `offset`; fewer only at the end of the file."""
         with _Access(self) as fd:
             data = pread(fd, size, offset)
             if len(data) == size or not data:
@@ -229,7 +225,6 @@ class OpenFile:
             return b"".join(parts)
 
     def pwrite(self, data: Buffer, offset: int) -> None:
-        """Write all of `data` at `offset`."""
         view = memoryview(data).cast("B")
         with _Access(self) as fd:
             while view:
@@ -257,7 +252,6 @@ class OpenFile:
             os.ftruncate(fd, size)
 
     def sync(self) -> None:
-        """Return when all that was written is on the disk."""
         with _Access(self) as fd:
             sync_data(fd)
 
@@ -336,7 +330,6 @@ def status_of(fd: int) -> FileStatus:
 
 
 def is_regular(path: Path) -> bool:
-    """True if a regular file, not a link, has this name."""
     try:
         return stat.S_ISREG(os.lstat(path).st_mode)
     except OSError:

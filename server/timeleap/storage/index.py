@@ -75,7 +75,6 @@ class Line(NamedTuple):
 def pack_entry(
     state: LogState, *, offset: int, length: int, crc: int, kind: int, flags: int, role: int, value: int
 ) -> bytes:
-    """The bytes of an entry; `state` is that after the line."""
     if not state.regular:
         flags |= _IRREGULAR
     if state.has_damage:
@@ -143,7 +142,6 @@ class EntryStore:
             return raw
 
     def entry(self, line: int) -> Entry:
-        """The entry of one line; it must exist."""
         return unpack_entry(self.raw(line, line + 1), line)
 
     def count_after(self, line: int, count: int) -> int:
@@ -190,7 +188,6 @@ class EntryStore:
         return low
 
     def state(self, lines: int) -> LogState:
-        """The state after the first `lines` lines."""
         return self.entry(lines - 1).state if lines else LogState()
 
     def extend(self, raw: durable.Buffer) -> None:
@@ -203,7 +200,6 @@ class EntryStore:
                 self._move_to_spill()
 
     def truncate(self, count: int) -> None:
-        """Forget the entries from `count` on."""
         with self._lock:
             if count >= self._based:
                 del self._rest[(count - self._based) * ENTRY_SIZE :]
@@ -317,7 +313,6 @@ def index_path(log: Path) -> Path:
 
 
 def save(store: EntryStore, log: Path, inode: int, *, parsed: bool) -> None:
-    """Write the index file of a log that has none."""
     temporary = durable.open_temporary(log.parent, log.name)
     try:
         temporary.pwrite(header(inode, parsed=parsed), 0)
@@ -381,7 +376,6 @@ class Reference:
         return self._peek() is None
 
     def take(self) -> None:
-        """The next line was found in its place."""
         self._ahead.popleft()
         self._differing = max(0, self._differing - 1)
 
@@ -488,5 +482,4 @@ def _first_unlike(file: Readable, raw: bytes, begin: int) -> int | None:
 
 
 def _end(raw: bytes) -> int:
-    """The byte at which the line of the last entry ends."""
     return unpack_entry(raw, 0, len(raw) - ENTRY_SIZE).state.length

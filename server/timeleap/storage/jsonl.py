@@ -58,7 +58,6 @@ class Watch:
         self._turn = asyncio.Lock()
 
     def add(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call `callback` after each change; returns what stops it."""
         key = object()
         self._callbacks[key] = callback
         if self._task is None or self._task.done():
@@ -140,7 +139,6 @@ class Follower:
             self.generation = max(self.generation, notes.rotation)
 
     async def look_at(self, progress: Progress | None) -> None:
-        """Show what is on disk, and change nothing there."""
         self._show(await self.in_thread(recovery.looked_at, self.path, progress))
 
     async def recover(self, create: bool, progress: Progress | None, *, trust_index: bool) -> None:

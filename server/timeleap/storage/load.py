@@ -138,8 +138,6 @@ _SAMPLE: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A log as it was found."""
-
     log: StoredLog  # what of it counts: without a torn tail, without an incomplete batch at its end
     cut: int = 0  # bytes after that
     torn: int = 0  # of them, those that are no whole record
@@ -152,7 +150,6 @@ class Loaded:
 
     @property
     def checked(self) -> bool:
-        """True if everything was looked at."""
         return self.parsed and self.log.state.length <= SMALL
 
 
@@ -317,7 +314,6 @@ def _from_index(
 
 
 def _lines_within(store: EntryStore, size: int) -> int:
-    """How many of the entries are of lines that end within `size` bytes."""
     return bisect_right(range(store.count), size, key=lambda line: store.entry(line).state.length)
 
 

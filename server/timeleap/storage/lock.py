@@ -65,7 +65,6 @@ class FileLock:
         durable.pwrite(self._fd, memoryview(data.ljust(there.st_size)), 0)
 
     def read(self) -> bytes:
-        """The lock file's content, of its holder; empty if it cannot be read."""
         try:
             fd = durable.open_regular(self._path, os.O_RDONLY)
         except OSError:
@@ -193,7 +192,6 @@ class SessionLock:
         self._endpoint = endpoint
 
     def untried(self) -> bool:
-        """True if the lock has never been taken."""
         return not self._path.exists()
 
     def taken(self) -> bool:
@@ -224,7 +222,6 @@ class SessionLock:
         self.announce(mode)
 
     def announce(self, mode: LockMode) -> None:
-        """Write who we are into the lock file."""
         record: dict[str, Any] = {
             "pid": os.getpid(),
             "host": socket.gethostname(),

@@ -113,7 +113,6 @@ class StoredLog(LogReader):
         return f"{_base36(epoch)}.{generation}.{state.length}-{state.chain & 0xFFFFFFFF:08x}"
 
     def at(self, state: LogState) -> StoredLog:
-        """The same log after more lines were added."""
         return StoredLog(self.path, self.file, self.store, state)
 
     @_trusting
@@ -317,7 +316,6 @@ class BatchCheck:
         self._damaged = False  # the line before was
 
     def add(self, entry: Entry, line: bytes) -> list[Damage]:
-        """Take the next line; says what it shows to be wrong with the batch before it."""
         if entry.kind in (RecordKind.BLANK, RecordKind.DAMAGED):
             self._damaged = self._damaged or entry.kind == RecordKind.DAMAGED
             return []

@@ -129,7 +129,6 @@ def read_tl(line: bytes) -> dict[str, Any]:
 
 
 def strip_tl(line: bytes) -> bytes:
-    """The record without its `_tl`."""
     tail = _tl_tail(line)
     if tail is not None:
         return line.rstrip()[: -len(tail) - len(TL_MARK)] + b"}"
@@ -184,13 +183,11 @@ def _tl_tail(line: bytes) -> bytes | None:
 
 
 def request_flags(request_id: object) -> RecordFlag:
-    """The flags of a record that carries a request id."""
     made_here = isinstance(request_id, str) and request_id.startswith(MADE_HERE)
     return _MADE if made_here else RecordFlag.REQUEST
 
 
 def tl_flags(tl: Mapping[str, Any]) -> RecordFlag:
-    """The flags that follow from a record's `_tl`."""
     flags = RecordFlag.HAS_TL
     if "r" in tl:
         flags |= request_flags(tl["r"])
@@ -438,7 +435,6 @@ def _classify_control(body: bytes, role: str, record: dict[str, Any], flags: Rec
 
 
 def _measure(message: Mapping[str, Any]) -> tuple[bool, int]:
-    """True if the original can read a message, and the number of characters of its text parts."""
     content = message.get("content")
     readable = (
         message["role"] in _ROLES
@@ -521,7 +517,6 @@ _TROUBLE: Final = int(RecordFlag.UNREADABLE)  # flags are combined as integers h
 
 
 def after_record(state: LogState, record: NewRecord) -> LogState:
-    """The state if `record` were appended."""
     return advance(state, record, crc32(b"\n", crc32(record.body)), len(record.body) + 1)
 
 

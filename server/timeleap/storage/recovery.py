@@ -169,7 +169,6 @@ def _holds(path: Path, data: bytes) -> bool:
 
 
 def looked_at(path: Path, progress: Progress | None) -> Loaded:
-    """Load a log and change nothing."""
     return _described(load.load(path, writable=False, progress=progress))
 
 

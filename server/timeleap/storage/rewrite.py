@@ -68,7 +68,6 @@ class Draft:
 
     @classmethod
     def for_log(cls, path: Path) -> Draft:
-        """An empty draft for the log `path`."""
         file = durable.open_temporary(path.parent, path.name)
         try:
             index = durable.open_temporary(path.parent, path.name)
@@ -83,7 +82,6 @@ class Draft:
         return self.log.file
 
     def holds(self, state: LogState, *, open_ended: bool) -> None:
-        """What file and index hold now."""
         self.log = StoredLog(self.log.path, self.file, self.log.store, state, open_ended=open_ended)
 
     def add(self, records: list[NewRecord]) -> None:
@@ -117,8 +115,6 @@ class Draft:
 
 
 class ReplacedLog(NamedTuple):
-    """Result of a replacement."""
-
     log: StoredLog
     timeline_id: str
     number: int

@@ -38,8 +38,6 @@ _DIGITS: Final = 15  # of numbers that are certainly below 2**53
 
 @dataclass(frozen=True, slots=True)
 class Scanned:
-    """Where a scan came to."""
-
     state: LogState  # after the last line found
     open_ended: bool = False  # the last line has no line feed, but it is not torn: a complete record, or a damaged one
     torn: int = 0  # bytes after it that are the beginning of a record
@@ -305,5 +303,4 @@ def _unfold(state: LogState) -> tuple[int, int, int, int, int, int, int, int, in
 
 
 def _lasting(state: LogState) -> int:
-    """The cumulative flags of a state."""
     return (0 if state.regular else int(RecordFlag.IRREGULAR)) | (int(RecordFlag.HAS_DAMAGE) if state.has_damage else 0)

@@ -30,8 +30,6 @@ _AT_ONCE: Final = 1 << 20
 
 
 class Name(NamedTuple):
-    """The name of a timeline's file."""
-
     file: str
     number: int
     foreign: bool  # called `context.jsonl.3`, as the documents of the original have it, not `context_3.jsonl`
@@ -74,7 +72,6 @@ def same_as_live(log: Path) -> list[Path]:
 
 
 def same_bytes(file: durable.OpenFile, other: durable.OpenFile) -> bool:
-    """True if two files have the same bytes."""
     size, offset = file.status().size, 0
     if size != other.status().size:
         return False
@@ -115,8 +112,6 @@ class MemoryNotes:
 
 
 class Timelines:
-    """The timelines of one log."""
-
     def __init__(self, log: Path, notes: Notes, *, keep_index: bool) -> None:
         self.notes = notes
         self._log = log
