@@ -7,12 +7,9 @@ and tools' names are of few characters, arguments are an object, texts are not b
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-from timeleap.features.providers.pieces import Ids, Losses, as_text, json_object, no_object, tool_name
-from timeleap.features.providers.transcript import Piece, Taste, Text, Thought, Transcript, TranscriptCall, Turn
-
-Json = dict[str, Any]
+from timeleap.features.providers.transcript import Format, Ids, Json, Losses, Piece, Text, Thought, Transcript, Turn
 
 LONGEST_ID: Final = 64
 LARGEST_PICTURE: Final = 5 * 1024 * 1024
@@ -22,14 +19,9 @@ GO_ON: Final = "Go on."
 
 _FOREIGN_SIGNATURE: Final = "gAAAA"  # how the encrypted thoughts of OpenAI's models begin
 
-TASTE: Final = Taste(
-    thought=lambda signature: signature != "" and not signature.startswith(_FOREIGN_SIGNATURE),
-    picture=lambda picture: len(picture.data) <= LARGEST_PICTURE and not picture.url.lower().startswith("http:"),
-)
 
-
-def anthropic_body(transcript: Transcript) -> Json:
-    """`{system?, messages}` of a transcript that is finished; what is lost on the way is added to its losses."""
+def _body(transcript: Transcript) -> Json:
+    """`{system?, messages}`."""
     losses = transcript.losses
     system = [transcript.system] if transcript.system is not None else []
     body = _Body(losses)
@@ -79,21 +71,13 @@ class _Body:
         results: list[Json] = []
         for call in turn.calls:
             call_id = self._ids.of(call.id)
-            said.append(self._use(turn, call, call_id))
+            name, arguments = call.as_sent(turn.index, self._losses)
+            sent = {"arguments": call.arguments} if arguments is None else arguments
+            said.append({"type": "tool_use", "id": call_id, "name": name, "input": sent})
             content = {"content": [_block(piece) for piece in call.result]} if call.result else {}
             results.append({"type": "tool_result", "tool_use_id": call_id, **content})
         self._say("assistant", said)
         self._say("user", results)
-
-    def _use(self, turn: Turn, call: TranscriptCall, call_id: str) -> Json:
-        name = tool_name(call.name)
-        if name != call.name:
-            self._losses.add(turn.index, "toolName", f"the tool {call.name[:80]} is called {name} here")
-        arguments = json_object(call.arguments)
-        if arguments is None:
-            self._losses.add(turn.index, "arguments", no_object(name))
-            arguments = as_text(call.arguments)
-        return {"type": "tool_use", "id": call_id, "name": name, "input": arguments}
 
     def _say(self, role: str, blocks: list[Json]) -> None:
         if not blocks:
@@ -120,3 +104,10 @@ def _block(piece: Piece) -> Json:
 
 def _text(text: str) -> Json:
     return {"type": "text", "text": text}
+
+
+FORMAT: Final = Format(
+    body=_body,
+    thought=lambda signature: signature != "" and not signature.startswith(_FOREIGN_SIGNATURE),
+    picture=lambda picture: len(picture.data) <= LARGEST_PICTURE and not picture.url.lower().startswith("http:"),
+)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -18,7 +16,7 @@ from timeleap_protocol.limits import MAX_MESSAGE_BYTES
 
 if TYPE_CHECKING:
     from timeleap.call import Call
-    from timeleap.features.providers.transcript import Taste, Transcript
+    from timeleap.features.providers.transcript import Format
     from timeleap.service.service import Service
     from timeleap.service.time_slicing import Work
     from timeleap.service.views import Json
@@ -31,55 +29,16 @@ MOST_BYTES = MAX_MESSAGE_BYTES
 _OF_PAGES = ("cursor", "limit", "order")
 
 
-@dataclass(frozen=True, slots=True)
-class Format:
-    """The format of a provider's request body.
-
-    Attributes:
-        taste: What the provider takes.
-        body: Makes its body of a transcript that is finished.
-    """
-
-    taste: Taste
-    body: Callable[[Transcript], dict[str, Any]]
-
-
 def format_of(name: str) -> Format:
-    """The format of that name."""
     from timeleap.features.providers import anthropic, openai
 
-    formats = {
-        "openai": Format(openai.TASTE, openai.openai_body),
-        "anthropic": Format(anthropic.TASTE, anthropic.anthropic_body),
-    }
-    return formats[name]
-
-
-@dataclass(frozen=True, slots=True)
-class _Wanted:
-    """The requested messages and format."""
-
-    format: str
-    log: LogReader
-    start: int
-    stop: int
-    max_bytes: int
+    return {"openai": openai.FORMAT, "anthropic": anthropic.FORMAT}[name]
 
 
 async def get_history(service: Service, params: GetHistoryParams, call: Call) -> Json:
-    """A page of messages; or all of them in a provider's format."""
+    """A page of messages; or all of them in a provider's format: a request with a part of them would mislead the model."""
     if params.format is None:
         return await reading.get_history(service, params, call)
-    return await body(service, params, call)
-
-
-async def body(service: Service, params: GetHistoryParams, call: Call) -> Json:
-    """The complete body, or an error: a request with a part of its messages would mislead the model.
-
-    Raises:
-        InvalidInputError: A page is asked for, too.
-        TooLargeError: It would be larger than `maxBytes`.
-    """
     for name in _OF_PAGES:
         if getattr(params, name) is not None and (name, params.order) != ("order", "asc"):
             problem = {"loc": [name], "msg": "does not go with format: a body has no pages", "type": "choice"}
@@ -87,27 +46,22 @@ async def body(service: Service, params: GetHistoryParams, call: Call) -> Json:
     session = service.session(call, params)
     logs = await session.at_turn(lambda: OpenLogs(session.engine))
     log = logs.live() if params.timeline_id is None else logs.timeline(params.timeline_id)
-    return await service.slices.run(_work(_wanted(log, params)))
-
-
-def _wanted(log: LogReader, params: GetHistoryParams) -> _Wanted:
     count = log.state.messages
     if params.checkpoint_uid is not None:
         start, stop = reading.messages_of_checkpoint(log, params.checkpoint_uid)
     else:
         start, stop = params.from_ or 0, count if params.to is None else min(params.to, count)
-    return _Wanted(params.format or "", log, start, stop, min(params.max_bytes or MOST_BYTES, MOST_BYTES))
+    max_bytes = min(params.max_bytes or MOST_BYTES, MOST_BYTES)
+    return await service.slices.run(_work(params.format or "", log, (start, stop), max_bytes))
 
 
-def _work(wanted: _Wanted) -> Work[Json]:
+def _work(name: str, log: LogReader, messages: tuple[int, int], max_bytes: int) -> Work[Json]:
     from timeleap.features.providers.transcript import Transcript, too_large
 
-    log, lines = wanted.log, wanted.log.state.lines
-    first = line_of_message(log, wanted.start, lines)
-    last = line_of_message(log, wanted.stop, lines)
-    form = format_of(wanted.format)
-    transcript = Transcript(prompt_at(log, log.state_before(last)), form.taste, wanted.max_bytes)
-    for gone in left_out(log, first if wanted.start else 0, last):
+    first, last = (line_of_message(log, message, log.state.lines) for message in messages)
+    form = format_of(name)
+    transcript = Transcript(prompt_at(log, log.state_before(last)), form, max_bytes)
+    for gone in left_out(log, first if messages[0] else 0, last):
         transcript.losses.add(None, "damaged", gone)
     for page in pages(log, first, last):
         for row in page:
@@ -115,12 +69,12 @@ def _work(wanted: _Wanted) -> Work[Json]:
             yield row.line, last
     transcript.finish()
     text = encode_json(form.body(transcript))
-    if len(text) > wanted.max_bytes:
-        raise too_large(wanted.max_bytes)
+    if len(text) > max_bytes:
+        raise too_large(max_bytes)
     losses = transcript.losses
     return {
         "messages": [],
-        "format": wanted.format,
+        "format": name,
         "body": msgspec.Raw(text),
         "losses": [
             {**shapes.set_members(index=loss.index), "kind": loss.kind, "message": loss.message}

@@ -8,25 +8,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
-from timeleap.features.providers.pieces import Ids, Losses, Picture, as_text, json_object, no_object, tool_name
-from timeleap.features.providers.transcript import Piece, Taste, Text, Transcript, Turn
+from timeleap.features.providers.transcript import Format, Ids, Json, Losses, Picture, Piece, Text, Transcript, Turn
 from timeleap.storage.record import encode_json
-
-Json = dict[str, Any]
 
 LONGEST_ID: Final = 40
 BEGIN: Final = "(The conversation begins here.)"
 PICTURES: Final = "(The pictures among these results:)"
 
-TASTE: Final = Taste(thought=lambda _: False, picture=lambda _: True)
-
 _NAME: Final = re.compile(r"[^\s<|\\/>]{1,64}")
 
 
-def openai_body(transcript: Transcript) -> Json:
-    """`{messages}` of a transcript that is finished; what is lost on the way is added to its losses."""
+def _body(transcript: Transcript) -> Json:
+    """`{messages}`."""
     ids = Ids(LONGEST_ID, any_character=True)
     messages: list[Json] = []
     if transcript.system is not None:
@@ -47,17 +42,12 @@ def _messages(turn: Turn, ids: Ids, losses: Losses) -> list[Json]:
     results: list[Json] = []
     pictures: list[Piece] = []
     for call in turn.calls:
-        call_id, name = ids.of(call.id), tool_name(call.name)
-        if name != call.name:
-            losses.add(turn.index, "toolName", f"the tool {call.name[:80]} is called {name} here")
-        arguments = call.arguments
-        if json_object(arguments) is None:  # many servers read it, and refuse the whole request
-            losses.add(turn.index, "arguments", no_object(name))
-            arguments = encode_json(as_text(arguments)).decode()
+        call_id, (name, found) = ids.of(call.id), call.as_sent(turn.index, losses)
+        # Many servers read it, and refuse the whole request if it is no object.
+        arguments = call.arguments if found is not None else encode_json({"arguments": call.arguments}).decode()
         calls.append({"type": "function", "id": call_id, "function": {"name": name, "arguments": arguments}})
-        found = call.result or []
-        said = [piece for piece in found if isinstance(piece, Text)]
-        pictures += [piece for piece in found if isinstance(piece, Picture)]
+        said = [piece for piece in call.result or () if isinstance(piece, Text)]
+        pictures += [piece for piece in call.result or () if isinstance(piece, Picture)]
         results.append({"role": "tool", "tool_call_id": call_id, "content": _content(said) if said else ""})
     message = {"role": "assistant", "content": _content(turn.pieces) if turn.pieces else None, "tool_calls": calls}
     if pictures:
@@ -88,3 +78,6 @@ def _part(piece: Piece) -> Json:
         detail = {"detail": piece.detail} if piece.detail else {}
         return {"type": "image_url", "image_url": {"url": url, **detail}}
     return {"type": "text", "text": piece.text}
+
+
+FORMAT: Final = Format(body=_body, thought=lambda _: False, picture=lambda _: True)

@@ -2,19 +2,164 @@
 
 Logs hold more than providers accept: keys and parts of other programs, results far from their calls, calls that were
 never answered. Here all of that is put in order once for every provider, and what is lost by it is noted.
+
+The formats are those of OpenAI's Chat Completions (`POST /v1/chat/completions`) and of Anthropic's Messages API
+(`POST /v1/messages`, version 2023-06-01), as their references and their official Python libraries' types describe them;
+the limits that only their error messages tell are constants beside the code that keeps them.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
+from urllib.parse import unquote_to_bytes, urlsplit
+
+import msgspec
 
 from timeleap.errors import TimeleapError, TooLargeError
-from timeleap.features.providers.pieces import Losses, Picture, picture_at
 from timeleap.message_text import without_halves
-from timeleap.storage.record import encode_json
+from timeleap.storage.record import decode_strictly, encode_json
 
+MOST: Final = 1000
+"""Losses that are listed; the rest is counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """A difference between a body and the history (see `BodyLoss` of the protocol)."""
+
+    index: int | None
+    kind: str
+    message: str
+
+
+class Losses:
+    """All differences of a body; `count` is their number, unlisted ones included."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._listed: list[Loss] = []
+
+    def add(self, index: int | None, kind: str, message: str) -> None:
+        self.count += 1
+        if len(self._listed) < MOST:
+            self._listed.append(Loss(index, kind, message))
+
+    def listed(self) -> list[Loss]:
+        """At most `MOST`, by message; what is about none comes last."""
+        return sorted(self._listed, key=lambda loss: (loss.index is None, loss.index or 0))
+
+
+MEDIA_TYPES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+"""Those that every provider takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A picture that can be sent: its address on the web, or its data in base64.
+
+    Attributes:
+        detail: How closely a model should look, as its user has said.
+    """
+
+    url: str = ""
+    media_type: str = ""
+    data: str = ""
+    detail: str | None = None
+
+
+def _picture_at(image_url: Any) -> Picture | None:
+    """The picture of an `image_url` part; None for what no provider takes, such as a file of this machine."""
+    url = image_url.get("url") if isinstance(image_url, Mapping) else image_url
+    if not isinstance(url, str):
+        return None
+    detail = image_url.get("detail") if isinstance(image_url, Mapping) else None
+    detail = detail if isinstance(detail, str) and detail in {"auto", "low", "high"} else None
+    if url[:5].lower() == "data:":
+        return _inline(url[5:], detail)
+    return Picture(url=url, detail=detail) if _on_the_web(url) else None
+
+
+def _inline(rest: str, detail: str | None) -> Picture | None:
+    head, comma, body = rest.partition(",")
+    media_type, *options = head.lower().split(";")
+    media_type = "image/jpeg" if media_type == "image/jpg" else media_type
+    if not comma or media_type not in MEDIA_TYPES or not body:
+        return None
+    raw = unquote_to_bytes(body) if "%" in body else body.encode("utf-8", "replace")
+    if "base64" in options:
+        try:
+            raw = base64.b64decode(b"".join(raw.split()), validate=True)
+        except binascii.Error:
+            return None
+    return Picture(media_type=media_type, data=base64.b64encode(raw).decode(), detail=detail) if raw else None
+
+
+def _on_the_web(url: str) -> bool:
+    if not url.isascii() or not url.isprintable() or " " in url:
+        return False
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in {"http", "https"} and bool(parts.hostname)
+    except ValueError:
+        return False
+
+
+DEEPEST: Final = 100
+"""Nesting of arguments; deeper ones are sent as text."""
+
+
+def _json_object(arguments: str) -> Json | None:
+    """The object that a JSON text is; None for anything else."""
+    try:
+        found = decode_strictly(arguments or "{}")
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        return None
+    return found if isinstance(found, dict) and not _deeper(found, DEEPEST) else None
+
+
+def _deeper(value: Any, left: int) -> bool:
+    if isinstance(value, Mapping):
+        return left == 0 or any(_deeper(each, left - 1) for each in value.values())
+    return isinstance(value, list) and (left == 0 or any(_deeper(each, left - 1) for each in value))
+
+
+LONGEST_TOOL_NAME: Final = 64
+
+_NOT_PLAIN: Final = re.compile(r"[^a-zA-Z0-9_-]")
+
+
+def _plain(name: str) -> str:
+    """A tool's name, or a call's id, of letters, digits, `_` and `-` only; never empty."""
+    return _NOT_PLAIN.sub("_", name) or "_"
+
+
+class Ids:
+    """The ids of the calls of one body, each used once: of at most `longest` characters, and unless `any_character` of
+    letters, digits, `_` and `-` only."""
+
+    def __init__(self, longest: int, *, any_character: bool) -> None:
+        self._longest = longest
+        self._any = any_character
+        self._taken: set[str] = set()
+        self._again: dict[str, int] = {}
+
+    def of(self, wanted: str) -> str:
+        """The id of the next call: the wanted one if that can be had."""
+        base = (wanted if self._any and wanted.isprintable() and wanted else _plain(wanted))[: self._longest]
+        found = base
+        while found in self._taken:
+            number = self._again[base] = self._again.get(base, 1) + 1
+            found = f"{base[: self._longest - 1 - len(str(number))]}_{number}"
+        self._taken.add(found)
+        return found
+
+
+Json = dict[str, Any]
 Role = Literal["system", "user", "assistant"]
 
 NO_RESULT: Final = "(There is no result: the call was interrupted or its result was lost.)"
@@ -32,8 +177,6 @@ _LEAST: Final = 30  # bytes that a turn or a call takes in any body, whatever it
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A text of a turn."""
-
     text: str
 
 
@@ -57,6 +200,16 @@ class TranscriptCall:
     arguments: str
     result: list[Piece] | None = None
 
+    def as_sent(self, index: int, losses: Losses) -> tuple[str, Json | None]:
+        """The tool's name as providers take it, and the arguments as an object, or None if they are no object."""
+        name = _plain(self.name)[:LONGEST_TOOL_NAME]
+        if name != self.name:
+            losses.add(index, "toolName", f"the tool {self.name[:80]} is called {name} here")
+        found = _json_object(self.arguments)
+        if found is None:
+            losses.add(index, "arguments", f"the arguments of {name} are no JSON object; they are sent as text")
+        return name, found
+
 
 @dataclass(slots=True)
 class Turn:
@@ -64,7 +217,6 @@ class Turn:
 
     Attributes:
         index: Of the message.
-        role: Of its author.
         pieces: Not empty, unless there are calls.
         name: Of its author.
         calls: The tools it calls, an assistant's only.
@@ -78,14 +230,16 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
-class Taste:
-    """The content that a provider accepts.
+class Format:
+    """The format of a provider's request body.
 
     Attributes:
-        thought: True for the signature of a thought that it accepts.
+        body: Makes the body of a transcript that is finished, and adds to its losses what is lost on the way.
+        thought: True for the signature of a thought that the provider accepts.
         picture: True for a picture that it accepts.
     """
 
+    body: Callable[[Transcript], Json]
     thought: Callable[[str], bool]
     picture: Callable[[Picture], bool]
 
@@ -95,7 +249,7 @@ class Transcript:
 
     Args:
         system_prompt: The one in force.
-        taste: What is taken; the rest is left out.
+        form: Says what is taken; the rest is left out.
         max_bytes: What a body may have. More is refused as soon as it is certain.
 
     Attributes:
@@ -104,11 +258,11 @@ class Transcript:
         losses: What the turns do not say as the messages do.
     """
 
-    def __init__(self, system_prompt: str | None, taste: Taste, max_bytes: int) -> None:
+    def __init__(self, system_prompt: str | None, form: Format, max_bytes: int) -> None:
         self.system = without_halves(system_prompt) if system_prompt and not system_prompt.isspace() else None
         self.turns: list[Turn] = []
         self.losses = Losses()
-        self._taste = taste
+        self._form = form
         self._waiting: dict[str, list[tuple[Turn, TranscriptCall]]] = {}
         self._max_bytes = max_bytes
         self._bytes = 0
@@ -178,7 +332,7 @@ class Transcript:
                     self._count(len(text))
                     yield Text(without_halves(text))
             elif kind == "image_url" and (picture := self._picture(role, fields.get("image_url"))):
-                self._count(picture.size)
+                self._count(len(picture.url) + len(picture.data))
                 yield picture
             elif part is not None:
                 what = _MEDIA.get(str(kind), "a part")
@@ -186,13 +340,13 @@ class Transcript:
                 yield Text(f"({what.split()[-1]} left out)")
 
     def _picture(self, role: str, image_url: Any) -> Picture | None:
-        picture = picture_at(image_url)
+        picture = _picture_at(image_url)
         shows = _ROLES.get(role, "user") == "user"
-        return picture if picture is not None and shows and self._taste.picture(picture) else None
+        return picture if picture is not None and shows and self._form.picture(picture) else None
 
     def _thought(self, index: int, role: str, part: Mapping[str, Any]) -> Iterator[Thought]:
         match role, part:
-            case "assistant", {"think": str(text), "encrypted": str(signature)} if self._taste.thought(signature):
+            case "assistant", {"think": str(text), "encrypted": str(signature)} if self._form.thought(signature):
                 self._count(len(text) + len(signature))
                 yield Thought(without_halves(text), without_halves(signature))
             case _:

@@ -13,8 +13,7 @@ from tests.support.providers import accepted
 
 from timeleap.errors import TooLargeError
 from timeleap.features.providers.handlers import format_of
-from timeleap.features.providers.pieces import MOST
-from timeleap.features.providers.transcript import NO_CALL, NO_RESULT, Transcript
+from timeleap.features.providers.transcript import MOST, NO_CALL, NO_RESULT, Transcript
 
 Json = dict[str, Any]
 
@@ -29,7 +28,7 @@ def made(
     system: str | None = None,
 ) -> tuple[Json, list[list[Any]]]:
     """The body, which the provider would accept, and the losses as `[index, kind]`."""
-    transcript = Transcript(system, format_of(format).taste, 1 << 25)
+    transcript = Transcript(system, format_of(format), 1 << 25)
     for index, message in enumerate(messages):
         transcript.add(index, message)
     transcript.finish()
@@ -451,18 +450,18 @@ def test_half_of_a_surrogate_pair_cannot_spoil_a_body(format: str) -> None:
 
 @both
 def test_what_is_too_large_is_refused_before_it_is_all_read(format: str) -> None:
-    transcript = Transcript(None, format_of(format).taste, 1000)
+    transcript = Transcript(None, format_of(format), 1000)
     transcript.add(0, user("x" * 900))
     with pytest.raises(TooLargeError) as refused:
         transcript.add(1, user("y" * 100))
     assert refused.value.data == {"limit": "maxBytes", "maximum": 1000}
-    lean = Transcript(None, format_of(format).taste, 1000)
+    lean = Transcript(None, format_of(format), 1000)
     for index in range(20):  # what is left out does not count
         lean.add(index, user([{"type": "video_url", "video_url": {"url": "x" * 900}}]))
 
 
 def test_losses_beyond_the_first_thousand_are_counted() -> None:
-    transcript = Transcript(None, format_of("openai").taste, 1 << 20)
+    transcript = Transcript(None, format_of("openai"), 1 << 20)
     for index in range(MOST + 5):
         transcript.add(index, user(""))
     assert (transcript.losses.count, len(transcript.losses.listed())) == (MOST + 5, MOST)
