@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, cast, get_args
+from typing import TYPE_CHECKING, Final
 
 from timeleap.errors import StorageFailureError
 from timeleap.service import paging
 from timeleap.sessions import session_files, shapes
 from timeleap.sessions.home import Home
+from timeleap.sessions.session_files import SessionFile
 from timeleap_protocol.limits import DEFAULT_SESSION_PAGE, MAX_PAGE
 
 if TYPE_CHECKING:
@@ -19,42 +20,23 @@ if TYPE_CHECKING:
     from timeleap.service.views import Json
     from timeleap_protocol.space import SessionStorageParams
 
-Kind = Literal["log", "timeline", "index", "quarantine", "other"]
-
-
-@dataclass(frozen=True, slots=True)
-class StoredFile:
-    """One file; `name` is relative to the session's directory, with slashes."""
-
-    name: str
-    kind: Kind
-    bytes: int
+KINDS: Final = ("log", "timeline", "index", "quarantine", "other")
 
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """The files of one session, largest first.
-
-    Attributes:
-        deleted_at: ISO-8601 UTC; only in the trash.
-    """
+    """The files of one session, largest first; `deleted_at` (ISO-8601 UTC) only in the trash."""
 
     session_id: str
-    files: tuple[StoredFile, ...]
+    files: tuple[SessionFile, ...]
     deleted_at: str | None = None
 
     @property
     def bytes(self) -> int:
-        """Of all files together."""
         return sum(file.bytes for file in self.files)
 
-    def bytes_of(self, kind: Kind) -> int:
-        """Of the files of one kind together."""
-        return sum(file.bytes for file in self.files if file.kind == kind)
-
-    def number_of(self, kind: Kind) -> int:
-        """How many files of a kind there are."""
-        return sum(file.kind == kind for file in self.files)
+    def bytes_of(self, kind: str) -> int:
+        return sum(file.bytes for file in self.files if _kind(file) == kind)
 
 
 def measure(session_id: str, path: Path, deleted_at: str | None = None) -> Space:
@@ -63,8 +45,8 @@ def measure(session_id: str, path: Path, deleted_at: str | None = None) -> Space
     Raises:
         StorageFailureError: The directory cannot be read.
     """
-    found = [StoredFile(file.name, _kind(file.kind), file.bytes) for file in session_files.list_files(path)]
-    return Space(session_id, tuple(sorted(found, key=lambda file: (-file.bytes, file.name))), deleted_at)
+    found = sorted(session_files.list_files(path), key=lambda file: (-file.bytes, file.name))
+    return Space(session_id, tuple(found), deleted_at)
 
 
 def measure_store(home: Home) -> list[Space]:
@@ -80,8 +62,8 @@ def measure_store(home: Home) -> list[Space]:
     return sorted(found, key=lambda space: (-space.bytes, space.session_id, space.deleted_at or ""))
 
 
-def _kind(kind: session_files.Kind) -> Kind:
-    return cast("Kind", kind) if kind in get_args(Kind) else "other"
+def _kind(file: SessionFile) -> str:
+    return file.kind if file.kind in KINDS else "other"
 
 
 async def storage(service: Service, params: SessionStorageParams, call: Call) -> Json:
@@ -103,14 +85,14 @@ async def storage(service: Service, params: SessionStorageParams, call: Call) ->
 
 
 def _space(space: Space, *, files: bool = False) -> Json:
-    listed = [{"file": each.name, "kind": each.kind, "bytes": each.bytes} for each in space.files[:MAX_PAGE]]
+    listed = [{"file": each.name, "kind": _kind(each), "bytes": each.bytes} for each in space.files[:MAX_PAGE]]
     return {
         "sessionId": space.session_id,
         **shapes.set_members(deletedAt=space.deleted_at),
         "bytes": space.bytes,
         "logBytes": space.bytes_of("log"),
         "timelineBytes": space.bytes_of("timeline"),
-        "timelineCount": space.number_of("timeline"),
+        "timelineCount": sum(file.kind == "timeline" for file in space.files),
         "indexBytes": space.bytes_of("index"),
         "quarantineBytes": space.bytes_of("quarantine"),
         "otherBytes": space.bytes_of("other"),

@@ -47,15 +47,23 @@ async def send_dmail(service: Service, params: SendDMailParams, call: Call) -> A
             raise
         if attachment is not None:
             return await attachment.request(call.method, params, call)
-        known = await _sent_before(service.session(call, params), params, call)
+        # What was answered before counts although the session it went to is gone; where it is, its name is not known.
+        name = params.to_session_id if params.to_path is None else Path(params.to_path).name
+        known = None
+        with contextlib.suppress(InvalidInputError):
+            known = await service.session(call, params).answered(_guard_elsewhere(params, name or "", call))
         if known is None:
             raise
         return known
     addressed = params.model_copy(
         update={"to_session_id": None, "to_path": str(target.directory) if target is not None else None}
     )
-    if target is None and params.from_session_id is None:
-        _demand_checkpoint(params)
+    to_itself = target is None and params.from_session_id is None
+    if to_itself and params.checkpoint_id is None and params.checkpoint_uid is None:
+        message = (
+            "a note to the session itself goes to a checkpoint: give exactly one of 'checkpointId', 'checkpointUid'"
+        )
+        raise InvalidInputError(message, errors=[{"loc": [], "msg": message, "type": "choice"}])
     if attachment is not None:
         asked = {name: value for name, value in call.params.items() if name not in {"toSessionId", "toPath"}}
         if target is not None:
@@ -84,6 +92,10 @@ async def _send_elsewhere(
     service: Service, session: Session, target: SessionLocation, params: SendDMailParams, call: Call
 ) -> Json:
     mine = _guard_elsewhere(params, target.directory.name, call)
+    id_there = None  # the same for each repeat, unique otherwise
+    if params.request_id is not None:
+        sender = f"{session.meta.uid}\n{params.request_id}".encode()
+        id_there = f"{DMAIL_HERE}{hashlib.blake2b(sender, digest_size=16).hexdigest()}"
     if (known := await session.answered(mine)) is not None:
         return known
     there = params.model_copy(
@@ -92,7 +104,7 @@ async def _send_elsewhere(
             "to_path": None,
             "from_session_id": session.session_id,
             "expected_head": None,
-            "request_id": _id_there(session, params.request_id),
+            "request_id": id_there,
         }
     )
     async with _reached(service, target, call) as reached:
@@ -109,35 +121,15 @@ async def _send_elsewhere(
     return {**result, "duplicate": True} if found.get("duplicate") else result
 
 
-async def _sent_before(session: Session, params: SendDMailParams, call: Call) -> Json | None:
-    """Stored answer to a request whose target session is gone; None if the request is not known."""
-    name = params.to_session_id if params.to_path is None else Path(params.to_path).name
-    with contextlib.suppress(InvalidInputError):
-        return await session.answered(_guard_elsewhere(params, name or "", call))
-    return None
-
-
 def _guard_elsewhere(params: SendDMailParams, name: str, call: Call) -> Mutation:
     """The guard of a request to another session, which is identified by its name alone: stores are moved."""
     mine = guard(params.model_copy(update={"to_session_id": name, "to_path": None}), call)
     return replace(mine, earlier=(fingerprint(call.method, params),)) if mine.request_id else mine
 
 
-def _id_there(session: Session, request_id: str | None) -> str | None:
-    """The request id of the same request in the target session: the same for each repeat, unique otherwise."""
-    if request_id is None:
-        return None
-    name = hashlib.blake2b(f"{session.meta.uid}\n{request_id}".encode(), digest_size=16).hexdigest()
-    return f"{DMAIL_HERE}{name}"
-
-
 @contextlib.asynccontextmanager
 async def _reached(service: Service, target: SessionLocation, call: Call) -> AsyncIterator[Session | Attachment]:
-    """The target session of a note, for the time of the request: ours, or through its owner.
-
-    Raises:
-        SessionLockedError: Its owner cannot be reached.
-    """
+    """The target session of a note, for the time of the request: ours, or through its owner."""
     if (attachment := service.attached(call).get(target.session_id)) is not None:
         yield attachment
         return
@@ -158,35 +150,25 @@ async def _reached(service: Service, target: SessionLocation, call: Call) -> Asy
 
 
 async def _target(service: Service, params: SendDMailParams, mine: Path, call: Call) -> SessionLocation | None:
-    """Where the note goes; None where that is the session itself.
-
-    Raises:
-        SessionNotFoundError: There is no such session; it may be in the trash.
-        ReadOnlyError: The client has it open, but only to look at it.
-    """
+    """Where the note goes; None where that is the session itself."""
     path = Path(params.to_path) if params.to_path is not None else None
     if path is not None and not path.is_absolute():
         raise _refused("toPath", "must be an absolute path")
     try:
         place = service.store.place(params.to_session_id, path)
-    except SessionNotFoundError:
+    except SessionNotFoundError as error:
+        found = error
         if params.to_session_id is not None:
-            await asyncio.to_thread(_say_if_in_trash, service, params.to_session_id)
-        raise
+            with contextlib.suppress(SessionNotFoundError):
+                await asyncio.to_thread(service.store.home.newest_trashed, params.to_session_id)
+                message = f"session {params.to_session_id} is in the trash: bring it back with session/undelete first"
+                found = SessionNotFoundError(message, sessionId=params.to_session_id)
+        raise found from None
     held = service.if_held(call, place.session_id)
     if held is not None and held.access == "readOnly":
         message = f"session {place.session_id} is open read-only: close it to send a note to it"
         raise ReadOnlyError(message, sessionId=place.session_id)
     return None if place.directory == mine else place
-
-
-def _say_if_in_trash(service: Service, session_id: str) -> None:
-    try:
-        service.store.home.newest_trashed(session_id)
-    except SessionNotFoundError:
-        return
-    message = f"session {session_id} is in the trash: bring it back with session/undelete first"
-    raise SessionNotFoundError(message, sessionId=session_id)
 
 
 def _check(params: SendDMailParams) -> None:
@@ -197,14 +179,6 @@ def _check(params: SendDMailParams) -> None:
         check_session_id(params.from_session_id)
         if params.to_session_id is not None or params.to_path is not None:
             raise _refused("fromSessionId", "does not go with toSessionId and toPath: a note has one sender")
-
-
-def _demand_checkpoint(params: SendDMailParams) -> None:
-    if params.checkpoint_id is None and params.checkpoint_uid is None:
-        message = (
-            "a note to the session itself goes to a checkpoint: give exactly one of 'checkpointId', 'checkpointUid'"
-        )
-        raise InvalidInputError(message, errors=[{"loc": [], "msg": message, "type": "choice"}])
 
 
 def _refused(name: str, message: str) -> InvalidInputError:

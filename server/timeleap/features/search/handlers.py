@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from timeleap.errors import CorruptedError, SessionNotFoundError, StorageFailureError, TimelineNotFoundError
@@ -87,11 +87,18 @@ async def search_store(service: Service, params: SessionSearchParams, call: Call
     sessions = await asyncio.to_thread(glances, service.store.home, elsewhere)
     rest = list(sessions)
     if begin is not None:
-        rest = [session for session in rest if session.session_id == begin.session_id or _behind(session, begin)]
+        left_at = (begin.changed, begin.session_id)
+        rest = [
+            session
+            for session in rest
+            if session.session_id == begin.session_id or (session.changed, session.session_id) < left_at
+        ]
         # It may have changed, and moved up, since.
         rest.sort(key=lambda session: session.session_id != begin.session_id)
     work = _search_sessions(rest, query, begin, asked)
-    matches, unread, left = await service.slices.run(work, _in_parts(call, len(rest)))
+    report = call.byte_progress("searching")
+    told = None if report is None else (lambda done, each: report(done, each * len(rest)))
+    matches, unread, left = await service.slices.run(work, told)
     cursor = left and paging.encode_cursor(call.method, **asdict(left))
     return {"matches": matches, **shapes.set_members(nextCursor=cursor, unread=unread or None)}
 
@@ -107,8 +114,8 @@ def _search_sessions(
         if begin is not None and session.session_id == begin.session_id:
             place = SearchPosition(begin.timeline_id, begin.index)
         try:
-            searching = search(StoredLogs(session.path / LOG_NAME), _with_room(query, len(matches)), place)
-            found = yield from _passing_on(searching, number)
+            room = replace(query, limit=query.limit - len(matches))
+            found = yield from _passing_on(search(StoredLogs(session.path / LOG_NAME), room, place), number)
         except TimelineNotFoundError:
             continue  # where the search was to go on in it is gone
         except (StorageFailureError, CorruptedError, SessionNotFoundError) as error:
@@ -118,15 +125,11 @@ def _search_sessions(
         unread += [{"sessionId": session.session_id, **_unread(each)} for each in found.unread]
         following = found.following
         if following is not None or (len(matches) >= query.limit and number + 1 < len(sessions)):
-            left = _left(session, following, sessions[number + 1 :], asked)
+            there = session if following is not None else sessions[number + 1]
+            place = following or SearchPosition(None, 0)
+            left = StoreLeft(asked, there.session_id, there.changed, place.timeline_id, place.index)
             break
     return matches, unread, left
-
-
-def _left(session: Glance, place: SearchPosition | None, rest: Sequence[Glance], asked: str) -> StoreLeft:
-    if place is None:
-        session, place = rest[0], SearchPosition(None, 0)
-    return StoreLeft(asked, session.session_id, session.changed, place.timeline_id, place.index)
 
 
 def _passing_on(searching: Work[SearchPage], number: int) -> Work[SearchPage]:
@@ -138,19 +141,6 @@ def _passing_on(searching: Work[SearchPage], number: int) -> Work[SearchPage]:
             found: SearchPage = stop.value
             return found
         yield number * 1000 + done * 1000 // max(1, total), 1000
-
-
-def _in_parts(call: Call, sessions: int) -> Callable[[int, int], None] | None:
-    report = call.byte_progress("searching")
-    return None if report is None else lambda done, each: report(done, each * sessions)
-
-
-def _behind(session: Glance, begin: StoreLeft) -> bool:
-    return (session.changed, session.session_id) < (begin.changed, begin.session_id)
-
-
-def _with_room(query: SearchQuery, taken: int) -> SearchQuery:
-    return SearchQuery(query.pattern, query.timelines, query.distinct, query.excerpts, query.limit - taken)
 
 
 def _query(params: SearchParams | SessionSearchParams) -> SearchQuery:
@@ -175,7 +165,7 @@ def _match(hit: Hit) -> Json:
         "index": hit.index,
         **shapes.set_members(timelineId=hit.timeline_id),
         "ranges": [list(span) for span in hit.ranges],
-        **shapes.set_members(moreRanges=hit.more or None, excerpt=shown and {"start": shown.start, "text": shown.text}),
+        **shapes.set_members(moreRanges=hit.more or None, excerpt=shown and {"start": shown[0], "text": shown[1]}),
     }
 
 

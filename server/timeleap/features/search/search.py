@@ -47,14 +47,6 @@ class SearchQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class Excerpt:
-    """A piece of a message's text; `start` is its place there, in UTF-16 units."""
-
-    start: int
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
 class Hit:
     """A message in which it was found.
 
@@ -62,13 +54,14 @@ class Hit:
         timeline_id: None in the live log.
         ranges: Where, in UTF-16 units of the message's text.
         more: There are more than are listed.
+        excerpt: A piece of the message's text, and its place there, in UTF-16 units.
     """
 
     timeline_id: str | None
     index: int
     ranges: tuple[Span, ...]
     more: bool = False
-    excerpt: Excerpt | None = None
+    excerpt: tuple[int, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +90,6 @@ class SearchPage:
     ranges: int = 0
 
     def full(self, limit: int) -> bool:
-        """True if the page is full."""
         return len(self.hits) >= limit or self.ranges >= MAX_PAGE_RANGES
 
 
@@ -219,5 +211,5 @@ def _look(
             ranges.append(span)
     if not ranges:
         return None
-    shown = Excerpt(*excerpt(text, ranges[0], EXCERPT_UNITS)) if query.excerpts else None
+    shown = excerpt(text, ranges[0], EXCERPT_UNITS) if query.excerpts else None
     return Hit(name, row.messages_before, tuple(ranges), more, shown)
