@@ -1,10 +1,10 @@
 """Our small JSON files: read with suspicion, checked member by member, written whole, moved aside when damaged.
 
-Whatever lies in a session's directory may have been put there by anybody: a link, a FIFO that blocks for ever, a gigabyte
-of brackets. Reading never follows, never waits, never raises for what it finds; it says what is wrong. And a value of the
-right JSON type is not yet one that can be used: an epoch below zero, a date that is none, half a surrogate pair. So one file
-has one model, which the readers of the file trust: a bad member costs only itself, and what a model does not know is kept,
-within the limits of `json_value`.
+Whatever lies in a session's directory may have been put there by anybody: a link, a FIFO that blocks for ever, a
+gigabyte of brackets. Reading never follows, never waits, never raises for what it finds; it says what is wrong. And a
+value of the right JSON type is not yet one that can be used: an epoch below zero, a date that is none, half a surrogate
+pair. So one file has one model, which the readers of the file trust: a bad member costs only itself, and what a model
+does not know is kept, within the limits of `json_value`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
 from pathlib import Path
@@ -130,12 +130,8 @@ def _refuse_large(name: str, size: int, maximum: int, unit: str = "bytes") -> No
 
 
 def write_document(path: Path, members: dict[str, Any]) -> None:
-    """Put a JSON object in the place of `path`, atomically and durably, readable by the user only.
-
-    Raises:
-        StorageFailureError: The old file is unchanged.
-        TooLargeError: It would be too large to be read again; the old file is unchanged.
-    """
+    """Put a JSON object in the place of `path`, atomically and durably, readable by the user only. The old file is
+    unchanged where that raises StorageFailureError, or TooLargeError: it could not be read again."""
     data = encode_document(members)
     _refuse_large(path.name, len(data), MAX_BYTES)
     try:
@@ -147,11 +143,8 @@ def write_document(path: Path, members: dict[str, Any]) -> None:
 
 
 def move_aside(path: Path) -> Path:
-    """Give a damaged file, which is about to be replaced, a name under which it is kept, and return that.
-
-    Raises:
-        StorageFailureError: It could not be moved.
-    """
+    """Give a damaged file, which is about to be replaced, a name under which it is kept, and return that. Raises
+    StorageFailureError."""
     aside = path.with_name(f"{path.stem}.damaged-{int(clock.now())}-{clock.new_uid(4)}{path.suffix}")
     try:
         # A second name, where there can be one: a crash before the new file is written then leaves the old one in place.
@@ -177,11 +170,8 @@ def move_aside(path: Path) -> Path:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold the lock file `path` for a moment, waiting for its present holder.
-
-    Raises:
-        OSError: It cannot be made, or another process does not let go of it.
-    """
+    """Hold the lock file `path` for a moment; raises OSError where it cannot be made, or another process does not let
+    go of it."""
     lock = FileLock(path)
     deadline = time.monotonic() + LOCK_SECONDS
     while not lock.try_acquire():
@@ -252,8 +242,8 @@ def read_lines(path: Path, shape: Callable[[dict[str, Any]], bool] = lambda _: T
 
 
 def read_last_lines(path: Path, size: int, containing: bytes) -> list[dict[str, Any]]:
-    """The documents of the lines that contain some bytes (no other line is parsed) and lie whole in the last `size` bytes
-    of a file; none where it is missing or unusable."""
+    """The documents of the lines that contain some bytes (no other line is parsed) and lie whole in the last `size`
+    bytes of a file; none where it is missing or unusable."""
     try:
         file = OpenFile(path)
     except OSError:
@@ -428,6 +418,45 @@ def _object(members: Mapping[str, Check], other: Check, required: tuple[str, ...
         return found
 
     return check
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """The members of a document that can be used, and the problem of the others, in words.
+
+    Attributes:
+        newer: The document's version, if it is newer than this release knows.
+        not_known: Of a newer version, the members of a form which this release does not know: no damage, they go back.
+    """
+
+    members: dict[str, Any]
+    problem: str | None = None
+    newer: int | None = None
+    not_known: dict[str, Any] = field(default_factory=dict)
+
+
+def decode(
+    document: Mapping[str, Any],
+    known: Mapping[str, Check],
+    version: int,
+    *,
+    unversioned: int,
+    migrations: Sequence[Callable[[dict[str, Any]], dict[str, Any]]] = (),
+) -> Decoded:
+    """Check a document member by member; one that cannot be used counts as missing. Without a version it is
+    `unversioned`."""
+    problems, members = Problems(), dict(document)
+    given = members.get("version", unversioned)
+    if type(given) is not int or not 0 <= given <= MAX_NUMBER:
+        problems.add("version", "is not a number from 0")
+        members["version"] = given = version
+    for step in migrations[given:]:
+        members = step(members)
+    found: dict[str, Any] = model(known)(members, "", problems)
+    if given > version:
+        rest = {name: each for name, each in members.items() if name not in found}
+        return Decoded(found, None, given, model({})(rest, "", Problems()))
+    return Decoded(found, problems.text or None)
 
 
 def json_value(value: Any, where: str, problems: Problems) -> Any:

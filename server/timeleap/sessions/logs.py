@@ -40,19 +40,14 @@ _PAUSE: Final = 128  # messages compared between two reports
 
 
 class Logs(Protocol):
-    """The logs of one session; the earlier ones newest first."""
+    """The logs of one session; the earlier ones newest first. Looking raises TimelineNotFoundError,
+    StorageFailureError."""
 
-    def live(self) -> LogReader:
-        """The live log. Raises StorageFailureError."""
-        ...
+    def live(self) -> LogReader: ...
 
-    def timelines(self) -> Sequence[Timeline]:
-        """The earlier logs. Raises StorageFailureError."""
-        ...
+    def timelines(self) -> Sequence[Timeline]: ...
 
-    def timeline(self, timeline_id: str) -> LogReader:
-        """An earlier log. Raises TimelineNotFoundError, StorageFailureError."""
-        ...
+    def timeline(self, timeline_id: str) -> LogReader: ...
 
 
 class OpenLogs:
@@ -186,11 +181,7 @@ class Stretch:
 
 def stretch(logs: Logs, point: LogPoint) -> Stretch:
     """The log that leads up to a point. A checkpoint that is not in the live log any more is looked for in timelines.
-
-    Raises:
-        TimelineNotFoundError, CheckpointNotFoundError: There is no such point.
-        StorageFailureError: Its log cannot be read.
-    """
+    Raises TimelineNotFoundError, CheckpointNotFoundError, StorageFailureError."""
     if point.timeline_id is not None:
         log = logs.timeline(point.timeline_id)
         facts = (timeline.facts for timeline in logs.timelines() if timeline.timeline_id == point.timeline_id)
@@ -230,12 +221,7 @@ class PointInTime:
 
 
 def at_message(logs: Logs, index: int, timeline_id: str | None) -> PointInTime:
-    """The moment right after a message was added.
-
-    Raises:
-        InvalidInputError: The log has no such message.
-        TimelineNotFoundError, StorageFailureError: There is no such log, or it cannot be read.
-    """
+    """The moment right after a message was added. Raises InvalidInputError where the log has no such message."""
     log = logs.live() if timeline_id is None else logs.timeline(timeline_id)
     if index >= log.state.messages:
         raise _refused("index", f"there is no message {index}: the log has {log.state.messages}")

@@ -1,12 +1,12 @@
 """`timeleap.json`: what is ours beside a log, in one file, so that one atomic write is one step.
 
 Members: `version`, `uid` (of the session, for ever), `createdAt`, `createdBy` (the request that made the session),
-`workspace`, `parent`, `autoCheckpoint`, `subagents`, `pendingDMail`, `pins`, `seals`, `epoch` and `rotation` (parts of the
-head), `timelines` (facts by timeline id), `importedFrom` (see `timeleap.features.transfer.sanitize`), `journal` (see
-`timeleap.sessions.requests`), `requestsMarked` (the records of its requests all say whose they are), `requestsOf` (what
-they say, where this file was lost), `requestsRedacted` (the number of the newest request at the last redaction:
-fingerprints up to it do not count), `removing` (see `timeleap.sessions.retention`) and `undo` (see `timeleap.sessions.undo`).
-All are optional; members nobody here knows are kept.
+`workspace`, `parent`, `autoCheckpoint`, `subagents`, `pendingDMail`, `pins`, `seals`, `epoch` and `rotation` (parts of
+the head), `timelines` (facts by timeline id), `importedFrom` (see `timeleap.features.transfer.sanitize`), `journal`
+(see `timeleap.sessions.requests`), `requestsMarked` (the records of its requests all say whose they are), `requestsOf`
+(what they say, where this file was lost), `requestsRedacted` (the number of the newest request at the last redaction:
+fingerprints up to it do not count), `removing` (see `timeleap.sessions.retention`) and `undo` (see
+`timeleap.sessions.undo`). All are optional; members nobody here knows are kept.
 
 The file belongs to the holder of the session's lock; a follower reads it again when the owner has written.
 """
@@ -16,7 +16,6 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, get_args
 
@@ -130,38 +129,8 @@ MIGRATIONS: tuple[Callable[[dict[str, Any]], dict[str, Any]], ...] = (_add_versi
 """`MIGRATIONS[n]` turns a document of version n into one of version n + 1."""
 
 
-@dataclass(frozen=True, slots=True)
-class MetaDocument:
-    """Content of a document of `timeleap.json`: the members that can be used, and the problem of the others, in words.
-
-    Attributes:
-        newer: The document is of a newer version than this release knows.
-        not_known: Of a newer version, the members that are of a form which this release does not know.
-    """
-
-    members: dict[str, Any]
-    problem: str | None = None
-    newer: bool = False
-    not_known: dict[str, Any] = field(default_factory=dict)
-
-
-def decode(document: Mapping[str, Any]) -> MetaDocument:
-    """Check a document member by member; one that cannot be used counts as missing."""
-    problems = Problems()
-    members = dict(document)
-    version = members.get("version", 0)
-    if type(version) is not int or not 0 <= version <= MAX_NUMBER:
-        problems.add("version", "is not a number from 0")
-        members["version"] = version = VERSION
-    for step in MIGRATIONS[version:]:
-        members = step(members)
-    found: dict[str, Any] = model(MODEL)(members, "", problems)
-    if version > VERSION:
-        # Not damage: what this release cannot read goes back as it is.
-        not_known = Problems()
-        rest = {name: each for name, each in members.items() if name not in found}
-        return MetaDocument(found, None, True, model({})(rest, "", not_known))
-    return MetaDocument(found, problems.text or None)
+def decode(document: Mapping[str, Any]) -> files.Decoded:
+    return files.decode(document, MODEL, VERSION, unversioned=0, migrations=MIGRATIONS)
 
 
 class Meta:
@@ -188,7 +157,6 @@ class Meta:
 
     @property
     def warnings(self) -> list[dict[str, Any]]:
-        """Warnings about the file."""
         _ = self._members
         return self._warnings
 
@@ -202,8 +170,7 @@ class Meta:
         """Change members, durably, in one step; a value of None removes a member.
 
         Raises:
-            StorageFailureError: Nothing was changed, neither on disk nor here.
-            TooLargeError: A member would be too large to be read again; nothing was changed.
+            StorageFailureError, TooLargeError: Nothing was changed, neither on disk nor here.
         """
         files.check_size({name: value for name, value in changes.items() if name not in OURS})
         with self._lock:
@@ -228,7 +195,7 @@ class Meta:
 
     def _load(self) -> None:
         document = files.read_document(self.path)
-        decoded = decode(document.members) if document.present and document.problem is None else MetaDocument({})
+        decoded = decode(document.members) if document.present and document.problem is None else files.Decoded({})
         self._document, self._not_known = decoded.members, decoded.not_known
         self._problem = document.problem or (
             f"{session_files.META_NAME}: {decoded.problem}" if decoded.problem else None
@@ -241,12 +208,9 @@ class Meta:
         elif self._problem is not None:
             text = f"{self._problem}; the rest of it counts, and the next save keeps the damaged file"
             self._warn("metaDamaged", text)
-        if decoded.newer:
-            version = decoded.members["version"]
-            self._warn(
-                "newerVersion",
-                f"{session_files.META_NAME} is of version {version}; what this release does not know is kept",
-            )
+        if decoded.newer is not None:
+            text = f"{session_files.META_NAME} is of version {decoded.newer}; what this release does not know is kept"
+            self._warn("newerVersion", text)
         if self._access == "owner" and not (self.uid and self._number("epoch")):
             self.uid_is_new = not self.uid
             # What heads the session had before is not known. Milliseconds are more than any epoch counted up from the
@@ -264,7 +228,8 @@ class Meta:
 
     @property
     def epoch(self) -> int:
-        """Counts the times the log's meaning changed without its bytes being appended to; begins at the time of birth."""
+        """Counts the times the log's meaning changed without its bytes being appended to; begins at the time of
+        birth."""
         return self._number("epoch")
 
     @property

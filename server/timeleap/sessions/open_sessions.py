@@ -41,13 +41,8 @@ _CHECK_AFTER_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class SessionLocation:
-    """A session as it is known in this process.
-
-    Attributes:
-        session_id: Its id here; another process may know the same directory by another.
-        directory: Where it lies.
-        path: The directory again, if that is not one of the store's own.
-    """
+    """A session as it is known in this process: by an id of its own, in a directory, which is also its `path` if it is
+    not one of the store's own. Another process may know the same directory by another id."""
 
     session_id: str
     directory: Path
@@ -177,11 +172,8 @@ class Openings:
         return entry.session
 
     async def join(self, session_id: str, path: Path) -> Session:
-        """Count one more opening of the session in `path`, which has to be open to be written to.
-
-        Raises:
-            SessionNotOpenError: It is not.
-        """
+        """Count one more opening of the session in `path`; raises SessionNotOpenError where it is not open to be
+        written to."""
         async with self.turn(session_id):  # it may be on its way
             entry = self._entries.get(session_id)
             if entry is None or entry.key != _identity(path) or entry.session.access != "owner":

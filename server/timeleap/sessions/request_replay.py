@@ -65,14 +65,8 @@ class Made:
 
 
 class RequestReplayer:
-    """The requests that appended records to a log.
-
-    Args:
-        engine: The log.
-        shapes: The forms of results and notifications.
-        meta: Says whose records are this session's own.
-        facts: The state beside the log, as it counts now.
-    """
+    """The requests that appended records to a log. `meta` says whose records are this session's own, `facts` gives the
+    state beside the log as it counts now."""
 
     def __init__(
         self,

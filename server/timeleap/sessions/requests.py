@@ -61,14 +61,8 @@ _STATE = frozenset(("context", "dynamicSubagents", "approval", "pins"))
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A notification of a change, as far as the request's result does not say the same.
-
-    Attributes:
-        method: The notification's.
-        kind: Of the change.
-        members: Those that the result does not have.
-        same: Names of those that are the result's.
-    """
+    """A notification of a change, as far as the request's result does not say the same: `same` are the names of the
+    members that are the result's, `members` the others."""
 
     method: str
     kind: str
@@ -230,8 +224,8 @@ def by_age(kept: Iterable[tuple[str, StoredResponse]], written: Iterable[tuple[s
     oldest first.
 
     Where an id stands in several places, the newest counts; and of one request what was stored, since that is what was
-    answered: a record may have lost the rest of its batch since. How requests of earlier releases, which have no
-        number, went between one another is not known: the newest of either place are taken for the newest.
+    answered: a record may have lost the rest of its batch since. How requests of earlier releases, which have no number,
+    went between one another is not known: the newest of either place are taken for the newest.
     """
     newest: dict[str, StoredResponse] = {}
     for name, known in (*written, *kept):
@@ -271,13 +265,8 @@ class _Begun:
 
 
 class RequestTable:
-    """The newest requests of one session, and those on their way to the disk.
-
-    Args:
-        load: Finds what is known, by age; called at the first request that carries an id.
-        answer: The result of a request that is known.
-        origin: Names the session in the records of its requests.
-    """
+    """The newest requests of one session, and those on their way to the disk. `load` finds what is known, at the first
+    request that carries an id; `origin` names the session in the records of its requests."""
 
     def __init__(
         self,

@@ -120,12 +120,8 @@ def classify(name: str) -> tuple[FileRule, str | None]:
 
 
 def list_files(directory: Path) -> list[SessionFile]:
-    """Every regular file of a session's directory, by name. Links are not followed; what vanishes meanwhile is left
-    out.
-
-    Raises:
-        StorageFailureError: The directory cannot be read.
-    """
+    """Every regular file of a session's directory, by name; raises StorageFailureError. Links are not followed, what
+    vanishes meanwhile is left out."""
     try:
         return sorted(_files(directory), key=lambda file: file.name)
     except OSError as error:
@@ -159,11 +155,8 @@ def leftovers(directory: Path, *, older_than: float = 0.0) -> list[Leftover]:
 
 
 def remove_leftovers(directory: Path) -> list[Leftover]:
-    """Remove what a killed process left. Hold the session's lock.
-
-    Raises:
-        StorageFailureError: Some of it is still there.
-    """
+    """Remove what a killed process left. Hold the session's lock. Raises StorageFailureError where some is still
+    there."""
     found = leftovers(directory)
     try:
         for leftover in found:

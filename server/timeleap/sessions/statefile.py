@@ -9,20 +9,18 @@ original's own view of the file, for programs that were written for it.)
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 from timeleap.sessions import files, session_files
 from timeleap.sessions.files import (
     BAD,
-    MAX_NUMBER,
     Check,
     Problems,
     flag,
     is_encodable,
     items,
-    json_value,
     model,
     number,
     text,
@@ -111,30 +109,23 @@ are."""
 
 
 @dataclass(frozen=True, slots=True)
-class StateDocument:
-    """A document of `state.json`: the fields that can be used, with those that are not ours.
+class StateDocument(files.Decoded):
+    """A document of `state.json`: the fields that can be used, with those that are not ours; and the file that was
+    read."""
 
-    Attributes:
-        not_known: Of a newer version, the fields that have a form which this release does not know.
-    """
-
-    fields: dict[str, Any]
-    not_known: dict[str, Any] = field(default_factory=dict)
-    problem: str | None = None
-    newer: int | None = None
     present: bool = True
     file: str = session_files.STATE_NAME
 
     def values(self) -> StateValues:
-        approval: Mapping[str, Any] = self.fields.get("approval", {})
-        subagents = self.fields.get("dynamic_subagents")
+        approval: Mapping[str, Any] = self.members.get("approval", {})
+        subagents = self.members.get("dynamic_subagents")
         return StateValues(
             yolo=approval.get("yolo", False),
             afk=approval.get("afk", False),
             actions=tuple(sorted(set(approval.get("auto_approve_actions", ())))),
-            title=self.fields.get("custom_title"),
-            archived=self.fields.get("archived", False),
-            archived_at=self.fields.get("archived_at"),
+            title=self.members.get("custom_title"),
+            archived=self.members.get("archived", False),
+            archived_at=self.members.get("archived_at"),
             subagents=None if subagents is None else parse_subagents(subagents, "system_prompt"),
             problem=self.problem,
             newer=self.newer,
@@ -154,7 +145,7 @@ class StateFile:
 
     def fields(self) -> dict[str, Any]:
         """All fields of the file that can be used, those of the original included."""
-        return self._decoded().fields
+        return self._decoded().members
 
     def write(
         self, changes: Mapping[str, Any], in_force: tuple[bool, bool, tuple[str, ...]] | None = None
@@ -167,14 +158,13 @@ class StateFile:
             Where a damaged file that stood in the way is kept now, else None.
 
         Raises:
-            StorageFailureError: Nothing was changed.
-            TooLargeError: A field would be too large to be read again; nothing was changed.
+            StorageFailureError, TooLargeError: Nothing was changed.
         """
         files.check_size(changes)
         decoded = self._decoded()
         if in_force is not None and decoded.values().approvals != in_force:
             changes = {"approval": approval_members(*in_force), **changes}
-        merged: dict[str, Any] = {"version": VERSION, **decoded.not_known, **decoded.fields}
+        merged: dict[str, Any] = {"version": VERSION, **decoded.not_known, **decoded.members}
         for name, value in changes.items():
             merged[name] = {**merged.get(name, {}), **value} if name == "approval" else value
         aside = files.move_aside(self.path) if decoded.problem is not None and decoded.present else None
@@ -192,24 +182,9 @@ class StateFile:
 
 
 def decode(members: Mapping[str, Any]) -> StateDocument:
-    """Check a document field by field; one that cannot be used counts as missing."""
-    problems = Problems()
-    version = members.get("version", VERSION)
-    if type(version) is not int or not 0 <= version <= MAX_NUMBER:
-        problems.add("version", "is not a number from 0")
-        members = {**members, "version": VERSION}
-        version = VERSION
-    fields: dict[str, Any] = model(MODEL)(members, "", problems)
-    if version > VERSION:
-        # Not damage: what this release cannot read goes back as it is.
-        rest = {name: value for name, value in members.items() if name not in fields}
-        kept = {name: value for name, value in rest.items() if name != "approval" and _writable(value)}
-        return StateDocument(fields, kept, None, version)
-    return StateDocument(fields, problem=problems.text or None)
-
-
-def _writable(value: Any) -> bool:
-    return json_value(value, "", Problems()) is not BAD
+    found = files.decode(members, MODEL, VERSION, unversioned=VERSION)
+    not_known = {name: value for name, value in found.not_known.items() if name != "approval"}
+    return StateDocument(found.members, found.problem, found.newer, not_known)
 
 
 def approval_members(yolo: bool, afk: bool, actions: tuple[str, ...]) -> dict[str, Any]:

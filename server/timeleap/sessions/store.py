@@ -51,13 +51,8 @@ class OpenedSession:
 class SessionStore:
     """Sessions in one home directory. One object of a session per process, with its openings counted.
 
-    Args:
-        home: The directory; made if it does not exist.
-        durability: What "done" means for a log.
-        shapes: The forms of results and notifications.
-        retention: How many timelines a session keeps.
-        key_file: The key that seals approvals; `TIMELEAP_KEY_FILE` or the platform's place where None.
-        endpoint: Says how other processes reach this one, whenever a session is opened to be written to.
+    `key_file` has the key that seals approvals (None: `TIMELEAP_KEY_FILE`, or the platform's place), and `endpoint`
+    says how other processes reach this one, whenever a session is opened to be written to.
 
     Raises:
         StorageFailureError: The home cannot be used.
@@ -101,19 +96,13 @@ class SessionStore:
         guard: Mutation = NOBODY,
         progress: Progress | None = None,
     ) -> OpenedSession:
-        """Open a session, making it, with title, system prompt and workspace, if it is new.
+        """Open a session; one that is new is made, with title, system prompt and workspace, if `create` says so.
 
         Args:
-            session_id: Its id; a new one is invented where neither this nor `path` is given.
+            session_id: A new one is invented where neither this nor `path` is given.
             path: The directory of an existing session instead, the original program's included.
-            create: Make it if there is none of that id.
-            access: To write, or only to read.
-            title: Of a new session.
-            system_prompt: Of a new session.
-            workspace: Of a new session: the URI of the folder it is about.
-            auto_checkpoint: Checkpoints before turns; stays until set otherwise. None leaves it as it is.
+            auto_checkpoint: Stays until set otherwise. None leaves it as it is.
             guard: The request; its id counts if a session is made.
-            progress: Told about a long scan.
 
         Raises:
             InvalidSessionIdError, SessionNotFoundError, SessionExistsError, SessionLockedError, CorruptedError,
@@ -158,20 +147,13 @@ class SessionStore:
         return SessionLocation(session_id, directory, None if self.contains(directory) else directory)
 
     def locate(self, session_id: str) -> Path:
-        """The directory of a session of this store, or of one that is open by path.
-
-        Raises:
-            InvalidSessionIdError, SessionNotFoundError, CorruptedError: There is no such session.
-        """
+        """The directory of a session of this store, or of one that is open by path. Raises as `Home.locate`."""
         session = self._openings.get(session_id)
         return session.path if session is not None else self.home.locate(session_id)
 
     async def join(self, path: Path) -> Session:
-        """Count one more opening of the session in `path`, which has to be open here to be written to.
-
-        Raises:
-            SessionNotOpenError, SessionNotFoundError: It is not.
-        """
+        """Count one more opening of the session in `path`. Raises SessionNotOpenError where it is not open here to be
+        written to."""
         return await self._openings.join(self.place(None, path).session_id, path)
 
     async def aclose(self) -> None:
@@ -179,11 +161,8 @@ class SessionStore:
         await self._openings.shut_all()
 
     async def made_by(self, session_id: str, guard: Mutation) -> bool:
-        """True if a session was created by this request (for one that is open already).
-
-        Raises:
-            InvalidInputError: It was created by another request with this id.
-        """
+        """True if a session was created by this request (for one that is open already); raises InvalidInputError where
+        it was by another one with this id."""
         if guard.request_id is None:
             return False
         return await asyncio.to_thread(self._ledger.made_by, self.locate(session_id), guard)
@@ -261,16 +240,9 @@ class SessionStore:
         title: str | None = None,
         guard: Mutation = NOBODY,
     ) -> OpenedSession:
-        """Copy the history of a session into a new one, and open that.
-
-        Args:
-            session_id: The session; open here, elsewhere, or not at all.
-            checkpoint_id: Copy up to and including the first checkpoint with that id.
-            checkpoint_uid: The same by uid. Neither: all of it.
-            timeline_id: Of this timeline instead of the present log.
-            new_session_id: Id of the new session.
-            title: Its title; else the session's with "(fork)".
-            guard: The request.
+        """Copy the history of a session, open here, elsewhere or not at all, into a new one, and open that: up to and
+        including a checkpoint's record, or all of it; of a timeline, or of the present log. Without a title it gets the
+        session's with "(fork)".
 
         Raises:
             SessionNotFoundError, HeadConflictError, TimelineNotFoundError, CheckpointNotFoundError, SessionExistsError,
@@ -309,11 +281,7 @@ class SessionStore:
             await session.aclose()
 
     async def open_made(self, session_id: str) -> OpenedSession:
-        """Open a session that was just made; if that fails, it goes again.
-
-        Raises:
-            TimeleapError: As `open`.
-        """
+        """Open a session that was just made; if that fails, it goes again. Raises as `open`."""
         async with self._taken_back(session_id, its_turn=False):
             return replace(await self.open(session_id, create=False), created=True)
 
@@ -369,10 +337,8 @@ class SessionStore:
     # The trash
 
     async def delete(self, session_id: str, guard: Mutation = NOBODY) -> bool:
-        """Move a session to the trash. One that is open here is closed first, and its listeners are told.
-
-        Returns:
-            False where the request is a repeat: nothing was done.
+        """Move a session to the trash; returns False where the request is a repeat. One that is open here is closed
+        first, and its listeners are told.
 
         Raises:
             HeadConflictError, SessionNotFoundError, SessionLockedError, StorageFailureError: It is where it was.
@@ -401,10 +367,7 @@ class SessionStore:
         return True
 
     async def undelete(self, session_id: str, guard: Mutation = NOBODY) -> bool:
-        """Bring the session of that id back that was deleted last.
-
-        Returns:
-            False where the request is a repeat: nothing was done.
+        """Bring the session of that id back that was deleted last; returns False where the request is a repeat.
 
         Raises:
             SessionNotFoundError: There is none in the trash.
@@ -419,11 +382,7 @@ class SessionStore:
         return True
 
     async def plan_purge(self, request: PurgeRequest) -> PurgeOutcome:
-        """Result of a dry run of `purge`.
-
-        Raises:
-            SessionNotFoundError: There is nothing of that id in the trash.
-        """
+        """A dry run of `purge`. Raises SessionNotFoundError where there is nothing of that id in the trash."""
         return await purge.plan(self.home, request)
 
     async def purge(self, request: PurgeRequest, guard: Mutation = NOBODY) -> PurgeOutcome:

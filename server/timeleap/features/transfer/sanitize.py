@@ -112,7 +112,7 @@ def settle_in(directory: Path, arrival: Arrival, guard: Mutation, present: Itera
     state_file = {
         "version": STATE_VERSION,
         **fields.not_known,
-        **fields.fields,
+        **fields.members,
         "approval": approval_members(False, False, ()),
         "custom_title": title,
         "title_generated": title is not None,
