@@ -37,7 +37,7 @@ class Client(Protocol):
         """Queue a notification; it leaves before every reply that is queued after it."""
 
     async def request(self, method: str, params: dict[str, Any], *, timeout: float | None) -> Any:  # noqa: ASYNC109
-        """Ask the client something and wait for its answer, at most `timeout` seconds (None: until we are cancelled)."""
+        """Ask the client something and wait for its answer, at most `timeout` seconds (None: until cancelled)."""
 
     def watch_congestion(self, watcher: Callable[[bool], None]) -> Callable[[], None]:
         """Have `watcher` called whenever it stops reading, or reads again; returns what ends that."""

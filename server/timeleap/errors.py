@@ -202,7 +202,7 @@ class ApprovalTimeoutError(TimeleapError):
 
 
 class ClientRequestError(TimeleapError):
-    """The client refused a request of ours, did not answer in time, or is gone: `reason` is `refused`, `timeout` or `gone`."""
+    """The client did not answer a request of ours: `reason` is `refused`, `timeout` or `gone`."""
 
     kind = "internalError"
     retryable = True

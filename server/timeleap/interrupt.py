@@ -7,7 +7,8 @@ lets the exception be raised only while it does its work, where it is caught and
 
 from __future__ import annotations
 
-import _signal as signal  # type: ignore[import-not-found]  # `signal` itself imports enum, during which it is not yet quiet
+# `signal` itself imports enum, during which it is not yet quiet.
+import _signal as signal  # type: ignore[import-not-found]
 
 from timeleap_command import EXIT_CODE, end, quiet
 
@@ -34,6 +35,6 @@ class Raising:
         self.over()
 
     def over(self) -> None:
-        """End the process at Ctrl-C again. To be repeated by who catches the exception: it may have cut the exit short."""
+        """End the process at Ctrl-C again. Who catches the exception repeats it: it may have cut the exit short."""
         if self._ours:
             signal.signal(signal.SIGINT, end)

@@ -1,12 +1,12 @@
 """The text of a message in its JSON form: what it says, how long that is in tokens, and where something stands in it.
 
-Token counts are estimates: a quarter of the characters of the text parts, rounded down once over the sum. A model reports
-the true count with its next answer; the estimate only has to carry until then, and to be the same on every path.
+Token counts are estimates: a quarter of the characters of the text parts, rounded down once over the sum. A model
+reports the true count with its next answer; the estimate has to carry until then, and to be the same on every path.
 
 The searched text is what the preview of a checkpoint shows, with what else was said after it: the text parts, one right
 after the other; then, each on a line of its own, the thoughts; then each tool call's name and, on the next line, its
-arguments. So a place within the text parts is the same whether or not there is more. Places are counted in UTF-16 units,
-as editors and JavaScript count: a character outside of the basic plane is two.
+arguments. So a place within the text parts is the same whether or not there is more. Places are counted in UTF-16
+units, as editors and JavaScript count: a character outside of the basic plane is two.
 """
 
 from __future__ import annotations

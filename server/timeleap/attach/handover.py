@@ -1,14 +1,15 @@
 """Handing a session over: its present owner disconnects the others; the next one recovers answers that got lost.
 
-What an attached process and the next owner tell each other stands in `_meta`, under a name of ours, which every method accepts and releases that know nothing of it ignore.
+What an attached process and the next owner tell each other stands in `_meta`, under a name of ours, which every method
+accepts and releases that know nothing of it ignore.
 
 - With the `session/open` by which it attaches again, the process names the requests it has no answers to. The owner's
-  reply tells of those that took effect: the head before and right after each, and what everybody else was told of it. So
-  the client hears of its own changes, in their order, before it hears of anything later.
-- With it the process also names the requests for approvals that its client was told of and not the end of; the reply tells
-  what became of those that ended meanwhile.
-- The reply also has the session's uid, and the process names it when it attaches again: a session of the same id may have
-  been made since, which must not get what was meant for the other.
+  reply tells of those that took effect: the head before and right after each, and what everybody else was told of it.
+  So the client hears of its own changes, in their order, before it hears of anything later.
+- With it the process also names the requests for approvals that its client was told of and not the end of; the reply
+  tells what became of those that ended meanwhile.
+- The reply also has the session's uid, and the process names it when it attaches again: a session of the same id may
+  have been made since, which must not get what was meant for the other.
 - A request that is asked again is marked, so that its answer is the one that the change had.
 """
 

@@ -1,7 +1,7 @@
 """The way between processes: other sidecars' connections to the sessions we own, and ours to theirs.
 
-Who connects has to show first that it can read the owner's record, by the token that stands there; a `TokenHandshake` sees
-to that. Behind the door it is a `Connection` like the one over standard input and output.
+Who connects has to show first that it can read the owner's record, by the token that stands there; a `TokenHandshake`
+sees to that. Behind the door it is a `Connection` like the one over standard input and output.
 """
 
 from __future__ import annotations

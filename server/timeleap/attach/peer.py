@@ -176,8 +176,8 @@ class PeerConnection(asyncio.Protocol):
     ) -> None:
         """Ask, in wire names. Requests take effect in the order of the calls.
 
-        `answer` gets the result, as JSON that is spliced into a reply as it is (`msgspec.Raw`), or OwnersRefusalError. It is
-        left alone if the connection ends before: the caller may ask another owner.
+        `answer` gets the result, as JSON that is spliced into a reply as it is (`msgspec.Raw`), or OwnersRefusalError.
+        It is left alone if the connection ends before: the caller may ask another owner.
         """
         if self._transport is None:
             return

@@ -1,14 +1,14 @@
-"""Sockets between the processes of one user on this machine: a socket in the runtime directory, on Windows a named pipe.
+"""Sockets between the processes of one user of this machine: one in the runtime directory, on Windows a named pipe.
 
-A process that can put a file into that directory could pretend to be the owner of a session, and one that can connect to a
-socket in it could try tokens. So both ends check the same things, each time: the directory is ours, 0700 and no link;
-what lies at the address is a socket of ours; and once connected, the system says that the other end is ours as well
-(`peer_is_us`), which also holds if somebody exchanged files between the checks and the connecting.
-What is unsafe is never repaired: who made it so may have had a reason, or may be at work.
-Named pipes need none of this: the system keeps other users out of them.
+A process that can put a file into that directory could pretend to be the owner of a session, and one that can connect
+to a socket in it could try tokens. So both ends check the same things, each time: the directory is ours, 0700 and no
+link; what lies at the address is a socket of ours; and once connected, the system says that the other end is ours as
+well (`peer_is_us`), which also holds if somebody exchanged files between the checks and the connecting. What is unsafe
+is never repaired: who made it so may have had a reason, or may be at work. Named pipes need none of this: the system
+keeps other users out of them.
 
-asyncio's own way to listen removes a socket that lies at the path, binds with the umask's mode and accepts everything that
-comes; its way to connect takes "the queue is full" for "connected". Hence the socket is bound, accepted from and
+asyncio's own way to listen removes a socket that lies at the path, binds with the umask's mode and accepts everything
+that comes; its way to connect takes "the queue is full" for "connected". Hence the socket is bound, accepted from and
 connected here, and asyncio gets it then.
 """
 

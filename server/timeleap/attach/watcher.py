@@ -40,8 +40,8 @@ AT_ONCE = 1.0
 class Watcher:
     """One client's view of a session that is open to be read.
 
-    `audience` tells the client what can be seen on disk, while there is no owner to be asked; `deleted` is called when the
-    client was told that the session was deleted: what has its path by then is another one.
+    `audience` tells the client what can be seen on disk, while there is no owner to be asked; `deleted` is called when
+    the client was told that the session was deleted: what has its path by then is another one.
     """
 
     def __init__(

@@ -22,7 +22,7 @@ def __getattr__(name: str) -> Any:
 
 
 class _SubmoduleAliases:
-    """Imports `timeleap.client.errors` as the module `timeleap_client.errors`: a second copy would have other classes."""
+    """Imports `timeleap.client.errors` as `timeleap_client.errors`: a second copy would have other classes."""
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
         return ModuleSpec(name, cast("Loader", self)) if name.startswith(f"{__name__}.") else None

@@ -1,9 +1,9 @@
 """Strict JSON in, compact JSON out.
 
 Decoding has two tiers. msgspec decodes what is right and refuses everything we refuse (NaN, lone surrogates, numbers
-that overflow, bytes that are no UTF-8), but says little about it and forgets whose request it was. So what it refuses is
-read a second time, slowly, by `explain`: what is no JSON is `parseError` under no id; what is JSON but cannot be kept
-exactly is an error under the request's own id that says where the value stands.
+that overflow, bytes that are no UTF-8), but says little about it and forgets whose request it was. So what it refuses
+is read a second time, slowly, by `explain`: what is no JSON is `parseError` under no id; what is JSON but cannot be
+kept exactly is an error under the request's own id that says where the value stands.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def explain(body: bytes, reason: str) -> NoReturn:
-    """Raise `UnreadableError` with why a frame was refused; `reason`, the decoder's, is used where nothing better is found."""
+    """Raise `UnreadableError` with why a frame was refused: the decoder's `reason`, where nothing better is found."""
     try:
         value = json.loads(
             body.decode(), parse_int=_parse_int, parse_float=_parse_float, parse_constant=_refuse_constant

@@ -47,7 +47,7 @@ MAX_WEIGHT = 64 * 1024 * 1024
 """Bytes that the requests in flight, and the replies expected of them, may hold together before others wait."""
 
 MAX_BACKLOG = 8 * 1024 * 1024
-"""Bytes of notifications that may wait for a client that does not read; beyond, it is let go, for the sake of the others."""
+"""Bytes of notifications that may wait for a client that does not read; beyond, it is let go for the others' sake."""
 
 MAX_STRANGE = 10
 """Unknown notifications that are named in warnings."""
@@ -394,8 +394,8 @@ class Stage(Enum):
 class Lifecycle:
     """The methods that change a connection's stage, and the watch over the client's process.
 
-    What the client says of itself is taken leniently (a capability we do not understand is none of our business); what it
-    asks for is judged strictly.
+    What the client says of itself is taken leniently (a capability we do not understand is none of our business); what
+    it asks for is judged strictly.
     """
 
     def __init__(self, connection: Connection, edge: EdgeProtocol, service: ServicePort) -> None:

@@ -1,12 +1,12 @@
 """JSON-RPC 2.0 on one connection: pygls' dispatcher under our own envelope, ids, cancellation and errors.
 
-Written against pygls 2.1 (pinned in `pyproject.toml`); `tests/unit/rpc/test_pygls_contract.py` fails when a name changes
-that is overridden or called. From pygls come the registry of handlers (`fm`, `_get_handler`), their execution as tasks
-(`_execute_handler`) and the table of running ones (`_request_futures`). How it takes messages in and answers them is not
-used: it makes named tuples of params, with other keys, and what it cannot read or write gets no reply. Here params stay the
-JSON they were until their model judges them, in order of arrival; every request gets one reply, encoded before any of it is
-sent; a change that has begun is not cancelled; requests of ours live in a table of their own, so that an id of the client's
-can never be taken for one, and a late answer is ignored (pygls #621); nothing that is carried reaches a log.
+Written against pygls 2.1 (pinned in `pyproject.toml`); `tests/unit/rpc/test_pygls_contract.py` fails when a name
+changes that is overridden or called. From pygls come the registry of handlers (`fm`, `_get_handler`), their execution
+as tasks (`_execute_handler`) and the table of running ones (`_request_futures`). How it takes messages in and answers
+them is not used: it makes named tuples of params, with other keys, and what it cannot read or write gets no reply.
+Here params stay the JSON they were until their model judges them, in order of arrival; every request gets one reply,
+encoded before any of it is sent; a change that has begun is not cancelled; requests of ours have a table of their own,
+so that an id of the client's is never taken for one, and a late answer is ignored (pygls #621); logs carry no payload.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class _Placeholder(type):
 def without_lsp() -> Generator[None]:
     """Have pygls imported without `lsprotocol.types`: 155 of the 240 ms it takes, where this was measured.
 
-    That module describes the whole Language Server Protocol; pygls only names parts of it, unless its LSP half is used. What
-    was imported here is forgotten at the end, so that another import of pygls in this process is one with the real module.
+    That module describes the whole Language Server Protocol; the half of pygls used here only names parts of it. What
+    is imported meanwhile is forgotten, so that another import of pygls in this process is one with the real module.
     """
     before = set(sys.modules)
     if before & {"pygls", "lsprotocol"}:
@@ -187,9 +187,9 @@ class EdgeProtocol(JsonRPCProtocol):
         trace: What `$/setTrace` asked for: off, messages, verbose.
         unwanted: Notifications that the client opted out of.
         refused_any: Whether anything was answered with an error other than `cancelled`.
-        weight: Bytes that the requests in flight hold, and that their replies are expected to have: a thousand pages asked
-            for at once would fill the memory before the first one is read. What a method's replies are like is learnt:
-            reads start from a careful guess, which halves with every smaller reply.
+        weight: Bytes that the requests in flight hold, and that their replies are expected to have: a thousand pages
+            asked for at once would fill the memory before the first one is read. What a method's replies are like is
+            learnt: reads start from a careful guess, which halves with every smaller reply.
     """
 
     def __init__(self, link: ConnectionPort) -> None:

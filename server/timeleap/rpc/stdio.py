@@ -1,10 +1,10 @@
 """The process's own descriptors as a transport.
 
-`claim` moves the protocol away from descriptors 0 and 1: a stray `print`, or a child process that writes to its standard
-output, ends up on the standard error output and never in the stream; a read of the standard input finds it empty.
+`claim` moves the protocol away from descriptors 0 and 1: a stray `print`, or what a child process writes to its
+standard output, goes to the standard error output, never into the stream; a read of the standard input finds it empty.
 
-Output goes in order, whole, and never blocks the event loop: what surely fits is written at once, on the loop; the rest is
-handed to a thread that may block. Nothing overtakes: while the thread has anything, everything goes through it. The
+Output goes in order, whole, and never blocks the event loop: what surely fits is written at once, on the loop; the rest
+is handed to a thread that may block. Nothing overtakes: while the thread has anything, everything goes through it. The
 descriptor is never made non-blocking: that would change it for every process that shares it (a terminal, a pipe that is
 also our standard error).
 """
@@ -188,7 +188,7 @@ TryWrite = Callable[[bytes], int]
 
 
 def _unblocking(fd: int, resources: ExitStack) -> TryWrite:
-    """The way to write to `fd` without blocking that its kind allows; `resources` gets what has to be closed in the end."""
+    """The way to write to `fd` without blocking that its kind allows; `resources` gets what has to be closed."""
     status = os.fstat(fd)
     null = stat.S_ISCHR(status.st_mode) and status.st_rdev == Path(os.devnull).stat().st_rdev
     if stat.S_ISREG(status.st_mode) or null:
@@ -389,7 +389,7 @@ class StdioTransport(asyncio.Transport):
         return self._closing
 
     def close(self) -> None:
-        """Read and write nothing more. The descriptors are left to the end of the process: a thread may be in a read."""
+        """Read and write nothing more. The descriptors stay open until the process ends: a thread may be in a read."""
         if not self._closing:
             self._closing = True
             self._source.pause()

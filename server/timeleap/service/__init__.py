@@ -1,1 +1,1 @@
-"""The service: one async function per method of the wire contract; the only place that knows wire shapes and domain objects."""
+"""The service: one async function per wire method; the only place that knows wire shapes and domain objects."""

@@ -91,8 +91,8 @@ class Config:
         durability: `disk` = a reply means it survives power loss; `os` = it survives the end of the process.
         max_preserved_messages: User and assistant messages that a compaction keeps as they are.
         trash_max_age: Seconds after which a deleted session is removed for good; None = never.
-        summarizer: `baseUrl`, `model`, `apiKeyFile`, `contextSize` of a summarising endpoint (no key is ever kept here),
-            and `timeout`, the seconds any summariser may take for an answer.
+        summarizer: `baseUrl`, `model`, `apiKeyFile`, `contextSize` of a summarising endpoint (no key is ever kept
+            here), and `timeout`, the seconds any summariser may take for an answer.
         flags: Settings of the command line, to be merged again when a client's options arrive.
         warnings: Texts of warnings about the settings.
     """

@@ -49,8 +49,8 @@ def cause(call: Call) -> Cause:
 def fingerprint(method: str, params: Any) -> str:
     """16 hexadecimal digits that tell one request from another with the same id.
 
-    Order of keys does not count, nor does what does not change the effect (expected head, tokens, `_meta`), nor what the
-    session is called here: another process may know the same directory under another id.
+    Order of keys does not count, nor does what does not change the effect (expected head, tokens, `_meta`), nor what
+    the session is called here: another process may know the same directory under another id.
     """
     ignored = IGNORED if REQUESTS[method].session_id_counts else IGNORED | {"session_id"}
     fields = params.model_dump(mode="json", by_alias=True, exclude=ignored, exclude_none=True)

@@ -2,8 +2,8 @@
 
 Most requests go straight to the session's own queue and need no more. But some first do something that takes time
 before they reach it, or decide whether the session is there at all: opening, closing, deleting, compacting. Requests
-that arrive behind such a one wait until it is done, so that a client may send them all at once. Those that leave the log
-alone do not wait for one that waits for somebody else (a compaction for its summary): they see the present state.
+that arrive behind such a one wait until it is done, so that a client may send them all at once. Those that leave the
+log alone do not wait for one that waits for somebody else (a compaction for its summary): they see the present state.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ WHOLE_TRASH = ""
 
 
 async def to_its_end(work: Coroutine[Any, Any, T]) -> T:
-    """The outcome of `work`, which is not cancelled with its caller: what has begun is finished, and answered with its result."""
+    """The outcome of `work`, not cancelled with its caller: what has begun is finished and answered with its result."""
     task = asyncio.ensure_future(work)
     while not task.done():
         with contextlib.suppress(asyncio.CancelledError):

@@ -1,8 +1,8 @@
 """Long reading in short slices: a search through a million messages does not block other requests.
 
 The work is a generator that pauses often. It is run in a thread, a few milliseconds at a time; between two slices the
-event loop has the interpreter for itself, and a request that was cancelled stops. One slice runs at a time, whichever client
-asked: many searches share what one would take.
+event loop has the interpreter for itself, and a request that was cancelled stops. One slice runs at a time, whichever
+client asked: many searches share what one would take.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """context/appendMessage, setSystemPrompt, checkpoint: what makes the log longer.
 
-Messages are checked here: a data model would make that slow. A message is the caller's own JSON object; nothing is added,
-dropped or reordered. Only its shape is checked.
+Messages are checked here: a data model would make that slow. A message is the caller's own JSON object; nothing is
+added, dropped or reordered. Only its shape is checked.
 """
 
 from __future__ import annotations

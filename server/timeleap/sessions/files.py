@@ -77,7 +77,7 @@ def read_document(path: Path) -> Document:
         try:
             members = json.loads(data)
         except ValueError:
-            # An integer of thousands of digits is not worth the whole document: it becomes a number that no model takes.
+            # An integer of thousands of digits is not worth the document: it becomes a number that no model takes.
             members = json.loads(data, parse_int=lambda digits: int(digits) if len(digits) < 100 else math.inf)
     except FileNotFoundError:
         return Document({}, present=False)
@@ -147,7 +147,7 @@ def move_aside(path: Path) -> Path:
     StorageFailureError."""
     aside = path.with_name(f"{path.stem}.damaged-{int(clock.now())}-{clock.new_uid(4)}{path.suffix}")
     try:
-        # A second name, where there can be one: a crash before the new file is written then leaves the old one in place.
+        # A second name, where there can be one: a crash before the new file is written leaves the old one in place.
         if not (is_regular(path) and link_exclusive(path, aside)):
             replace_file(path, aside)
         sync_directory(path.parent)

@@ -18,7 +18,7 @@ Record = Mapping[str, Any]
 
 
 def safe_cut(messages: Sequence[Record], wanted: int) -> int:
-    """The last place at or before `wanted` where `messages` can be cut in two: the index of the first message behind it."""
+    """The last place at or before `wanted` where `messages` can be cut: the index of the first message behind it."""
     cut = min(wanted, _first_of_running_calls(messages, wanted))
     missing = _results_without_calls(messages, cut)
     between: set[str] = set()  # results met on the way back, whose calls stand further up

@@ -1,13 +1,13 @@
 """From an append to the disk: the queue of what changes a log, and the write and sync of what waits together.
 
 Everything that changes a log waits in its queue, and takes effect one after the other. Appends that wait together are
-planned one on top of the other and written as one group: one write, one sync. If a group of several fails, each is tried
-alone, so that a record too big for the disk does not take its neighbours along.
+planned one on top of the other and written as one group: one write, one sync. If a group of several fails, each is
+tried alone, so that a record too big for the disk does not take its neighbours along.
 
-The order of a write is: look whether the log is still as we left it; write; look whether our bytes are where we believe;
-sync. On any error the log is cut back to where it was, so that neither half a record nor an unacknowledged one is left
-behind. A sync that failed is never tried again: the system may have dropped the data and would report success. The log is
-cut back, opened again and checked; if that cannot be done the log is not written to any more.
+The order of a write is: look whether the log is still as we left it; write; look whether our bytes are where we
+believe; sync. On any error the log is cut back to where it was, so that neither half a record nor an unacknowledged one
+is left behind. A sync that failed is never tried again: the system may have dropped the data and would report success.
+The log is cut back, opened again and checked; if that cannot be done the log is not written to any more.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ class UnwritableError(StorageFailureError):
 class Outcome(asyncio.Future[T]):
     """The result to come of a piece of work.
 
-    A cancellation that comes before the work was taken up stops it. A later one is put aside (`unwanted`): the waiter gets
-    the result all the same.
+    A cancellation that comes before the work was taken up stops it. A later one is put aside (`unwanted`): the waiter
+    gets the result all the same.
     """
 
     def __init__(self, *, taken: bool = False) -> None:
@@ -99,8 +99,8 @@ _Jobs = SimpleQueue[Callable[[], None] | None]
 
 
 class LogThread:
-    """The thread in which the blocking work on one log is done, in order, so that a slow disk holds up nobody else. It is
-    started when it is needed, and ends when this object is ended or gone.
+    """The thread in which the blocking work on one log is done, in order, so that a slow disk holds up nobody else. It
+    is started when it is needed, and ends when this object is ended or gone.
 
     A `ThreadPoolExecutor` does the same with twice the locks, and what an append costs is little more than the way to
     its thread and back.
@@ -207,8 +207,8 @@ class CommitTarget(Protocol):
     def group(self) -> WriteGroup: ...
 
     async def commit(self, group: WriteGroup) -> list[Appended]:
-        """Write a group, as durable as was asked for, and make its state the present one; or raise ExternallyModifiedError or
-        StorageFailureError, and change nothing."""
+        """Write a group, as durable as was asked for, and make its state the present one; or raise
+        ExternallyModifiedError or StorageFailureError, and change nothing."""
         ...
 
 
@@ -241,7 +241,7 @@ class WriteQueue:
         return self._task is not None
 
     async def append(self, plan: Plan, *, mark: bool) -> Appended:
-        """Append at its turn. Cancelled while it waits it does nothing; later it is finished, and its result returned."""
+        """Append at its turn. Cancelled while it waits it does nothing; later it is finished, its result returned."""
         if self._task is None and not self._waiting and self._medium.immediate():
             group = self._medium.group()
             group.add(marked(plan(group.after), mark=mark))
@@ -321,8 +321,8 @@ class WriteQueue:
                 step.fail(refusal)
 
     def _plan(self, steps: list[_Append], group: WriteGroup) -> tuple[list[_Append], dict[_Append, Exception]]:
-        """Add the appends to the group; those that do not fit go back into the queue. Returns those that were added, and why
-        others were not: nobody is to hear of that before what it refers to is written."""
+        """Add the appends to the group; those that do not fit go back into the queue. Returns those that were added,
+        and why others were not: nobody is to hear of that before what it refers to is written."""
         planned: list[_Append] = []
         refused: dict[_Append, Exception] = {}
         for at, step in enumerate(steps):

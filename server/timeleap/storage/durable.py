@@ -188,7 +188,7 @@ class OpenFile:
     def __init__(
         self, path: Path, *, writable: bool = False, appending: bool = False, create: bool = False, new: bool = False
     ) -> None:
-        """Open `path`; if there is none, it is made if `create`; it must not be there if `new`. Raises as `open_regular`."""
+        """Open `path`; `create` makes it if there is none, `new` wants it not to be there. Raises as `open_regular`."""
         flags = os.O_RDWR if writable else os.O_RDONLY
         if appending:
             flags |= os.O_APPEND

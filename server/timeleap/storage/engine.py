@@ -3,8 +3,8 @@
 An engine owns ONE session's log and its timelines. It is an actor: `append`, `replace` and `run` are queued and take
 effect in the order of their calls; consecutive appends share one write and one sync (group commit). Each takes a
 *plan*: a pure function that is called with the log's state as it will be at its turn and says what to write; what it
-raises goes to its caller and changes nothing. A cancelled call either did nothing or is finished and kept. Who waits for
-a `replace` or a `run` goes on before the next step begins: what it reads without waiting is the log it made.
+raises goes to its caller and changes nothing. A cancelled call either did nothing or is finished and kept. Who waits
+for a `replace` or a `run` goes on before the next step begins: what it reads without waiting is the log it made.
 
 Reading (`LogReader`) is synchronous and works on ranges of lines; a line that is not asked for is never parsed.
 A timeline is read through the same interface.
@@ -326,8 +326,8 @@ class LogReader(ABC):
 
     @abstractmethod
     def request_lines(self, limit: int, made_here: bool | None = None) -> list[int]:
-        """The last `limit` lines that carry a request id, newest first: one that an attached process made (`made_here`), one
-        of a client (False), or any (None)."""
+        """The last `limit` lines that carry a request id, newest first: one that an attached process made
+        (`made_here`), one of a client (False), or any (None)."""
 
     def damaged_lines(self) -> int:
         """How many lines are not part of history."""
@@ -421,9 +421,9 @@ class LogEngine(LogReader):
     async def append(self, plan: Callable[[LogState], Sequence[NewRecord]], *, mark: bool = True) -> Appended:
         """Append the planned records as one step; returns when they are as durable as was asked for.
 
-        Several records are one batch: marked in `_tl`, all or nothing also over a crash (G2). No records: nothing is written.
-        `mark=False` leaves the marks out, for callers that must write the original's very bytes: still one write, but
-        a crash may then leave only the first of the records.
+        Several records are one batch: marked in `_tl`, all or nothing also over a crash (G2). No records: nothing is
+        written. `mark=False` leaves the marks out, for callers that must write the original's very bytes: still one
+        write, but a crash may then leave only the first of the records.
 
         Raises:
             ReadOnlyError, ExternallyModifiedError, StorageFailureError: nothing was written; state and disk agree.
@@ -447,8 +447,8 @@ class LogEngine(LogReader):
         """All timelines, newest first (counts are derived, and kept once known)."""
 
     def timelines_before(self, view: LogReader) -> list[Timeline]:
-        """The timelines there were while `view` was the live log, newest first: a reader may be overtaken by the owner, who
-        sets that log aside before the timelines are listed."""
+        """The timelines there were while `view` was the live log, newest first: a reader may be overtaken by the owner,
+        who sets that log aside before the timelines are listed."""
         return self.timelines()
 
     def timeline_ids(self) -> set[str]:

@@ -3,8 +3,8 @@
 It is written beside the log (`.context.jsonl.idx`), never synced and never believed over the log. Cumulative entries
 make every question one read or a binary search, and make the index of a prefix of the log a prefix of its index.
 
-Layout, little-endian. Header, 64 bytes: magic 8, version u32, entry size u32, inode of the log u64, flags u32 (1 = every
-line was parsed when its entry was made), 32 zero bytes, crc32 of the 60 bytes before. Then entries of 80 bytes::
+Layout, little-endian. Header, 64 bytes: magic 8, version u32, entry size u32, inode of the log u64, flags u32 (1 =
+every line was parsed when its entry was made), 32 zero bytes, crc32 of the 60 bytes before. Then entries of 80 bytes::
 
     0  offset u64        20 value i64           48 token count i64          76 crc32 of the
     8  length u32        28 messages u32        56 pending characters i64      76 bytes before
@@ -459,8 +459,8 @@ def same_lines(file: Readable, store: EntryStore, start: int, stop: int) -> bool
 
 
 def _first_unlike(file: Readable, raw: bytes, begin: int) -> int | None:
-    """Index of the first of some entries that does not follow the one before it (the first: `begin`, a byte of the log), or
-    does not match the log's bytes; None if all do."""
+    """Index of the first of some entries that does not follow the one before it (the first: `begin`, a byte of the
+    log), or does not match the log's bytes; None if all do."""
     size = _end(raw) - begin
     if size > _AT_ONCE and len(raw) > ENTRY_SIZE:
         half = len(raw) // ENTRY_SIZE // 2

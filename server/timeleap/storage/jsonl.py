@@ -1,7 +1,7 @@
 """The `jsonl` engine: a log in a file with one JSON record a line, its index beside it.
 
-It has three parts: a `Follower` (the log as it is shown), a `LockedLog` (the right to write to it) and a `WriteQueue` (of
-what changes it).
+It has three parts: a `Follower` (the log as it is shown), a `LockedLog` (the right to write to it) and a `WriteQueue`
+(of what changes it).
 """
 
 from __future__ import annotations
@@ -372,8 +372,8 @@ class LockedLog:
 
 
 class JsonlEngine(LogEngine):
-    """One log in a file. Opened to be read it takes no lock and writes nothing at all; it shows what its writer does while
-    somebody watches it, or after `refresh`."""
+    """One log in a file. Opened to be read it takes no lock and writes nothing at all; it shows what its writer does
+    while somebody watches it, or after `refresh`."""
 
     def __init__(self, path: Path, access: Access, durability: Durability, lock: LockMode, notes: Notes | None) -> None:
         self.path = path.absolute()
@@ -432,8 +432,8 @@ class JsonlEngine(LogEngine):
         progress: Progress | None = None,
         endpoint: Endpoint | None = None,
     ) -> None:
-        """Serve one more user: hold the lock if it asks for it, take its notes if there are none, sync if it does. Without the
-        lock others may have written meanwhile: an engine that joins sees what is on disk now."""
+        """Serve one more user: hold the lock if it asks for it, take its notes if there are none, sync if it does.
+        Without the lock others may have written meanwhile: an engine that joins sees what is on disk now."""
         if durability == "disk":
             self._locked.durability = durability
         if notes is not None:
@@ -577,7 +577,7 @@ class JsonlEngine(LogEngine):
         return self.recovery
 
     async def aclose(self) -> None:
-        """Finish what was accepted, then release lock and descriptors. Idempotent; who cancels it only stops waiting."""
+        """Finish what was accepted, then release lock and descriptors. Idempotent; cancelling it only stops waiting."""
         if self._closing is None:
             self._shown.closed = True
             self._watch.close()

@@ -33,15 +33,15 @@ from timeleap.storage.record import ID_LIMIT, read_tl
 # The end of a log: is its last batch whole, was it cut short by a crash, or was it damaged later?
 #
 # A batch is one write, and it is acknowledged after a sync. So a crash leaves the beginning of it (the process was
-# killed), or, if the power failed, the file's new size with blocks of zeros in it that never reached the disk. Either was
-# never acknowledged, and goes as a whole. Everything else that is wrong with a batch (a line that is not JSON, two lines
-# in one, one line in two) came about later, in a batch that was whole: its sound members stay.
+# killed), or, if the power failed, the file's new size with blocks of zeros in it that never reached the disk. Either
+# was never acknowledged, and goes as a whole. Everything else that is wrong with a batch (a line that is not JSON, two
+# lines in one, one line in two) came about later, in a batch that was whole: its sound members stay.
 #
 # Three things look the same, and a side had to be chosen:
 #
-# - Zeroed blocks in the last batch are what a power failure left, or a disk's doing in a batch that was acknowledged. If
-#   the index knows the batch, it was acknowledged and stays. If not, it goes (to quarantine, where it can be looked at):
-#   half of a turn that nobody was promised is worse in a history than its absence.
+# - Zeroed blocks in the last batch are what a power failure left, or a disk's doing in a batch that was acknowledged.
+#   If the index knows the batch, it was acknowledged and stays. If not, it goes (to quarantine, where it can be looked
+#   at): half of a turn that nobody was promised is worse in a history than its absence.
 # - Zeroed blocks with whole records behind them are a disk's doing, and stay where they are. (A power failure may leave
 #   them only in the middle of a group of appends none of which was acknowledged, on a disk that wrote the end first.)
 # - A log that ends before its last batch does was cut short by a crash, though it may have lost its end later; also if
@@ -68,8 +68,8 @@ class _Batch(NamedTuple):
 
 
 def without_incomplete_tail(log: StoredLog, covered: int, *, torn: bool) -> int:
-    """How many lines of a log are left without what a crash cut short at its end. Lines below `covered` were indexed, so
-    they were acknowledged once; `torn`: behind the last line is what may be the beginning of a record."""
+    """How many lines of a log are left without what a crash cut short at its end. Lines below `covered` were indexed,
+    so they were acknowledged once; `torn`: behind the last line is what may be the beginning of a record."""
     lines = log.state.lines
     while lines > covered:
         if _has_hole(log, log.store.entry(lines - 1)):
@@ -266,7 +266,7 @@ def _scan(
 
 
 def _indexed(path: Path, inode: int, writable: bool) -> tuple[EntryStore, bool] | None:
-    """The log's index file, if it is one of the file with that inode, and whether it says that every line was parsed."""
+    """The log's index file, if it is of the file with that inode, and whether it says that every line was parsed."""
     try:
         if durable.status(index_path(path)) is None:
             return None
@@ -362,8 +362,8 @@ def validate(
     abandoned: Callable[[], bool],
     progress: Progress | None = None,
 ) -> Validation | None:
-    """Parse a log again, which may be appended to meanwhile: lines that are not what was written are damaged then. Blocking;
-    None if there was no need.
+    """Parse a log again, which may be appended to meanwhile: lines that are not what was written are damaged then.
+    Blocking; None if there was no need.
 
     Args:
         log: The log as it is now.

@@ -170,8 +170,8 @@ def state_of(log: Path) -> LogState:
 
 
 def fork_log(source: LogReader, keep_lines: int, target: Path) -> LogState:
-    """Make the log `target` of the first lines of another log (a timeline's reader, or the view of an engine), damaged ones
-    left out. Blocking, durable, one step. Says what the state of the new log is.
+    """Make the log `target` of the first lines of another log (a timeline's reader, or the view of an engine), damaged
+    ones left out. Blocking, durable, one step. Says what the state of the new log is.
 
     Raises:
         CorruptedError: A line of the source is not what was written.

@@ -1,8 +1,8 @@
 """context/sendDMail and cancelDMail: notes to an earlier self, and to other sessions.
 
-A note to another session takes effect there, under a request id that is made of the sender and of its request id: so the
-session it goes to knows it again, whatever has crashed between the two. The sender remembers the request, too, as it
-does all others. The process that owns the sender does this; where the note goes to is said by a path then, because
+A note to another session takes effect there, under a request id that is made of the sender and of its request id: so
+the session it goes to knows it again, whatever has crashed between the two. The sender remembers the request, too, as
+it does all others. The process that owns the sender does this; where the note goes to is said by a path then, because
 processes may call a directory differently.
 """
 

@@ -1,8 +1,8 @@
 """The body of a request to Anthropic's Messages API.
 
-The system prompt stands beside the messages. Users and assistants take turns, a user first and last (newer models refuse
-to go on with words put into their mouth). Results stand at the beginning of the user's message after their calls. Ids
-and tools' names are of few characters, arguments are an object, texts are not blank, thoughts are signed.
+The system prompt stands beside the messages. Users and assistants take turns, a user first and last (newer models
+refuse to go on with words put into their mouth). Results stand at the beginning of the user's message after their
+calls. Ids and tools' names are of few characters, arguments are an object, texts are not blank, thoughts are signed.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ def format_of(name: str) -> Format:
 
 
 async def get_history(service: Service, params: GetHistoryParams, call: Call) -> Json:
-    """A page of messages; or all of them in a provider's format: a request with a part of them would mislead the model."""
+    """A page of messages; or all of them in a provider's format: a part of them would mislead the model."""
     if params.format is None:
         return await reading.get_history(service, params, call)
     for name in _OF_PAGES:

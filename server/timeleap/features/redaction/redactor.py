@@ -1,8 +1,8 @@
 """Taking something out of texts: out of a record's strings, out of files of JSON, out of what is no JSON at all.
 
-A JSON text is gone through token by token, and every byte that need not change stays. Of a string only the places change,
-whatever way its other characters are spelled. A string that is JSON itself (the arguments of a tool call) is gone through
-in the same way, and what is put in is escaped once for each string it stands in.
+A JSON text is gone through token by token, and every byte that need not change stays. Of a string only the places
+change, whatever way its other characters are spelled. A string that is JSON itself (the arguments of a tool call) is
+gone through in the same way, and what is put in is escaped once for each string it stands in.
 
 What gives a record its form stays, or the record would not be one any more: its role, the types of its parts, the names
 of the members that the format knows, numbers and ids of ours. Where it stands there it is counted, and kept.
@@ -214,7 +214,7 @@ class Redactor:
         return RedactedText(_changed(done.text, changes), done.occurrences + spans, done.kept, spans)
 
     def json(self, text: str, form: Form = lambda _: False, blank: Path | None = None) -> RedactedText:
-        """A JSON text without it; what is of its `form` stays, and the string at `blank` becomes empty, whatever it is."""
+        """A JSON text without it; what is of its `form` stays, and the string at `blank` becomes empty in any case."""
         kept = 0
         emptied: list[TextReplacement] = []
         for token in _tokens(text):
@@ -267,8 +267,8 @@ class Redactor:
         return [change for _, changes in found for change in changes]
 
     def _keep_apart(self, text: str, found: list[tuple[Token, list[TextReplacement]]], form: Form) -> None:
-        """Number the names of members that would become the same in one object, of which a reader would see one only, or
-        would become what gives a record its form."""
+        """Number the names of members that would become the same in one object, of which a reader would see one only,
+        or would become what gives a record its form."""
         changing = {token.start: token.owner for token, _ in found if token.key}
         names: dict[int, set[str]] = {owner: set() for owner in changing.values()}
         for token in _tokens(text):

@@ -1,8 +1,8 @@
 """Reading a session file of Claude Code (`~/.claude/projects/*/*.jsonl`): its conversation, its branches as timelines.
 
-The file is a tree: each record names its parent. The conversation ends at the last record; what was said before "redo from
-here" is a branch. A compaction begins a new root that names what it summed up. Calls of several tools at once make side
-branches of their results, which belong to the conversation all the same. Sidechains are what sub-agents did.
+The file is a tree: each record names its parent. The conversation ends at the last record; what was said before "redo
+from here" is a branch. A compaction begins a new root that names what it summed up. Calls of several tools at once make
+side branches of their results, which belong to the conversation all the same. Sidechains are what sub-agents did.
 """
 
 from __future__ import annotations
@@ -112,8 +112,8 @@ class _Tree:
         return self._branch(self._spoken[-1]) if self._spoken else []
 
     def others(self) -> Iterator[tuple[list[Node], bool]]:
-        """Those of the other branches, which are not empty, and whether they were summed up and go on in another one; to be
-        asked for after `main`."""
+        """Those of the other branches, which are not empty, and whether they were summed up and go on in another one;
+        to be asked for after `main`."""
         for end in self._summed_up():
             if branch := self._branch(end):
                 yield branch, True

@@ -1,8 +1,8 @@
 """Reading a session file of Codex (`rollout-*.jsonl`) as it is at its end: what it compacted or rolled back becomes timelines.
 
-Lines are `{timestamp, type, payload}`; of `response_item`s the conversation is made, `compacted` puts another one in its
-place, of events only token counts and rollbacks matter. Older files have the items themselves on their lines, behind a
-first line with `id` and `instructions`. The oldest (`rollout-*.json`) are one document, `{session, items}`.
+Lines are `{timestamp, type, payload}`; of `response_item`s the conversation is made, `compacted` puts another one in
+its place, of events only token counts and rollbacks matter. Older files have the items themselves on their lines,
+behind a first line with `id` and `instructions`. The oldest (`rollout-*.json`) are one document, `{session, items}`.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What the readers of other programs' files have in common: reading JSON lines, however long they are, and writing the logs
-of the new session. The earliest files of some programs are a single JSON document each."""
+"""What the readers of other programs' files have in common: reading JSON lines, however long they are, and writing the
+logs of the new session. The earliest files of some programs are a single JSON document each."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def check_target(home: Home, path: Path, overwrite: bool) -> None:
 
 
 class NewFile:
-    """A file on its way to `path`: there whole when `finish` has returned, and not at all when the block ends before."""
+    """A file on its way to `path`: there whole once `finish` has returned, not at all when the block ends before."""
 
     def __init__(self, path: Path, *, overwrite: bool) -> None:
         self._path = path

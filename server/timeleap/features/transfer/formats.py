@@ -31,7 +31,7 @@ class ExportFormat:
     writer: str = ""
 
     def write(self, exhibit: Exhibit) -> Iterator[bytes]:
-        """A session in this form, piece by piece. Half of a surrogate pair, which no file of text can hold, becomes "?"."""
+        """A session in this form, piece by piece. Half of a surrogate pair, which no text file can hold, becomes "?"."""
         module, _, function = self.writer.partition(":")
         write: Callable[[Exhibit], Iterator[str | bytes]] = getattr(import_module(f"{__package__}.{module}"), function)
         return (piece.encode("utf-8", "replace") if isinstance(piece, str) else piece for piece in write(exhibit))

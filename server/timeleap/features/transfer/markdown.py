@@ -153,8 +153,8 @@ _TITLES: Final = {"user": "User", "assistant": "Assistant", "tool": "Tool", "sys
 
 
 def write_markdown(exhibit: Exhibit) -> Iterator[str]:
-    """The page, piece by piece. What cannot be shown is noted in `exhibit.losses`: pictures and other media, unknown parts,
-    the contents of timelines."""
+    """The page, piece by piece. What cannot be shown is noted in `exhibit.losses`: pictures and other media, unknown
+    parts, the contents of timelines."""
     left_out = LossTally()
     yield f"# {_plain(exhibit.title or exhibit.session_id)}\n\n"
     yield from _facts(exhibit)

@@ -47,8 +47,8 @@ _BLOCK_END: Final = f"]{_CLOSING}"
 
 
 def write_page(exhibit: Exhibit) -> Iterator[str]:
-    """The page, piece by piece; what is read of the session is read on the way, and nothing of it is kept. What could not
-    be read is told in the page, too; that the page is hard to open, in `exhibit.losses`.
+    """The page, piece by piece; what is read of the session is read on the way, and nothing of it is kept. What could
+    not be read is told in the page, too; that the page is hard to open, in `exhibit.losses`.
 
     Raises:
         TooLargeError: No browser would open it.

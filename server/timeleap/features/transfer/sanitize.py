@@ -79,7 +79,7 @@ def settle_in(directory: Path, arrival: Arrival, guard: Mutation, present: Itera
     ]
     losses = (*arrival.origin.losses, *(ExportLoss("damaged", f"left out of {text}") for text in damaged))
     origin = replace(arrival.origin, losses=losses)
-    # As where a session is opened: what the original, or a crash between the two files, has left in `state.json` counts.
+    # As where a session is opened: what the original, or a crash between the files, has left in `state.json` counts.
     subagents = state.subagents if state.subagents is not None else brought.subagents or ()
     facts = {name: _facts(brought.facts(name)) for name in present}
     facts |= {name: _facts(known) for name, known in arrival.timelines.items()}
