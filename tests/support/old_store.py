@@ -15,10 +15,10 @@ import sys
 import tarfile
 import tempfile
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import asdict
 from tests.support.approvals import WANTED, ask, asked, decide
 from tests.support.server import Launch, Message, Pending, Server
 from tests.support.session import Session, assistant, user
