@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Final, Literal, NamedTuple
+
+import msgspec
 
 from timeleap.errors import InvalidInputError, StorageFailureError
 from timeleap.message_text import reserve_fits, should_compact
@@ -25,53 +27,27 @@ from timeleap_protocol.limits import (
     DEFAULT_TRIGGER_RATIO,
 )
 
-FILE_NAME = "config.toml"
-MAX_FILE = 1 << 20
-PREFIX = "TIMELEAP_"
-_URL = "an address that begins with http:// or https://"
-_LONGEST_KEY = 100  # characters of an unknown one that are repeated
-_MOST_WARNINGS = 20
-KEY_VARIABLE = "TIMELEAP_SUMMARIZER_API_KEY"
+FILE_NAME: Final = "config.toml"
+MAX_FILE: Final = 1 << 20
+KEY_VARIABLE: Final = "TIMELEAP_SUMMARIZER_API_KEY"
 """The environment variable that holds the key of the summarising endpoint."""
 
-
-Check = Callable[[Any], Any]
-"""Makes the value that counts of one that was given, or raises `_Unusable`."""
+_LONGEST_KEY: Final = 100  # characters of an unknown one that are repeated
+_MOST_WARNINGS: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The model's window, and when a context is due for compaction.
+    """The model's window, in tokens, and when a context is due for compaction."""
 
-    Attributes:
-        max_context_size: Tokens the model takes; None = never suggest compaction.
-        reserved_context_size: Tokens to keep free for the answer. Counts only where it is less than half the window:
-            a small window would otherwise be compacted for ever.
-        trigger_ratio: Part of the window that may be used.
-    """
-
-    max_context_size: int | None = None
-    reserved_context_size: int = DEFAULT_RESERVED_CONTEXT
-    trigger_ratio: float = DEFAULT_TRIGGER_RATIO
+    max_context_size: int | None = None  # None: never suggest compaction
+    reserved_context_size: int = DEFAULT_RESERVED_CONTEXT  # for the answer; counts only if less than half the window
+    trigger_ratio: float = DEFAULT_TRIGGER_RATIO  # part of the window that may be used
 
     def should_compact(self, tokens: int) -> bool:
         """True if a context of so many tokens is due for compaction."""
-        return should_compact(
-            tokens,
-            self.max_context_size,
-            trigger_ratio=self.trigger_ratio,
-            reserved_context_size=self.reserved_context_size,
-        )
-
-    def warning(self) -> str | None:
-        """Warning if the reserve does not fit the context size; else None."""
-        size = self.max_context_size
-        if size is not None and not reserve_fits(size, self.reserved_context_size):
-            return (
-                f"reservedContextSize {self.reserved_context_size} is half of maxContextSize {size} "
-                "or more, so it is not counted: only triggerRatio decides when to compact"
-            )
-        return None
+        ratio, reserved = self.trigger_ratio, self.reserved_context_size
+        return should_compact(tokens, self.max_context_size, trigger_ratio=ratio, reserved_context_size=reserved)
 
     def wire(self) -> dict[str, Any]:
         """`budget` of the contract."""
@@ -84,27 +60,18 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """All settings, resolved.
-
-    Attributes:
-        home: Directory of the store.
-        durability: `disk` = a reply means it survives power loss; `os` = it survives the end of the process.
-        max_preserved_messages: User and assistant messages that a compaction keeps as they are.
-        trash_max_age: Seconds after which a deleted session is removed for good; None = never.
-        summarizer: `baseUrl`, `model`, `apiKeyFile`, `contextSize` of a summarising endpoint (no key is ever kept
-            here), and `timeout`, the seconds any summariser may take for an answer.
-        flags: Settings of the command line, to be merged again when a client's options arrive.
-        warnings: Texts of warnings about the settings.
-    """
+    """All settings, resolved."""
 
     home: Path
     durability: Durability = "disk"
     budget: Budget = Budget()
-    max_preserved_messages: int = DEFAULT_PRESERVED_MESSAGES
+    max_preserved_messages: int = (
+        DEFAULT_PRESERVED_MESSAGES  # of user and assistant, that a compaction keeps as they are
+    )
     retention: Retention = Retention()
-    trash_max_age: int | None = None
-    summarizer: Mapping[str, Any] = field(default_factory=dict)
-    flags: Mapping[str, Any] = field(default_factory=dict)
+    trash_max_age: int | None = None  # seconds after which a deleted session is removed for good; None: never
+    summarizer: Mapping[str, Any] = field(default_factory=dict)  # by the last part of their names; never the key itself
+    flags: Mapping[str, Any] = field(default_factory=dict)  # merged again when a client's options arrive
     warnings: tuple[str, ...] = ()
 
 
@@ -138,7 +105,9 @@ def load(
     options = dict(options or {})
     chosen = options.get("home") or home or environ.get("TIMELEAP_HOME") or default_home()
     try:
-        root = Path(_string(chosen, "home")).expanduser().absolute()
+        if not isinstance(chosen, (str, os.PathLike)) or not os.fspath(chosen) or "\0" in str(chosen):
+            raise _refused("home", "a path", "initializationOptions")
+        root = Path(chosen).expanduser().absolute()
     except RuntimeError:
         raise _refused("home", "a path below a home directory there is", "initializationOptions") from None
     file = root / FILE_NAME
@@ -182,7 +151,6 @@ def _read_file(path: Path) -> dict[str, Any]:
 
 
 def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
-    """Settings among the environment's variables, as text; nested ones by their group's name."""
     found: dict[str, Any] = {}
     for name, setting in SETTINGS.items():
         if text := environ.get(setting.variable):
@@ -228,14 +196,22 @@ def _flat(values: Mapping[str, Any], source: str) -> Iterator[tuple[str, str, An
 
 def _resolve(home: Path, settings: dict[str, Any], flags: Mapping[str, Any], warnings: list[str]) -> Config:
     resolved = {name: settings.get(name, setting.default) for name, setting in SETTINGS.items()}
-    budget = Budget(resolved["maxContextSize"], resolved["reservedContextSize"], resolved["triggerRatio"])
+    size, reserved = resolved["maxContextSize"], resolved["reservedContextSize"]
+    if size is not None and not reserve_fits(size, reserved):
+        warnings.append(
+            f"reservedContextSize {reserved} is half of maxContextSize {size} "
+            "or more, so it is not counted: only triggerRatio decides when to compact"
+        )
     group = "summarizer."
     summarizer = {name.removeprefix(group): value for name, value in settings.items() if name.startswith(group)}
-    warnings += [odd for odd in (budget.warning(), _insecure(summarizer.get("baseUrl", ""))) if odd]
+    if _is_insecure(summarizer.get("baseUrl", "")):
+        warnings.append(
+            "summarizer.baseUrl begins with http: conversations and key would cross the network unencrypted"
+        )
     return Config(
         home=home,
         durability=resolved["durability"],
-        budget=budget,
+        budget=Budget(size, reserved, resolved["triggerRatio"]),
         max_preserved_messages=resolved["maxPreservedMessages"],
         retention=Retention(resolved["retention.maxTimelines"], resolved["retention.maxTimelineBytes"]),
         trash_max_age=resolved["trash.maxAge"],
@@ -245,20 +221,13 @@ def _resolve(home: Path, settings: dict[str, Any], flags: Mapping[str, Any], war
     )
 
 
-def _insecure(url: str) -> str | None:
-    """Warning about an endpoint that would get conversations unencrypted."""
+def _is_insecure(url: str) -> bool:
     if not url.startswith("http:"):
-        return None
+        return False
     from urllib.parse import urlsplit
 
     host = urlsplit(url).hostname or ""
-    if host in ("localhost", "::1") or host.startswith("127."):
-        return None
-    return "summarizer.baseUrl begins with http: conversations and key would cross the network unencrypted"
-
-
-class _Unusable(Exception):
-    """A value is not what a setting asks for; the text completes "must be ..."."""
+    return not (host in ("localhost", "::1") or host.startswith("127."))
 
 
 def _refused(name: str, expected: str, source: str) -> InvalidInputError:
@@ -266,68 +235,20 @@ def _refused(name: str, expected: str, source: str) -> InvalidInputError:
     return InvalidInputError(f"{name} must be {expected} (set in {source})", errors=[problem])
 
 
-def _string(value: Any, name: str) -> str:
-    if isinstance(value, (str, os.PathLike)) and os.fspath(value) and "\0" not in str(value):
-        return str(value)
-    raise _refused(name, "a path", "initializationOptions")
-
-
-def _matching(pattern: str, expected: str) -> Check:
-    def check(value: Any) -> str:
-        if isinstance(value, str) and re.fullmatch(pattern, value, re.DOTALL):
-            return value
-        raise _Unusable(expected)
-
-    return check
-
-
-def _whole(least: int) -> Check:
-    def check(value: Any) -> int:
-        if isinstance(value, str) and re.fullmatch(r"\d{1,18}", value):
-            value = int(value)
-        if isinstance(value, float) and value.is_integer():
-            value = int(value)
-        if isinstance(value, int) and not isinstance(value, bool) and value >= least:
-            return value
-        raise _Unusable(f"a whole number, {least} or more")
-
-    return check
-
-
-def _whole_or_null(value: Any) -> int | None:
-    if value is None or value == "null":
-        return None
-    try:
-        return int(_whole(1)(value))
-    except _Unusable:
-        raise _Unusable("null or a whole number, 1 or more") from None
-
-
-def _ratio(value: Any) -> float:
-    try:
-        number = float(value) if not isinstance(value, bool) else -1.0
-    except (TypeError, ValueError, OverflowError):
-        number = -1.0
-    if 0 < number <= 1:
-        return number
-    raise _Unusable("a number over 0 and at most 1")
-
-
-_path = _matching(r"[^\0]+", "a path: a non-empty string without NUL characters")
-
-
 class Setting(NamedTuple):
     """A setting that the file, the environment and `initializationOptions` may have.
 
     Attributes:
         name: Its key, dotted where it is in a group.
-        check: What it may be.
+        type: What it may be, for `msgspec.convert`.
+        expected: The same in words, after "must be".
         default: Its value where it is not set.
         numeric: True if text that stands for a number means the number.
     """
 
     name: str
-    check: Check
+    type: Any
+    expected: str
     default: Any = None
     numeric: bool = True
 
@@ -335,7 +256,7 @@ class Setting(NamedTuple):
     def variable(self) -> str:
         """Its environment variable."""
         words = (re.sub(r"(?<=[a-z])(?=[A-Z])", "_", word).upper() for word in self.name.split("."))
-        return PREFIX + "_".join(words)
+        return "TIMELEAP_" + "_".join(words)
 
     def checked(self, value: Any, source: str) -> Any:
         """The value that counts.
@@ -344,27 +265,48 @@ class Setting(NamedTuple):
             InvalidInputError: It is unusable; the message names where it stands.
         """
         try:
-            return self.check(value)
-        except _Unusable as expected:
-            raise _refused(self.name, str(expected), source) from None
+            return msgspec.convert(_number(value) if self.numeric and isinstance(value, str) else value, self.type)
+        except msgspec.ValidationError:
+            raise _refused(self.name, self.expected, source) from None
 
+
+def _number(text: str) -> float | str | None:
+    if text == "null":
+        return None
+    try:
+        return int(text) if re.fullmatch(r"\d{1,18}", text) else float(text)
+    except ValueError:
+        return text
+
+
+def _whole(name: str, least: int, default: int | None = None) -> Setting:
+    return Setting(name, Annotated[int, msgspec.Meta(ge=least)], f"a whole number, {least} or more", default)
+
+
+def _text(name: str, pattern: str, expected: str) -> Setting:
+    return Setting(name, Annotated[str, msgspec.Meta(pattern=pattern)], expected, numeric=False)
+
+
+_SIZE = Annotated[int, msgspec.Meta(ge=1)] | None
+_RATIO = Annotated[float, msgspec.Meta(gt=0, le=1)]
+_PATH = (r"\A[^\0]+\Z", "a path: a non-empty string without NUL characters")
 
 SETTINGS = {
     setting.name: setting
     for setting in (
-        Setting("durability", _matching("disk|os", '"disk" or "os"'), "disk", numeric=False),
-        Setting("maxContextSize", _whole_or_null),
-        Setting("reservedContextSize", _whole(0), DEFAULT_RESERVED_CONTEXT),
-        Setting("triggerRatio", _ratio, DEFAULT_TRIGGER_RATIO),
-        Setting("maxPreservedMessages", _whole(1), DEFAULT_PRESERVED_MESSAGES),
-        Setting("retention.maxTimelines", _whole(1), Retention().max_timelines),
-        Setting("retention.maxTimelineBytes", _whole(0), Retention().max_timeline_bytes),
-        Setting("trash.maxAge", _whole(0)),
-        Setting("summarizer.baseUrl", _matching(r"https?://[^/\s].*", _URL), numeric=False),
-        Setting("summarizer.model", _matching(".+", "a non-empty string"), numeric=False),
-        Setting("summarizer.apiKeyFile", _path, numeric=False),
-        Setting("summarizer.contextSize", _whole(1)),
-        Setting("summarizer.timeout", _whole(1), DEFAULT_SUMMARIZER_TIMEOUT),
+        Setting("durability", Literal["disk", "os"], '"disk" or "os"', "disk", numeric=False),
+        Setting("maxContextSize", _SIZE, "null or a whole number, 1 or more"),
+        _whole("reservedContextSize", 0, DEFAULT_RESERVED_CONTEXT),
+        Setting("triggerRatio", _RATIO, "a number over 0 and at most 1", DEFAULT_TRIGGER_RATIO),
+        _whole("maxPreservedMessages", 1, DEFAULT_PRESERVED_MESSAGES),
+        _whole("retention.maxTimelines", 1, Retention().max_timelines),
+        _whole("retention.maxTimelineBytes", 0, Retention().max_timeline_bytes),
+        _whole("trash.maxAge", 0),
+        _text("summarizer.baseUrl", r"\Ahttps?://[^/\s]", "an address that begins with http:// or https://"),
+        _text("summarizer.model", ".|\n", "a non-empty string"),
+        _text("summarizer.apiKeyFile", *_PATH),
+        _whole("summarizer.contextSize", 1),
+        _whole("summarizer.timeout", 1, DEFAULT_SUMMARIZER_TIMEOUT),
     )
 }
 """All settings but the home, in the order in which they are shown."""
@@ -372,6 +314,6 @@ _NULL_IS_A_VALUE = frozenset({"maxContextSize"})
 """Settings that null switches off; for all others null means not set."""
 _GROUPS = {name.partition(".")[0] for name in SETTINGS if "." in name}
 _BY_PLACE = {
-    ("", "home"): Setting("home", _path),
+    ("", "home"): _text("home", *_PATH),
     **{(name.rpartition(".")[0], name.rpartition(".")[2]): setting for name, setting in SETTINGS.items()},
 }
