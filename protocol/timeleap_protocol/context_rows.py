@@ -183,7 +183,7 @@ CONTEXT_ROWS: Final[tuple[Method, ...]] = (
         "past.DiffParams",
         "past.DiffResult",
         "What two states of the context have in common, and what not.",
-        handler="service.comparing.diff",
+        handler="service.reading.diff",
         errors=(_E.CHECKPOINT_NOT_FOUND, _E.TIMELINE_NOT_FOUND, _E.CONTENT_MODIFIED, _E.CORRUPTED),
         progress=True,
     ),
@@ -192,7 +192,7 @@ CONTEXT_ROWS: Final[tuple[Method, ...]] = (
         "past.AtParams",
         "past.AtResult",
         "The checkpoint that led to a message or a time, and the state there.",
-        handler="service.comparing.at",
+        handler="service.reading.at",
         errors=(_E.TIMELINE_NOT_FOUND, _E.CORRUPTED),
     ),
 )

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from timeleap.errors import ApprovalTimeoutError, CancelledError, SessionNotOpenError, TooLargeError
 from timeleap.service import views
 from timeleap.service.mutation import cause, guard
-from timeleap.service.request_order import to_its_end
+from timeleap.service.reading import at_its_turn
+from timeleap.service.scheduling import to_its_end
 from timeleap.service.writing import depth
 from timeleap.sessions.approval_requests import Waiting
 from timeleap.sessions.outcomes import ApprovalQuestion
@@ -22,14 +23,15 @@ if TYPE_CHECKING:
     from timeleap.call import Call
     from timeleap.service.service import OpenHandle, Service
     from timeleap.service.views import Json
+    from timeleap.sessions.session import Session
     from timeleap_protocol.approval import ApprovalListParams, ApprovalRequestParams, ApprovalRespondParams
     from timeleap_protocol.session import SessionIsApprovedParams
 
 
-async def is_approved(service: Service, params: SessionIsApprovedParams, call: Call) -> Json:
+@at_its_turn
+def is_approved(session: Session, params: SessionIsApprovedParams, _: Call) -> Json:
     """Tell whether an action may proceed without asking, and the reason."""
-    session = service.session(call, params)
-    approved, reason = await session.at_turn(lambda: session.is_approved(params.action))
+    approved, reason = session.is_approved(params.action)
     return {"approved": approved, "reason": reason}
 
 

@@ -13,7 +13,7 @@ import base64
 import binascii
 from bisect import bisect_left
 from dataclasses import asdict, dataclass, replace
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import msgspec
 
@@ -21,6 +21,9 @@ from timeleap.errors import HeadConflictError, InvalidInputError
 from timeleap.sessions.logs import begin_of, end_of, fitting, messages_among
 from timeleap.storage.engine import LogReader, RecordFlag, Row
 from timeleap.storage.record import SENDER, as_sent, read_tl
+
+if TYPE_CHECKING:
+    from timeleap.sessions.session import Session
 
 T = TypeVar("T")
 
@@ -72,12 +75,7 @@ def cursor_after(done: int, total: int, listing: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Messages `[start, stop)` that are still to be shown, from which end, and of which log.
-
-    Attributes:
-        session_id: Their session; a cursor means nothing in another session.
-        era: The part of the head that changes with a rewrite (see `era_of`).
-    """
+    """Messages `[start, stop)` that are still to be shown, from which end, and of which log."""
 
     session_id: str
     start: int
@@ -106,19 +104,20 @@ def check_era(era: str, head: str) -> None:
         raise HeadConflictError("the log was rewritten since this cursor was given: start the listing again", head=head)
 
 
-def span_of_cursor(cursor: str, listing: str, session_id: str, head: str) -> Span:
-    """The span that a cursor of `listing` stands for.
+def position_of(cursor: str, listing: str, position: type[T], session: Session) -> T:
+    """The position that a cursor of `listing` stands for, in a log of the session.
 
     Raises:
-        InvalidInputError: No cursor of this session's history.
+        InvalidInputError: It is no cursor of that listing of that session.
         HeadConflictError: The log was rewritten since.
     """
-    span = decode_cursor(cursor, listing, Span)
-    if span.session_id != session_id:
+    found = decode_cursor(cursor, listing, position)
+    left: Any = found
+    if left.session_id != session.session_id:
         raise unknown_cursor()
-    if span.timeline_id is None:
-        check_era(span.era, head)
-    return span
+    if left.timeline_id is None:
+        check_era(left.era, session.head)
+    return found
 
 
 def page(reader: LogReader, span: Span, limit: int, max_bytes: int) -> tuple[list[dict[str, Any]], Span]:
@@ -133,25 +132,21 @@ def page(reader: LogReader, span: Span, limit: int, max_bytes: int) -> tuple[lis
         raise unknown_cursor()
     wanted = min(limit, span.stop - span.start)
     if span.newest_first:
-        rows = _within(_last_messages(reader, span.stop - wanted, span.stop, max_bytes)[::-1], max_bytes)
+        rows = _within(_rows(reader, span.stop - wanted, span.stop, max_bytes, last=True)[::-1], max_bytes)
         left = replace(span, stop=span.stop - len(rows))
     else:
-        rows = _within(_first_messages(reader, span.start, span.start + wanted, max_bytes), max_bytes)
+        rows = _within(_rows(reader, span.start, span.start + wanted, max_bytes, last=False), max_bytes)
         left = replace(span, start=span.start + len(rows))
     return [message_of(row) for row in rows], left
 
 
-def _first_messages(reader: LogReader, first: int, last: int, max_bytes: int) -> list[Row]:
+def _rows(reader: LogReader, first: int, after: int, max_bytes: int, *, last: bool) -> list[Row]:
+    """Rows of the messages `[first, after)`: the first or the last of them, a little more than `max_bytes` at most."""
     start = reader.line_of_message(first)
-    stop = reader.line_of_message(last - 1) + 1
-    return messages_among(reader.rows(start, fitting(reader, start, stop, max_bytes)))
-
-
-def _last_messages(reader: LogReader, first: int, last: int, max_bytes: int) -> list[Row]:
-    start = reader.line_of_message(first)
-    stop = reader.line_of_message(last - 1) + 1
-    end = end_of(reader, stop - 1)
-    if end - begin_of(reader, start) > max_bytes:
+    stop = reader.line_of_message(after - 1) + 1
+    if not last:
+        stop = fitting(reader, start, stop, max_bytes)
+    elif (end := end_of(reader, stop - 1)) - begin_of(reader, start) > max_bytes:
         lines = range(start, stop - 1)
         start += bisect_left(lines, end - max_bytes, key=lambda line: begin_of(reader, line))
     return messages_among(reader.rows(start, stop))
@@ -171,12 +166,8 @@ def message_of(row: Row) -> dict[str, Any]:
     """`{index, message, meta?}` of one message line."""
     if not row.flags & RecordFlag.HAS_TL:
         return {"index": row.messages_before, "message": msgspec.Raw(row.body)}
-    found = {"index": row.messages_before, "message": msgspec.Raw(as_sent(row.body))}
-    meta = _meta(read_tl(row.body))
-    return {**found, "meta": meta} if meta else found
-
-
-def _meta(tl: dict[str, Any]) -> dict[str, Any]:
-    """The members of our reserved key that clients can use."""
+    tl = read_tl(row.body)
     meta = {"requestId": tl.get("r"), "batchId": tl.get("b"), "fromSessionId": tl.get(SENDER)}
-    return {name: value for name, value in meta.items() if value is not None}
+    meta = {name: value for name, value in meta.items() if value is not None}
+    found = {"index": row.messages_before, "message": msgspec.Raw(as_sent(row.body))}
+    return {**found, "meta": meta} if meta else found

@@ -1,9 +1,12 @@
-"""Pages of history, records, checkpoints, usage and timelines."""
+"""Reading a context: pages of history, records, checkpoints, usage and timelines; two states side by side; one in the past."""
 
 from __future__ import annotations
 
+import asyncio
+import functools
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -12,15 +15,27 @@ from timeleap.service.paging import Span
 from timeleap.sessions import shapes
 from timeleap.sessions.checkpoints import find_line
 from timeleap.sessions.checkpoints import list_checkpoints as list_checkpoints_of
-from timeleap.sessions.logs import fitting
+from timeleap.sessions.logs import (
+    LogPoint,
+    Logs,
+    OpenLogs,
+    PointInTime,
+    State,
+    Stretch,
+    at_message,
+    at_time,
+    common_messages,
+    fitting,
+    stretch,
+)
 from timeleap.storage.engine import RecordKind
-from timeleap_protocol.limits import DEFAULT_PAGE, DEFAULT_PAGE_BYTES
+from timeleap_protocol.limits import DEFAULT_PAGE, DEFAULT_PAGE_BYTES, MAX_PAGE
 
 if TYPE_CHECKING:
     from timeleap.call import Call
+    from timeleap.service.scheduling import Work
     from timeleap.service.service import Service
     from timeleap.service.views import Json
-    from timeleap.sessions.outcomes import Checkpoint
     from timeleap.sessions.session import Session
     from timeleap.storage.engine import LogReader
     from timeleap_protocol.context import (
@@ -30,40 +45,46 @@ if TYPE_CHECKING:
         ListTimelinesParams,
         ListUsageParams,
     )
+    from timeleap_protocol.past import AtParams, DiffParams, DiffPoint
+
+T = TypeVar("T")
 
 
-def reader_of(session: Session, timeline_id: str | None) -> LogReader:
+def at_its_turn(answer: Callable[[Session, Any, Call], Json]) -> Callable[[Service, Any, Call], Awaitable[Json]]:
+    """A handler that answers when all earlier requests on the open session have taken effect."""
+
+    @functools.wraps(answer)
+    async def handler(service: Service, params: Any, call: Call) -> Json:
+        session = service.session(call, params)
+        return await session.at_turn(lambda: answer(session, params, call))
+
+    return handler
+
+
+def _reader(session: Session, timeline_id: str | None) -> LogReader:
     """The live log, or a timeline's. Raises TimelineNotFoundError."""
     return session.engine if timeline_id is None else session.engine.timeline(timeline_id)
 
 
-async def get_history(service: Service, params: GetHistoryParams, call: Call) -> Json:
+@at_its_turn
+def get_history(session: Session, params: GetHistoryParams, call: Call) -> Json:
     """A page of messages, cut out of the log as bytes."""
-    session = service.session(call, params)
-
-    def page() -> Json:
-        span = _span(session, params, call)
-        limit, max_bytes = params.limit or DEFAULT_PAGE, params.max_bytes or DEFAULT_PAGE_BYTES
-        messages, left = paging.page(reader_of(session, span.timeline_id), span, limit, max_bytes)
-        return {"messages": messages, **shapes.set_members(nextCursor=left.cursor(call.method))}
-
-    return await session.at_turn(page)
-
-
-def _span(session: Session, params: GetHistoryParams, call: Call) -> Span:
     if params.cursor is not None:
-        return paging.span_of_cursor(params.cursor, call.method, session.session_id, session.head)
-    reader = reader_of(session, params.timeline_id)
-    count = reader.state.messages
-    if params.checkpoint_uid is not None:
-        start, stop = messages_of_checkpoint(reader, params.checkpoint_uid)
+        span = paging.position_of(params.cursor, call.method, Span, session)
+        reader = _reader(session, span.timeline_id)
     else:
-        start = min(params.from_ or 0, count)
-        stop = count if params.to is None else min(params.to, count)
-    newest_first = params.order == "desc"
-    return Span(
-        session.session_id, start, max(start, stop), newest_first, params.timeline_id, paging.era_of(session.head)
-    )
+        reader = _reader(session, params.timeline_id)
+        count = reader.state.messages
+        if params.checkpoint_uid is not None:
+            start, stop = messages_of_checkpoint(reader, params.checkpoint_uid)
+        else:
+            start = min(params.from_ or 0, count)
+            stop = max(start, count if params.to is None else min(params.to, count))
+        era = paging.era_of(session.head)
+        span = Span(session.session_id, start, stop, params.order == "desc", params.timeline_id, era)
+    limit, max_bytes = params.limit or DEFAULT_PAGE, params.max_bytes or DEFAULT_PAGE_BYTES
+    messages, left = paging.page(reader, span, limit, max_bytes)
+    return {"messages": messages, **shapes.set_members(nextCursor=left.cursor(call.method))}
 
 
 def messages_of_checkpoint(reader: LogReader, uid: str) -> tuple[int, int]:
@@ -80,25 +101,21 @@ def messages_of_checkpoint(reader: LogReader, uid: str) -> tuple[int, int]:
     return state.messages, reader.entries(following, following + 1)[0].state.messages
 
 
-async def get_records(service: Service, params: GetRecordsParams, call: Call) -> Json:
+@at_its_turn
+def get_records(session: Session, params: GetRecordsParams, _: Call) -> Json:
     """Lines of the log as they are: messages, control records and our own additions."""
-    session = service.session(call, params)
-
-    def page() -> Json:
-        reader = reader_of(session, params.timeline_id)
-        lines = reader.state.lines
-        start = min(params.from_ or 0, lines)
-        stop = min(start + (params.limit or DEFAULT_PAGE), lines)
-        if start < stop:
-            stop = fitting(reader, start, stop, DEFAULT_PAGE_BYTES)
-        records = [
-            {"line": row.line, "record": msgspec.Raw(row.body)}
-            for row in reader.rows(start, stop)
-            if row.kind not in (RecordKind.BLANK, RecordKind.DAMAGED)
-        ]
-        return {"records": records, **shapes.set_members(next=stop if stop < lines else None)}
-
-    return await session.at_turn(page)
+    reader = _reader(session, params.timeline_id)
+    lines = reader.state.lines
+    start = min(params.from_ or 0, lines)
+    stop = min(start + (params.limit or DEFAULT_PAGE), lines)
+    if start < stop:
+        stop = fitting(reader, start, stop, DEFAULT_PAGE_BYTES)
+    records = [
+        {"line": row.line, "record": msgspec.Raw(row.body)}
+        for row in reader.rows(start, stop)
+        if row.kind not in (RecordKind.BLANK, RecordKind.DAMAGED)
+    ]
+    return {"records": records, **shapes.set_members(next=stop if stop < lines else None)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,71 +129,154 @@ class CheckpointsLeft:
     timeline_id: str | None
     era: str
 
-    def page(self, reader: LogReader, limit: int) -> tuple[list[Checkpoint], CheckpointsLeft]:
-        """The next checkpoints, and what is left then."""
-        count = min(limit, self.total - self.done)
-        start = self.total - self.done - 1 if self.newest_first else self.done
-        found = list_checkpoints_of(reader, start, count, self.newest_first)
-        return found, replace(self, done=self.done + count)
 
-
-async def list_checkpoints(service: Service, params: ListCheckpointsParams, call: Call) -> Json:
+@at_its_turn
+def list_checkpoints(session: Session, params: ListCheckpointsParams, call: Call) -> Json:
     """Checkpoints, newest first unless asked otherwise."""
-    session = service.session(call, params)
-
-    def page() -> Json:
-        left = _checkpoints_left(session, params, call)
-        found, left = left.page(reader_of(session, left.timeline_id), params.limit or DEFAULT_PAGE)
-        cursor = paging.encode_cursor(call.method, **asdict(left)) if left.done < left.total else None
-        return {"checkpoints": list(map(shapes.checkpoint, found)), **shapes.set_members(nextCursor=cursor)}
-
-    return await session.at_turn(page)
-
-
-def _checkpoints_left(session: Session, params: ListCheckpointsParams, call: Call) -> CheckpointsLeft:
-    era = paging.era_of(session.head)
-    if params.cursor is None:
-        total = reader_of(session, params.timeline_id).state.checkpoints
-        return CheckpointsLeft(session.session_id, 0, total, params.order != "asc", params.timeline_id, era)
-    left = paging.decode_cursor(params.cursor, call.method, CheckpointsLeft)
-    if left.session_id != session.session_id:
-        raise paging.unknown_cursor()
-    if left.timeline_id is None:
-        paging.check_era(left.era, session.head)
-    return left
+    if params.cursor is not None:
+        left = paging.position_of(params.cursor, call.method, CheckpointsLeft, session)
+        reader = _reader(session, left.timeline_id)
+    else:
+        reader = _reader(session, params.timeline_id)
+        total, era = reader.state.checkpoints, paging.era_of(session.head)
+        left = CheckpointsLeft(session.session_id, 0, total, params.order != "asc", params.timeline_id, era)
+    count = min(params.limit or DEFAULT_PAGE, left.total - left.done)
+    start = left.total - left.done - 1 if left.newest_first else left.done
+    found = list_checkpoints_of(reader, start, count, left.newest_first)
+    left = replace(left, done=left.done + count)
+    cursor = paging.encode_cursor(call.method, **asdict(left)) if left.done < left.total else None
+    return {"checkpoints": list(map(shapes.checkpoint, found)), **shapes.set_members(nextCursor=cursor)}
 
 
-async def list_usage(service: Service, params: ListUsageParams, call: Call) -> Json:
+@at_its_turn
+def list_usage(session: Session, params: ListUsageParams, call: Call) -> Json:
     """The trail of token counts."""
-    session = service.session(call, params)
-
-    def page() -> Json:
-        engine = session.engine
-        listing = f"{call.method} {session.session_id}"
-        start = paging.cursor_offset(params.cursor, listing)
-        stop = min(start + (params.limit or DEFAULT_PAGE), engine.state.usages)
-        usage = [_usage(engine, engine.line_of_usage(ordinal)) for ordinal in range(start, stop)]
-        cursor = paging.cursor_after(stop, engine.state.usages, listing)
-        return {"usage": usage, **shapes.set_members(nextCursor=cursor)}
-
-    return await session.at_turn(page)
+    engine = session.engine
+    lines, cursor = _listed(session, range(engine.state.usages), params, call)
+    entries = [engine.entries(line, line + 1)[0] for line in map(engine.line_of_usage, lines)]
+    usage = [{"index": entry.state.messages, "tokenCount": entry.value} for entry in entries]
+    return {"usage": usage, **shapes.set_members(nextCursor=cursor)}
 
 
-def _usage(reader: LogReader, line: int) -> Json:
-    entry = reader.entries(line, line + 1)[0]
-    return {"index": entry.state.messages, "tokenCount": entry.value}
-
-
-async def list_timelines(service: Service, params: ListTimelinesParams, call: Call) -> Json:
+@at_its_turn
+def list_timelines(session: Session, params: ListTimelinesParams, call: Call) -> Json:
     """Earlier logs, newest first."""
+    timelines, cursor = _listed(session, session.engine.timelines(), params, call)
+    return {"timelines": list(map(views.timeline, timelines)), **shapes.set_members(nextCursor=cursor)}
+
+
+def _listed(
+    session: Session, entries: Sequence[T], params: ListUsageParams | ListTimelinesParams, call: Call
+) -> tuple[Sequence[T], str | None]:
+    """A page of a simple listing, and the cursor of the next."""
+    listing = f"{call.method} {session.session_id}"
+    start = paging.cursor_offset(params.cursor, listing)
+    stop = min(start + (params.limit or DEFAULT_PAGE), len(entries))
+    return entries[start:stop], paging.cursor_after(stop, len(entries), listing)
+
+
+@dataclass(frozen=True, slots=True)
+class DiffCursor:
+    """Position at which a comparison continues: the messages of either side that were not shown yet."""
+
+    session_id: str
+    sides: tuple[LogPoint, LogPoint]
+    lines: tuple[int, int]
+    common: int
+    removed: int
+    added: int
+    era: str
+
+
+async def diff(service: Service, params: DiffParams, call: Call) -> Json:
+    """Common and differing messages of two states."""
     session = service.session(call, params)
+    head, logs = await session.at_turn(lambda: (session.head, OpenLogs(session.engine)))
+    sides = (_point(params.from_), _point(params.to))
+    left = None
+    if params.cursor is not None:
+        left = paging.decode_cursor(params.cursor, call.method, DiffCursor)
+        if (left.session_id, left.sides) != (session.session_id, sides):
+            raise paging.unknown_cursor()
+        paging.check_era(left.era, head)
+    begin = DiffCursor(session.session_id, sides, (-1, -1), 0, 0, 0, paging.era_of(head))
+    limit, max_bytes = params.limit or MAX_PAGE, params.max_bytes or DEFAULT_PAGE_BYTES
+    work = _compare(logs, left, begin, limit, max_bytes)
+    page, rest = await service.slices.run(work, call.byte_progress("comparing"))
+    return {**page, **shapes.set_members(nextCursor=rest and paging.encode_cursor(call.method, **asdict(rest)))}
 
-    def page() -> Json:
-        every = session.engine.timelines()
-        listing = f"{call.method} {session.session_id}"
-        start = paging.cursor_offset(params.cursor, listing)
-        stop = min(start + (params.limit or DEFAULT_PAGE), len(every))
-        cursor = paging.cursor_after(stop, len(every), listing)
-        return {"timelines": list(map(views.timeline, every[start:stop])), **shapes.set_members(nextCursor=cursor)}
 
-    return await session.at_turn(page)
+def _compare(
+    logs: Logs, left: DiffCursor | None, begin: DiffCursor, limit: int, max_bytes: int
+) -> Work[tuple[Json, DiffCursor | None]]:
+    base, other = (stretch(logs, point) for point in begin.sides)
+    if left is None:
+        common = yield from common_messages(base, other)
+        left = replace(begin, lines=(base.lines, other.lines), common=common, removed=common, added=common)
+    else:
+        base, other = _as_long(base, left.lines[0]), _as_long(other, left.lines[1])
+    before, after = base.state, other.state
+    removed, left_of_base = _page(base, left.removed, left, limit, max_bytes)
+    room = max_bytes - sum(len(bytes(each["message"])) for each in removed)
+    more_room = left_of_base >= before.message_count and len(removed) < limit and room > 0
+    added, left_of_other = _page(other, left.added, left, limit - len(removed), room) if more_room else ([], left.added)
+    rest = None
+    if left_of_base < before.message_count or left_of_other < after.message_count:
+        rest = replace(left, removed=left_of_base, added=left_of_other)
+    page = {
+        "common": left.common,
+        "removed": removed,
+        "added": added,
+        "removedCount": before.message_count - left.common,
+        "addedCount": after.message_count - left.common,
+        "tokens": {"from": before.token_count, "to": after.token_count},
+        "state": {"from": _state(before), "to": _state(after)},
+    }
+    return page, rest
+
+
+def _page(side: Stretch, start: int, left: DiffCursor, limit: int, max_bytes: int) -> tuple[list[Json], int]:
+    """The next messages of one side, and where the rest begins."""
+    stop = side.state.message_count
+    span = paging.Span(left.session_id, start, stop, False, side.timeline_id, left.era)
+    found, rest = paging.page(side.log, span, limit, max_bytes)
+    return [{"index": message["index"], "message": message["message"]} for message in found], rest.start
+
+
+def _as_long(side: Stretch, lines: int) -> Stretch:
+    """The side as it was when the first page was asked for: a log only grows until it is rewritten."""
+    if not 0 <= lines <= side.log.state.lines:
+        raise paging.unknown_cursor()
+    return replace(side, lines=lines)
+
+
+async def at(service: Service, params: AtParams, call: Call) -> Json:
+    """The checkpoint that led to a message or a time, and the state there."""
+    session = service.session(call, params)
+    logs = await session.at_turn(lambda: OpenLogs(session.engine))
+
+    def look() -> PointInTime:
+        if params.index is not None:
+            return at_message(logs, params.index, params.timeline_id)
+        return at_time(logs, params.time or "", params.timeline_id)
+
+    found = await asyncio.to_thread(look)
+    return {
+        **shapes.set_members(timelineId=found.timeline_id),
+        "checkpoint": shapes.checkpoint(found.checkpoint) if found.checkpoint else None,
+        "nextCheckpoint": shapes.checkpoint(found.following) if found.following else None,
+        "state": _state(found.state),
+    }
+
+
+def _point(point: DiffPoint) -> LogPoint:
+    return LogPoint(point.checkpoint_uid, point.timeline_id)
+
+
+def _state(state: State) -> Json:
+    return {
+        "messageCount": state.message_count,
+        "checkpointCount": state.checkpoint_count,
+        "tokenCount": state.token_count,
+        "systemPrompt": state.system_prompt,
+    }

@@ -18,9 +18,8 @@ from timeleap.attach.handover import SessionDrain
 from timeleap.errors import OverloadedError, ReadOnlyError, SessionLockedError, SessionNotOpenError, TimeleapError
 from timeleap.service import config as settings
 from timeleap.service.mutation import IGNORED, guard
-from timeleap.service.request_order import WHOLE_TRASH, RequestOrder
+from timeleap.service.scheduling import WHOLE_TRASH, RequestOrder, Slices
 from timeleap.service.subscribers import Subscribers
-from timeleap.service.time_slicing import Slices
 from timeleap.service.views import Views
 from timeleap.sessions.session_files import move_in
 from timeleap_protocol.methods import ANSWERED, REQUESTS

@@ -8,7 +8,7 @@ import pytest
 from tests.support.holding import PATIENCE
 from tests.support.turns import idle
 
-from timeleap.service.request_order import RequestOrder, to_its_end
+from timeleap.service.scheduling import RequestOrder, to_its_end
 
 
 async def test_what_comes_behind_waits_and_keeps_its_order():

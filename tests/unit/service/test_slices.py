@@ -9,8 +9,8 @@ from collections.abc import Generator
 
 import pytest
 
-from timeleap.service import time_slicing as module
-from timeleap.service.time_slicing import SLICE, Slices
+from timeleap.service import scheduling as module
+from timeleap.service.scheduling import SLICE, Slices
 
 
 @pytest.fixture(autouse=True)

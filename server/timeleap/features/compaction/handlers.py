@@ -24,7 +24,7 @@ from timeleap.features.compaction.summarizers import (
     summarised,
 )
 from timeleap.service.mutation import guard
-from timeleap.service.request_order import to_its_end
+from timeleap.service.scheduling import to_its_end
 from timeleap.sessions.outcomes import CompactionPlan, Mutation, Review
 from timeleap.sessions.tool_pairs import called
 from timeleap.storage.engine import RecordKind

@@ -16,9 +16,9 @@ from timeleap_protocol.limits import MAX_MESSAGE_BYTES
 
 if TYPE_CHECKING:
     from timeleap.call import Call
-    from timeleap.features.providers.transcript import Format
+    from timeleap.features.providers.transcript import Taste, Transcript
+    from timeleap.service.scheduling import Work
     from timeleap.service.service import Service
-    from timeleap.service.time_slicing import Work
     from timeleap.service.views import Json
     from timeleap.storage.engine import LogReader
     from timeleap_protocol.context import GetHistoryParams

@@ -22,8 +22,8 @@ from timeleap_protocol.limits import DEFAULT_PAGE
 
 if TYPE_CHECKING:
     from timeleap.call import Call
+    from timeleap.service.scheduling import Work
     from timeleap.service.service import Service
-    from timeleap.service.time_slicing import Work
     from timeleap.service.views import Json
     from timeleap_protocol.past import SearchParams, SessionSearchParams
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from timeleap.service import opening
 from timeleap.service.mutation import guard
-from timeleap.service.request_order import to_its_end
+from timeleap.service.scheduling import to_its_end
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from timeleap.call import Call
     from timeleap.features.transfer.exhibit import Exhibit
     from timeleap.features.transfer.importing import Admission
+    from timeleap.service.scheduling import T, Work
     from timeleap.service.service import Service
-    from timeleap.service.time_slicing import T, Work
     from timeleap.service.views import Json
     from timeleap.sessions.session import Session
     from timeleap.sessions.store import OpenedSession

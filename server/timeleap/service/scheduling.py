@@ -1,19 +1,29 @@
-"""The order of one connection's requests on one session (G6).
+"""When requests run: the order of one connection's requests on one session (G6), and long reading in short slices.
 
 Most requests go straight to the session's own queue and need no more. But some first do something that takes time
 before they reach it, or decide whether the session is there at all: opening, closing, deleting, compacting. Requests
-that arrive behind such a one wait until it is done, so that a client may send them all at once. Those that leave the
-log alone do not wait for one that waits for somebody else (a compaction for its summary): they see the present state.
+that arrive behind such a one wait until it is done, so that a client may send them all at once. Those that leave the log
+alone do not wait for one that waits for somebody else (a compaction for its summary): they see the present state.
+
+A search through a million messages does not block other requests: it is a generator that pauses often, and is run in a
+thread, a few milliseconds at a time. Between two slices the event loop has the interpreter for itself, and a request that
+was cancelled stops. One slice runs at a time, whichever client asked: many searches share what one would take.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator
-from typing import Any, TypeVar
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterable, Iterator
+from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
+
+SLICE: Final = 0.005  # seconds
+
+Work = Generator[tuple[int, int], None, T]
+"""Pauses with how much is done, and how much there is; returns the result."""
 
 WHOLE_TRASH = ""
 """In the place of a session id: all that lies in the trash, and is on its way there or back."""
@@ -140,3 +150,39 @@ class RequestOrder:
         for name in names:
             if self._last.get(name) is mine:
                 del self._last[name]
+
+
+class Slices:
+    """Scheduler of time slices: runs one at a time."""
+
+    def __init__(self) -> None:
+        self._turn = asyncio.Lock()
+
+    async def run(self, work: Work[T], progress: Callable[[int, int], None] | None = None) -> T:
+        """The result of `work`; its exceptions are raised here.
+
+        Args:
+            work: The work to do; abandoned if the caller is cancelled.
+            progress: Told now and then how far it has come.
+        """
+        result: list[T] = []
+        while True:
+            async with self._turn:
+                done = await asyncio.to_thread(_one_slice, work, result)
+            if done is None:
+                return result[0]
+            if progress is not None:
+                progress(*done)
+
+
+def _one_slice(work: Work[T], result: list[T]) -> tuple[int, int] | None:
+    """Go on with `work` for a moment; returns how far it has come, or None when `result` has its result."""
+    end = time.monotonic() + SLICE
+    while True:
+        try:
+            done = next(work)
+        except StopIteration as stop:
+            result.append(stop.value)
+            return None
+        if time.monotonic() >= end:
+            return done
