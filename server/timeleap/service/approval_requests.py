@@ -1,4 +1,4 @@
-"""session/isApproved; approval/request, respond, list: a program asks, any window that has the session open for writing answers.
+"""What may be done without asking; approval/*: a program asks, any window that has the session open for writing answers.
 
 A request waits here, in its own task: neither its connection nor the session waits with it.
 """
@@ -41,8 +41,7 @@ async def request_approval(service: Service, params: ApprovalRequestParams, call
     held = service.held(call, params.session_id)
     _check_detail(params.detail)
     question = ApprovalQuestion(params.action, params.description, params.detail, params.tool_call_id)
-    with service.asking(call):
-        service.hold_up_for_now(params.session_id, call)  # it begins with the loop's next turn
+    with service.asking(call, params.session_id):
         # Cancelled meanwhile, it is known all the same whether anybody was asked, who then has to be told.
         asked = await to_its_end(session.ask_approval(question, guard(params, call)))
         if not isinstance(asked, Waiting):
@@ -66,7 +65,7 @@ async def _decision(service: Service, held: OpenHandle, asked: Waiting, call: Ca
             cancelled = True
     why: Literal["cancelled", "timedOut"] = "cancelled"
     if not asked.answer.done():
-        if not cancelled and service.hands_over(held.session):
+        if not cancelled and service.drain.under_way(held.session):
             held.session.leave_open(asked)
             raise SessionNotOpenError("the session is being handed over: ask its next owner", handedOver=True)
         why = "cancelled" if cancelled or call.client.ending.done() else "timedOut"

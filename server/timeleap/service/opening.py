@@ -35,9 +35,15 @@ async def open_session(service: Service, params: SessionOpenParams, call: Call) 
     if call.client.is_peer:
         return await _join(service, params, path, call)
     wanted = _access(service, params.access, path)
-    if attachment := _already_attached(service, call, params.session_id, path):
+    attached, opened = service.attached(call), service.opened(call)
+    session_id = params.session_id
+    if session_id is None:
+        directories = {each.session.path: name for name, each in opened.items()}
+        directories |= {each.place.directory: name for name, each in attached.items()}
+        session_id = directories.get(path) if path is not None else None
+    if attachment := attached.get(session_id or ""):
         return await _attach_again(service, params, call, attachment, wanted)
-    if held := _already_held(service, call, params.session_id, path):
+    if held := opened.get(session_id or ""):
         return await _open_again(service, params, call, held, wanted)
     try:
         return await _open_here(service, params, call, path, wanted)
@@ -166,19 +172,6 @@ def _access(service: Service, asked: str | None, path: Path | None) -> Access:
     return "owner" if asked == "write" else "readOnly"
 
 
-def _already_held(service: Service, call: Call, session_id: str | None, path: Path | None) -> OpenHandle | None:
-    if session_id is not None:
-        return service.if_held(call, session_id)
-    return service.held_at(call, path) if path is not None else None
-
-
-def _already_attached(service: Service, call: Call, session_id: str | None, path: Path | None) -> Attachment | None:
-    attached = service.attached(call)
-    if session_id is not None or path is None:
-        return attached.get(session_id or "")
-    return next((each for each in attached.values() if each.place.directory == path), None)
-
-
 def _same_access(session_id: str, present: str, wanted: Access) -> None:
     if (present == "readOnly") is not (wanted == "readOnly"):
         problem = {"loc": ["access"], "msg": f"is open as {present}: close it first", "type": "access"}
@@ -200,7 +193,7 @@ async def close_session(service: Service, params: SessionCloseParams, call: Call
 
 async def get_state(service: Service, params: SessionGetStateParams, call: Call) -> Json:
     """The session as it is now; one that is not open is read without taking its lock."""
-    if held := service.if_held(call, params.session_id):
+    if held := service.opened(call).get(params.session_id):
         return await held.session.at_turn(lambda: service.views.state(held.session, held.access))
     async with service.borrowed(call, params) as session:
         return service.views.state(session, "readOnly")

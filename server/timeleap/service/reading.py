@@ -1,4 +1,4 @@
-"""Reading a context: pages of history, records, checkpoints, usage and timelines; two states side by side; one in the past."""
+"""Reading a context: pages of it, two states of it side by side, and what it was at a time."""
 
 from __future__ import annotations
 

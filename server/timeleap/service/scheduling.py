@@ -2,12 +2,12 @@
 
 Most requests go straight to the session's own queue and need no more. But some first do something that takes time
 before they reach it, or decide whether the session is there at all: opening, closing, deleting, compacting. Requests
-that arrive behind such a one wait until it is done, so that a client may send them all at once. Those that leave the log
-alone do not wait for one that waits for somebody else (a compaction for its summary): they see the present state.
+that arrive behind such a one wait until it is done, so that a client may send them all at once. Those that leave the
+log alone do not wait for one that waits for somebody else (a compaction for its summary): they see the present state.
 
-A search through a million messages does not block other requests: it is a generator that pauses often, and is run in a
-thread, a few milliseconds at a time. Between two slices the event loop has the interpreter for itself, and a request that
-was cancelled stops. One slice runs at a time, whichever client asked: many searches share what one would take.
+A search through a million messages does not block other requests: it is a generator that pauses often, and is run in
+a thread, a few milliseconds at a time. Between two slices the event loop has the interpreter for itself, and a request
+that was cancelled stops. One slice runs at a time, whichever client asked: many searches share what one would take.
 """
 
 from __future__ import annotations

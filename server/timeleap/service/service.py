@@ -26,7 +26,6 @@ from timeleap_protocol.methods import ANSWERED, REQUESTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from timeleap.attach.attachment import Attachment
     from timeleap.attach.listener import LocalNetwork
@@ -59,13 +58,7 @@ class OpenHandle:
     access: Access
     times: int = 1
     watcher: Watcher | None = None
-    waiting: list[Waiting] = field(default_factory=list)
-    """Its requests for approvals that wait for a decision."""
-
-    async def stop_waiting(self) -> None:
-        """Cancel its requests for approvals."""
-        for request in list(self.waiting):
-            await self.session.stop_waiting(request, "cancelled")
+    waiting: list[Waiting] = field(default_factory=list)  # its requests for approvals
 
 
 @dataclass(slots=True)
@@ -120,7 +113,7 @@ class Service:
         self._network: LocalNetwork | None = None
         self._trash_keeper: TrashKeeper | None = None
         self._opening = 0  # sessions that are on their way to be ours
-        self._session_drain = SessionDrain()
+        self.drain = SessionDrain()
 
     @property
     def network(self) -> LocalNetwork | None:
@@ -133,27 +126,21 @@ class Service:
     def store(self) -> SessionStore:
         """The session store of the configured home; opened at first need."""
         if self._store is None:
-            self._store = self._open_store()
+            from timeleap.sessions.store import SessionStore
+
+            self._store = SessionStore(
+                self.config.home,
+                durability=self.config.durability,
+                shapes=self.views,
+                retention=self.config.retention,
+                endpoint=lambda: self._network.endpoint if self._network is not None else None,
+            )
         return self._store
 
-    def _open_store(self) -> SessionStore:
-        from timeleap.sessions.store import SessionStore
-
-        return SessionStore(
-            self.config.home,
-            durability=self.config.durability,
-            shapes=self.views,
-            retention=self.config.retention,
-            endpoint=lambda: self._network.endpoint if self._network is not None else None,
-        )
-
     async def initialize(self, client: Client, options: Mapping[str, Any]) -> list[str]:
-        """Take over `initializationOptions`, and see that the home can be used.
+        """Take over `initializationOptions`, and see that the home can be used; returns warnings in words.
 
         The store itself is loaded right after the reply: a client waits for that first.
-
-        Returns:
-            Warnings in words: unknown options, odd numbers.
 
         Raises:
             InvalidInputError: A known option has an unusable value.
@@ -252,17 +239,13 @@ class Service:
         """Let requests that leave the log alone go ahead: the one that blocks the session waits for another party."""
         return self._connection(call).order.waiting_elsewhere(session_id)
 
-    def hold_up_for_now(self, session_id: str, call: Call) -> None:
-        """Let what this request does in the loop's next turn precede all later requests on its connection."""
-        self._connection(call).order.hold_up_for_now(session_id)
-
     async def disconnect(self, client: Client) -> None:
         """Close what the connection has open."""
         connection = self._connections.get(id(client))
         if connection is None:
             return
         if client.is_peer:
-            await self._session_drain.wait(held.session.path for held in connection.held.values())
+            await self.drain.wait(held.session.path for held in connection.held.values())
         while connection.attached:
             _, attachment = connection.attached.popitem()
             await attachment.close()
@@ -313,14 +296,9 @@ class Service:
             )
         return held.session
 
-    def if_held(self, call: Call, session_id: str) -> OpenHandle | None:
-        """The session as this connection has it open, or None."""
-        return self._connection(call).held.get(session_id)
-
-    def held_at(self, call: Call, path: Path) -> OpenHandle | None:
-        """The session in the directory `path` as this connection has it open, or None."""
-        held = self._connection(call).held.values()
-        return next((each for each in held if each.session.path == path), None)
+    def opened(self, call: Call) -> dict[str, OpenHandle]:
+        """By id: what this connection has open here."""
+        return self._connection(call).held
 
     # Sessions that are ours, and sessions that are another process's
 
@@ -383,8 +361,10 @@ class Service:
         self._audience(session).join(client, attachment.notified_approvals)
 
     @contextlib.contextmanager
-    def asking(self, call: Call) -> Iterator[None]:
+    def asking(self, call: Call, session_id: str) -> Iterator[None]:
         """A request for an approval is under way: it may take for ever, and not many may.
+
+        What it does in the loop's next turn precedes all later requests on its connection.
 
         Raises:
             OverloadedError: Too many requests of this connection wait for decisions already.
@@ -393,14 +373,11 @@ class Service:
         if connection.asking >= MAX_ASKING:
             raise OverloadedError(f"{MAX_ASKING} requests for approvals of this connection wait already")
         connection.asking += 1
+        connection.order.hold_up_for_now(session_id)
         try:
             yield
         finally:
             connection.asking -= 1
-
-    def hands_over(self, session: Session) -> bool:
-        """True if a session of ours is being handed over to another process."""
-        return self._session_drain.under_way(session)
 
     async def watch(self, call: Call, held: OpenHandle) -> None:
         """Pass the notifications of the session's owner to a reader, now and whenever there is an owner."""
@@ -408,19 +385,22 @@ class Service:
             return
         from timeleap.attach.watcher import Watcher
 
-        held.watcher = Watcher(
-            self.network,
-            held.session,
-            call.client,
-            self._audience(held.session),
-            lambda: self._drop_soon(call.client, held),
-        )
+        audience = self._audience(held.session)
+        gone = functools.partial(self._drop_soon, call.client, held)
+        held.watcher = Watcher(self.network, held.session, call.client, audience, gone)
         await held.watcher.start()
 
     def has(self, session: Session) -> bool:
         """True if a client of our own has the session open: while none has, it is being handed over."""
-        ours = (connection for connection in self._connections.values() if not connection.client.is_peer)
-        return any(held.session is session for connection in ours for held in connection.held.values())
+        return bool(self._clients_of(session, peers=False))
+
+    def _clients_of(self, session: Session, *, peers: bool) -> list[Client]:
+        """The clients, of our own or other processes, that have a session open here."""
+        return [
+            connection.client
+            for connection in self._connections.values()
+            if connection.client.is_peer is peers and any(held.session is session for held in connection.held.values())
+        ]
 
     @contextlib.asynccontextmanager
     async def borrowed(self, call: Call, params: Any) -> AsyncIterator[Session]:
@@ -429,7 +409,7 @@ class Service:
         Raises:
             TimeleapError: As `session`, or as opening it would.
         """
-        if REQUESTS[call.method].scope == "open" or self.if_held(call, params.session_id):
+        if REQUESTS[call.method].scope == "open" or params.session_id in self.opened(call):
             yield self.session(call, params)
             return
         self.store.locate(params.session_id)
@@ -470,9 +450,8 @@ class Service:
     async def drop(self, session_id: str) -> None:
         """Close a session that is gone, for every connection that has it open."""
         for connection in list(self._connections.values()):
-            held = connection.held.pop(session_id, None)
-            if held is not None:
-                await self._let_go(connection.client, held)
+            if held := connection.held.get(session_id):
+                await self._drop_deleted(connection.client, held)
 
     def _drop_readers(self, session: Session) -> None:
         """Close a deleted session for all who read it; those whom its owner tells of the deletion are dropped then."""
@@ -494,19 +473,12 @@ class Service:
 
     async def _release(self, client: Client, held: OpenHandle) -> None:
         """Close a session for a connection; after the last one of our own, other processes get it."""
-        if not self._session_drain.under_way(held.session):
-            await held.stop_waiting()
-        if not client.is_peer and not self.has(held.session) and (visitors := self._visitors(held.session)):
-            await self._session_drain.drain(held.session, visitors)
+        if not self.drain.under_way(held.session):
+            for request in list(held.waiting):
+                await held.session.stop_waiting(request, "cancelled")
+        if not client.is_peer and not self.has(held.session) and (peers := self._clients_of(held.session, peers=True)):
+            await self.drain.drain(held.session, peers)
         await self._let_go(client, held)
-
-    def _visitors(self, session: Session) -> list[Client]:
-        """Other processes that have a session open."""
-        return [
-            connection.client
-            for connection in self._connections.values()
-            if connection.client.is_peer and any(held.session is session for held in connection.held.values())
-        ]
 
     async def _let_go(self, client: Client, held: OpenHandle) -> None:
         if held.watcher is not None:

@@ -129,7 +129,7 @@ class _Before:
 
 async def list_audit(service: Service, params: SessionListAuditParams, call: Call) -> Json:
     """Entries of a session's audit, newest first."""
-    if held := service.if_held(call, params.session_id):
+    if held := service.opened(call).get(params.session_id):
         await held.session.catch_its_turn()
         directory = held.session.path
     else:

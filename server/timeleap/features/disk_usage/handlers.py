@@ -69,7 +69,7 @@ def _kind(file: SessionFile) -> str:
 async def storage(service: Service, params: SessionStorageParams, call: Call) -> Json:
     """Disk usage of the store, or of one session."""
     if params.session_id is not None:
-        if held := service.if_held(call, params.session_id):
+        if held := service.opened(call).get(params.session_id):
             await held.session.catch_its_turn()
         space = await asyncio.to_thread(measure, params.session_id, service.store.locate(params.session_id))
         return {"totalBytes": space.bytes, "trashBytes": 0, "sessions": [_space(space, files=True)]}

@@ -164,7 +164,7 @@ async def _target(service: Service, params: SendDMailParams, mine: Path, call: C
                 message = f"session {params.to_session_id} is in the trash: bring it back with session/undelete first"
                 found = SessionNotFoundError(message, sessionId=params.to_session_id)
         raise found from None
-    held = service.if_held(call, place.session_id)
+    held = service.opened(call).get(place.session_id)
     if held is not None and held.access == "readOnly":
         message = f"session {place.session_id} is open read-only: close it to send a note to it"
         raise ReadOnlyError(message, sessionId=place.session_id)

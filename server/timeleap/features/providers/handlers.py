@@ -16,7 +16,7 @@ from timeleap_protocol.limits import MAX_MESSAGE_BYTES
 
 if TYPE_CHECKING:
     from timeleap.call import Call
-    from timeleap.features.providers.transcript import Taste, Transcript
+    from timeleap.features.providers.transcript import Format
     from timeleap.service.scheduling import Work
     from timeleap.service.service import Service
     from timeleap.service.views import Json
