@@ -439,10 +439,11 @@ def _measure(message: Mapping[str, Any]) -> tuple[bool, int]:
     readable = (
         message["role"] in _ROLES
         and "content" in message
-        and _is_text(message.get("name"), optional=True)
-        and _is_text(message.get("tool_call_id"), optional=True)
+        and isinstance(message.get("name"), str | None)
+        and isinstance(message.get("tool_call_id"), str | None)
         and _is_lenient_bool(message.get("partial"))
-        and _are_tool_calls(message.get("tool_calls"))
+        and isinstance(calls := message.get("tool_calls"), list | tuple | None)
+        and all(_is_tool_call(call) for call in calls or ())
     )
     if content is None:
         return readable, 0
@@ -461,19 +462,17 @@ def _measure(message: Mapping[str, Any]) -> tuple[bool, int]:
     return readable, characters
 
 
-def _is_text(value: object, *, optional: bool = False) -> bool:
-    return isinstance(value, str) or (optional and value is None)
-
-
 def _is_part(part: Mapping[str, Any]) -> bool:
-    match part.get("type"):
-        case "text":
-            return _is_text(part.get("text"))
-        case "think":
-            return _is_text(part.get("think")) and _is_text(part.get("encrypted"), optional=True)
-        case "image_url" | "audio_url" | "video_url" as kind:
+    match part:
+        case {"type": "text", "text": str()}:
+            return True
+        case {"type": "think", "think": str()}:
+            return isinstance(part.get("encrypted"), str | None)
+        case {"type": "image_url" | "audio_url" | "video_url" as kind}:
             url = part.get(kind)
-            return isinstance(url, Mapping) and _is_text(url.get("url")) and _is_text(url.get("id"), optional=True)
+            return (
+                isinstance(url, Mapping) and isinstance(url.get("url"), str) and isinstance(url.get("id"), str | None)
+            )
         case _:
             return False
 
@@ -485,24 +484,12 @@ def _is_lenient_bool(value: object) -> bool:
     return value is None or (isinstance(value, (bool, int, float)) and value in (0, 1))
 
 
-def _are_tool_calls(calls: object) -> bool:
-    if calls is None:
-        return True
-    return isinstance(calls, (list, tuple)) and all(isinstance(c, Mapping) and _is_tool_call(c) for c in calls)
-
-
-def _is_tool_call(call: Mapping[str, Any]) -> bool:
-    function = call.get("function")
-    extras = call.get("extras")
-    return (
-        _is_text(call.get("id"))
-        and call.get("type", "function") == "function"
-        and (extras is None or isinstance(extras, Mapping))
-        and isinstance(function, Mapping)
-        and _is_text(function.get("name"))
-        and "arguments" in function
-        and _is_text(function["arguments"], optional=True)
-    )
+def _is_tool_call(call: Any) -> bool:
+    match call:
+        case {"id": str(), "function": {"name": str(), "arguments": str() | None}}:
+            return call.get("type", "function") == "function" and isinstance(call.get("extras"), Mapping | None)
+        case _:
+            return False
 
 
 # The state of a log after one more line. Pure

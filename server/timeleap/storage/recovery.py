@@ -44,7 +44,12 @@ def settle_intent(log: Path) -> bool:
     path = intent_path(log)
     if not durable.is_regular(path):
         return False
-    record = _read_intent(path)
+    try:
+        record: Any = json.loads(OpenFile(path).pread(0, 4096))
+    except (OSError, ValueError, RecursionError):
+        record = None
+    if not isinstance(record, dict):
+        record = {}
     # Whatever the record says, nothing is touched but a temporary file of ours and a name that a timeline may have.
     timeline = _sibling(log, record.get("timeline"), rf"{re.escape(log.stem)}_[0-9]{{1,18}}{re.escape(log.suffix)}")
     new = _sibling(log, record.get("new"), rf"\.{re.escape(log.name)}\.[0-9a-f]{{16}}\.tmp")
@@ -63,14 +68,6 @@ def settle_intent(log: Path) -> bool:
 def intent_pending(log: Path) -> bool:
     """True if a replacement is between its two renames."""
     return durable.status(log) is None and durable.is_regular(intent_path(log))
-
-
-def _read_intent(path: Path) -> dict[str, Any]:
-    try:
-        record = json.loads(durable.OpenFile(path).pread(0, 4096))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return record if isinstance(record, dict) else {}
 
 
 def _sibling(log: Path, name: object, form: str) -> Path | None:

@@ -35,6 +35,7 @@ from timeleap.storage.engine import (
     RecordFlag,
     RecordKind,
     Replacement,
+    damaged_before,
     new_damage,
     not_restored,
 )
@@ -146,7 +147,7 @@ def _replace(log: StoredLog, replacement: Replacement, timelines: Timelines, low
         with Draft.for_log(log.path) as draft:
             if replacement.from_timeline is not None:
                 path = timelines.path(replacement.from_timeline)
-                known = timelines.damaged_before(replacement.from_timeline)
+                known = damaged_before(timelines.notes.facts(replacement.from_timeline))
                 copy_timeline(draft, load(path, writable=False), known)
             else:
                 copy_prefix(draft, log, replacement.keep_lines)
@@ -288,8 +289,8 @@ def _copy_lines(draft: Draft, log: StoredLog, lines: int, edit: Edit | None) -> 
     return changed
 
 
-def copy_timeline(draft: Draft, source: Loaded, damaged_before: Collection[int] = ()) -> None:
-    """Begin a draft with a timeline, byte for byte. Lines in `damaged_before`, which were damaged already when it was the
+def copy_timeline(draft: Draft, source: Loaded, known_damage: Collection[int] = ()) -> None:
+    """Begin a draft with a timeline, byte for byte. Lines in `known_damage`, which were damaged already when it was the
     live log, come back as they were.
 
     Raises:
@@ -306,7 +307,7 @@ def copy_timeline(draft: Draft, source: Loaded, damaged_before: Collection[int] 
             known = Reference(log.store, log.state.lines)
             scanned = scan.thoroughly(draft.file, LogState(), log.state.length, draft.log.store, reference=known)
             draft.holds(scanned.state, open_ended=scanned.open_ended)
-    damaged = next(iter(new_damage(draft.log, damaged_before)), None)
+    damaged = next(iter(new_damage(draft.log, known_damage)), None)
     if source.cut or source.lost or damaged is not None or draft.log.state.length != log.state.length:
         raise not_restored(log.path, damaged.offset if damaged else log.state.length)
 

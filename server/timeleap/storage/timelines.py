@@ -17,7 +17,6 @@ from timeleap.storage.engine import (
     Notes,
     Timeline,
     TimelineFacts,
-    damaged_before,
     highest_noted,
 )
 from timeleap.storage.index import index_path, save
@@ -169,10 +168,6 @@ class Timelines:
             path = self._log.parent / name.file
             if not (live and _is(path, live.identity)):
                 yield name, path
-
-    def damaged_before(self, timeline_id: str) -> frozenset[int]:
-        """Its lines that were damaged already when it was set aside, as far as that was noted."""
-        return damaged_before(self.notes.facts(timeline_id))
 
     def same(self, timeline_id: str, other_id: str) -> bool:
         known = {timeline.timeline_id: (timeline.bytes, timeline.chain) for timeline in self.listed()}
