@@ -73,7 +73,7 @@ test("a request for an approval carries an id, and no time limit of ours cuts it
   const sent: { method?: string; params?: Record<string, unknown> }[] = [];
   const trace = (direction: string, message: unknown): unknown => direction === "sent" && sent.push(message as never);
   const client = await real.start("patient", { requestTimeout: 50, trace });
-  await client.request("session/open", { sessionId }, { timeout: 10_000 });
+  await client.request("session/open", { sessionId }, { timeout: 60_000 });
   const request = client.request("approval/request", { sessionId, action: "run", timeout: 1 });
   await assert.rejects(request, (error: TimeleapError) => error.kind === "approvalTimeout");
   const asked = sent.find(({ method }) => method === "approval/request");

@@ -28,7 +28,7 @@ export type Summarize = (
 export interface ClientOptions {
   /** Params of `initialize`; `processId`, the protocol version and `summarize` are filled in. */
   readonly initialize?: InitializeParams;
-  /** Milliseconds until the server has to have answered `initialize`. Default: 10 000. */
+  /** Milliseconds until the server has to have answered `initialize`. Default: 60 000. */
   readonly initializeTimeout?: number;
   /** Milliseconds until a request has to be answered; 0: no limit. Default: 60 000. */
   readonly requestTimeout?: number;
@@ -53,7 +53,7 @@ export type ClientEvents = LinkEvents;
 /** Params may be left out where none is required. */
 type RequestArguments<P> = {} extends P ? [params?: P, options?: RequestOptions] : [params: P, options?: RequestOptions];
 
-const INITIALIZE_TIMEOUT = 10_000;
+const INITIALIZE_TIMEOUT = 60_000;
 const REQUEST_TIMEOUT = 60_000;
 const PATIENCE = 10_000;
 /** Seconds that an approval is waited for unless the request says otherwise, and for its answer to arrive after that. */
