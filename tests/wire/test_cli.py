@@ -201,6 +201,8 @@ def test_nothing_to_undo_is_said(cli):
     cli.run("new", "s")
     assert "nothing to undo" in cli.run("undo", "s", code=2).err
     assert "nothing to redo" in cli.run("redo", "s", code=2).err
+    error = json.loads(cli.run("undo", "s", "--json", code=2).err)["error"]
+    assert (error["code"], error["kind"], error["data"]["canUndo"]) == (4018, "nothingToUndo", 0)
     assert cli.run("undo", "s", "-n", "0", code=2)
 
 

@@ -321,9 +321,11 @@ def guarded(terminal: Terminal, session: object, work: Callable[[], None]) -> No
         text = str(error)
         lines = [text]
         members: Json = {"kind": "usage", "message": text}
+        refused = error.__cause__ if isinstance(error, UsageError) else error
+        if isinstance(refused, TimeleapRpcError):  # a program wants to know what the server said, in any case
+            members = {"code": refused.code, "kind": refused.kind, "message": refused.message, "data": {**refused.data}}
         if isinstance(error, TimeleapRpcError):
             lines = explain(error, session if isinstance(session, str) else None)
-            members = {"code": error.code, "kind": error.kind, "message": error.message, "data": dict(error.data)}
         elif isinstance(error, TimeleapClientError | TimeleapError):
             lines = text.splitlines() or ["the server went away"]
             members["kind"] = (

@@ -143,7 +143,7 @@ def _step(terminal: Terminal, session: str, method: str, steps: int, dry_run: bo
         try:
             done = opened.call(method, steps=steps, dryRun=dry_run or None, saying=saying)
         except NothingToUndoError as error:
-            raise UsageError(f"{opened.id}: {error.message}") from None
+            raise UsageError(f"{opened.id}: {error.message}") from error
     *before, last = done["steps"]
     lines = [f"past {step.get('timelineId', 'an empty log')} ({step['kind']})" for step in before]
     if (name := last.get("timelineId")) is None:
