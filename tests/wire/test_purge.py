@@ -199,6 +199,28 @@ def test_a_request_id_is_not_reused_for_another_session(store: Server) -> None:
     assert [entry(one) for one in trash(store)] == [entry(kept)]
 
 
+@pytest.mark.parametrize("first", range(5))
+@pytest.mark.parametrize("second", range(5))
+def test_a_request_id_is_not_reused_for_another_method(store: Server, first: int, second: int) -> None:
+    for name in ("a", "b"):
+        deleted(store, name)
+    for name in ("c", "d", "e", "f"):
+        Session.open(store, name)
+    asked: list[tuple[str, list[Message]]] = [
+        ("session/open", [{"sessionId": "new"}, {"sessionId": "newer"}]),
+        ("session/fork", [{"sessionId": "c"}, {"sessionId": "d"}]),
+        ("session/delete", [{"sessionId": "e"}, {"sessionId": "f"}]),
+        ("session/undelete", [{"sessionId": "a"}, {"sessionId": "b"}]),
+        ("session/purge", [{"sessionId": "a"}, {"sessionId": "b"}]),
+    ]
+    method, [params, _] = asked[first]
+    store.call(method, **params, requestId="r")
+    before = (store.call("session/list")["sessions"], trash(store))
+    method, [_, params] = asked[second]
+    assert store.refuse(method, **params, requestId="r")["code"] == -32602
+    assert (store.call("session/list")["sessions"], trash(store)) == before
+
+
 @pytest.mark.parametrize("failpoint", ["purge.moved", "purge.noted", "purge.removed"])
 @pytest.mark.parametrize("request_id", [None, "r"])
 def test_a_purge_that_is_killed_is_finished(

@@ -177,6 +177,7 @@ class SessionStore:
     def _create(self, session_id: str, traits: Traits, guard: Mutation) -> bool:
         """Make a session; returns False where another process has made it in the meantime: that is the one asked
         for."""
+        self._ledger.making(guard)  # refuses an id that was used for another request
         try:
             self._build(session_id, guard, lambda directory: creation.build(directory, traits, guard))
         except SessionExistsError:

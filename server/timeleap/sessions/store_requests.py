@@ -61,9 +61,9 @@ class Ledger:
 
     def making(self, guard: Mutation) -> tuple[str | None, bool]:
         """The id that a request gave, or is to give, to its session; and whether that session exists."""
+        self._carried_out(guard)
         for known in self._noted(guard):
-            session_id = (known.result or {}).get("sessionId")
-            if isinstance(session_id, str) and is_session_id(session_id):
+            if (session_id := _made(known)) is not None:
                 exists = self.made_by(self._home.sessions / session_id, guard)
                 if exists or known.fingerprint in (guard.fingerprint, ""):
                     return session_id, exists
@@ -80,24 +80,32 @@ class Ledger:
 
     def moved(self, guard: Mutation) -> str | None:
         """The name in the trash, if this request to delete or undelete was carried out."""
-        for known in self._noted(guard):
-            note = known.result or {}
-            if "trash" not in note:
-                continue
-            name = str(note["trash"])
-            there = parse_trash_name(name) is not None and status(self._home.trash / name) is not None
-            if note.get("done") is True or there is (known.method == DELETE):
-                check_same(guard, known.fingerprint)
-                return name
-        return None
+        moves = ((known.result or {}).get("trash") for known in self._carried_out(guard))
+        return next((str(name) for name in moves if name is not None), None)
 
     def purge(self, guard: Mutation) -> dict[str, Any] | None:
         """The note of this request to purge."""
+        purges = (known for known in self._carried_out(guard) if known.method == PURGE)
+        return next((dict(known.result or {}) for known in purges), None)
+
+    def _carried_out(self, guard: Mutation) -> list[StoredResponse]:
+        """The notes of a request id of what did happen, or is about to, last first; each is of this request, else it is
+        refused."""
+        found = []
         for known in self._noted(guard):
-            check_same(guard, known.fingerprint)
-            if known.method == PURGE:
-                return dict(known.result or {})
-        return None
+            note = known.result or {}
+            if (session_id := _made(known)) is not None:
+                counts = self.made_by(self._home.sessions / session_id, guard)
+            elif "trash" in note:
+                name = str(note["trash"])
+                there = parse_trash_name(name) is not None and status(self._home.trash / name) is not None
+                counts = note.get("done") is True or there is (known.method == DELETE)
+            else:
+                counts = True
+            if counts:
+                check_same(guard, known.fingerprint)
+                found.append(known)
+        return found
 
     def _noted(self, guard: Mutation) -> list[StoredResponse]:
         """The notes of a request id, last first."""
@@ -185,6 +193,12 @@ class Ledger:
                 yield
         except OSError as error:
             raise StorageFailureError.of(error, work, self._home.path) from error
+
+
+def _made(known: StoredResponse) -> str | None:
+    """The session that a noted request was to make; None where it was none of these."""
+    session_id = (known.result or {}).get("sessionId")
+    return session_id if isinstance(session_id, str) and is_session_id(session_id) else None
 
 
 def _marked(purging: Any, names: Collection[str]) -> Any:
