@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Self
 
 from timeleap import clock
-from timeleap.api.log_view import LogView, Own, message_records
+from timeleap.api.log_view import LogView, OnLog, Own, message_records
 from timeleap.api.message import Message, system
 from timeleap.api.simple import CompactionResult
 from timeleap.errors import CheckpointNotFoundError, RotationUnavailableError
@@ -28,7 +28,7 @@ from timeleap.storage.engine import (
 from timeleap.storage.record import checkpoint_record, classify, system_prompt_record, usage_record
 
 
-class Context:
+class Context(OnLog):
     """A conversation's history, token count and checkpoints, kept in a log file.
 
     Every method that writes returns when what it wrote is durable; calls of concurrent tasks take effect one after the
@@ -186,16 +186,6 @@ class Context:
     async def replace_system_prompt(self, prompt: str) -> None:
         """Make `prompt` the log's first record and its only system prompt (see `write_system_prompt`)."""
         await self._write_prompt(prompt, dropped=frozenset({RecordKind.SYSTEM_PROMPT}))
-
-    async def aclose(self) -> None:
-        """Let go of the file. What was seen can still be read; the next write opens it again."""
-        await self._view.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
 
     async def _write_prompt(self, prompt: str, dropped: frozenset[RecordKind]) -> None:
         record = system_prompt_record(prompt)

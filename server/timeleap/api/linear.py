@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Protocol, Self, runtime_checkable
+from typing import Protocol, runtime_checkable
 
-from timeleap.api.log_view import LogView, Own, message_records
+from timeleap.api.log_view import LogView, OnLog, Own, message_records
 from timeleap.api.message import Message
 from timeleap.storage.engine import Appended, Durability, LogState
 from timeleap.storage.record import usage_record
@@ -90,7 +90,7 @@ class MemoryLinearStorage:
         self._token_count = token_count
 
 
-class JsonlLinearStorage(MemoryLinearStorage):
+class JsonlLinearStorage(OnLog, MemoryLinearStorage):
     """Keeps everything in a log file, which `Context` and the server can open as well.
 
     Args:
@@ -155,16 +155,6 @@ class JsonlLinearStorage(MemoryLinearStorage):
         if self._view.state is not None and _same_log(appended.before, self._shown):
             self._messages += messages
             self._shown = appended.after
-
-    async def aclose(self) -> None:
-        """Let go of the file. What was seen can still be read; the next write opens it again."""
-        await self._view.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
 
 
 def _same_log(left: LogState, right: LogState) -> bool:

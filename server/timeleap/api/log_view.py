@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, SupportsIndex, overload
+from typing import Any, Final, Self, SupportsIndex, overload
 
 from timeleap.api.message import Message
 from timeleap.errors import AlreadyRestoredError
@@ -294,7 +294,6 @@ class LogView:
             seen(self._own)
 
     async def aclose(self) -> None:
-        """Let go of the file. What was seen can still be read; the next write opens it again."""
         lease, self._lease = self._lease, None
         if lease is not None:
             await lease.aclose()
@@ -307,6 +306,22 @@ class LogView:
         if self._whole and self._engine is not None:
             return self._engine
         return self._own.messages
+
+
+class OnLog:
+    """An object of the Python API that shows a log; as a context manager it lets go of the file in the end."""
+
+    _view: LogView
+
+    async def aclose(self) -> None:
+        """Let go of the file. What was seen can still be read; the next write opens it again."""
+        await self._view.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
 
 
 def message_records(lines: Sequence[str]) -> list[NewRecord]:

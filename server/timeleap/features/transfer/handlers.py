@@ -31,25 +31,23 @@ WRITTEN_AT_ONCE: Final = 1 << 20  # bytes
 
 async def export_session(service: Service, params: SessionExportParams, call: Call) -> Json:
     """Write a session to a file; it may be open here, elsewhere or nowhere: it is only read."""
-    from timeleap.features.transfer.exhibit import exhibit_of
-    from timeleap.features.transfer.export_file import NewFile, absolute, check_target
-    from timeleap.features.transfer.formats import exported
+    from timeleap.features.transfer import exhibit, export_file, formats
 
-    path, overwrite = absolute(params.path), bool(params.overwrite)
-    form = exported(params.format)
+    path, overwrite = export_file.absolute(params.path), bool(params.overwrite)
+    form = formats.exported(params.format)
     async with _looked_at(service, params, call) as session:
-        exhibit = await exhibit_of(session)  # first of all: later requests must not show in it
+        content = await exhibit.exhibit_of(session)  # first of all: later requests must not show in it
         _heed_cancellation()
-        await asyncio.to_thread(check_target, service.store.home, path, overwrite)
-        pieces = form.write(exhibit)
-        async with NewFile(path, overwrite=overwrite) as file:
-            written = await _told(call, "writing", exhibit)
+        await asyncio.to_thread(export_file.check_target, service.store.home, path, overwrite)
+        pieces = form.write(content)
+        async with export_file.NewFile(path, overwrite=overwrite) as file:
+            written = await _told(call, "writing", content)
             while (block := await service.slices.run(_gathered(pieces))) is not None:
                 await file.write(block)
                 written(file.bytes)
             call.say("putting the file in place")
             await to_its_end(file.finish())
-    losses = await asyncio.to_thread(exhibit.all_losses)
+    losses = await asyncio.to_thread(content.all_losses)
     return {"path": str(path), "bytes": file.bytes, "losses": [asdict(loss) for loss in losses]}
 
 
@@ -104,19 +102,17 @@ def _size(exhibit: Exhibit) -> int:
 
 async def import_session(service: Service, params: SessionImportParams, call: Call) -> Json:
     """Make a session of a file, and open it."""
-    from timeleap.features.transfer.export_file import absolute
-    from timeleap.features.transfer.importing import Admission
-    from timeleap.features.transfer.sanitize import origin_losses
+    from timeleap.features.transfer import export_file, importing, sanitize
 
-    path = absolute(params.path)
-    admission = Admission(service.store, guard(params, call))
+    path = export_file.absolute(params.path)
+    admission = importing.Admission(service.store, guard(params, call))
     async with service.reachable():
         opened = await admission.repeated()
         if opened is None:
             opened = await _made(service, (path, params.format, params.session_id), call, admission)
         held = service.hold(call, opened.session, "owner")
     state = opening.answer(service, held, opened.duplicate)
-    return {**state, "losses": origin_losses(opened.session.meta)}
+    return {**state, "losses": sanitize.origin_losses(opened.session.meta)}
 
 
 async def _made(
