@@ -32,11 +32,7 @@ _FIRST_ONLY = frozenset({"from", "to", "checkpointUid"})
 def session_identity(name: str) -> Json:
     """A session as `session/open` takes it, from its id, or from a path to its directory or its `context.jsonl`.
 
-    Returns:
-        `sessionId` or `path`; empty for the newest session of this folder.
-
-    Raises:
-        UsageError: It is neither.
+    Empty for the newest session of this folder.
     """
     if name == LATEST and not Path(_LOG_NAME).is_file():
         return {}
@@ -58,11 +54,7 @@ def session_identity(name: str) -> Json:
 class Backend:
     """A running server, for callers that block. Shows a progress bar where work takes over a second.
 
-    Args:
-        terminal: The user's terminal.
-        trace: Sees every message.
-        name: Our client name in notifications and audits.
-        patience: Seconds to go on where the owner of a session does not answer: a person would rather be told.
+    Without `patience` where the owner of a session does not answer: a person would rather be told.
     """
 
     def __init__(
@@ -149,7 +141,6 @@ class Backend:
 
 
 def reading(terminal: Terminal, session: str) -> contextlib.AbstractContextManager[OpenSession]:
-    """A session, open to be looked at."""
     return writing(terminal, session, dry_run=True)
 
 
@@ -175,8 +166,6 @@ def change_session(terminal: Terminal, session: str, method: str, **params: Any)
 
 
 class OpenSession:
-    """A session that is open on the server behind a command."""
-
     def __init__(self, backend: Backend, state: Json) -> None:
         self.backend = backend
         self.state = state
@@ -200,12 +189,7 @@ class OpenSession:
         return self.pages("context/listTimelines", "timelines", limit=1000)
 
     def checkpoint(self, name: str, timeline: str | None = None) -> Json | None:
-        """The checkpoint of that number, uid or label; None where it can only be the uid of another log.
-
-        Raises:
-            UsageError: Several have that label.
-            TimeleapRpcError: There is none of that number.
-        """
+        """The checkpoint of that number, uid or label; None where it can only be the uid of another log."""
         number = name.removeprefix("#")
         number = number if number.isascii() and number.isdigit() else ""
         every = list(self.pages("context/listCheckpoints", "checkpoints", order="asc", limit=1000, timelineId=timeline))

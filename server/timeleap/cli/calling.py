@@ -99,7 +99,6 @@ def schema(
 
 
 def _rows(only: str) -> list[Method]:
-    """The methods that `--only` names."""
     wanted = [name for name in map(str.strip, only.split(",")) if name]
     for name in wanted:
         if not fnmatch.filter(METHODS, name):

@@ -1,4 +1,4 @@
-"""Base of all commands: the options they share, a SESSION that may be left out, and errors in words with an exit code."""
+"""Base of all commands: the options they share, a SESSION that may be left out, errors in words with an exit code."""
 
 from __future__ import annotations
 
@@ -124,11 +124,7 @@ def parse_age(text: str) -> str:
 
 
 def parse_time(text: str, refusal: str) -> str:
-    """An ISO-8601 time with its offset from UTC; without one it is local.
-
-    Raises:
-        UsageError: It is none; with `refusal`.
-    """
+    """An ISO-8601 time with its offset from UTC; without one it is local, and `refusal` says that it is none."""
     try:
         time = datetime.fromisoformat(text)
     except ValueError:
@@ -169,7 +165,6 @@ class Group(TyperGroup):
 
 
 def subcommands(app: typer.Typer, name: str, help: str, panel: str) -> typer.Typer:
-    """A group of commands under a name of `app`."""
     group = typer.Typer(cls=Group, no_args_is_help=True)
     app.add_typer(group, name=name, help=help, rich_help_panel=panel)
     return group
@@ -181,13 +176,8 @@ def command(
     """Register a function as a command: its first parameter is the `Terminal`, the others are the user's.
 
     The shared options stand before and after the command's name, whatever comes easier: `timeleap --home X state s`
-    and `timeleap state s --home X` are the same. SESSION may be left out (see `_fill_session`).
-
-    Args:
-        app: Where.
-        name: Its name, where that is not the function's.
-        unless: An option that takes the place of the argument after SESSION, which is required without it.
-        panel: Its panel in the overview, where that is not the one of `app`.
+    and `timeleap state s --home X` are the same. SESSION may be left out (see `_fill_session`). The argument after
+    SESSION is required where the option `unless` is not given.
     """
 
     def register(function: Callable[Concatenate[Terminal, P], None]) -> Callable[Concatenate[Terminal, P], None]:
@@ -253,7 +243,7 @@ def _optional(parameter: inspect.Parameter) -> inspect.Parameter:
 
 def _bare(hint: Any) -> Any:
     """A parameter's type without typer's annotations, and without None."""
-    kind = get_args(hint)[0]
+    kind, *_ = get_args(hint)
     members = get_args(kind)
     return next(member for member in members if member is not type(None)) if type(None) in members else kind
 
@@ -263,16 +253,7 @@ def _fill_session(values: Json, kinds: Mapping[str, Any], required: Sequence[str
 
     The parser fills arguments from the left, so what it took for the session may have been meant for the next one: it
     was where a required argument is missing, where it is a switch's word, or where it has spaces in it and is no path.
-    Then all move by one.
-
-    Args:
-        values: The command's values.
-        kinds: The types of the positional ones after the session.
-        required: Those of them that must be given.
-        unless: An option that makes up for the first of them.
-
-    Raises:
-        UsageError: A required one is missing.
+    Then all move by one. `kinds` are the types of the positional ones after the session.
     """
     given, first = values.get(SESSION), next(iter(kinds), None)
     if given is not None and first is not None:
@@ -302,11 +283,7 @@ def _is_text(given: str) -> bool:
 
 
 def guarded(terminal: Terminal, session: object, work: Callable[[], None]) -> None:
-    """Do `work`; errors are printed as messages, never as a traceback.
-
-    Raises:
-        typer.Exit: With 1 for an error, 2 for a misuse, 130 for Ctrl-C.
-    """
+    """Do `work`; its errors become messages, and the exit code: 1 for an error, 2 for a misuse, 130 for Ctrl-C."""
     raising = interrupt.Raising()
     try:
         with raising:
@@ -339,7 +316,7 @@ def guarded(terminal: Terminal, session: object, work: Callable[[], None]) -> No
 
 
 def explain(error: TimeleapRpcError, session: str | None) -> list[str]:
-    """Lines that say what was wrong, and then what to do; `session` as the user named it, None if the command names none."""
+    """Lines that say what was wrong, and then what to do with the `session`, as the user named it."""
     name = session or _UNNAMED
     hints = _HINTS.get(error.kind, ())
     problems = error.data.get("errors")
@@ -403,8 +380,7 @@ _HINTS: dict[str, Sequence[str] | Callable[[Data, str], Iterator[str]]] = {
     ),
     "checkpointNotFound": ("timeleap log SESSION shows the checkpoints; give an id or a uid.",),
     **dict.fromkeys(
-        ("nothingToUndo", "nothingToRedo"),
-        (f"{_TIMELINES}; timeleap restore SESSION TIMELINE takes any of them.",),
+        ("nothingToUndo", "nothingToRedo"), (f"{_TIMELINES}; timeleap restore SESSION TIMELINE takes any of them.",)
     ),
     "timelineNotFound": (f"{_TIMELINES}.",),
     "sessionExists": ("Choose another id, or archive or delete the session that has it.",),

@@ -54,19 +54,14 @@ def new(
     )
     with Backend(terminal) as backend:
         if session is not None:
-            _refuse_existing(backend, session)
+            try:
+                backend.call("session/getState", {"sessionId": session})
+                raise refusal(4016, "sessionExists", f"there is a session {session} already")
+            except TimeleapRpcError as error:
+                if error.kind != "sessionNotFound":
+                    raise
         state = backend.call("session/open", params)
     terminal.answer(state, state["sessionId"], hint=f"in {state['path']}")
-
-
-def _refuse_existing(backend: Backend, session_id: str) -> None:
-    try:
-        backend.call("session/getState", {"sessionId": session_id})
-    except TimeleapRpcError as error:
-        if error.kind != "sessionNotFound":
-            raise
-    else:
-        raise refusal(4016, "sessionExists", f"there is a session {session_id} already")
 
 
 @command(app)
@@ -211,11 +206,7 @@ class ReplayStep(NamedTuple):
 
 
 def parse(line: str, number: int) -> Json | None:
-    """The record on a line; None for a blank one.
-
-    Raises:
-        UsageError: It is no JSON object, or none with a role.
-    """
+    """The record on a line, which has a role; None for a blank one."""
     if not line.strip():
         return None
     try:

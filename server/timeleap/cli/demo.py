@@ -115,8 +115,6 @@ def _records(file: Path) -> list[Json]:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Something that was promised, and whether it was kept."""
-
     scene: str
     promise: str
     kept: bool
@@ -146,7 +144,6 @@ class Screen:
         self._show(Panel(under, title=text, box=self._box, width=self._width, padding=(1, 2)))
 
     def scene(self, name: str) -> None:
-        """A new numbered scene."""
         from rich.rule import Rule
         from rich.text import Text
 
@@ -172,7 +169,6 @@ class Screen:
             self._show((prefix if number == 0 else Text("   ")) + line)
 
     def picture(self, graph: Graph) -> None:
-        """The session as a graph."""
         from rich.console import Group
         from rich.panel import Panel
 
@@ -195,7 +191,6 @@ class Screen:
         self._show(Text.assemble((f" {sign} ", "bold green" if kept else "bold red"), promise, (safe(shown), "dim")))
 
     def summary(self, requests: int, seconds: float) -> None:
-        """All checks in one table."""
         from rich.table import Table
         from rich.text import Text
 
@@ -238,17 +233,7 @@ def _abridged(value: Any) -> Any:
 class Actor:
     """A program in the demo: a client, its server and the session it has open.
 
-    Args:
-        screen: Where its messages are shown.
-        home: The store.
-        session_id: The session it opens.
-        name: Its client name in notifications and audits.
-        shown: Methods whose requests are shown, no matter where they come from.
-
-    Attributes:
-        requests: How many it has made.
-        heard: Notifications about the session's log since it was opened.
-        session: The open session; requests on it are not shown.
+    Requests of the methods `shown` are shown on the screen, and those that `call` makes; those on `session` are not.
     """
 
     backend: Backend | None = None
@@ -279,7 +264,6 @@ class Actor:
         return time.monotonic() - began
 
     def stop_server(self) -> int | None:
-        """End it in good order; returns its exit code."""
         backend, self.backend = self.backend, None
         return backend.close() if backend is not None else None
 
@@ -293,7 +277,6 @@ class Actor:
         return None if self.backend is None else self.backend.client.pid
 
     def open(self, **params: Any) -> Json:
-        """Open the session; what follows is about it."""
         assert self.backend is not None
         self.backend.client.on(self._hear, "context/didChange", session_id=self.session_id)
         state: Json = self.backend.call("session/open", {"sessionId": self.session_id, **params})
@@ -301,7 +284,6 @@ class Actor:
         return state
 
     def call(self, method: str, **params: Any) -> Json:
-        """A request on the session, shown."""
         self._shown.add(method)
         try:
             return self.session.call(method, **params)
@@ -318,7 +300,6 @@ class Actor:
         return self.session.call("session/getState")
 
     def draw(self) -> None:
-        """Show the session as a graph."""
         self._screen.picture(read_graph(self.session, checkpoints=6, timelines=6))
 
     def _hear(self, notification: Notification) -> None:

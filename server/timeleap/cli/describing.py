@@ -59,7 +59,6 @@ def title(terminal: Terminal, session: Session, text: Text = None) -> None:
 
 
 def _show(terminal: Terminal, result: Json) -> None:
-    """Print the one member of a session's state that was read."""
     *_, value = result.values()
     terminal.answer(result, *([] if value is None else [str(value)]), hint="none" if value is None else "")
 

@@ -20,12 +20,7 @@ _MOST_MESSAGES = 20
 
 
 class TerminalFollower:
-    """Tells the changes of a session; appended messages are shown, not only counted.
-
-    Args:
-        session: Open, to read.
-        most_lines: Lines of each part of a message before the rest is only counted; None shows all.
-    """
+    """Tells the changes of a session; appended messages are shown, each part up to `most_lines`."""
 
     def __init__(self, session: OpenSession, most_lines: int | None = None) -> None:
         self._session = session
@@ -33,7 +28,6 @@ class TerminalFollower:
         self._known = _size(session.state)
 
     def tell(self, notification: Notification) -> Iterator[Text]:
-        """The lines for one notification."""
         params = notification.params
         if notification.kind == "external" or notification.method == RECONNECTED:
             # Nobody said what changed: show what has come where nothing has gone, else say how things are.
@@ -67,7 +61,6 @@ class TerminalFollower:
 
 
 def describe(notification: Notification) -> str:
-    """One notification in words."""
     name = notification.kind or notification.method
     words = _WORDS.get(name) or _WORDS.get(notification.method, f"changed ({name})")
     return one_line(words if isinstance(words, str) else words(notification.params))

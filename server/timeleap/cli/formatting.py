@@ -112,12 +112,7 @@ def gist(message: Mapping[str, Any], width: int) -> str:
 
 
 def render(entry: Json, most_lines: int | None) -> Iterator[Text]:
-    """One message of a history page: a line with its author, then its content.
-
-    Args:
-        entry: `{index, message}`.
-        most_lines: Lines of each part before the rest is only counted; None shows all.
-    """
+    """One `{index, message}` of a history: a line with its author, then its parts, each up to `most_lines`."""
     from rich.text import Text
 
     message = entry["message"]

@@ -52,16 +52,10 @@ class Kin(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """The live log and its timelines.
+    """The live log with its newest checkpoints, oldest first, and its newest timelines.
 
-    Attributes:
-        state: SessionState.
-        checkpoints: Of the live log, oldest first; perhaps only the newest.
-        omitted: How many older ones are not in `checkpoints`.
-        branches: Timelines by the uid of the last checkpoint shared with the live log (perhaps one that is omitted);
-            "" where none is shared; that uid is their `leavesAfter`, and `checkpoints` what they have after it, oldest first.
-        timelines_omitted: How many older timelines are not in `branches`.
-        kin: The session's parent and the forks made of it.
+    `branches` are by the uid of the last checkpoint shared with the live log (perhaps one that is omitted), "" where
+    none is shared; that uid is their `leavesAfter`, and their `checkpoints` are those after it, oldest first.
     """
 
     state: Json
@@ -113,8 +107,6 @@ def read_graph(session: OpenSession, checkpoints: int, timelines: int, kin: Kin 
 
 
 class Glyphs(NamedTuple):
-    """The signs a picture is made of."""
-
     now: str
     checkpoint: str
     line: str
@@ -149,7 +141,6 @@ class GraphRow(NamedTuple):
 
 
 def rows(graph: Graph, glyphs: Glyphs = PRETTY) -> Iterator[GraphRow]:
-    """The lines of the picture, newest first."""
     context = graph.state["context"]
     tokens = count(context["tokenCountWithPending"], "token")
     facts = [count(context["messageCount"], "message"), tokens, size(context["logBytes"])]

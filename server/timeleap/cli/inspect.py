@@ -100,8 +100,6 @@ def sessions(
 
 
 def list_sessions(terminal: Terminal, found: list[Json], stamp: str, stamped: str) -> None:
-    """Sessions as a table, or as JSON lines."""
-
     def row(info: Json) -> tuple[object, ...]:
         standing = ["archived"] if info["archived"] else []
         standing += [f"live in {process(info['owner'])}"] if "owner" in info else []
@@ -415,7 +413,7 @@ def diff(
 
 
 def _find_point(opened: OpenSession, name: str) -> tuple[str, Json]:
-    """The moment of that name (`present`, a timeline, a checkpoint's number, label or uid): for people, and as params."""
+    """The moment of that name (`present`, a timeline, a checkpoint's number, label or uid) in words, and as params."""
     if name in {"present", "now"}:
         return "present", {}
     timelines = {timeline["timelineId"] for timeline in opened.timelines()}

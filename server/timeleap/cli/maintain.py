@@ -110,24 +110,27 @@ def _say_losses(terminal: Terminal, losses: list[Json]) -> None:
         terminal.hint(f"{before}{one_line(loss['message'])} ({one_line(loss['kind'])})")
 
 
-@command(app)
-def archive(terminal: Terminal, sessions: Ids) -> None:
-    """Leave sessions out of lists; nothing else changes.
+def _for_each(group: typer.Typer, name: str, method: str, done: str, text: str) -> None:
+    """Register a command that does to each of several sessions what `text` says, and tells that it is `done`."""
 
-    Example:
-        timeleap archive fix-dates
-    """
-    _each(terminal, "session/archive", sessions, "archived")
+    def run(terminal: Terminal, sessions: Ids) -> None:
+        with Backend(terminal) as backend:
+            for session in sessions:
+                identity = session_identity(session)
+                if "path" in identity:
+                    raise UsageError(f"{session} is a path; this works on sessions of the store, by their ids")
+                result = backend.call(method, identity)
+                if terminal.machine:
+                    terminal.line({**identity, **result})
+                else:
+                    terminal.say(f"{session} {done}")
+
+    run.__doc__ = f"{text}\n\nExample:\n    timeleap {name} fix-dates"
+    command(group, name.rsplit(maxsplit=1)[-1])(run)
 
 
-@command(app)
-def unarchive(terminal: Terminal, sessions: Ids) -> None:
-    """Put archived sessions back into lists.
-
-    Example:
-        timeleap unarchive fix-dates
-    """
-    _each(terminal, "session/unarchive", sessions, "is listed again")
+_for_each(app, "archive", "session/archive", "archived", "Leave sessions out of lists; nothing else changes.")
+_for_each(app, "unarchive", "session/unarchive", "is listed again", "Put archived sessions back into lists.")
 
 
 @command(trash, "list")
@@ -138,37 +141,11 @@ def list_trash(terminal: Terminal) -> None:
     list_sessions(terminal, found, "deletedAt", "deleted")
 
 
-@command(trash)
-def delete(terminal: Terminal, sessions: Ids) -> None:
-    """Move sessions to the trash; their ids are free again.
-
-    Example:
-        timeleap trash delete fix-dates
-    """
-    _each(terminal, "session/delete", sessions, "is in the trash; timeleap trash undelete brings it back")
-
-
-@command(trash)
-def undelete(terminal: Terminal, sessions: Ids) -> None:
-    """Take the newest session of that id out of the trash.
-
-    Example:
-        timeleap trash undelete fix-dates
-    """
-    _each(terminal, "session/undelete", sessions, "is back")
-
-
-def _each(terminal: Terminal, method: str, names: Sequence[str], done: str) -> None:
-    with Backend(terminal) as backend:
-        for name in names:
-            identity = session_identity(name)
-            if "path" in identity:
-                raise UsageError(f"{name} is a path; this works on sessions of the store, by their ids")
-            result = backend.call(method, identity)
-            if terminal.machine:
-                terminal.line({**identity, **result})
-            else:
-                terminal.say(f"{name} {done}")
+_DELETED = "is in the trash; timeleap trash undelete brings it back"
+_for_each(trash, "trash delete", "session/delete", _DELETED, "Move sessions to the trash; their ids are free again.")
+_for_each(
+    trash, "trash undelete", "session/undelete", "is back", "Take the newest session of that id out of the trash."
+)
 
 
 @command(trash)
@@ -455,7 +432,6 @@ def redact(
 
 
 def _secret(terminal: Terminal, on_stdin: bool) -> str:
-    """The text to remove, read or asked for."""
     if on_stdin:
         value = sys.stdin.read().removesuffix("\n").removesuffix("\r")
     elif terminal.machine or not terminal.interactive:

@@ -8,13 +8,7 @@ from typing import Annotated, Literal
 import typer
 from typer import Argument, Option
 
-from timeleap.cli.backend import (
-    OpenSession,
-    change_session,
-    read_state,
-    session_identity,
-    writing,
-)
+from timeleap.cli.backend import OpenSession, change_session, read_state, session_identity, writing
 from timeleap.cli.command import (
     DryRun,
     OnlySay,
@@ -48,7 +42,6 @@ _FACTS = {
 
 Steps = Annotated[int, Option("--steps", "-n", metavar="N", min=1, help="How many, as one step.")]
 Heal = Annotated[bool, Option("--heal", help="If tool calls would be left without results, go back to before them.")]
-Pin = Annotated[list[str] | None, Option(help="What the summary must hold word for word; may be repeated.")]
 
 
 @command(app, unless="message")
@@ -82,7 +75,7 @@ def revert(
         plan = opened.call("context/revertTo", **wanted, dryRun=True)
         _say_what_goes(terminal, opened, plan)
         if terminal.consents(plan, "Revert?", yes=yes, dry_run=dry_run):
-            # The head we looked at: should anything have been written meanwhile, the revert would take more than was shown.
+            # The head we looked at: of what was written meanwhile the revert would take more than was shown.
             done = opened.call("context/revertTo", **wanted, expectedHead=before["head"], saying="Reverting")
             terminal.answer(done, hint=f"reverted; undo with: timeleap undo {opened.id}")
 
@@ -193,7 +186,7 @@ def compact(
         Literal["auto", "server", "builtin"] | None, Option(help="Who summarises; builtin needs no model.")
     ] = None,
     summary: Annotated[str | None, Option(help="Your own summary; @FILE takes it from a file.")] = None,
-    pin: Pin = None,
+    pin: Annotated[list[str] | None, Option(help="What the summary must hold word for word; may be repeated.")] = None,
     dry_run: DryRun = False,
 ) -> None:
     """Put a summary in the place of older messages. `timeleap undo` brings them back.

@@ -167,11 +167,7 @@ def _parsed(setting: Setting, value: str) -> str | int | float:
 
 
 def read(file: Path) -> dict[str, Any]:
-    """The values of a file by dotted key; empty if there is none.
-
-    Raises:
-        InvalidInputError: It is no TOML.
-    """
+    """The values of a file by dotted key; empty if there is none."""
     try:
         document = tomllib.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -200,7 +196,6 @@ def with_key(text: str, key: str, value: str | int | float) -> str:
 
 
 def without_key(text: str, key: str) -> str:
-    """`text` without `key`."""
     import tomlkit
 
     document = tomlkit.parse(text)

@@ -36,7 +36,6 @@ class Progress:
     message: str | None = None
 
     def take(self, value: Json) -> None:
-        """Take in the `value` of a `$/progress`."""
         percentage, message = value.get("percentage"), value.get("message") or value.get("title")
         if isinstance(percentage, int):
             self.percentage = percentage
@@ -66,7 +65,6 @@ class Terminal:
 
     @property
     def interactive(self) -> bool:
-        """True if a user can read and answer."""
         return sys.stdin.isatty() and sys.stderr.isatty()
 
     def answer(self, result: object, *lines: RenderableType, hint: str = "") -> None:
@@ -148,13 +146,9 @@ class Terminal:
         self.out.print(table)
 
     def consents(self, plan: Json, question: str, *, yes: bool, dry_run: bool, goes: bool = True) -> bool:
-        """Ask for consent to a change that was shown, unless `yes` gave it beforehand.
+        """Ask for consent to a change that was shown, unless `yes` gave it beforehand; a refusal exits with 1.
 
         Where no change is to be made (`--dry-run`, or nothing `goes`), `plan` is the result of the command.
-
-        Raises:
-            UsageError: Nobody is there to answer.
-            typer.Exit: With 1: the answer was no.
         """
         if dry_run or not goes:
             self.answer(plan, hint="nothing was changed" + (" (--dry-run)" if dry_run else ""))
@@ -180,7 +174,6 @@ class Terminal:
             raise
 
     def _show(self, work: Future[T], progress: Progress, what: str) -> None:
-        """Show the progress of `work` until it is done."""
         from rich import progress as bars
 
         columns = (
