@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from timeleap.features.compaction import fact_patterns
-from timeleap.features.compaction.sections import quoted
+from timeleap.features.compaction.prepare import quoted
 
 MAX_LINES = 20
 """Code of fewer lines is shown whole."""
@@ -36,8 +36,7 @@ class _File:
     uses: list[str] = field(default_factory=list[str])
     names: dict[str, str] = field(default_factory=dict[str, str])
     code: str = ""
-    listed: bool = False
-    """The code is a listing of the file, not what the agent wrote into it."""
+    listed: bool = False  # the code is a listing of the file, not what the agent wrote into it
 
     @property
     def telling(self) -> bool:
@@ -115,11 +114,8 @@ class CodeState:
         return _ALSO_NAMED.sub("", rest)
 
     def items(self, directory: str = "") -> list[str]:
-        """The files as items of a summary: those with code come first, tests behind what they test.
-
-        Args:
-            directory: What relative paths are relative to, where that is known.
-        """
+        """The files as items of a summary: those with code come first, tests behind what they test. Relative paths are
+        relative to `directory`, where that is known."""
         files = _merged(_absolute(self._files, directory))
         # What an earlier summary shows of a file counts until its code was seen again.
         old = {path: text for path in files if (text := self._old_of(path, directory)) and not files[path].code}
@@ -187,13 +183,9 @@ def _decoded(arguments: str) -> dict[str, str]:
     try:
         values = json.loads(arguments)
     except (ValueError, RecursionError):
-        return {}
-    return {name: value for name, value in _pairs(values) if isinstance(value, str)}
-
-
-def _pairs(values: Any) -> Iterator[tuple[str, Any]]:
-    if isinstance(values, dict):
-        yield from values.items()
+        values = None
+    pairs = values.items() if isinstance(values, dict) else ()
+    return {name: value for name, value in pairs if isinstance(value, str)}
 
 
 def _absolute(files: Mapping[str, _File], directory: str) -> dict[str, _File]:

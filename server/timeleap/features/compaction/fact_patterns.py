@@ -115,22 +115,18 @@ def declaration(line: str) -> tuple[str, str] | None:
 
 
 def is_error(line: str) -> bool:
-    """True if a line reports a failure."""
     return bool(_ERROR.search(line)) and not _NO_ERROR.search(line) and not _SOURCE.match(line)
 
 
 def is_success(line: str) -> bool:
-    """True if a line reports a success."""
     return bool(_SUCCESS.search(line))
 
 
 def is_done(sentence: str) -> bool:
-    """True if a sentence says that a piece of work is finished."""
     return bool(_DONE.search(sentence))
 
 
 def is_to_do(sentence: str) -> bool:
-    """True if a sentence says that something is still to be done."""
     return bool(_TO_DO.search(sentence))
 
 
@@ -152,12 +148,10 @@ def is_setup(line: str) -> bool:
 
 
 def bare_demand(sentence: str) -> str:
-    """A demand without politeness and examples."""
     return _ASIDE.sub("", _LEAD_IN.sub("", sentence))
 
 
 def is_strong(sentence: str) -> bool:
-    """True if a demand leaves no choice."""
     return bool(_STRONG.search(sentence))
 
 
@@ -167,12 +161,10 @@ def bare_error(line: str) -> str:
 
 
 def is_prompt(line: str) -> bool:
-    """True if a line is a shell's prompt, waiting for input."""
     return bool(_PROMPT.match(line))
 
 
 def is_numbered(line: str) -> bool:
-    """True if a line belongs to a listing with numbers."""
     return bool(_NUMBERED.match(line))
 
 

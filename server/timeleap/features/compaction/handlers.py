@@ -14,6 +14,7 @@ from timeleap.features.compaction.prepare import (
     preserved_from,
     prompt_message,
     summary_message,
+    with_pins,
 )
 from timeleap.features.compaction.summarizers import (
     Answer,
@@ -54,11 +55,6 @@ class CompactionInput:
     def removed(self) -> list[dict[str, Any]]:
         """The messages a summary would stand for."""
         return self.messages[: self.preserved_from]
-
-    @property
-    def preserved(self) -> list[dict[str, Any]]:
-        """The messages that stay."""
-        return self.messages[self.preserved_from :]
 
 
 async def read_history(session: Session, max_preserved_messages: int) -> CompactionInput:
@@ -168,7 +164,6 @@ def _chosen(service: Service, params: CompactParams, call: Call) -> Summarizer |
 
 def _plan(history: CompactionInput, name: Name, answer: Answer, pins: tuple[str, ...]) -> CompactionPlan:
     """Compaction with a given summary. Slow: searches it for every fact of the removed messages."""
-    from timeleap.features.compaction.prepare import with_pins
     from timeleap.features.compaction.scorecard import score
 
     summary, added = with_pins(answer.text, pins)
@@ -178,7 +173,7 @@ def _plan(history: CompactionInput, name: Name, answer: Answer, pins: tuple[str,
         summary_message(summary),
         summary,
         summary_tokens=None if added else answer.tokens,
-        review=Review(name, score(history.removed, summary, history.preserved), pins, added),
+        review=Review(name, score(history.removed, summary, history.messages[history.preserved_from :]), pins, added),
         calls=frozenset[str]().union(*(called(message) for message in history.removed)),
         replaced_tokens=message_text.estimate_tokens_with_calls(history.removed),
     )

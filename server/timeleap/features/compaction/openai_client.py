@@ -66,22 +66,15 @@ class _TransientError(Exception):
 
 
 def configured(settings: Mapping[str, Any]) -> bool:
-    """True if `Config.summarizer` names an endpoint and a model."""
     return bool(settings.get("baseUrl") and settings.get("model"))
 
 
 def installed() -> bool:
-    """True if the library is installed."""
     return importlib.util.find_spec("openai") is not None
 
 
 class OpenAiClient:
-    """One endpoint.
-
-    Args:
-        settings: `Config.summarizer`.
-        environ: The environment; `os.environ` where None.
-    """
+    """One endpoint, as `Config.summarizer` has it; `environ` is `os.environ` where None."""
 
     name: Name = "server"
 
@@ -93,7 +86,6 @@ class OpenAiClient:
         self.window: int | None = int(size) if size is not None else None
 
     async def summarize(self, prompt: Record, hear: Hear) -> Answer:
-        """Answer a prompt. Raises as `Summarizer.summarize`."""
         try:
             async with asyncio.timeout(self._timeout), self._client() as client:
                 for wait in (*BACK_OFF, None):
@@ -275,7 +267,6 @@ class _End:
 
 
 def _is_whole(response: Any) -> bool:
-    """True if a response is a JSON document and not a stream of events."""
     return str(response.headers.get("content-type", "")).startswith("application/json")
 
 

@@ -1,4 +1,4 @@
-"""Compaction without I/O: what it keeps, what the summariser is shown.
+"""Compaction without I/O: what it keeps, what the summariser is shown, the six sections of a summary.
 
 Messages are in their JSON form, as they stand in the log. Who writes the summary is no concern of this module.
 """
@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from timeleap import message_text
+from timeleap.message_text import harmless
 from timeleap.sessions.tool_pairs import safe_cut
 
 Record = Mapping[str, Any]
@@ -93,15 +94,10 @@ _SYSTEM_TEXT = re.compile(r"^\s*<system(?:-reminder)?>")
 
 
 def preserved_from(messages: Sequence[Record], max_preserved_messages: int) -> int:
-    """Index of the first message that a compaction keeps.
+    """Index of the first message that a compaction keeps; 0 means that there is nothing to compact.
 
-    Args:
-        messages: The history; it is read from its end, and only as far as needed.
-        max_preserved_messages: How many of the last user and assistant messages are kept, with all that comes after
-            the first of them. A tool call is never parted from its result: then more is kept.
-
-    Returns:
-        The index of the first message to keep; 0 means that there is nothing to compact.
+    The last `max_preserved_messages` messages of users and assistants are kept, with all that comes after the first of
+    them. A tool call is never parted from its result: then more is kept.
     """
     if max_preserved_messages <= 0:
         return 0
@@ -115,26 +111,14 @@ def preserved_from(messages: Sequence[Record], max_preserved_messages: int) -> i
 
 
 def prompt_message(messages: Iterable[Record], custom_instruction: str = "") -> dict[str, Any]:
-    """The one message a summariser is shown.
-
-    Args:
-        messages: What is to be summarised. Only text is shown; tool calls and results become text.
-        custom_instruction: An instruction of the user's; empty for none.
-
-    Returns:
-        A user message in its JSON form.
-    """
+    """The one message a summariser is shown. Only text is shown; tool calls and results become text."""
     parts = [text for number, message in enumerate(messages, 1) for text in _shown(number, message)]
     parts.append(request_text(custom_instruction))
     return {"role": "user", "content": [_text_part(text) for text in parts]}
 
 
 def summary_message(summary: str) -> dict[str, Any]:
-    """The user message that takes the place of what was compacted, in its JSON form.
-
-    Args:
-        summary: What the summariser wrote.
-    """
+    """The user message that takes the place of what was compacted."""
     preface = f"<system>{SUMMARY_PREFACE}</system>"
     return {"role": "user", "content": [_text_part(preface), _text_part(summary)]}
 
@@ -151,7 +135,6 @@ def is_system_text(text: str) -> bool:
 
 
 def call_texts(message: Record) -> list[str]:
-    """The tool calls of a message as text."""
     calls = message.get("tool_calls")
     return [call_text(call) for call in calls] if isinstance(calls, list) else []
 
@@ -179,15 +162,8 @@ def _text_part(text: str) -> dict[str, Any]:
 
 
 def with_pins(summary: str, pins: Iterable[str]) -> tuple[str, tuple[str, ...]]:
-    """A summary that has every pin in it: what it does not say by itself is put behind it, word for word.
-
-    Args:
-        summary: The summary.
-        pins: What must stand in it.
-
-    Returns:
-        The summary, and the pins that had to be added to it.
-    """
+    """A summary that has every pin in it, and the pins that had to be added: what it does not say by itself is put behind
+    it, word for word."""
     missing = tuple(dict.fromkeys(pin for pin in pins if pin not in summary))
     if not missing:
         return summary, ()
@@ -195,11 +171,95 @@ def with_pins(summary: str, pins: Iterable[str]) -> tuple[str, tuple[str, ...]]:
 
 
 def request_text(custom_instruction: str = "") -> str:
-    """The instruction that follows the messages.
+    """The instruction that follows the messages."""
+    added = CUSTOM_INSTRUCTION.format(instruction=custom_instruction) if custom_instruction else ""
+    return f"\n{COMPACT}{added}"
 
-    Args:
-        custom_instruction: An instruction of the user's; empty for none.
-    """
-    if not custom_instruction:
-        return "\n" + COMPACT
-    return "\n" + COMPACT + CUSTOM_INSTRUCTION.format(instruction=custom_instruction)
+
+SECTIONS = (
+    "current_focus",
+    "environment",
+    "completed_tasks",
+    "active_issues",
+    "code_state",
+    "important_context",
+)
+
+_WEIGHTS = {
+    "current_focus": 0.24,
+    "code_state": 0.22,
+    "important_context": 0.26,
+    "active_issues": 0.10,
+    "completed_tasks": 0.13,
+    "environment": 0.05,
+}
+_MIN_CUT = 40  # characters from which a text is cut in its middle, not at its end
+_TAG = re.compile(r"</?(?:" + "|".join((*SECTIONS, "file")) + r")\s*>", re.IGNORECASE)
+
+
+def clip(text: str, limit: int, *, head: float = 2 / 3) -> str:
+    """`text` on one line, cut in its middle if it has more than `limit` characters; its beginning gets the part `head`."""
+    line = " ".join(text.split())
+    if len(line) <= limit:
+        return line
+    if limit < _MIN_CUT:
+        return line[:limit]
+    kept = int((limit - 7) * head)
+    tail = limit - 7 - kept
+    return f"{line[:kept]} [...] {line[len(line) - tail :]}"
+
+
+def quoted(text: str) -> str:
+    """`text` with the tags of summaries broken: quoted, they must not end the section they are quoted in."""
+    return _TAG.sub(lambda tag: "&lt;" + tag.group()[1:], harmless(text))
+
+
+def fill(sections: Mapping[str, Sequence[str]], limit: int) -> str:
+    """Render as much of every section as its share of `limit` characters allows, and let the others use what one leaves.
+    The items to keep first come first."""
+    spare = limit - len(_render({name: [] for name in SECTIONS}))
+    if spare < limit // 3:
+        return _short(sections, limit)
+    left = {name: list(sections[name]) for name in SECTIONS}
+    chosen: dict[str, list[str]] = {name: [] for name in SECTIONS}
+    room = {name: int(spare * weight) for name, weight in _WEIGHTS.items()}
+    for name in _WEIGHTS:
+        for item in list(left[name]):
+            if _cost(item) <= room[name]:
+                chosen[name].append(item)
+                left[name].remove(item)
+                room[name] -= _cost(item)
+                spare -= _cost(item)
+    while any(left.values()):  # what is left over goes round, an item for each
+        for name in _WEIGHTS:
+            if left[name] and _cost(item := left[name].pop(0)) <= spare:
+                chosen[name].append(item)
+                spare -= _cost(item)
+    for name in SECTIONS:
+        chosen[name].sort(key=list(sections[name]).index)
+    return _render(chosen)
+
+
+def _cost(item: str) -> int:
+    return len(item) + 3
+
+
+def _render(sections: Mapping[str, Sequence[str]]) -> str:
+    return "\n\n".join(f"<{name}>\n{_body(name, sections[name])}\n</{name}>" for name in SECTIONS)
+
+
+def _body(name: str, items: Sequence[str]) -> str:
+    if not items:
+        return "none"
+    if name in ("current_focus", "code_state"):
+        return "\n".join(items)
+    return "\n".join(f"- {item}" for item in reversed(items))  # in the order things happened
+
+
+def _short(sections: Mapping[str, Sequence[str]], limit: int) -> str:
+    """For a past too short for six sections: its most telling words."""
+    for name in ("current_focus", "active_issues", "important_context", "completed_tasks", "code_state", "environment"):
+        for item in sections[name]:
+            framed = f"<{name}>\n{item}\n</{name}>"
+            return framed if len(framed) <= limit else item[: max(limit, 1)]
+    return "none"[: max(limit, 1)]

@@ -37,13 +37,8 @@ _URL = re.compile(r"\b[a-z][a-z0-9+.-]*://\S+")
 
 
 def score(removed: Sequence[Record], summary: str, kept: Iterable[Record] = ()) -> Scorecard:
-    """Look for the facts of the messages that go in what the model is shown instead.
-
-    Args:
-        removed: The messages a summary stands for, in their JSON form; read from their end.
-        summary: The summary.
-        kept: The messages that stay; a fact they repeat is not lost.
-    """
+    """Look for the facts of the messages that go in what the model is shown instead: the summary and the messages that
+    stay."""
     facts = _Facts()
     size = 0
     for message in reversed(removed):
@@ -82,7 +77,6 @@ class _Facts:
         self._names: Counter[str] = Counter()
 
     def take(self, message: Record) -> None:
-        """Take in one message."""
         texts = [text for text in message_text.texts(message) if not is_system_text(text)]
         for text in [*texts, *call_texts(message)]:
             for line in fact_patterns.lines(text):
@@ -110,7 +104,6 @@ class _Facts:
         return found
 
     def names(self) -> list[str]:
-        """The names, the most frequent first."""
         return [name for name, _ in self._names.most_common(MAX_FACTS)]
 
 
@@ -129,8 +122,6 @@ def _identifiers(line: str) -> list[str]:
 
 
 class _SearchedText:
-    """A text that facts are looked for in."""
-
     def __init__(self, text: str) -> None:
         self._text = text
         self._flat = _flat(text)
@@ -141,7 +132,6 @@ class _SearchedText:
         return path in self._text or "/".join(re.split(r"[\\/]", path)[-2:]) in self._text
 
     def has_name(self, name: str) -> bool:
-        """True if a name is in the text as a word."""
         return name in self._text and re.search(rf"(?<!\w){re.escape(name)}(?!\w)", self._text) is not None
 
     def has_sentence(self, sentence: str) -> bool:

@@ -46,13 +46,7 @@ def fits(prompt: Record, window: int | None) -> bool:
 
 
 class Fold:
-    """The parts of a conversation, one after the other.
-
-    Args:
-        messages: The conversation, in its JSON form.
-        custom_instruction: An instruction of the user's; empty for none.
-        window: Tokens the summariser can take.
-    """
+    """The parts of a conversation, one after the other, for a summariser that can take `window` tokens."""
 
     def __init__(self, messages: Sequence[Record], custom_instruction: str, window: int) -> None:
         self._left = deque(messages)
@@ -67,10 +61,7 @@ class Fold:
         return 100 - 100 * sum(map(_size, self._left)) // max(1, self._size)
 
     def next_prompt(self, notes: str) -> dict[str, Any] | None:
-        """The prompt of the next part; None when all is taken.
-
-        Args:
-            notes: The summary of the parts before it; empty for the first.
+        """The prompt of the next part, behind the summary of the parts before it; None when all is taken.
 
         Raises:
             CompactionFailedError: The window has no room for the notes and anything else.
@@ -123,18 +114,13 @@ _SMALLEST_WINDOW = 1_000  # tokens; what is too long for less than this will not
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A summary as a summariser gave it.
-
-    Attributes:
-        text: The summary; not empty.
-        tokens: What it came to, as the model counted; None where that is not known, or cannot be: no token is less than
-            a byte, so what counts more has counted thoughts as well.
-    """
+    """A summary as a summariser gave it, not empty, and its tokens as the model counted them; None if that is not known."""
 
     text: str
     tokens: int | None = None
 
     def __post_init__(self) -> None:
+        # No token is less than a byte: what counts more has counted thoughts as well.
         if self.tokens is not None and self.tokens > len(self.text.encode(errors="replace")) + _ENDS:
             object.__setattr__(self, "tokens", None)
 
@@ -148,12 +134,7 @@ class TooLongAnswerError(Exception):
 
 
 class Summarizer(Protocol):
-    """Makes summaries of conversations.
-
-    Attributes:
-        name: As the wire has it.
-        window: Tokens it can take; None where that is not known.
-    """
+    """Makes summaries of conversations; its window is in tokens, None where that is not known."""
 
     name: Name
     window: int | None
@@ -170,15 +151,8 @@ class Summarizer(Protocol):
 
 
 class ClientSummarizer:
-    """Asks the client, which has a model of its own.
-
-    Args:
-        call: The request that needs the summary.
-        session_id: As the client knows the session.
-        custom_instruction: An instruction of the user's; it stands in the prompt too.
-        settings: `Config.summarizer`.
-        window: Tokens its model takes, where the session's budget says so.
-    """
+    """Asks the client, which has a model of its own that takes `window` tokens, where that is known. The instruction
+    stands in the prompt, too; `settings` are `Config.summarizer`."""
 
     name: Name = "client"
 
@@ -197,7 +171,6 @@ class ClientSummarizer:
         self._timeout = float(settings.get("timeout", DEFAULT_SUMMARIZER_TIMEOUT))
 
     async def summarize(self, prompt: Record, hear: Hear) -> Answer:
-        """Answer a prompt. Raises as `Summarizer.summarize`."""
         params = {**self._params, "prompt": prompt, **self._instruction}
         try:
             said = await self._client.request("context/summarize", params, timeout=self._timeout)
@@ -210,7 +183,9 @@ class ClientSummarizer:
         if not summary.strip():
             raise failed("the client's summary is empty", self.name)
         hear(len(summary))
-        return checked(Answer(summary, _output_tokens(said)), prompt)
+        if len(summary) > message_text.text_length(prompt):
+            raise TooLongAnswerError
+        return Answer(summary, _output_tokens(said))
 
 
 class Builtin:
@@ -225,27 +200,10 @@ def failed(what: str, summarizer: str, **data: Any) -> CompactionFailedError:
     return CompactionFailedError(f"{what}. {again}{NEXT_STEP}", summarizer=summarizer, **data)
 
 
-def checked(answer: Answer, prompt: Record) -> Answer:
-    """An answer that is no longer than its prompt.
-
-    Raises:
-        TooLongAnswerError: It is.
-    """
-    if len(answer.text) > message_text.text_length(prompt):
-        raise TooLongAnswerError
-    return answer
-
-
 async def summarised(
     summarizer: Summarizer | Builtin, messages: Sequence[Record], custom_instruction: str, call: Call
 ) -> Answer:
     """A summary of `messages`, whole or, where they are too many for the summariser, in parts.
-
-    Args:
-        summarizer: The summariser to use.
-        messages: The messages to summarise.
-        custom_instruction: An instruction of the user's; empty for none.
-        call: Where progress is told.
 
     Raises:
         CompactionFailedError: There is no usable summary.

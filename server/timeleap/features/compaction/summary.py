@@ -14,8 +14,16 @@ from typing import Any
 from timeleap import message_text
 from timeleap.features.compaction import fact_patterns
 from timeleap.features.compaction.codestate import CodeState
-from timeleap.features.compaction.prepare import call_text, call_texts, is_summary, is_system_text
-from timeleap.features.compaction.sections import SECTIONS, clip, fill, quoted
+from timeleap.features.compaction.prepare import (
+    SECTIONS,
+    call_text,
+    call_texts,
+    clip,
+    fill,
+    is_summary,
+    is_system_text,
+    quoted,
+)
 
 Record = Mapping[str, Any]
 
@@ -43,11 +51,7 @@ _LABEL = re.compile(r"^\(?([A-Z][\w ]{2,24}):\s")
 
 
 def summarise(messages: Sequence[Record], custom_instruction: str = "") -> str:
-    """Summarise a conversation by extraction.
-
-    Args:
-        messages: What is to be replaced, in its JSON form; read from its end.
-        custom_instruction: An instruction of the user's: what shares words with it comes first.
+    """Summarise a conversation by extraction. What shares words with the instruction comes first.
 
     Returns:
         The six sections; never empty, never longer than the text it replaces (if that has any), and at most the
@@ -98,11 +102,9 @@ class _Items:
         self._ranks: tuple[list[str], list[str], list[str]] = ([], [], [])
 
     def add(self, text: str, *, limit: int, rank: int = 1, key: str = "") -> None:
-        """Take in an item.
+        """Take in an item, of at most `limit` characters.
 
         Args:
-            text: The item.
-            limit: Characters it may have.
             rank: 0 comes first; what shares words with the user's instruction has it anyway.
             key: What tells it from others; by default its words.
         """
@@ -138,13 +140,8 @@ class _Collector:
         self._directory = ""
 
     def take(self, message: Record, *, closely: bool, opening: bool) -> None:
-        """Look at one message, the one before all those taken so far.
-
-        Args:
-            message: The message.
-            closely: Look at all of it, not only at what a user demands.
-            opening: Nobody had answered yet.
-        """
+        """Look at the message before all those taken so far: at all of it if `closely`, else only at what a user demands.
+        If `opening`, nobody had answered yet."""
         if is_summary(message):
             self._carry_on("\n".join(message_text.texts(message)[1:]))
             return
@@ -160,17 +157,15 @@ class _Collector:
         self._code.text(text, by_agent=message.get("role") == "assistant")
 
     def sections(self) -> dict[str, list[str]]:
-        """The items of every section, the ones to keep first coming first."""
         found = {name: items.all() for name, items in self._items.items()}
         found["current_focus"] = [*map(quoted, self._focus()), *found["current_focus"]]
         found["code_state"] = [*self._code.items(self._directory), *found["code_state"]]
+        if len(self._directory) > 1:
+            short = f"{self._directory}/"
+            found = {name: [item.replace(short, "") for item in items] for name, items in found.items()}
         if self._directory:
-            found = {name: [self._shortened(item) for item in items] for name, items in found.items()}
             found["environment"].insert(0, quoted(f"{_PLACE}{self._directory}"))
         return found
-
-    def _shortened(self, item: str) -> str:
-        return item.replace(f"{self._directory}/", "") if len(self._directory) > 1 else item
 
     def _focus(self) -> Iterator[str]:
         # Together they fit into this section's share; the task at hand must never fall victim to its own length.
@@ -190,11 +185,8 @@ class _Collector:
 
     def _is_framing(self, line: str) -> bool:
         """True if a line was added by a terminal around the output."""
-        return fact_patterns.is_prompt(line) or self._is_label(line)
-
-    def _is_label(self, line: str) -> bool:
         match = _LABEL.match(line)
-        return match is not None and match[1] in self._labels
+        return fact_patterns.is_prompt(line) or (match is not None and match[1] in self._labels)
 
     def _add(self, name: str, text: str, *, rank: int = 1, key: str = "") -> None:
         self._items[name].add(text, limit=self._item_limit, rank=rank, key=key)

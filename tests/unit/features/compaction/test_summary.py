@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from timeleap import message_text
 from timeleap.features.compaction import fact_patterns
-from timeleap.features.compaction.prepare import summary_message
-from timeleap.features.compaction.sections import SECTIONS
+from timeleap.features.compaction.prepare import SECTIONS, summary_message
 from timeleap.features.compaction.summary import MIN_TOKENS, SHARE, summarise
 
 Record = dict[str, Any]
