@@ -60,12 +60,7 @@ class AttachedConnection(Connection):
 
 class LocalNetwork:
     """The way to other processes, and theirs to this one, over local sockets.
-
-    Args:
-        service: Serves those who come.
-
-    Attributes:
-        endpoint: How others reach us, or why they cannot; None while we do not listen.
+    `endpoint` says how others reach us, or why they cannot; None while we do not listen.
     """
 
     def __init__(self, service: ServicePort) -> None:
@@ -142,14 +137,10 @@ class LocalNetwork:
     def _handshake(self) -> asyncio.Protocol:
         while len(self._at_the_door) >= MAX_AT_THE_DOOR:
             next(iter(self._at_the_door)).turn_away("too many connections")
-        keeper = TokenHandshake(
-            self._token, self._admit, self._leave, full=self._closed or len(self._visits) >= MAX_CONNECTIONS
-        )
+        full = self._closed or len(self._visits) >= MAX_CONNECTIONS
+        keeper = TokenHandshake(self._token, self._admit, lambda door: self._at_the_door.pop(door, None), full=full)
         self._at_the_door[keeper] = None
         return keeper
-
-    def _leave(self, keeper: TokenHandshake) -> None:
-        self._at_the_door.pop(keeper, None)
 
     def _admit(self, transport: asyncio.Transport) -> Connection:
         transport.set_write_buffer_limits(high=HIGH_WATER, low=LOW_WATER)
@@ -204,20 +195,16 @@ def _other_version(version: object) -> OwnersRefusalError:
 class TokenHandshake(asyncio.Protocol):
     """Lets in who shows the token in its first message; everybody else gets an error, and the door.
 
-    Args:
-        token: What is to be shown.
-        admit: Makes the connection that takes over.
-        left: Told when nobody stands at this door any more.
-        full: Turn away everybody.
+    `admit` makes the connection that takes over; `left` is told when nobody stands at this door any more.
     """
 
     def __init__(
         self,
         token: str,
         admit: Callable[[asyncio.Transport], Connection],
-        left: Callable[[TokenHandshake], None],
+        left: Callable[[TokenHandshake], object],
         *,
-        full: bool = False,
+        full: bool,
     ) -> None:
         self._token = token
         self._admit = admit

@@ -57,13 +57,7 @@ def read_change(params: bytes) -> ForwardedChange:
 
 
 def as_here(params: bytes, theirs: str, ours: str) -> Any:
-    """The params of an owner's notification, with the session called as it is here.
-
-    Args:
-        params: JSON text, spliced as it is where nothing has to be changed.
-        theirs: The session's id in the owner's process.
-        ours: Its id here.
-    """
+    """The params of a notification with the session called as it is here; as their own text where nothing changes."""
     if theirs == ours:
         return msgspec.Raw(params)
     return {**msgspec.json.decode(params), "sessionId": ours}

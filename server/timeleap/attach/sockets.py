@@ -241,15 +241,10 @@ def _words(error: Exception) -> str:
 
 
 class Listening:
-    """An open listener, the result of `listen`.
-
-    Args:
-        address: Where to connect to: an absolute path, or the name of a pipe.
-        stop: Ends it.
-    """
+    """An open listener."""
 
     def __init__(self, address: str, stop: Callable[[], None]) -> None:
-        self.address: Final = address
+        self.address: Final = address  # where to connect to: an absolute path, or the name of a pipe
         self._stop: Callable[[], None] | None = stop
 
     def close(self) -> None:
@@ -277,11 +272,6 @@ async def listen(make: Make, environ: Mapping[str, str]) -> Listening:
 
 async def connect(address: str, make: Callable[[], P], timeout: float) -> tuple[asyncio.Transport, P]:  # noqa: ASYNC109
     """Connect to a process of our own user. Not a byte is sent before it is known to be one.
-
-    Args:
-        address: What `Listening.address` said there.
-        make: Makes the protocol.
-        timeout: Seconds.
 
     Raises:
         UnsafeError: What is there is not to be trusted; a pipe's address may lead to another machine.

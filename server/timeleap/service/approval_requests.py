@@ -39,7 +39,12 @@ async def request_approval(service: Service, params: ApprovalRequestParams, call
     """Ask for an approval and wait for the decision."""
     session = service.session(call, params)
     held = service.held(call, params.session_id)
-    _check_detail(params.detail)
+    if params.detail is not None:  # it is sent to every window
+        if depth(params.detail) > MAX_DEPTH:
+            raise TooLargeError(f"detail is nested more than {MAX_DEPTH} levels deep")
+        text = json.dumps(params.detail, ensure_ascii=False, separators=(",", ":"))
+        if (size := len(text.encode("utf-8", "surrogatepass"))) > MAX_APPROVAL_DETAIL_BYTES:
+            raise TooLargeError(f"detail has {size} bytes as JSON; at most {MAX_APPROVAL_DETAIL_BYTES} are taken")
     question = ApprovalQuestion(params.action, params.description, params.detail, params.tool_call_id)
     with service.asking(call, params.session_id):
         # Cancelled meanwhile, it is known all the same whether anybody was asked, who then has to be told.
@@ -91,18 +96,3 @@ async def list_approvals(service: Service, params: ApprovalListParams, call: Cal
         return answer
     pending = await held.session.at_turn(lambda: held.session.pending_approvals)
     return {"approvals": [views.approval_request(request) for request in pending]}
-
-
-def _check_detail(detail: Json | None) -> None:
-    """Refuse what is too large to be sent to every window.
-
-    Raises:
-        TooLargeError: It is.
-    """
-    if detail is None:
-        return
-    if depth(detail) > MAX_DEPTH:
-        raise TooLargeError(f"detail is nested more than {MAX_DEPTH} levels deep")
-    size = len(json.dumps(detail, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass"))
-    if size > MAX_APPROVAL_DETAIL_BYTES:
-        raise TooLargeError(f"detail has {size} bytes as JSON; at most {MAX_APPROVAL_DETAIL_BYTES} are taken")

@@ -31,10 +31,16 @@ if TYPE_CHECKING:
 
 async def open_session(service: Service, params: SessionOpenParams, call: Call) -> Json:
     """Open or create a session, or attach to it; a repeat on the same connection is counted."""
-    path = _absolute(params.path)
+    path = Path(params.path) if params.path is not None else None
+    if path is not None and not path.is_absolute():
+        problem = {"loc": ["path"], "msg": "must be an absolute path", "type": "path"}
+        raise InvalidInputError("path: must be an absolute path", errors=[problem])
     if call.client.is_peer:
         return await _join(service, params, path, call)
-    wanted = _access(service, params.access, path)
+    if params.access is not None:
+        wanted: Access = "owner" if params.access == "write" else "readOnly"
+    else:  # what lies outside the store is only looked at
+        wanted = "readOnly" if path is not None and not service.store.contains(path) else "owner"
     attached, opened = service.attached(call), service.opened(call)
     session_id = params.session_id
     if session_id is None:
@@ -153,23 +159,6 @@ def answer(service: Service, held: OpenHandle, duplicate: bool) -> Json:
     """`SessionState` of the contract, of a session that was opened."""
     state = service.views.state(held.session, held.access)
     return {**state, "duplicate": True} if duplicate else state
-
-
-def _absolute(path: str | None) -> Path | None:
-    if path is None:
-        return None
-    found = Path(path)
-    if not found.is_absolute():
-        problem = {"loc": ["path"], "msg": "must be an absolute path", "type": "path"}
-        raise InvalidInputError("path: must be an absolute path", errors=[problem])
-    return found
-
-
-def _access(service: Service, asked: str | None, path: Path | None) -> Access:
-    """`access` as asked for; unasked, what lies outside the store is only looked at."""
-    if asked is None:
-        return "readOnly" if path is not None and not service.store.contains(path) else "owner"
-    return "owner" if asked == "write" else "readOnly"
 
 
 def _same_access(session_id: str, present: str, wanted: Access) -> None:

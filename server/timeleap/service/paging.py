@@ -35,11 +35,7 @@ def encode_cursor(listing: str, **position: Any) -> str:
 
 
 def decode_cursor(cursor: str, listing: str, position: type[T]) -> T:
-    """Return the position that `encode_cursor` put in, as the dataclass `position`.
-
-    Raises:
-        InvalidInputError: It is no cursor of that listing.
-    """
+    """The position that `encode_cursor` put in, as the dataclass `position`. Raises `unknown_cursor`."""
     try:
         raw = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
         members = msgspec.json.decode(raw, type=dict[str, Any])
@@ -95,11 +91,7 @@ def era_of(head: str) -> str:
 
 
 def check_era(era: str, head: str) -> None:
-    """Refuse a cursor from before a rewrite.
-
-    Raises:
-        HeadConflictError: With the present head.
-    """
+    """Refuse a cursor from before a rewrite: HeadConflictError, with the present head."""
     if era != era_of(head):
         raise HeadConflictError("the log was rewritten since this cursor was given: start the listing again", head=head)
 

@@ -16,8 +16,9 @@ from timeleap.sessions.audit import Audit
 from timeleap.sessions.logs import parse_time
 from timeleap.sessions.outcomes import Retention
 from timeleap.sessions.pruning import PruneRequest
-from timeleap.sessions.purge import PurgeOutcome, PurgeRequest
+from timeleap.sessions.purge import PurgeOutcome, PurgeRequest, Trashed
 from timeleap.sessions.warnings import FileProblem, audit_warnings, file_problems, leftover_warnings
+from timeleap.storage.engine import Damage
 from timeleap_protocol.limits import DEFAULT_PAGE, DEFAULT_SESSION_PAGE
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from timeleap.service.service import Service
     from timeleap.service.views import Json
     from timeleap.sessions.outcomes import SessionPage
-    from timeleap.storage.engine import Damage
     from timeleap_protocol.session import (
         SessionDeleteParams,
         SessionLatestParams,
@@ -107,16 +107,16 @@ async def purge(service: Service, params: SessionPurgeParams, call: Call) -> Jso
 
 
 def _purged(outcome: PurgeOutcome) -> Json:
-    kept = [
-        {"sessionId": session.session_id, "deletedAt": session.deleted_at, "reason": IN_USE} for session in outcome.kept
-    ]
+    def named(session: Trashed) -> Json:
+        return {"sessionId": session.session_id, "deletedAt": session.deleted_at}
+
     return {
-        "purged": [
-            {"sessionId": session.session_id, "deletedAt": session.deleted_at, "bytes": session.bytes}
-            for session in outcome.purged
-        ],
+        "purged": [{**named(session), "bytes": session.bytes} for session in outcome.purged],
         "bytes": sum(session.bytes for session in outcome.purged),
-        **shapes.set_members(kept=kept or None, duplicate=outcome.duplicate or None),
+        **shapes.set_members(
+            kept=[{**named(session), "reason": IN_USE} for session in outcome.kept] or None,
+            duplicate=outcome.duplicate or None,
+        ),
     }
 
 
@@ -170,7 +170,7 @@ async def verify(service: Service, params: Any, call: Call) -> Json:
             "ok": not problems and not files,
             "lines": state.lines,
             "bytes": state.length,
-            "problems": [*map(_problem, problems), *map(_file_problem, files)],
+            "problems": [*map(_problem, problems), *map(_problem, files)],
             "warnings": [*session.warnings, *leftovers],
         }
 
@@ -193,25 +193,12 @@ async def repair(service: Service, params: Any, call: Call) -> Json:
         }
 
 
-def _file_problem(problem: FileProblem) -> Json:
-    return {
-        "kind": problem.kind,
-        "message": problem.message,
-        "file": problem.file,
-        "line": 0,
-        "offset": 0,
-        "bytes": problem.bytes,
-    }
-
-
-def _problem(problem: Damage) -> Json:
-    return {
-        "kind": problem.kind,
-        "message": problem.message,
-        "line": problem.line,
-        "offset": problem.offset,
-        "bytes": problem.bytes,
-    }
+def _problem(problem: Damage | FileProblem) -> Json:
+    where = (
+        {"line": problem.line, "offset": problem.offset} if isinstance(problem, Damage) else {"line": 0, "offset": 0}
+    )
+    file = {} if isinstance(problem, Damage) else {"file": problem.file}
+    return {"kind": problem.kind, "message": problem.message, **file, **where, "bytes": problem.bytes}
 
 
 async def prune(service: Service, params: SessionPruneParams, call: Call) -> Json:

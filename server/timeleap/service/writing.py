@@ -28,7 +28,8 @@ async def append_message(service: Service, params: AppendMessageParams, call: Ca
     session = service.session(call, params)
     messages = params.messages
     if messages is not None:
-        check_messages(messages, ["messages"])
+        for number, message in enumerate(messages):
+            check_message(message, ["messages", number])
     elif params.message is not None:
         check_message(params.message, ["message"])
         messages = [params.message]
@@ -50,19 +51,13 @@ async def checkpoint(service: Service, params: CheckpointParams, call: Call) -> 
 RESERVED_KEY = "_tl"
 
 
-def check_messages(messages: list[Any], where: list[str | int]) -> None:
-    """Check each message; `where` is the wire location of the list.
+def check_message(message: Any, where: list[str | int]) -> None:
+    """Check one message at the wire location `where`.
 
     Raises:
         InvalidInputError: With `errors` naming the place (`loc`) and what is wrong.
         TooLargeError: Nested deeper than 128 levels.
     """
-    for number, message in enumerate(messages):
-        check_message(message, [*where, number])
-
-
-def check_message(message: Any, where: list[str | int]) -> None:
-    """Check one message at the wire location `where`. Raises as `check_messages`."""
     if not isinstance(message, dict):
         raise _refused(where, "a message is a JSON object", "dict_type")
     _check_role(message, where)
