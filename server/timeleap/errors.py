@@ -37,8 +37,6 @@ class InvalidInputError(TimeleapError, ValueError):
 
 
 class InvalidSessionIdError(InvalidInputError):
-    """The session id is not of the form the wire contract allows."""
-
     kind = "invalidSessionId"
 
 
@@ -49,8 +47,6 @@ class TooLargeError(InvalidInputError):
 
 
 class SessionNotFoundError(TimeleapError, LookupError):
-    """No session of that id (or at that path)."""
-
     kind = "sessionNotFound"
 
 
@@ -61,20 +57,14 @@ class SessionNotOpenError(TimeleapError):
 
 
 class SessionExistsError(TimeleapError):
-    """The session id is taken."""
-
     kind = "sessionExists"
 
 
 class CheckpointNotFoundError(TimeleapError, ValueError):
-    """The present log has no such checkpoint."""
-
     kind = "checkpointNotFound"
 
 
 class TimelineNotFoundError(TimeleapError, LookupError):
-    """The session has no such timeline."""
-
     kind = "timelineNotFound"
 
 
@@ -147,8 +137,6 @@ class RotationUnavailableError(StorageFailureError, RuntimeError):
 class AlreadyRestoredError(TimeleapError, RuntimeError):
     """`restore` works once an object: a second one would double the history."""
 
-    kind = "internalError"
-
 
 class CompactionFailedError(TimeleapError):
     """No usable summary; the log is unchanged."""
@@ -158,14 +146,10 @@ class CompactionFailedError(TimeleapError):
 
 
 class DMailPendingError(TimeleapError):
-    """A D-Mail is already pending; deliver or cancel it first."""
-
     kind = "dmailPending"
 
 
 class NoPendingDMailError(TimeleapError):
-    """There is no D-Mail to deliver or to cancel."""
-
     kind = "noPendingDMail"
 
 
@@ -204,7 +188,6 @@ class ApprovalTimeoutError(TimeleapError):
 class ClientRequestError(TimeleapError):
     """The client did not answer a request of ours: `reason` is `refused`, `timeout` or `gone`."""
 
-    kind = "internalError"
     retryable = True
 
 

@@ -19,13 +19,8 @@ CHARS_PER_TOKEN = 4
 _CLOSING_TAG = re.compile(r"<(?=\s*/\s*system\b)", re.IGNORECASE)
 
 
-def estimate_record_tokens(records: Iterable[Mapping[str, Any]]) -> int:
-    """Estimate the tokens of messages in their JSON form; thoughts, media and tool calls do not count."""
-    return sum(text_length(record) for record in records) // CHARS_PER_TOKEN
-
-
 def estimate_tokens_with_calls(records: Iterable[Mapping[str, Any]]) -> int:
-    """The same with the names and arguments of tool calls."""
+    """Estimate the tokens of messages in their JSON form, with their tool calls; thoughts and media do not count."""
     return sum(text_length(record) + sum(map(len, _calls(record))) for record in records) // CHARS_PER_TOKEN
 
 

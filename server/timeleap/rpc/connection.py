@@ -155,7 +155,7 @@ class Connection(asyncio.Protocol):
     def pause_writing(self) -> None:
         """The client reads too slowly: read nothing more from it, begin nothing more."""
         self._congest(True)
-        self._regulate()
+        self.regulate()
 
     def resume_writing(self) -> None:
         self._congest(False)
@@ -208,7 +208,7 @@ class Connection(asyncio.Protocol):
             self._closing = True
             self._lifecycle.stop()
             self._rpc.client_gone()
-            self._regulate()
+            self.regulate()
         self._check_finished()
 
     # What the protocol and the lifecycle call
@@ -249,10 +249,6 @@ class Connection(asyncio.Protocol):
             self._flush()  # nothing to collect: a client that asks one thing at a time need not wait a turn
         if self._closing:
             self._check_finished()
-
-    def asked(self) -> None:
-        """A request of ours was sent: its answer may stand behind what is not read yet."""
-        self._regulate()
 
     def leave(self, code: ExitCode) -> None:
         """Forget what has not begun: the client says that nothing it sent after this counts."""
@@ -327,7 +323,7 @@ class Connection(asyncio.Protocol):
         if self._inbox and not self._blocked() and not self._pump_due:
             self._pump_due = True
             self._loop.call_soon(self._pump_again)
-        self._regulate()
+        self.regulate()
         if self._closing:
             self._check_finished()
 
@@ -335,7 +331,7 @@ class Connection(asyncio.Protocol):
         self._pump_due = False
         self._pump()
 
-    def _regulate(self) -> None:
+    def regulate(self) -> None:
         """Read on only while the client reads, and nothing is left to begin or an answer of the client's is awaited."""
         room = not self._inbox or (self._rpc.waits_for_client and self._parked < self._max_parked)
         reading = room and not self._congested and not self._closing

@@ -177,7 +177,7 @@ class ConnectionPort(Client, Protocol):
     def handle(self, row: Method, accepted: Any, call: Call) -> Awaitable[Any]: ...
     def notified(self, method: str, params: dict[str, Any]) -> None: ...
     def request_ended(self) -> None: ...
-    def asked(self) -> None: ...
+    def regulate(self) -> None: ...
 
 
 class EdgeProtocol(JsonRPCProtocol):
@@ -403,7 +403,7 @@ class EdgeProtocol(JsonRPCProtocol):
         answer = self._asked[number] = asyncio.get_running_loop().create_future()
         try:
             self._link.send(encode({"jsonrpc": VERSION, "id": number, "method": method, "params": params}))
-            self._link.asked()
+            self._link.regulate()  # the answer may stand behind what is not read yet
             async with asyncio.timeout(timeout):
                 return await answer
         except TimeoutError:
