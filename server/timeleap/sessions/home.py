@@ -28,7 +28,6 @@ from timeleap.errors import (
 )
 from timeleap.failpoints import failpoint
 from timeleap.message_text import texts
-from timeleap.sessions.files import read_document
 from timeleap.sessions.meta import Meta
 from timeleap.sessions.session_files import LOG_NAME, META_NAME, move_in
 from timeleap.storage.durable import (
@@ -345,9 +344,8 @@ class Home:
 
     def made_by(self, condemned: str) -> str | None:
         """The request id that made a session which is to be removed."""
-        made_by = read_document(self._staging / condemned / META_NAME).members.get("createdBy")
-        request_id = made_by.get("r") if isinstance(made_by, dict) else None
-        return request_id if isinstance(request_id, str) else None
+        made_by = Meta(self._staging / condemned, "readOnly").get("createdBy")
+        return None if made_by is None else str(made_by["r"])
 
     def remove_condemned(self, name: str) -> None:
         """Remove a directory with all that is in it; links in it go, what they lead to stays.

@@ -19,7 +19,6 @@ from timeleap.sessions.files import (
     Check,
     Problems,
     flag,
-    is_encodable,
     items,
     model,
     number,
@@ -198,13 +197,8 @@ def subagent_members(subagents: tuple[Subagent, ...], prompt_key: str = "system_
 
 
 def parse_subagents(many: list[Any], prompt_key: str) -> tuple[Subagent, ...]:
-    """The usable sub-agents of a JSON list, in order; of two with one name the later counts."""
-    found: dict[str, Subagent] = {}
-    for entry in many:
-        name, prompt = (entry.get("name"), entry.get(prompt_key)) if isinstance(entry, dict) else (None, None)
-        if isinstance(name, str) and is_encodable(name) and isinstance(prompt, str) and is_encodable(prompt):
-            found[name] = Subagent(name, prompt)
-    return tuple(found.values())
+    """The sub-agents of a list that was checked, in order; of two with one name the later counts."""
+    return tuple({each["name"]: Subagent(each["name"], each[prompt_key]) for each in many}.values())
 
 
 def _from_legacy(path: Path) -> StateDocument:
