@@ -1,7 +1,7 @@
 """A session that another process owns, as one client of ours has it open.
 
-Requests are passed on to the owner in the order they come, its notifications to the client. Each change carries a request
-id, the client's own or one made here, so that it can be asked for again where it is not known whether it took effect.
+Requests are passed on to the owner in the order they come, its notifications to the client. Each change carries a
+request id, the client's own or one made here, so that it can be asked for again where its effect is not known.
 
 When the owner ends, all attached processes race for the lock. The winner opens the session from disk and is the
 owner from then on: this object has done its work, and what was not answered is done here. The others attach to the
@@ -186,8 +186,8 @@ class Attachment:
     async def open(self, params: Json, progress: Progress | None = None) -> Json | OpenedSession:
         """Attach to the owner of the session; own it if there is no owner any more.
 
-        `params` are those of the `session/open` that the owner is asked, beside the path. Returns the session's state; or
-        the session, which is ours.
+        `params` are those of the `session/open` that the owner is asked, beside the path. Returns the session's state;
+        or the session, which is ours.
 
         Raises:
             SessionLockedError: It has an owner that cannot be reached, or does not answer.
@@ -271,7 +271,7 @@ class Attachment:
             return
         self._closed = True
         if self._search is not None and self._reaching_out:
-            self._search.cancel()  # else it ends by itself: cancelled in the midst of opening, it could leave the lock behind
+            self._search.cancel()  # else it ends by itself: cancelled while it opens, it could leave the lock behind
         self._stop_watching()
         self._drop_peer()
         self._fail(SessionNotOpenError(f"session {self.place.session_id} was closed"))
@@ -297,8 +297,8 @@ class Attachment:
 
         Raises:
             OwnersRefusalError: The owner's error.
-            SessionLockedError: There is no owner that answers; `requestId` in its data tells under which id a change may
-                be asked for again, if it carried one.
+            SessionLockedError: There is no owner that answers; `requestId` in its data tells under which id a change
+                may be asked for again, if it carried one.
         """
         request = _forwarded(method, model, call, self._request_ids)
         self._note_id(request)
@@ -370,7 +370,7 @@ class Attachment:
                 request.answer.set_exception(CancelledError("the request for an approval was cancelled"))
 
     async def settle(self) -> None:
-        """Return when everything asked for before has taken effect, but for what waits for a person or another party."""
+        """Return when all that was asked for has taken effect, but for what waits for a person or another party."""
         for request in list(self._unanswered.values()):
             if request.until is None and REQUESTS[request.method].forward != "readsAhead":
                 await asyncio.wait([request.answer])

@@ -1,11 +1,12 @@
 """What an owner notifies of, and what the client knows of it: it may miss something while owners change.
 
-The state outside the log: a change of it leaves the head as it is. So a client that missed the notification, because the
-owner died first, could not know that its state is stale: a window would show for ever that approvals are off which are on.
+The state outside the log: a change of it leaves the head as it is. So a client that missed the notification, because
+the owner died first, could not know that its state is stale: a window would show for ever that approvals are off which
+are on.
 
-Pending requests for approvals: after a hand-over who waits asks the next owner, which tells everybody. A window that knows
-the request is not to hear of it again, or it would ask its user twice. The end of one may come before a window has found
-the next owner: so it names those it knows, and is told what became of them, once.
+Pending requests for approvals: after a hand-over who waits asks the next owner, which tells everybody. A window that
+knows the request is not to hear of it again, or it would ask its user twice. The end of one may come before a window
+has found the next owner: so it names those it knows, and is told what became of them, once.
 """
 
 from __future__ import annotations

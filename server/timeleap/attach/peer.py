@@ -207,7 +207,7 @@ class PeerConnection(asyncio.Protocol):
             self._introduction = None
 
     def forget(self, answer: asyncio.Future[Any]) -> None:
-        """The answer is not wanted any more."""
+        """The answer is not wanted any more; the request is taken back."""
         for number in self._numbers_of(answer):
             self._settle(number)
             self._cancel(number)

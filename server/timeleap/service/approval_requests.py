@@ -1,4 +1,4 @@
-"""What may be done without asking; approval/*: a program asks, any window that has the session open for writing answers.
+"""What may be done without asking; approval/*: a program asks, any window that may write to the session answers.
 
 A request waits here, in its own task: neither its connection nor the session waits with it.
 """

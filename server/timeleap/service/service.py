@@ -216,8 +216,8 @@ class Service:
     async def _reads_ahead(self, attachment: Attachment, params: Any, call: Call) -> Any:
         """Have the owner answer. Meanwhile changes wait here, so that they keep their order if the owner changes.
 
-        Whether the owner waits for another party (a compaction for its summary) only the owner knows: it does, if a read
-        behind the request is answered first.
+        Whether the owner waits for another party (a compaction for its summary) only the owner knows: it does, if a
+        read behind the request is answered first.
         """
         with contextlib.ExitStack() as until_answered:
 
