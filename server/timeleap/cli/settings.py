@@ -22,10 +22,16 @@ app = typer.Typer()
 config = subcommands(app, "config", "Show and change the store's config.toml.", "Keep in order")
 
 
-def _settings() -> dict[str, Setting]:
-    from timeleap.service.config import SETTINGS
+def _reader() -> Any:
+    """The server's own reader of the file. Loading it takes a while: not for a command that asks for no setting."""
+    from timeleap.service import config
 
-    return SETTINGS
+    return config
+
+
+def _settings() -> dict[str, Setting]:
+    settings: dict[str, Setting] = _reader().SETTINGS
+    return settings
 
 
 Key = Annotated[
@@ -104,14 +110,12 @@ def set_(terminal: Terminal, key: Key, value: Annotated[str, Argument(metavar="V
         timeleap config set maxContextSize 200000
         timeleap config set summarizer.baseUrl http://localhost:11434/v1
     """
-    from timeleap.service.config import load
-
     parsed = _parsed(_known(key), value)
     file = _file(terminal)
     read(file)  # where it is no TOML: say so
     text = with_key(_text(file), key, parsed)
     try:  # the server's own reader judges the file before it is written
-        load(terminal.home, environ={}, options=tomllib.loads(text))
+        _reader().load(terminal.home, environ={}, options=tomllib.loads(text))
     except InvalidInputError as error:
         raise UsageError(str(error).replace(" (set in initializationOptions)", "")) from None
     _write(file, text)
@@ -133,10 +137,8 @@ def unset(terminal: Terminal, key: Key) -> None:
 
 
 def _file(terminal: Terminal) -> Path:
-    from timeleap.service.config import FILE_NAME, default_home
-
-    home = terminal.home or os.environ.get("TIMELEAP_HOME") or default_home()
-    return Path(home).expanduser().absolute() / FILE_NAME
+    home = terminal.home or os.environ.get("TIMELEAP_HOME") or _reader().default_home()
+    return Path(home).expanduser().absolute() / str(_reader().FILE_NAME)
 
 
 def _text(file: Path) -> str:
@@ -184,22 +186,20 @@ def with_key(text: str, key: str, value: str | int | float) -> str:
     """`text` with `key` (dotted: in that table) set to `value`; comments and layout of the rest stay as they are."""
     import tomlkit
 
-    document = tomlkit.parse(text)
+    document: Any = tomlkit.parse(text)
     table, _, name = key.rpartition(".")
     if not table and text.startswith("["):  # tomlkit would set the table off by a blank line
         return tomlkit.dumps({name: value}) + text
     if table and not isinstance(document.get(table), dict):
         document[table] = tomlkit.table()
-    section: Any = document[table] if table else document
-    section[name] = value
+    (document[table] if table else document)[name] = value
     return tomlkit.dumps(document)
 
 
 def without_key(text: str, key: str) -> str:
     import tomlkit
 
-    document = tomlkit.parse(text)
+    document: Any = tomlkit.parse(text)
     table, _, name = key.rpartition(".")
-    section: Any = document[table] if table else document
-    del section[name]
+    del (document[table] if table else document)[name]
     return tomlkit.dumps(document)
