@@ -526,8 +526,8 @@ class StoreMachine(EngineMachine):
         (name,) = forks
         fork = self.run(self.store.open(name, create=False)).session
         end = len(lines) if uid is None else 1 + [one["uid"] for one in lines].index(uid)
-        assert fork.parent is not None
-        assert (fork.parent.session_id, fork.parent.checkpoint_uid) == ("s", uid)
+        assert fork.meta.parent is not None
+        assert (fork.meta.parent.session_id, fork.meta.parent.checkpoint_uid) == ("s", uid)
         shown = seen(fork)
         assert shown["steps"] == [0, 0]
         assert shown["log"] == [written(one) for one in lines[:end]]

@@ -244,7 +244,7 @@ class History:
         if not checkpoints:
             return
         uid = self.dice.choice(checkpoints).uid
-        if self.session.pending_dmail is None:
+        if self.session.facts.pending_dmail is None:
             await self.session.send_dmail("look in the drawer", checkpoint_uid=uid)
         await self.do("deliver_dmail", {}, lambda session, guard: session.deliver_dmail(guard), step=True)
 
@@ -269,17 +269,15 @@ class History:
         result = await getattr(session, direction)(steps, guard)
         model.moved(direction, steps)
         assert self.log() == model.live
-        kept = (session.path / f"{result['timeline_id']}.jsonl").read_bytes() if result["timeline_id"] else b""
+        kept = (session.path / f"{result['timelineId']}.jsonl").read_bytes() if "timelineId" in result else b""
         assert kept == before
         assert len(result["steps"]) == steps
         assert [*result["steps"]] == [*planned["steps"]]
-        assert (
-            planned["context"]["message_count"] == result["context"]["message_count"] == session.engine.state.messages
-        )
+        assert planned["context"]["messageCount"] == result["context"]["messageCount"] == session.engine.state.messages
         if self.max_timelines == MANY:
             context = result["context"]
-            assert (context["can_undo"], context["can_redo"]) == (len(model.undo), len(model.redo))
-            assert (planned["context"]["can_undo"], planned["context"]["can_redo"]) == (
+            assert (context["canUndo"], context["canRedo"]) == (len(model.undo), len(model.redo))
+            assert (planned["context"]["canUndo"], planned["context"]["canRedo"]) == (
                 len(model.undo),
                 len(model.redo),
             )
@@ -295,7 +293,7 @@ class History:
         before = self.log()
         again = await request(self.session, guard)
         assert again["duplicate"] is True
-        assert again.get("timeline_id") == result.get("timeline_id")
+        assert again.get("timelineId") == result.get("timelineId")
         assert self.log() == before
 
     async def restart(self) -> None:

@@ -1,23 +1,42 @@
-"""Outcomes as they are, so that tests of sessions need not know the contract's members."""
+"""Results in the terms of the tests' model: names with underscores, and None for what is left out."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+import re
 from typing import Any
 
-from timeleap.sessions.events import Event
-from timeleap.sessions.outcomes import Outcome
 from timeleap.sessions.shapes import Shapes
 
+PLAIN = Shapes()
 
-class PlainShapes(Shapes):
-    """Results with the names of the outcome's fields; of an event nothing is told but its kind."""
-
-    def result(self, outcome: Outcome) -> dict[str, Any]:
-        return asdict(outcome)
-
-    def notification(self, event: Event) -> tuple[str, str, dict[str, Any]]:
-        return "", event.kind, {}
+_NAMES = {
+    "toolExchange": "exchange",
+    "openCalls": "calls",
+    "dynamicSubagents": "subagents",
+    "pendingDMail": "pending_dmail",
+}
 
 
-PLAIN = PlainShapes()
+def plain(value: Any) -> Any:
+    """A result, or a part of one."""
+    match value:
+        case list():
+            return [plain(part) for part in value]
+        case dict():
+            found = {
+                _NAMES.get(name) or re.sub("[A-Z]", lambda letter: "_" + letter[0].lower(), name): plain(part)
+                for name, part in value.items()
+            }
+        case _:
+            return value
+    found.pop("should_compact", None)
+    unset: tuple[str, ...] = ()
+    if {"uid", "message_count"} <= found.keys():
+        unset = ("label", "created_at", "preview")
+    elif isinstance(found.get("removed"), dict):
+        unset = ("timeline_id", "exchange", "checkpoint", "steps")
+    elif "compacted" in found:
+        unset = ("timeline_id", "reason", "summary")
+    elif found.keys() == {"kind"}:
+        unset = ("timeline_id",)
+    return {**dict.fromkeys(unset), **found}

@@ -7,6 +7,8 @@ import json
 from dataclasses import asdict
 from typing import Any
 
+from tests.support.plain_shapes import plain
+
 from timeleap.features.compaction.handlers import read_history
 from timeleap.features.compaction.prepare import summary_message, with_pins
 from timeleap.features.compaction.summary import summarise
@@ -118,10 +120,10 @@ async def perform(session: Session, name: str, args: Json, guard: Mutation) -> J
         result = await redact(session, _order(**args), redaction_of, guard)
     elif name == "prune":
         result = await session.prune(_wish(**args), guard)
-        result = {**result, "removed_ids": sorted(one for one, _ in result["removed"])}
+        result = {**result, "removed_ids": sorted(one["timelineId"] for one in result["removed"])}
     else:
         result = await getattr(session, name)(**args, guard=guard)
-    found = json.loads(json.dumps(result))
+    found = plain(json.loads(json.dumps(result)))
     assert isinstance(found, dict)
     return found
 
@@ -132,7 +134,9 @@ async def rehearsed(session: Session, name: str, args: Json) -> Json | None:
         return None
     if name == "revert":
         args = {("checkpoint_" + key if key in ("id", "uid") else key): value for key, value in args.items()}
-    return dict(await getattr(session, name)(**args, dry_run=True))
+    found = plain(await getattr(session, name)(**args, dry_run=True))
+    assert isinstance(found, dict)
+    return found
 
 
 async def planned_redaction(session: Session, text: str, replacement: str) -> Json:
@@ -196,17 +200,17 @@ def _order(text: str, replacement: str) -> RedactionRequest:
 
 
 def _state(session: Session) -> Json:
-    dmail = session.pending_dmail
+    dmail = session.facts.pending_dmail
     return {
-        "title": session.title,
-        "archived": session.archived,
-        "subagents": [asdict(one) for one in session.subagents],
-        "pins": list(session.pins),
+        "title": session.facts.title,
+        "archived": session.facts.archived,
+        "subagents": [asdict(one) for one in session.facts.subagents],
+        "pins": list(session.facts.pins),
         "dmail": dmail and {"id": dmail.checkpoint_id, "uid": dmail.checkpoint_uid, "message": dmail.message},
-        "yolo": session.approval.yolo,
-        "actions": list(session.approval.actions),
-        "auto": session.auto_checkpoint,
-        "workspace": session.workspace,
+        "yolo": session.facts.approval.yolo,
+        "actions": list(session.facts.approval.actions),
+        "auto": session.facts.auto_checkpoint,
+        "workspace": session.facts.workspace,
     }
 
 

@@ -28,7 +28,6 @@ from timeleap.attach.peer import PeerCallbacks, PeerLostError, endpoint_of, plai
 from timeleap.clock import new_uid
 from timeleap.errors import CancelledError, SessionLockedError, SessionNotFoundError, SessionNotOpenError, TimeleapError
 from timeleap.rpc.errors import OwnersRefusalError
-from timeleap.service import views
 from timeleap.service.subscribers import tell_recovery
 from timeleap.sessions import shapes
 from timeleap.sessions.listing import holder_of
@@ -530,7 +529,7 @@ class Attachment:
             try:
                 # First, which requests took effect: no other process can change anything before.
                 made = await session.made(self._in_doubt())
-                ends = await session.approval_ends(self.notified_approvals.known)
+                ends = await session.approval_requests.ends(self.notified_approvals.known)
             except (TimeleapError, OSError) as error:
                 log.warning("what took effect before the owner went cannot be told: %s", error)
                 made, ends = [], []
@@ -550,7 +549,7 @@ class Attachment:
                 acting = self._service.act(request.method, request.model, call)
                 request.task = task = asyncio.get_running_loop().create_task(acting)
                 task.add_done_callback(request.settle_as)
-            self._tell_ends([views.approval_end(end) for end in ends])
+            self._tell_ends(ends)
 
     def _tell_effects(self, made: list[Effect]) -> None:
         """Notify the client of its own changes whose answers got lost, as it would have been of others'."""

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from timeleap.sessions.shapes import APPROVAL_REQUESTED as REQUESTED
+from timeleap.sessions.shapes import APPROVAL_RESOLVED as RESOLVED
+
 if TYPE_CHECKING:
     from timeleap.call import Client
-
-REQUESTED = "approval/didRequest"
-RESOLVED = "approval/didResolve"
 
 MAX_KNOWN = 1000
 
@@ -128,7 +128,10 @@ class NotifiedApprovals:
         """True if an owner's notification, its params as JSON text, has to be passed on to the client; records it."""
         if method not in (REQUESTED, RESOLVED):
             return True
-        values: Any = msgspec.json.decode(params)
+        return self.adds(method, msgspec.json.decode(params))
+
+    def adds(self, method: str, values: Any) -> bool:
+        """True if a notification of a request, or of its end, says something that the client does not know; records it."""
         approval = values.get("approval") if method == REQUESTED else values
         approval_id = approval.get("approvalId") if isinstance(approval, dict) else None
         if not isinstance(approval_id, str):

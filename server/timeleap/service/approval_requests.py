@@ -10,11 +10,11 @@ import json
 from typing import TYPE_CHECKING, Any, Literal
 
 from timeleap.errors import ApprovalTimeoutError, CancelledError, SessionNotOpenError, TooLargeError
-from timeleap.service import views
 from timeleap.service.mutation import cause, guard
 from timeleap.service.reading import at_its_turn
 from timeleap.service.scheduling import to_its_end
 from timeleap.service.writing import depth
+from timeleap.sessions import shapes
 from timeleap.sessions.approval_requests import Waiting
 from timeleap.sessions.outcomes import ApprovalQuestion
 from timeleap_protocol.limits import DEFAULT_APPROVAL_TIMEOUT, MAX_APPROVAL_DETAIL_BYTES, MAX_DEPTH
@@ -48,7 +48,7 @@ async def request_approval(service: Service, params: ApprovalRequestParams, call
     question = ApprovalQuestion(params.action, params.description, params.detail, params.tool_call_id)
     with service.asking(call, params.session_id):
         # Cancelled meanwhile, it is known all the same whether anybody was asked, who then has to be told.
-        asked = await to_its_end(session.ask_approval(question, guard(params, call)))
+        asked = await to_its_end(session.approval_requests.ask(question, guard(params, call)))
         if not isinstance(asked, Waiting):
             return asked
         held.waiting.append(asked)
@@ -71,10 +71,10 @@ async def _decision(service: Service, held: OpenHandle, asked: Waiting, call: Ca
     why: Literal["cancelled", "timedOut"] = "cancelled"
     if not asked.answer.done():
         if not cancelled and service.drain.under_way(held.session):
-            held.session.leave_open(asked)
+            held.session.approval_requests.leave_open(asked)
             raise SessionNotOpenError("the session is being handed over: ask its next owner", handedOver=True)
         why = "cancelled" if cancelled or call.client.ending.done() else "timedOut"
-        await to_its_end(held.session.stop_waiting(asked, why))
+        await to_its_end(held.session.approval_requests.stop_waiting(asked, why))
     if not asked.answer.cancelled():
         return asked.answer.result()
     if why == "timedOut":
@@ -85,7 +85,7 @@ async def _decision(service: Service, held: OpenHandle, asked: Waiting, call: Ca
 async def respond(service: Service, params: ApprovalRespondParams, call: Call) -> Json:
     """Decide what was asked."""
     session = service.session(call, params)
-    await session.decide_approval(params.approval_id, params.decision, params.reason, cause(call))
+    await session.approval_requests.decide(params.approval_id, params.decision, params.reason, cause(call))
     return {}
 
 
@@ -94,5 +94,5 @@ async def list_approvals(service: Service, params: ApprovalListParams, call: Cal
     held = service.held(call, params.session_id)
     if held.watcher is not None and (answer := await held.watcher.ask(call.method)) is not None:
         return answer
-    pending = await held.session.at_turn(lambda: held.session.pending_approvals)
-    return {"approvals": [views.approval_request(request) for request in pending]}
+    pending = await held.session.at_turn(lambda: held.session.approval_requests.pending)
+    return {"approvals": [shapes.approval_request(request) for request in pending]}

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from timeleap.attach import handover
 from timeleap.attach.handover import HandoverNote
 from timeleap.errors import InvalidInputError, SessionLockedError, SessionNotOpenError
-from timeleap.service import views
 from timeleap.service.mutation import guard
 from timeleap.service.subscribers import tell_recovery
 
@@ -63,7 +62,7 @@ async def _open_again(
     service: Service, params: SessionOpenParams, call: Call, held: OpenHandle, wanted: Access
 ) -> Json:
     setting = params.auto_checkpoint
-    if setting is not None and setting != held.session.auto_checkpoint and held.access == wanted == "owner":
+    if setting is not None and setting != held.session.facts.auto_checkpoint and held.access == wanted == "owner":
         await held.session.set_auto_checkpoint(setting)
     duplicate = await service.store.made_by(held.session.session_id, guard(params, call))
     _same_access(held.session.session_id, held.access, wanted)
@@ -149,10 +148,8 @@ async def _join(service: Service, params: SessionOpenParams, path: Path | None, 
         raise SessionNotOpenError(f"session {session.session_id} is being handed over")
     held = service.hold(call, session, "readOnly" if params.access == "readOnly" else "owner")
     state = answer(service, held, duplicate=False)
-    ends = await session.approval_ends(asked.approvals)  # after `hold`: later ones are heard
-    return HandoverNote(
-        made=handover.effects(made), ended_approvals=list(map(views.approval_end, ends)), session=session.meta.uid
-    ).put_into(state)
+    ends = await session.approval_requests.ends(asked.approvals)  # after `hold`: later ones are heard
+    return HandoverNote(made=handover.effects(made), ended_approvals=ends, session=session.meta.uid).put_into(state)
 
 
 def answer(service: Service, held: OpenHandle, duplicate: bool) -> Json:

@@ -435,7 +435,7 @@ class Service:
         audience = self._audiences.get(id(session))
         if audience is None:
             audience = self._audiences[id(session)] = Subscribers(
-                session, self.config.budget, self.views, lambda: self._drop_readers(session)
+                session, self.config.budget, lambda: self._drop_readers(session)
             )
         return audience
 
@@ -475,7 +475,7 @@ class Service:
         """Close a session for a connection; after the last one of our own, other processes get it."""
         if not self.drain.under_way(held.session):
             for request in list(held.waiting):
-                await held.session.stop_waiting(request, "cancelled")
+                await held.session.approval_requests.stop_waiting(request, "cancelled")
         if not client.is_peer and not self.has(held.session) and (peers := self._clients_of(held.session, peers=True)):
             await self.drain.drain(held.session, peers)
         await self._let_go(client, held)

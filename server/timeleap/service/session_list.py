@@ -184,13 +184,7 @@ async def repair(service: Service, params: Any, call: Call) -> Json:
         if params.dry_run or not problems:
             removed = await asyncio.to_thread(lambda: engine.as_reloaded().damaged_lines()) if problems else 0
             return {"head": session.head, "removedLines": removed, "problems": list(map(_problem, problems))}
-        outcome = await session.repair(cause=cause(call))
-        return {
-            "head": outcome.head,
-            **shapes.set_members(timelineId=outcome.timeline_id),
-            "removedLines": outcome.removed_lines,
-            "problems": [_problem(problem) for problem in problems],
-        }
+        return {**await session.repair(cause=cause(call)), "problems": [_problem(problem) for problem in problems]}
 
 
 def _problem(problem: Damage | FileProblem) -> Json:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from timeleap.attach.notified import REQUESTED, RESOLVED, NotifiedApprovals
-from timeleap.service import views
-from timeleap.sessions import events, shapes
+from timeleap.attach.notified import NotifiedApprovals
+from timeleap.sessions.shapes import APPROVAL_REQUESTED, APPROVAL_RESOLVED, CONTEXT, Event
+from timeleap.sessions.warnings import recovered
 
 if TYPE_CHECKING:
     from timeleap.call import Client
     from timeleap.service.config import Budget
-    from timeleap.service.views import Json, Views
+    from timeleap.service.views import Json
     from timeleap.sessions.session import Session
 
 
@@ -25,11 +25,10 @@ class Subscribers:
         deleted: Called when it was said that the session, which is only read here, was deleted.
     """
 
-    def __init__(self, session: Session, budget: Budget, views: Views, deleted: Callable[[], None]) -> None:
+    def __init__(self, session: Session, budget: Budget, deleted: Callable[[], None]) -> None:
         self._session = session
         self._deleted = deleted
         self._budget = budget
-        self._views = views
         self._clients: list[Client] = []
         self._notified: dict[int, NotifiedApprovals] = {}
         self._over = budget.should_compact(session.engine.state.token_count_with_pending)
@@ -59,39 +58,19 @@ class Subscribers:
         for client in self._clients:
             client.notify(method, params)
 
-    def _tell_of_approval(self, event: events.ApprovalRequested | events.ApprovalResolved) -> None:
-        """Notify the clients that subscribe to approvals; a request only those that do not know it yet."""
-        session_id = self._session.session_id
-        for client in self._clients:
-            notified = self._notified[id(client)]
-            if not client.wants_approvals:
-                continue
-            if isinstance(event, events.ApprovalResolved):
-                if notified.ends(event.approval_id):
-                    client.notify(RESOLVED, {"sessionId": session_id, **views.approval_end(event)})
-            elif notified.is_new(event.request.approval_id):
-                client.notify(REQUESTED, {"sessionId": session_id, "approval": views.approval_request(event.request)})
-
-    def _hear(self, event: events.Event) -> None:
-        if isinstance(event, events.ApprovalRequested | events.ApprovalResolved):
-            self._tell_of_approval(event)
+    def _hear(self, event: Event) -> None:
+        params = event.params(self._session.session_id)
+        if event.method not in (APPROVAL_REQUESTED, APPROVAL_RESOLVED):
+            self.tell(event.method, params)
+            if event.method == CONTEXT:
+                self._watch_budget()
+            if event.kind == "deleted" and self._session.deleted:
+                self._deleted()
             return
-        method, params = self._notification(event)
-        self.tell(method, params)
-        if method == shapes.CONTEXT:
-            self._watch_budget()
-        if isinstance(event, events.Deleted) and self._session.deleted:
-            self._deleted()
-
-    def _notification(self, event: events.Event) -> tuple[str, Json]:
-        session_id = self._session.session_id
-        if isinstance(event, events.Recovered):
-            return "session/didRecover", recovered(session_id, event)
-        if isinstance(event, events.Warned):
-            return "session/warning", {"sessionId": session_id, "kind": event.kind, "message": event.message}
-        method, _, members = self._views.notification(event)
-        cause = shapes.set_members(requestId=event.cause.request_id, client=event.cause.client)
-        return method, {"sessionId": session_id, "head": event.head, "kind": event.kind, "cause": cause, **members}
+        for client in self._clients:  # those that subscribe to approvals, of what they do not know yet
+            notified = self._notified[id(client)]
+            if client.wants_approvals and notified.adds(event.method, params):
+                client.notify(event.method, params)
 
     def _watch_budget(self) -> None:
         """Suggest compaction once per crossing of the trigger."""
@@ -105,16 +84,5 @@ class Subscribers:
 
 def tell_recovery(client: Client, session: Session) -> None:
     """Report what opening repaired, to the client for whom the session was opened."""
-    recovery = session.engine.recovery
-    if recovery.quarantined or recovery.cut_bytes:
-        event = events.Recovered(head=session.head, quarantined=recovery.quarantined, cut_bytes=recovery.cut_bytes)
-        client.notify("session/didRecover", recovered(session.session_id, event))
-
-
-def recovered(session_id: str, event: events.Recovered) -> Json:
-    """`session/didRecover` of the contract."""
-    return {
-        "sessionId": session_id,
-        "quarantined": [views.quarantined(cut) for cut in event.quarantined],
-        "cutBytes": event.cut_bytes,
-    }
+    if (event := recovered(session.engine)) is not None:
+        client.notify(event.method, event.params(session.session_id))

@@ -11,10 +11,9 @@ from timeleap.sessions.shapes import Shapes, approval, pending_dmail, set_member
 
 if TYPE_CHECKING:
     from timeleap.service.config import Budget
-    from timeleap.sessions.events import ApprovalResolved
-    from timeleap.sessions.outcomes import PendingApproval, SessionInfo
+    from timeleap.sessions.outcomes import SessionInfo
     from timeleap.sessions.session import Session
-    from timeleap.storage.engine import Quarantined, Timeline
+    from timeleap.storage.engine import Timeline
 
 Json = dict[str, Any]
 
@@ -30,33 +29,6 @@ def timeline(timeline: Timeline) -> Json:
         "messageCount": timeline.messages,
         "checkpointCount": timeline.checkpoints,
     }
-
-
-def approval_request(pending: PendingApproval) -> Json:
-    """`ApprovalRequest` of the contract."""
-    question = pending.question
-    return {
-        "approvalId": pending.approval_id,
-        "action": question.action,
-        **set_members(description=question.description, detail=question.detail, toolCallId=question.tool_call_id),
-        "requestedAt": pending.requested_at,
-        **set_members(client=pending.client),
-    }
-
-
-def approval_end(event: ApprovalResolved) -> Json:
-    """`approval/didResolve` of the contract, without the session."""
-    return {
-        "approvalId": event.approval_id,
-        "decision": event.decision,
-        **set_members(reason=event.reason),
-        "cause": set_members(requestId=event.cause.request_id, client=event.cause.client),
-    }
-
-
-def quarantined(cut: Quarantined) -> Json:
-    """Bytes that were cut at open."""
-    return {"file": cut.file, "offset": cut.offset, "bytes": cut.bytes, "reason": cut.reason}
 
 
 def session_info(info: SessionInfo) -> Json:
@@ -92,17 +64,17 @@ class Views(Shapes):
         """`SessionState` of the contract, as seen with `access`."""
         return {
             "sessionId": session.session_id,
-            "title": session.title,
+            "title": session.facts.title,
             "path": str(session.path),
-            **set_members(workspace=session.workspace),
-            "archived": session.archived,
+            **set_members(workspace=session.facts.workspace),
+            "archived": session.facts.archived,
             "access": access,
             "head": session.head,
             "context": self.summary(session.summary()),
             "budget": self._budget.wire(),
-            "approval": approval(session.approval),
-            "dynamicSubagents": subagents(session.subagents),
-            "pendingDMail": pending_dmail(session.pending_dmail),
-            **set_members(pins=list(session.pins) or None),
+            "approval": approval(session.facts.approval),
+            "dynamicSubagents": subagents(session.facts.subagents),
+            "pendingDMail": pending_dmail(session.facts.pending_dmail),
+            **set_members(pins=list(session.facts.pins) or None),
             "warnings": list(session.warnings),
         }

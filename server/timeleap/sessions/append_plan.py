@@ -1,31 +1,22 @@
-"""Plans of appends, computed on the state they follow: the records, the outcome and the events once written."""
+"""Plans of appends, computed on the state they follow: the records, and what there is to say once they are written."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from timeleap.errors import InvalidInputError, TooLargeError
 from timeleap.message_text import harmless
-from timeleap.sessions import events
+from timeleap.sessions import shapes
 from timeleap.sessions.checkpoints import new_checkpoint, preview_of
 from timeleap.sessions.home import first_words
-from timeleap.sessions.outcomes import (
-    AppendOutcome,
-    AutoCheckpoint,
-    Cause,
-    Checkpoint,
-    CheckpointOutcome,
-    HeadOutcome,
-    NoteOutcome,
-    Outcome,
-    UsageOutcome,
-)
+from timeleap.sessions.outcomes import AutoCheckpoint, Checkpoint
 from timeleap.sessions.summary import state_after
-from timeleap.storage.engine import Appended, LogState, NewRecord, Role
+from timeleap.storage.engine import LogState, NewRecord, Role
 from timeleap.storage.record import SENDER, as_sent, message_record, system_prompt_record, usage_record
 
+Json = dict[str, Any]
 Marks = Mapping[str, str | int]
 """Members of `_tl` for the request that asks; empty where it carries no id."""
 
@@ -57,26 +48,18 @@ MAX_MESSAGE_BYTES: Final = 32 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class AppendPlan:
-    """Records to append.
+    """Records to append; the first carries the request's marks.
 
     Attributes:
-        records: In order; the first carries the request's marks.
-        outcome: Made of what the engine did.
+        result: Members of the result beside the head; None: those of appended messages.
         made: The checkpoints among the records.
-        told: What listeners are told after the checkpoints.
+        told: Kind and members of what listeners are told beside checkpoints and messages.
     """
 
     records: Sequence[NewRecord]
-    outcome: Callable[[Appended], Outcome]
-    made: Sequence[Checkpoint]
-    told: Callable[[Appended, Cause], list[events.Event]]
-
-    def events(self, appended: Appended, cause: Cause) -> list[events.Event]:
-        """The events to emit, in order."""
-        created: list[events.Event] = [
-            events.CheckpointCreated(head=appended.head, cause=cause, checkpoint=checkpoint) for checkpoint in self.made
-        ]
-        return created + self.told(appended, cause)
+    result: Json | None = None
+    made: Sequence[Checkpoint] = ()
+    told: tuple[str, Json] | None = None
 
 
 def messages(
@@ -85,96 +68,12 @@ def messages(
     """Messages; with `turn` each that starts a turn has a checkpoint before it, with `step` each of the assistant's, too.
 
     Raises:
-        InvalidInputError: One of them is none.
-        TooLargeError: One of them is larger than `MAX_MESSAGE_BYTES`.
+        InvalidInputError, TooLargeError: One of them is none, or larger than `MAX_MESSAGE_BYTES`.
     """
     if not many:
         raise InvalidInputError("there is no message to append")
     if auto_checkpoint == "off":
-        records = [_message(message, marks if at == 0 else None) for at, message in enumerate(many)]
-        return AppendPlan(records, _appended, (), _messages_told)
-    return _with_checkpoints(state, many, marks, auto_checkpoint)
-
-
-def usage(state: LogState, token_count: int, marks: Marks) -> AppendPlan:
-    """A token count.
-
-    Raises:
-        InvalidInputError: It is negative, or beyond 64 bits.
-    """
-    if token_count < 0:
-        raise InvalidInputError(f"a token count is a whole number from 0, not {token_count}")
-    return AppendPlan(
-        [usage_record(token_count, marks)],
-        lambda done: UsageOutcome(done.head, token_count),
-        (),
-        lambda done, cause: [events.TokenCountUpdated(head=done.head, cause=cause, token_count=token_count)],
-    )
-
-
-def system_prompt(state: LogState, text: str, marks: Marks) -> AppendPlan:
-    """A system prompt: the first record of an empty log, else one more; the last one of a log is in force."""
-    return AppendPlan(
-        [system_prompt_record(text, marks)],
-        lambda done: HeadOutcome(done.head),
-        (),
-        lambda done, cause: [events.SystemPromptSet(head=done.head, cause=cause)],
-    )
-
-
-def checkpoint(state: LogState, label: str | None, add_user_message: bool, marks: Marks) -> AppendPlan:
-    """A checkpoint and, if asked for, the user message that tells the model of it."""
-    number = state.next_checkpoint_id
-    note = {"role": "user", "content": f"<system>CHECKPOINT {number}</system>"} if add_user_message else None
-    record, made = new_checkpoint(state, number, label, preview_of(note) if note else None, marks)
-    return AppendPlan(
-        [record, message_record(note)] if note else [record],
-        lambda done: CheckpointOutcome(done.head, made),
-        [made],
-        _messages_told if note else lambda done, cause: [],
-    )
-
-
-def note(state: LogState, text: str, sender: str, marks: Marks) -> AppendPlan:
-    """A note from another session: a checkpoint that tells of it, by which one gets rid of it, and a user message.
-
-    Raises:
-        TooLargeError: As `messages`.
-    """
-    message = {"role": "user", "content": note_text(text, sender)}
-    label = f"{DMAIL_LABEL} from {sender}"
-    record, made = new_checkpoint(state, state.next_checkpoint_id, label, preview_of(message), marks)
-    return AppendPlan(
-        [record, _message(message, {SENDER: sender})],
-        lambda done: NoteOutcome(done.head, done.before.messages),
-        [made],
-        _messages_told,
-    )
-
-
-def dmail_text(note: str, sender: str | None = None) -> str:
-    """The text of the user message that delivers `note`.
-
-    Args:
-        note: What the later self wrote. A closing system tag in it is made harmless: it would end the system's words
-            and let the rest of the note pass for the user's.
-        sender: The session that wrote it, if it was not this one.
-
-    Returns:
-        The note with an explanation, in one pair of system tags.
-    """
-    frame = _FRAME if sender is None else _FRAME_FROM.format(sender=sender)
-    return f"<system>{frame}{harmless(note.strip())}</system>"
-
-
-def note_text(note: str, sender: str) -> str:
-    """The text of the user message that a note from another session arrives as; as `dmail_text`."""
-    return f"<system>{_NOTE_FROM.format(sender=sender)}{harmless(note.strip())}</system>"
-
-
-def _with_checkpoints(
-    state: LogState, many: Sequence[Mapping[str, Any]], marks: Marks, auto_checkpoint: AutoCheckpoint
-) -> AppendPlan:
+        return AppendPlan([_message(message, marks if at == 0 else None) for at, message in enumerate(many)])
     records: list[NewRecord] = []
     made: list[Checkpoint] = []
     for message in many:
@@ -191,7 +90,59 @@ def _with_checkpoints(
             added = [_message(message, first_marks)]
         records += added
         state = state_after(state, added)
-    return AppendPlan(records, _appended, made, _messages_told)
+    return AppendPlan(records, made=made)
+
+
+def usage(token_count: int, marks: Marks) -> AppendPlan:
+    """A token count.
+
+    Raises:
+        InvalidInputError: It is negative, or beyond 64 bits.
+    """
+    if token_count < 0:
+        raise InvalidInputError(f"a token count is a whole number from 0, not {token_count}")
+    said = {"tokenCount": token_count}
+    return AppendPlan([usage_record(token_count, marks)], said, told=("tokenCountUpdated", said))
+
+
+def system_prompt(text: str, marks: Marks) -> AppendPlan:
+    """A system prompt: the first record of an empty log, else one more; the last one of a log is in force."""
+    return AppendPlan([system_prompt_record(text, marks)], {}, told=("systemPromptSet", {}))
+
+
+def checkpoint(state: LogState, label: str | None, add_user_message: bool, marks: Marks) -> AppendPlan:
+    """A checkpoint and, if asked for, the user message that tells the model of it."""
+    number = state.next_checkpoint_id
+    note = {"role": "user", "content": f"<system>CHECKPOINT {number}</system>"} if add_user_message else None
+    record, made = new_checkpoint(state, number, label, preview_of(note) if note else None, marks)
+    records = [record, message_record(note)] if note else [record]
+    return AppendPlan(records, {"checkpoint": shapes.checkpoint(made)}, [made])
+
+
+def note(state: LogState, text: str, sender: str, marks: Marks) -> AppendPlan:
+    """A note from another session: a checkpoint that tells of it, by which one gets rid of it, and a user message.
+
+    Raises:
+        TooLargeError: As `messages`.
+    """
+    message = {"role": "user", "content": note_text(text, sender)}
+    label = f"{DMAIL_LABEL} from {sender}"
+    record, made = new_checkpoint(state, state.next_checkpoint_id, label, preview_of(message), marks)
+    records = [record, _message(message, {SENDER: sender})]
+    return AppendPlan(records, {"pendingDMail": None, "index": state.messages}, [made])
+
+
+def dmail_text(note: str, sender: str | None = None) -> str:
+    """The user message that delivers a note of the later self, or of the session `sender`, in one pair of system tags."""
+    # A closing system tag in the note is made harmless: it would end the system's words and let the rest of the note
+    # pass for the user's.
+    frame = _FRAME if sender is None else _FRAME_FROM.format(sender=sender)
+    return f"<system>{frame}{harmless(note.strip())}</system>"
+
+
+def note_text(note: str, sender: str) -> str:
+    """The text of the user message that a note from another session arrives as; as `dmail_text`."""
+    return f"<system>{_NOTE_FROM.format(sender=sender)}{harmless(note.strip())}</system>"
 
 
 def _message(message: Mapping[str, Any], marks: Marks | None) -> NewRecord:
@@ -200,18 +151,3 @@ def _message(message: Mapping[str, Any], marks: Marks | None) -> NewRecord:
         found = f"a message may have {MAX_MESSAGE_BYTES} bytes as compact JSON, not {len(as_sent(record.body))}"
         raise TooLargeError(found, limit="maxMessageBytes", maximum=MAX_MESSAGE_BYTES)
     return record
-
-
-def _appended(done: Appended) -> AppendOutcome:
-    return AppendOutcome(
-        head=done.head,
-        first_index=done.before.messages,
-        count=done.after.messages - done.before.messages,
-        message_count=done.after.messages,
-        token_count_with_pending=done.after.token_count_with_pending,
-    )
-
-
-def _messages_told(done: Appended, cause: Cause) -> list[events.Event]:
-    count = done.after.messages - done.before.messages
-    return [events.MessagesAppended(head=done.head, cause=cause, first_index=done.before.messages, count=count)]

@@ -77,10 +77,10 @@ def taken(source: Session, log: LogReader, at: tuple[int | None, str | None], ti
         line = find_line(log, *at)
         keep_lines, uid = line + 1, read_checkpoint(log, line).uid
     if title is None:
-        title = fork_title(source.title, source.session_id)
-    traits = Traits(title, None, source.workspace, source.auto_checkpoint, source.pins)
+        title = fork_title(source.facts.title, source.session_id)
+    traits = Traits(title, None, source.facts.workspace, source.facts.auto_checkpoint, source.facts.pins)
     state = statefile.StateFile(source.path).fields()
-    return Copy(log, keep_lines, Parent(source.session_id, uid), traits, source.subagents, state)
+    return Copy(log, keep_lines, Parent(source.session_id, uid), traits, source.facts.subagents, state)
 
 
 def fork_title(title: str | None, session_id: str) -> str:

@@ -5,7 +5,7 @@ Members: `version`, `uid` (of the session, for ever), `createdAt`, `createdBy` (
 the head), `timelines` (facts by timeline id), `importedFrom` (see `timeleap.features.transfer.sanitize`), `journal`
 (see `timeleap.sessions.requests`), `requestsMarked` (the records of its requests all say whose they are), `requestsOf`
 (what they say, where this file was lost), `requestsRedacted` (the number of the newest request at the last redaction:
-fingerprints up to it do not count), `removing` (see `timeleap.sessions.retention`) and `undo` (see
+fingerprints up to it do not count), `removing` (see `timeleap.sessions.pruning`) and `undo` (see
 `timeleap.sessions.undo`). All are optional; members nobody here knows are kept.
 
 The file belongs to the holder of the session's lock; a follower reads it again when the owner has written.

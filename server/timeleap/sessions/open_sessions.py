@@ -16,7 +16,7 @@ from timeleap.errors import (
     SessionNotOpenError,
     StorageFailureError,
 )
-from timeleap.sessions import events, listing, session_files
+from timeleap.sessions import listing, session_files
 from timeleap.sessions.approvals import Approvals
 from timeleap.sessions.home import Home, check_session_id, is_session, is_session_id, new_session_id
 from timeleap.sessions.meta import Meta
@@ -24,7 +24,7 @@ from timeleap.sessions.outcomes import Retention
 from timeleap.sessions.seal import KeyRing
 from timeleap.sessions.session import Session
 from timeleap.sessions.session_files import LOG_NAME
-from timeleap.sessions.shapes import Shapes
+from timeleap.sessions.shapes import Event, Shapes
 from timeleap.sessions.statefile import StateFile
 from timeleap.sessions.transaction import Files, SessionServices, SessionTransactions
 from timeleap.storage.durable import Identity, status
@@ -167,7 +167,7 @@ class Openings:
             entry.session.adopt(opened)
             await before.aclose()
             entry.session.unreachable = self._problem()
-            entry.session.emit(events.AccessChanged(head=entry.session.head, access="owner"))
+            entry.session.emit(Event("accessChanged", entry.session.head, {"access": "owner"}))
         entry.times += 1
         return entry.session
 
@@ -253,28 +253,32 @@ class Openings:
         problem = (self._endpoint() or {}).get("problem")
         return str(problem) if problem is not None else None
 
-    def _moved_away(self, session: SessionTransactions) -> bool:
+    def _moved_away(self, transactions: SessionTransactions) -> bool:
         """Of the store's own sessions: one that somebody moved elsewhere may be on a file system that is gone for now."""
-        entry = self._entries.get(session.session_id)
-        if entry is None or entry.session is not session or session.path.parent != self._home.sessions:
+        entry = self._entries.get(transactions.session_id)
+        if (
+            entry is None
+            or entry.session.transactions is not transactions
+            or transactions.path.parent != self._home.sessions
+        ):
             return False
         try:
-            there = status(session.path)
+            there = status(transactions.path)
             if there is None:
                 return status(self._home.sessions) is not None
             return there.identity != entry.key and any(_is_at(path, entry.key) for _, _, path in self._home.trashed())
         except (OSError, StorageFailureError):
             return False  # who knows
 
-    async def _release(self, session: SessionTransactions) -> None:
+    async def _release(self, transactions: SessionTransactions) -> None:
         """Undo one opening of a session."""
-        async with self.turn(session.session_id):
-            entry = self._entries.get(session.session_id)
-            if entry is None or entry.session is not session:
+        async with self.turn(transactions.session_id):
+            entry = self._entries.get(transactions.session_id)
+            if entry is None or entry.session.transactions is not transactions:
                 return
             entry.times -= 1
             if entry.times == 0:
-                await self.shut(session.session_id)
+                await self.shut(transactions.session_id)
 
 
 def _check(entry: _Entry) -> None:

@@ -1,8 +1,8 @@
-"""Outcomes of session methods: plain frozen values, without I/O and without wire names."""
+"""Values of sessions: plain and frozen, without I/O and without wire names."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -97,15 +97,6 @@ class Summary:
     timelines: int
     can_undo: int = 0
     can_redo: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Removed:
-    """Counts that a rewrite removed; negative where a restore brought more back."""
-
-    messages: int
-    checkpoints: int
-    tokens: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,40 +307,6 @@ class CompactionPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class AppendOutcome:
-    """Messages were appended; the counts are those right after them."""
-
-    head: str
-    first_index: int
-    count: int
-    message_count: int
-    token_count_with_pending: int
-
-
-@dataclass(frozen=True, slots=True)
-class UsageOutcome:
-    """The model's reported input usage was noted."""
-
-    head: str
-    token_count: int
-
-
-@dataclass(frozen=True, slots=True)
-class HeadOutcome:
-    """Done; there is nothing else to say."""
-
-    head: str
-
-
-@dataclass(frozen=True, slots=True)
-class CheckpointOutcome:
-    """A checkpoint was written."""
-
-    head: str
-    checkpoint: Checkpoint
-
-
-@dataclass(frozen=True, slots=True)
 class Exchange:
     """A tool exchange that the end of a log stands in the middle of: models refuse such a history.
 
@@ -378,137 +335,3 @@ class HistoryStep:
 
     kind: StepKind
     timeline_id: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class RewriteOutcome:
-    """Another log took the place of the present one (or would: then `timeline_id` is None).
-
-    Attributes:
-        context: The new log.
-        checkpoint: The checkpoint a delivered D-Mail begins with.
-        exchange: The tool exchange a revert went into the middle of.
-        steps: What was undone or redone, in that order; None for other rewrites.
-    """
-
-    head: str
-    timeline_id: str | None
-    removed: Removed
-    context: Summary
-    checkpoint: Checkpoint | None = None
-    exchange: Exchange | None = None
-    steps: tuple[HistoryStep, ...] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class CompactOutcome:
-    """The log was compacted, or `reason` says why it was not; in a dry run whether it would be.
-
-    Attributes:
-        token_count_before: Pending tokens included.
-        review: Of the summary, where one was made.
-    """
-
-    head: str
-    compacted: bool
-    reason: str | None
-    timeline_id: str | None
-    summary: str | None
-    removed_messages: int
-    preserved_messages: int
-    token_count_before: int
-    token_count_after: int
-    context: Summary
-    review: Review | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class RepairOutcome:
-    """The log was rewritten without its damaged lines."""
-
-    head: str
-    timeline_id: str
-    removed_lines: int
-
-
-@dataclass(frozen=True, slots=True)
-class PruneOutcome:
-    """Timelines were removed for good, or would be.
-
-    Attributes:
-        removed: Id and size in bytes of each.
-        kept: Id of each that was asked for and stays, and why.
-        quarantine: Names and sizes of the quarantine files that were removed.
-    """
-
-    head: str
-    removed: tuple[tuple[str, int], ...]
-    kept: tuple[tuple[str, str], ...]
-    quarantine: tuple[tuple[str, int], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ApprovalOutcome:
-    """Approvals were changed."""
-
-    head: str
-    approval: Approval
-
-
-@dataclass(frozen=True, slots=True)
-class SubagentsOutcome:
-    """Sub-agents were changed."""
-
-    head: str
-    subagents: tuple[Subagent, ...] = field(default=())
-
-
-@dataclass(frozen=True, slots=True)
-class PinsOutcome:
-    """Other strings are pinned."""
-
-    head: str
-    pins: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class DMailOutcome:
-    """A D-Mail was put, or taken back."""
-
-    head: str
-    pending_dmail: PendingDMail | None
-
-
-@dataclass(frozen=True, slots=True)
-class NoteOutcome:
-    """A note from another session was appended, as the message `index`."""
-
-    head: str
-    index: int
-
-
-@dataclass(frozen=True, slots=True)
-class SentOutcome:
-    """A note took effect in another session; `answer` says where."""
-
-    head: str
-    answer: dict[str, Any]
-
-
-Outcome = (
-    AppendOutcome
-    | UsageOutcome
-    | HeadOutcome
-    | CheckpointOutcome
-    | RewriteOutcome
-    | CompactOutcome
-    | PruneOutcome
-    | ApprovalOutcome
-    | ApprovalDecision
-    | SubagentsOutcome
-    | PinsOutcome
-    | DMailOutcome
-    | NoteOutcome
-    | SentOutcome
-)
-"""What a change of a session came to."""

@@ -1,22 +1,25 @@
-"""Freeing space on request: which timelines go for good, and which stay all the same."""
+"""Which timelines of a session go for good, by its limits or on request (G12), and how files are deleted.
+
+What goes on request is noted first, together with the request, then removed. So a crash in between loses neither: the next
+opening removes what still is there, and a repeat of the request gets the answer it would have got.
+"""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
-from timeleap.errors import TimelineNotFoundError
-from timeleap.failpoints import failpoint
-from timeleap.sessions import events, retention
+from timeleap.errors import CorruptedError, StorageFailureError, TimelineNotFoundError
+from timeleap.sessions import undo
 from timeleap.sessions.checkpoints import has_uid
-from timeleap.sessions.outcomes import Mutation, PruneOutcome, Retention
+from timeleap.sessions.meta import Meta
+from timeleap.sessions.outcomes import Retention
 from timeleap.sessions.session_files import quarantine_files
-from timeleap.sessions.summary import fewer_steps
-from timeleap.sessions.transaction import NOBODY, SessionTransactions, Transaction
-from timeleap.storage.engine import Timeline
+from timeleap.storage.durable import remove_file
+from timeleap.storage.engine import LogEngine, LogReader, LogState, Prepared, Replacement, Timeline, TimelineFacts
 
 Json = dict[str, Any]
 
@@ -40,20 +43,26 @@ class PruneRequest:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Timelines and files to remove, and those that were selected but stay."""
+    """Timelines and files (names and sizes) to remove, and those that were selected but stay, with the reason."""
 
     going: tuple[Timeline, ...]
     kept: tuple[tuple[str, str], ...]
     quarantine: tuple[tuple[str, int], ...] = ()
 
+    def result(self, head: str) -> Json:
+        """What the request is answered with."""
+        sizes = [*(timeline.bytes for timeline in self.going), *(size for _, size in self.quarantine)]
+        return {
+            "head": head,
+            "removed": [{"timelineId": timeline.timeline_id, "bytes": timeline.bytes} for timeline in self.going],
+            "kept": [{"timelineId": name, "reason": reason} for name, reason in self.kept],
+            "quarantine": [{"file": name, "bytes": size} for name, size in self.quarantine],
+            "freedBytes": sum(sizes),
+        }
 
-def plan_prune(timelines: Sequence[Timeline], selection: PruneRequest, referred_to: Collection[str]) -> Plan:
-    """Select the timelines to remove.
 
-    Args:
-        timelines: All of them, newest first.
-        selection: The request.
-        referred_to: Those that forks refer to: they stay.
+def plan_prune(timelines: Sequence[Timeline], selection: PruneRequest, kept: Collection[str]) -> Plan:
+    """Select the timelines to remove, of all of them, newest first; those in `kept`, which forks refer to, stay.
 
     Raises:
         TimelineNotFoundError: One that was named does not exist.
@@ -64,14 +73,23 @@ def plan_prune(timelines: Sequence[Timeline], selection: PruneRequest, referred_
             raise TimelineNotFoundError(f"no timeline {name!r:.80}", timelineId=name)
     wanted = set(selection.timeline_ids)
     if selection.limits is not None:
-        wanted |= {timeline.timeline_id for timeline in retention.excess(timelines, selection.limits, ())}
+        wanted |= {timeline.timeline_id for timeline in excess(timelines, selection.limits, ())}
     if selection.older_than is not None:
         wanted |= {timeline.timeline_id for timeline in timelines[1:] if _older(timeline, selection.older_than)}
     selected = [timeline for timeline in timelines if timeline.timeline_id in wanted]
     return Plan(
-        going=tuple(timeline for timeline in selected if timeline.timeline_id not in referred_to),
-        kept=tuple((timeline.timeline_id, "fork") for timeline in selected if timeline.timeline_id in referred_to),
+        going=tuple(timeline for timeline in selected if timeline.timeline_id not in kept),
+        kept=tuple((timeline.timeline_id, "fork") for timeline in selected if timeline.timeline_id in kept),
     )
+
+
+def plan_on(
+    engine: LogEngine, directory: Path, selection: PruneRequest, fork_points: Callable[[], Collection[str]]
+) -> Plan:
+    """`plan_prune` on a session as it is, with its quarantine. Blocking."""
+    timelines = engine.timelines()
+    planned = plan_prune(timelines, selection, referred_to(timelines, fork_points(), engine))
+    return replace(planned, quarantine=tuple(quarantine_files(directory)) if selection.quarantine else ())
 
 
 def _older(timeline: Timeline, time: datetime) -> bool:
@@ -82,61 +100,141 @@ def _older(timeline: Timeline, time: datetime) -> bool:
     return (created if created.tzinfo is not None else created.replace(tzinfo=UTC)) < time
 
 
-class Pruning(SessionTransactions):
-    """The part of a session that frees space."""
+def excess(
+    timelines: Sequence[Timeline], limits: Retention, kept: Collection[str], live: LogState | None = None
+) -> list[Timeline]:
+    """The timelines beyond the limits, oldest last, of all of them, newest first; those in `kept` stay all the same."""
+    # What equals the live log does not count: undo and redo go from one timeline to the next, and each way there would
+    # else be one log more than on the way back.
+    going: list[Timeline] = []
+    counted = {(live.length, live.chain)} if live is not None else set()
+    count = size = 0
+    for position, timeline in enumerate(timelines):
+        if timeline.chain and (timeline.bytes, timeline.chain) in counted:
+            continue  # of equal ones the newest counts
+        counted.add((timeline.bytes, timeline.chain))
+        count += 1
+        size += timeline.bytes
+        over = count > limits.max_timelines or size > limits.max_timeline_bytes
+        if over and position > 0 and timeline.timeline_id not in kept:
+            going.append(timeline)
+            count -= 1
+            size -= timeline.bytes
+    return going
 
-    async def prune(self, selection: PruneRequest, guard: Mutation = NOBODY, *, dry_run: bool = False) -> Json:
-        """Remove timelines for good.
 
-        Raises:
-            TimelineNotFoundError, ReadOnlyError, StorageFailureError: See `plan_prune`; after the last of them some may
-                be gone.
-        """
-        if dry_run:
-            await self.at_turn(lambda: self.expect_head(guard.expected_head))
-            planned = await asyncio.to_thread(self._plan_prune, selection)
-            return self._shapes.result(_outcome(self.head, planned))
-        self._refuse_reader()
+def referred_to(
+    timelines: Sequence[Timeline],
+    fork_points: Collection[str],
+    engine: LogEngine,
+    reader: Callable[[str], LogReader] | None = None,
+    log: tuple[LogReader, int | None] | None = None,
+) -> set[str]:
+    """The timelines that forks refer to: of each fork's checkpoint the newest one that has it, if the log has not.
 
-        async def work(transaction: Transaction) -> None:
-            # What an earlier request left undone: also where this one asks for it again.
-            await asyncio.to_thread(retention.finish, self.meta, self.engine)
-            transaction.admit(self.head)
-            plan = await asyncio.to_thread(self._plan_prune, selection)
-            transaction.begin()
-            before = self._past()
-            await asyncio.to_thread(self._remove, plan, transaction.record(_outcome(self.head, plan)))
-            if plan.going:
-                names = ", ".join(timeline.timeline_id for timeline in plan.going[:10])
-                lost = fewer_steps(before, self._past())
-                text = f"{len(plan.going)} timelines were removed on request: {names}{lost}"
-                cause = transaction.request.cause
-                transaction.events.append(
-                    events.Warned(head=self.head, kind="timelinesPruned", message=text, cause=cause)
-                )
-
-        return await self._at_its_turn(guard, work)
-
-    def _plan_prune(self, selection: PruneRequest) -> Plan:
-        engine, timelines = self.engine, self.engine.timelines()
-        points = self._around.fork_points(self.session_id)
-        kept = retention.referred_to(lambda uid: has_uid(engine, uid), timelines, engine.timeline, points)
-        plan = plan_prune(timelines, selection, kept)
-        return Plan(plan.going, plan.kept, tuple(quarantine_files(self.path)) if selection.quarantine else ())
-
-    def _remove(self, plan: Plan, requests: list[Json]) -> None:
-        names = [timeline.timeline_id for timeline in plan.going]
-        going = retention.members(names, (name for name, _ in plan.quarantine))
-        self._session_state.note(going, requests)
+    Args:
+        timelines: All of them, newest first.
+        fork_points: The checkpoints, by uid.
+        engine: The session's.
+        reader: Opens a timeline.
+        log: In the place of the live log: the first lines of another one.
+    """
+    live, lines = log or (engine, None)
+    missing = {uid for uid in fork_points if not has_uid(live, uid, lines)}
+    kept: set[str] = set()
+    for timeline in timelines:
+        if not missing:
+            break
         try:
-            failpoint("prune.noted")
-            retention.finish(self.meta, self.engine)
-            self._session_state.forget_steps()
-        except BaseException:
-            self._requests.forget()  # from now on the request is known: a repeat finishes it, and gets its answer
-            raise
+            there = (reader or engine.timeline)(timeline.timeline_id)
+            found = {uid for uid in missing if has_uid(there, uid)}
+        except (TimelineNotFoundError, CorruptedError, StorageFailureError):
+            kept.add(timeline.timeline_id)  # what cannot be read cannot be cleared of being referred to
+            continue
+        if found:
+            kept.add(timeline.timeline_id)
+            missing -= found
+    return kept
 
 
-def _outcome(head: str, plan: Plan) -> PruneOutcome:
-    removed = tuple((timeline.timeline_id, timeline.bytes) for timeline in plan.going)
-    return PruneOutcome(head, removed, plan.kept, plan.quarantine)
+def going_after(
+    engine: LogEngine,
+    replacement: Replacement,
+    prepared: Prepared,
+    limits: Retention,
+    fork_points: Callable[[], Collection[str]],
+) -> set[str]:
+    """The timelines that will go by themselves after a rewrite: what can be undone must not be promised before."""
+    present = engine.timelines()
+    if prepared.replaces and prepared.equals is None:
+        live, facts = engine.state, TimelineFacts()
+        added = Timeline(prepared.timeline_id, "", facts, live.length, live.messages, live.checkpoints, live.chain)
+        present = [added, *present]
+    if not excess(present, limits, (), prepared.after):
+        return set()
+
+    def reader(timeline_id: str) -> LogReader:
+        return engine if timeline_id == prepared.timeline_id else engine.timeline(timeline_id)
+
+    restored = replacement.from_timeline
+    log = (engine, replacement.keep_lines) if restored is None else (reader(restored), None)
+    kept = referred_to(present, fork_points(), engine, reader, log)
+    return {timeline.timeline_id for timeline in excess(present, limits, kept, prepared.after)}
+
+
+MEMBER = "removing"
+
+
+def members(timeline_ids: Iterable[str], quarantine: Iterable[str]) -> dict[str, Any]:
+    """Members of `timeleap.json` that say what is about to go."""
+    going = {"timelines": list(timeline_ids), "quarantine": list(quarantine)}
+    return {MEMBER: going} if any(going.values()) else {}
+
+
+def finish(meta: Meta, log: LogEngine) -> None:
+    """Remove what was noted to go and is still there.
+
+    Raises:
+        StorageFailureError: Some of it is there, and stays noted.
+    """
+    noted = meta.get(MEMBER)
+    if noted is None:
+        return
+    timelines, quarantine = _names(noted, "timelines"), _names(noted, "quarantine")
+    for timeline in log.timelines():
+        if timeline.timeline_id in timelines:
+            log.remove_timeline(timeline.timeline_id)
+    for name, _ in quarantine_files(meta.path.parent):
+        if name in quarantine:
+            _remove(meta.path.parent / name)
+    meta.write({MEMBER: None, "timelines": meta.without_facts(timelines)})
+
+
+def remove_duplicate(meta: Meta, log: LogEngine) -> None:
+    """Remove the timeline of a rewrite that was not to stay, if it is still there: one of an empty log, or of a log that
+    another timeline has the bytes of.
+
+    Raises:
+        StorageFailureError: It is there, and stays noted.
+    """
+    member = meta.get(undo.MEMBER)
+    noted = member.get("duplicate") if isinstance(member, dict) else None
+    name, equals = (noted.get(key) for key in ("timelineId", "equals")) if isinstance(noted, dict) else (None, None)
+    there = next((timeline for timeline in log.timelines() if timeline.timeline_id == name), None) if noted else None
+    if there is None or not isinstance(equals, str):
+        return
+    # A program that gave that name to another log keeps it.
+    if (log.same_timelines(there.timeline_id, equals) and equals != name) if equals else there.bytes == 0:
+        log.remove_timeline(there.timeline_id)
+
+
+def _names(noted: Any, kind: str) -> set[str]:
+    many = noted.get(kind) if isinstance(noted, dict) else None
+    return {name for name in many if isinstance(name, str)} if isinstance(many, list) else set()
+
+
+def _remove(path: Path) -> None:
+    try:
+        remove_file(path)
+    except OSError as error:
+        raise StorageFailureError.of(error, "remove what recovery kept", path) from error

@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from timeleap.errors import CorruptedError
-from timeleap.sessions import events
+from timeleap.errors import CorruptedError, StorageFailureError
+from timeleap.sessions import shapes
 from timeleap.sessions.checkpoints import read_checkpoint
-from timeleap.sessions.outcomes import (
-    AppendOutcome,
-    ApprovalOutcome,
-    CheckpointOutcome,
-    CompactOutcome,
-    HeadOutcome,
-    NoteOutcome,
-    PinsOutcome,
-    Removed,
-    RewriteOutcome,
-    SubagentsOutcome,
-    UsageOutcome,
-)
+from timeleap.sessions.meta import REQUESTS_REDACTED, Meta
+from timeleap.sessions.outcomes import Checkpoint
 from timeleap.sessions.requests import (
     MADE_REMEMBERED,
     REMEMBERED,
+    Remembered,
     StoredResponse,
     by_age,
     completed,
@@ -38,7 +29,6 @@ from timeleap.storage.engine import LogEngine, LogState, RecordFlag, RecordKind
 from timeleap.storage.record import MADE_HERE, read_tl
 
 if TYPE_CHECKING:
-    from timeleap.sessions.meta import Meta
     from timeleap.sessions.session_state import StateSnapshot
 
 NO_HEAD = "0.0.0-00000000"
@@ -80,9 +70,27 @@ class RequestReplayer:
         self._meta = meta
         self._facts = facts
 
-    def requests(self) -> list[tuple[str, StoredResponse]]:
-        """The newest, oldest first; their results are left for `result` to make when somebody asks again."""
-        return self._since(0)
+    def known(self, kept: Iterable[tuple[str, StoredResponse]]) -> Remembered:
+        """The requests that are known, those in the log (of which results are made only when somebody asks again) and those
+        kept in files."""
+        known = by_age(kept, self._since(0))
+        newest = max((request.number for _, request in known.items()), default=0)
+        if self._meta.requests_redacted > newest and self._engine.access == "write":
+            # Before another one gets a number: whatever the file says, a request of the future was not redacted.
+            with suppress(StorageFailureError):  # it is tried again when they are next looked at
+                self._meta.write({REQUESTS_REDACTED: newest})
+        return known
+
+    def to_settle(self, stored: Callable[[], Mapping[str, int]]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        """Members of `timeleap.json` and journal lines to note at open, so that every record of a request says whose it is,
+        or that it does not count; `stored` as in `leaving`."""
+        meta = self._meta
+        if meta.uid_is_new and (origin := self.last_origin()) is not None:
+            return {"requestsOf": origin}, []
+        if meta.inherited_lines and meta.get("requestsMarked") is not True:
+            # An earlier release made this fork: it went by the number of lines, which other steps move.
+            return {"requestsMarked": True}, self.leaving(0, stored)
+        return {}, []
 
     def last_origin(self) -> str | None:
         """The origin in the newest record of a request; None where it has none."""
@@ -117,8 +125,8 @@ class RequestReplayer:
         """The result of a request, its head that of right after the change; members too large to be kept are computed
         from the session as it is now."""
         if known.result is None:
-            return self._shapes.result(self._outcome(known, self._end_of_batch(known.line)))
-        now = self._shapes.result(self._now(known.members)) if known.left_out else {}
+            return self._of_record(known, self._end_of_batch(known.line))
+        now = self._now(known.members) if known.left_out else {}
         result = completed(known, now)
         if result.get("head") == "":
             result["head"] = NO_HEAD
@@ -148,19 +156,17 @@ class RequestReplayer:
         first, last = known.line, self._end_of_batch(known.line)
         engine = self._engine
         messages = engine.state_before(last + 1).messages
-        told: list[events.Event] = []
+        made: list[Checkpoint] = []
+        said: tuple[str, dict[str, Any]] | None = None
         for entry in engine.entries(first, last + 1):
             if entry.kind is RecordKind.CHECKPOINT:
-                made = read_checkpoint(engine, entry.line, messages)
-                told.append(events.CheckpointCreated(head=head, checkpoint=made))
+                made.append(read_checkpoint(engine, entry.line, messages))
             elif entry.kind is RecordKind.USAGE:
-                told.append(events.TokenCountUpdated(head=head, token_count=entry.value))
+                said = "tokenCountUpdated", {"tokenCount": entry.value}
             elif entry.kind is RecordKind.SYSTEM_PROMPT:
-                told.append(events.SystemPromptSet(head=head))
-        before = self._before(first).messages
-        if messages > before:
-            told.append(events.MessagesAppended(head=head, first_index=before, count=messages - before))
-        return [self._shapes.notification(event) for event in told]
+                said = "systemPromptSet", {}
+        found = shapes.appended_events(head, made, said, self._before(first).messages, messages)
+        return [(event.method, event.kind, event.members) for event in found]
 
     def _head_before(self, known: StoredResponse) -> str:
         return self._head_of(known, self._before(known.line)) if known.era else ""
@@ -223,46 +229,37 @@ class RequestReplayer:
                     continue
         return found, inherited
 
-    def _now(
-        self, members: Collection[str]
-    ) -> CompactOutcome | RewriteOutcome | SubagentsOutcome | PinsOutcome | ApprovalOutcome:
-        """The outcome, of a change that would change nothing now, whose result has these members."""
+    def _now(self, members: Collection[str]) -> dict[str, Any]:
+        """Of a result with these members, those that say how the session is, as it is now."""
         engine, facts = self._engine, self._facts()
-        if "dynamicSubagents" in members:
-            return SubagentsOutcome(engine.head, facts.subagents)
-        if "approval" in members:
-            return ApprovalOutcome(engine.head, facts.approval)
-        if "pins" in members and "compacted" not in members:
-            return PinsOutcome(engine.head, facts.pins)
-        summary = summarize(engine, past_of(engine.timeline_ids(), facts.stacks, engine.state))
-        if "compacted" in members:
-            return CompactOutcome(engine.head, True, None, None, None, 0, 0, 0, 0, summary)
-        return RewriteOutcome(engine.head, None, Removed(0, 0, 0), summary)
+        now: dict[str, Any] = {
+            "dynamicSubagents": shapes.subagents(facts.subagents),
+            "approval": shapes.approval(facts.approval),
+        }
+        if "compacted" not in members:  # a compaction's say which pins its summary has
+            now["pins"] = list(facts.pins)
+        if "context" in members:
+            past = past_of(engine.timeline_ids(), facts.stacks, engine.state)
+            now["context"] = self._shapes.summary(summarize(engine, past))
+        return now
 
-    def _outcome(
-        self, known: StoredResponse, last: int
-    ) -> AppendOutcome | CheckpointOutcome | UsageOutcome | HeadOutcome | NoteOutcome:
+    def _of_record(self, known: StoredResponse, last: int) -> dict[str, Any]:
+        """The result of a request whose records stand in the log."""
         engine, line = self._engine, known.line
         entry = engine.entries(line, line + 1)[0]
         after = engine.state_before(last + 1)
-        head = self._head_of(known, after)
+        head = {"head": self._head_of(known, after)}
         if entry.kind is RecordKind.CHECKPOINT and known.method == "checkpoint":
             # Its preview is what was written with it; what follows by now was not there when it was answered.
-            return CheckpointOutcome(head, read_checkpoint(engine, line, after.messages))
+            return {**head, "checkpoint": shapes.checkpoint(read_checkpoint(engine, line, after.messages))}
         if entry.kind is RecordKind.USAGE:
-            return UsageOutcome(head, entry.value)
+            return {**head, "tokenCount": entry.value}
         if entry.kind is RecordKind.SYSTEM_PROMPT:
-            return HeadOutcome(head)
+            return head
         before = self._before(line)
         if known.method == "sendDMail":
-            return NoteOutcome(head, before.messages)
-        return AppendOutcome(
-            head=head,
-            first_index=before.messages,
-            count=after.messages - before.messages,
-            message_count=after.messages,
-            token_count_with_pending=after.token_count_with_pending,
-        )
+            return {**head, "pendingDMail": None, "index": before.messages}
+        return {**head, **self._shapes.appended(before, after)}
 
     def _bodies(self, lines: Sequence[int]) -> Iterator[tuple[int, bytes]]:
         """The bodies of lines in rising order; those that are damaged are left out, their ids are lost with them."""

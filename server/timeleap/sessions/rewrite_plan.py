@@ -7,28 +7,16 @@ Each function looks at a log through its reader, writes nothing, and costs the s
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from timeleap import clock
 from timeleap.errors import HeadConflictError, InvalidInputError, NoPendingDMailError
 from timeleap.sessions.append_plan import DMAIL_LABEL, dmail_text
 from timeleap.sessions.checkpoints import find_line, new_checkpoint, preview_of, read_checkpoint
-from timeleap.sessions.events import RewriteKind, Rewritten
-from timeleap.sessions.outcomes import (
-    Cause,
-    Checkpoint,
-    CompactionPlan,
-    CompactOutcome,
-    Exchange,
-    HistoryStep,
-    PendingDMail,
-    Removed,
-    Review,
-    RewriteOutcome,
-    Summary,
-)
+from timeleap.sessions.outcomes import Checkpoint, CompactionPlan, Exchange, HistoryStep, PendingDMail, Summary
+from timeleap.sessions.shapes import CONTEXT, Event, Json, Shapes, checkpoint, review, set_members, stepped
 from timeleap.sessions.summary import Past, past_of, state_after, summarize, summarize_prefix, with_past
 from timeleap.sessions.tool_pairs import healed, open_exchange, orphan_results
 from timeleap.sessions.undo import Direction, Stacks, is_step
@@ -42,7 +30,6 @@ from timeleap.storage.engine import (
     Prepared,
     RecordKind,
     Replacement,
-    Timeline,
     TimelineFacts,
     TimelineReason,
     damaged_before,
@@ -50,6 +37,8 @@ from timeleap.storage.engine import (
     not_restored,
 )
 from timeleap.storage.record import SENDER, copied, decode_json, message_record, usage_record
+
+RewriteKind = Literal["reverted", "cleared", "compacted", "timelineRestored", "dmailDelivered", "undone", "redone"]
 
 COMPACTED_LABEL = "compacted"
 CHARACTERS_PER_TOKEN = 4
@@ -63,21 +52,23 @@ class RewritePlan:
     Attributes:
         kind: What listeners are told.
         replacement: What the engine is given.
-        removed: The difference it makes.
+        removed: Messages, checkpoints and tokens that go; negative where a restore brings more back.
         context: The log it makes (its size is off by a few bytes where batch marks or damaged lines are left out); the
             past beside it is for others to say.
+        after: The state of that log.
         target: The checkpoint a revert goes back to.
         made: The checkpoint it writes.
         refused: Why it is not to be carried out.
         exchange: The tool exchange it would stop in the middle of.
-        after: The state of the log it makes (see `context`).
         message_index: The message a revert goes back to.
         steps: What it undoes or redoes, in that order.
+        compacted: Of a compaction: members of its result.
+        reviewed: Of a compaction: the review of its summary.
     """
 
     kind: RewriteKind
     replacement: Replacement
-    removed: Removed
+    removed: Json
     context: Summary
     after: LogState
     target: Checkpoint | None = None
@@ -86,20 +77,52 @@ class RewritePlan:
     exchange: Exchange | None = None
     message_index: int | None = None
     steps: tuple[HistoryStep, ...] | None = None
+    compacted: Json | None = None
+    reviewed: Json = field(default_factory=dict)
 
-    def outcome(self, head: str, timeline_id: str | None, context: Summary) -> RewriteOutcome | CompactOutcome:
-        """The outcome, with what is known of it by now."""
-        made = self.made if self.kind == "dmailDelivered" else None
-        return RewriteOutcome(head, timeline_id, self.removed, context, made, self.exchange, self.steps)
+    def result(self, shapes: Shapes, head: str, timeline_id: str | None, context: Summary) -> Json:
+        """What the request is answered with; in a dry run `timeline_id` is None."""
+        if self.compacted is not None:
+            return {
+                "head": head,
+                "compacted": self.refused is None,
+                **set_members(reason=self.refused, timelineId=timeline_id),
+                **self.compacted,
+                "context": shapes.summary(context),
+                **self.reviewed,
+            }
+        made, exchange = self.made if self.kind == "dmailDelivered" else None, self.exchange
+        return {
+            "head": head,
+            **set_members(timelineId=timeline_id),
+            "removed": self.removed,
+            "context": shapes.summary(context),
+            **set_members(
+                checkpoint=made and checkpoint(made),
+                toolExchange=exchange
+                and {"index": exchange.index, "openCalls": list(exchange.calls), "healed": exchange.healed},
+            ),
+            **(stepped(self.steps, context) if self.steps is not None else {}),
+        }
+
+    def event(self, shapes: Shapes, head: str, timeline_id: str | None, context: Summary) -> Event:
+        """What listeners are told when it is done; `timeline_id` is None where the log before it was empty."""
+        target = self.target
+        members = {
+            **set_members(
+                checkpointId=target.id if target else None,
+                checkpointUid=target.uid if target else None,
+                messageIndex=self.message_index,
+                timelineId=timeline_id,
+            ),
+            "removed": self.removed,
+            "context": shapes.summary(context),
+        }
+        return Event(self.kind, head, members, CONTEXT)
 
     def stacks_after(self, before: Stacks, prepared: Prepared, same: Callable[[str, str], bool]) -> Stacks:
-        """The undo and redo stacks after the rewrite.
-
-        Args:
-            before: The present stacks.
-            prepared: The rewrite as it is about to be done.
-            same: Returns True if two timelines have the same bytes.
-        """
+        """The undo and redo stacks after the rewrite as it is about to be done; `same` says whether two timelines have the
+        same bytes."""
         if self.steps is None:
             reason = self.replacement.facts.reason
             return before.pushed(reason, prepared) if is_step(reason) else before
@@ -109,60 +132,12 @@ class RewritePlan:
 
         return before.moved("undo" if self.kind == "undone" else "redo", len(self.steps), prepared, equal)
 
-    def event(self, head: str, timeline_id: str | None, context: Summary, cause: Cause) -> Rewritten:
-        """The event to emit when it is done."""
-        target = self.target
-        return Rewritten(
-            head=head,
-            cause=cause,
-            kind=self.kind,
-            timeline_id=timeline_id,
-            removed=self.removed,
-            summary=context,
-            checkpoint_id=target.id if target else None,
-            checkpoint_uid=target.uid if target else None,
-            message_index=self.message_index,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Compaction(RewritePlan):
-    """A planned compaction."""
-
-    summary: str = ""
-    removed_messages: int = 0
-    preserved_messages: int = 0
-    token_count_before: int = 0
-    token_count_after: int = 0
-    review: Review | None = None
-
-    def outcome(self, head: str, timeline_id: str | None, context: Summary) -> CompactOutcome:
-        """The outcome, with what is known of it by now."""
-        return CompactOutcome(
-            head=head,
-            compacted=self.refused is None,
-            reason=self.refused,
-            timeline_id=timeline_id,
-            summary=self.summary,
-            removed_messages=self.removed_messages,
-            preserved_messages=self.preserved_messages,
-            token_count_before=self.token_count_before,
-            token_count_after=self.token_count_after,
-            context=context,
-            review=self.review,
-        )
-
 
 def plan_revert(
     engine: LogEngine, checkpoint_id: int | None, checkpoint_uid: str | None, heal: bool = False
 ) -> RewritePlan:
-    """Remove a checkpoint and all after it.
-
-    Args:
-        engine: The log.
-        checkpoint_id: The checkpoint, by its number.
-        checkpoint_uid: The same, by uid.
-        heal: Go back further where the log would end in the middle of a tool exchange: to before its calls.
+    """Remove a checkpoint and all after it; with `heal` go back further where the log would end in the middle of a tool
+    exchange: to before its calls.
 
     Raises:
         CheckpointNotFoundError: There is no such checkpoint.
@@ -176,12 +151,7 @@ def plan_revert(
 
 
 def plan_revert_to_message(engine: LogEngine, index: int, heal: bool = False) -> RewritePlan:
-    """Remove a message and all after it.
-
-    Args:
-        engine: The log.
-        index: The message.
-        heal: As in `plan_revert`.
+    """Remove a message and all after it; `heal` as in `plan_revert`.
 
     Raises:
         InvalidInputError: There is no such message.
@@ -213,35 +183,18 @@ def plan_undo(engine: LogEngine, stacks: Stacks, direction: Direction, steps: in
     return replace(planned, steps=taken)
 
 
-def foreseen(planned: RewritePlan, timelines: Sequence[Timeline], state: LogState) -> Prepared:
-    """A rewrite as it would be done, as far as sizes and fingerprints tell which logs are equal.
-
-    Args:
-        planned: The rewrite.
-        timelines: Those that there are.
-        state: Of the present log.
-    """
-    equals = next((log.timeline_id for log in timelines if log.may_equal(state)), None) if state.length else ""
-    replaces = (planned.after.length, planned.after.chain) != (state.length, state.chain)
-    return Prepared(_TO_COME, replaces, equals, planned.after)
-
-
 def foreseen_context(
     engine: LogEngine, planned: RewritePlan, stacks: Stacks, going: Callable[[Prepared], Collection[str]]
 ) -> Summary:
-    """The log a rewrite would make, as far as sizes and fingerprints tell what equals what.
-
-    Args:
-        engine: The log.
-        planned: The rewrite.
-        stacks: What can be undone and redone now.
-        going: The timelines that would go by themselves after it.
-    """
+    """The log a rewrite would make, as far as sizes and fingerprints tell what equals what; `going` gives the timelines that
+    would go by themselves after it."""
     timelines, state = engine.timelines(), engine.state
     known = {timeline.timeline_id: (timeline.bytes, timeline.chain) for timeline in timelines}
     if planned.refused is not None:
         return with_past(planned.context, past_of(known, stacks, state))
-    prepared = foreseen(planned, timelines, state)
+    equals = next((log.timeline_id for log in timelines if log.may_equal(state)), None) if state.length else ""
+    replaces = (planned.after.length, planned.after.chain) != (state.length, state.chain)
+    prepared = Prepared(_TO_COME, replaces, equals, planned.after)
     after = planned.stacks_after(stacks, prepared, lambda name, other: known.get(name, 0) == known.get(other, 1))
     left = timelines_after(known, prepared)
     return with_past(planned.context, past_of(left, after, prepared.after, going(prepared)))
@@ -282,12 +235,8 @@ def plan_restore(engine: LogEngine, timeline_id: str) -> RewritePlan:
 
 
 def plan_deliver(engine: LogEngine, pending: PendingDMail | None, heal: bool = False) -> RewritePlan:
-    """Go back to a D-Mail's checkpoint and leave its note there: a new checkpoint and one user message.
-
-    Args:
-        engine: The log.
-        pending: The D-Mail.
-        heal: As in `plan_revert`.
+    """Go back to a D-Mail's checkpoint and leave its note there: a new checkpoint and one user message; `heal` as in
+    `plan_revert`.
 
     Raises:
         NoPendingDMailError: There is nothing to deliver.
@@ -324,13 +273,8 @@ def _sound(engine: LogEngine, line: int, heal: bool) -> tuple[int, Exchange | No
     return line, exchange
 
 
-def plan_compact(engine: LogEngine, state: LogState, plan: CompactionPlan) -> Compaction:
-    """Replace all messages before `plan.preserved_from` by a summary.
-
-    Args:
-        engine: The log.
-        state: Its state; what was appended since the plan was made is preserved.
-        plan: The summary, and the log it was made of.
+def plan_compact(engine: LogEngine, state: LogState, plan: CompactionPlan) -> RewritePlan:
+    """Replace all messages before `plan.preserved_from` by a summary; what was appended since the plan was made is preserved.
 
     Raises:
         HeadConflictError: The log was rewritten since, so the summary is one of another past.
@@ -361,21 +305,19 @@ def plan_compact(engine: LogEngine, state: LogState, plan: CompactionPlan) -> Co
         refused = f"it would make the context longer: {before} tokens before, {after} after"
     elif plan.calls & orphan_results([decode_json(record.body) for record in preserved] if plan.calls else []):
         refused = "a tool call that would go was answered while the summary was made: compact again"
-    rewrite = _rewrite(engine, "compacted", "compact", LogState(), records=records, made=made)
-    return Compaction(
-        kind=rewrite.kind,
-        replacement=rewrite.replacement,
-        removed=rewrite.removed,
-        context=rewrite.context if refused is None else summarize(engine, Past(0)),
-        after=rewrite.after,
-        made=made,
+    planned = _rewrite(engine, "compacted", "compact", LogState(), records=records, made=made)
+    return replace(
+        planned,
+        context=planned.context if refused is None else summarize(engine, Past(0)),
         refused=refused,
-        summary=plan.summary,
-        removed_messages=plan.preserved_from,
-        preserved_messages=len(preserved),
-        token_count_before=before,
-        token_count_after=after,
-        review=plan.review,
+        compacted={
+            "summary": plan.summary,
+            "removedMessages": plan.preserved_from,
+            "preservedMessages": len(preserved),
+            "tokenCountBefore": before,
+            "tokenCountAfter": after,
+        },
+        reviewed=review(plan.review) if plan.review is not None else {},
     )
 
 
@@ -416,9 +358,11 @@ def _rewrite(
             records=records,
             reuse=True,
         ),
-        removed=Removed(
-            now.messages - end.messages, now.checkpoints - end.checkpoints, now.token_count - end.token_count
-        ),
+        removed={
+            "messages": now.messages - end.messages,
+            "checkpoints": now.checkpoints - end.checkpoints,
+            "tokens": now.token_count - end.token_count,
+        },
         context=summarize_prefix(reader or engine, kept, records, [made] if made else [], Past(0)),
         after=end,
         target=target,

@@ -10,33 +10,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from timeleap import clock
-from timeleap.errors import (
-    DMailPendingError,
-    NoPendingDMailError,
-    StorageFailureError,
-)
+from timeleap.errors import StorageFailureError
 from timeleap.failpoints import failpoint
-from timeleap.sessions import events, retention, undo
-from timeleap.sessions import meta as metafile
+from timeleap.sessions import pruning, shapes, undo
 from timeleap.sessions.approvals import Approvals, WantedApprovals
 from timeleap.sessions.checkpoints import has_uid
 from timeleap.sessions.meta import Meta
-from timeleap.sessions.outcomes import (
-    Approval,
-    AutoCheckpoint,
-    Cause,
-    Outcome,
-    PendingDMail,
-    Subagent,
-)
+from timeleap.sessions.outcomes import Approval, AutoCheckpoint, Cause, PendingDMail, Subagent
 from timeleap.sessions.requests import RequestFile, StoredResponse, decode
-from timeleap.sessions.statefile import StateFile, StateValues, subagent_members
+from timeleap.sessions.shapes import Event
+from timeleap.sessions.statefile import StateFile
 from timeleap.sessions.undo import Stacks
 from timeleap.storage.durable import FileStatus, status
 from timeleap.storage.engine import LogEngine, Prepared, Replacement, Timeline, highest_noted
@@ -69,20 +57,13 @@ class StateChange:
         facts: The state after it.
         state: Members of `state.json` it changes.
         meta: Members of `timeleap.json` it changes.
+        result: Members of the result beside the head.
     """
 
     facts: StateSnapshot
     state: Json = field(default_factory=dict)
     meta: Json = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class StateStep:
-    """A change of the state outside the log, and its outcome."""
-
-    change: StateChange
-    outcome: Outcome
-    events: Sequence[events.Event]
+    result: Json = field(default_factory=dict)
 
 
 class StateManager:
@@ -107,6 +88,11 @@ class StateManager:
         """Warnings about the files, for the user."""
         return [*self._meta.warnings, *self._problems, *self._approvals.warnings]
 
+    @property
+    def approvals_doubted(self) -> bool:
+        """True if the files switch something on that is not in force."""
+        return bool(self._approvals.warnings)
+
     def load(self) -> None:
         """Take over what the files say now. A D-Mail whose checkpoint is gone from the log is gone too."""
         values = self._state.read()
@@ -117,7 +103,8 @@ class StateManager:
         self.facts = StateSnapshot(
             title=values.title,
             archived=values.archived,
-            subagents=self._subagents(values),
+            # Older releases of the original change those in `state.json`; newer ones drop them from it.
+            subagents=values.subagents if values.subagents is not None else self._meta.subagents or (),
             pending_dmail=pending,
             pins=self._meta.pins,
             auto_checkpoint=self._meta.auto_checkpoint,
@@ -132,18 +119,17 @@ class StateManager:
         return status(self._state.path), status(self._meta.path)
 
     def carry_out(self, change: StateChange, requests: list[Json]) -> None:
-        """Make a change durable, then let it count.
-
-        Args:
-            change: The change.
-            requests: The journal line of the request that asked for it, if it carries an id.
+        """Make a change durable, with the journal line of the request that asked for it, then let it count.
 
         Raises:
             StorageFailureError: It did not succeed; what counts is what is on disk.
         """
         try:
             if change.state:
-                self._report_moved(self._state.write(change.state, self._approvals.in_force))
+                aside = self._state.write(change.state, self._approvals.in_force)
+                if aside is not None:
+                    message = f"{self._state.path.name} was damaged; it is kept as {aside.name}"
+                    self._problems = [{"kind": "stateDamaged", "message": message, "file": aside.name}]
                 failpoint("state.after_state")
             self.note(change.meta, requests)
             failpoint("state.after_meta")
@@ -185,13 +171,16 @@ class StateManager:
         size = sum(timeline.bytes for timeline in going)
         return f"{len(going)} old timelines ({size} bytes) were removed to stay within the limits: {names}"
 
-    def note(self, members: Json, requests: list[Json]) -> None:
-        """Write members of `timeleap.json` together with the requests that asked for it.
+    def remove_noted(self, timeline_ids: Sequence[str], files: Sequence[str], requests: list[Json]) -> None:
+        """Delete timelines and quarantine files that requests, of these journal lines, ask for: what is noted is finished,
+        whenever that may be."""
+        self.note(pruning.members(timeline_ids, files), requests)
+        failpoint("prune.noted")
+        pruning.finish(self._meta, self._log)
+        self.forget_steps()
 
-        Args:
-            members: What to change.
-            requests: Journal lines.
-        """
+    def note(self, members: Json, requests: list[Json]) -> None:
+        """Write members of `timeleap.json` together with the journal lines of the requests that asked for it."""
         members = {**self._unconditional(), **members}
         if requests:
             self.empty_journal()
@@ -200,14 +189,8 @@ class StateManager:
             self._meta.write(members)
 
     def note_rewrite(self, prepared: Prepared, replacement: Replacement, requests: list[Json], stacks: Stacks) -> None:
-        """Write what a rewrite makes true, before it does.
-
-        Args:
-            prepared: What is about to be done.
-            replacement: The rewrite.
-            requests: Journal lines.
-            stacks: What can be undone and redone after it.
-        """
+        """Write what a rewrite makes true, before it does, with journal lines, and with what can be undone and redone
+        after it."""
         self.empty_journal()
         old = self._log.state
         members: Json = {
@@ -247,11 +230,8 @@ class StateManager:
             self.facts = replace(self.facts, stacks=left)
 
     def forget_fingerprints(self, *, live_changes: bool) -> None:
-        """Leave nothing in the file that tells of the bytes of logs as they were before a redaction.
-
-        Args:
-            live_changes: The live log is one of those that change; as any change of it, that ends redo.
-        """
+        """Leave nothing in the file that tells of the bytes of logs as they were before a redaction; if the live log is
+        one of those that change, that ends redo, as any change of it."""
         stacks = self.facts.stacks.without_redo() if live_changes else self.facts.stacks.at(self._log.state)
         if self._meta.get(undo.MEMBER) is not None:
             self._meta.write({undo.MEMBER: stacks.members()})
@@ -291,8 +271,8 @@ class StateManager:
                 if must:
                     raise
         with contextlib.suppress(StorageFailureError):  # it stays noted, and the next opening tries again
-            retention.remove_duplicate(self._meta, self._log)
-            retention.finish(self._meta, self._log)
+            pruning.remove_duplicate(self._meta, self._log)
+            pruning.finish(self._meta, self._log)
         self._approvals.settle()
         self.facts = replace(self.facts, approval=self._approvals.current)
 
@@ -323,8 +303,8 @@ class StateManager:
         return [line for line in journal["requests"] if isinstance(line, dict)]
 
     def empty_journal(self) -> None:
-        """Move what the journal says to `requests.jsonl`: before its next step, and before a timeline goes, since it
-        may be the one whose existence says that the step was done."""
+        """Move what the journal says to `requests.jsonl`: before its next step, and before a timeline goes, since it may
+        be the one whose existence says that the step was done."""
         lines = self._true_journal()
         if lines:
             self._file.append(lines)
@@ -337,94 +317,27 @@ class StateManager:
             self._meta.write({"journal": None})
         self._file.rewrite(change)
 
-    def _subagents(self, values: StateValues) -> tuple[Subagent, ...]:
-        """Those in `state.json`, which older releases of the original change; newer ones drop them from it."""
-        if values.subagents is not None:
-            return values.subagents
-        return self._meta.subagents or ()
 
-    def _report_moved(self, aside: Path | None) -> None:
-        if aside is not None:
-            message = f"{self._state.path.name} was damaged; it is kept as {aside.name}"
-            self._problems = [{"kind": "stateDamaged", "message": message, "file": aside.name}]
-
-
-def titled(facts: StateSnapshot, title: str) -> StateChange:
-    """Another title. The original would otherwise replace it by one of its own making."""
-    return StateChange(replace(facts, title=title), state={"custom_title": title, "title_generated": True})
-
-
-def archived(facts: StateSnapshot, flag: bool) -> StateChange:
-    """Into the archive, or out of it. A session taken out is not to be archived again by itself."""
-    state: Json = {"archived": flag, "archived_at": clock.now() if flag else None, "auto_archive_exempt": not flag}
-    return StateChange(replace(facts, archived=flag), state=state)
-
-
-def with_subagents(facts: StateSnapshot, subagents: Iterable[Subagent]) -> StateChange:
-    """Other sub-agents."""
-    many = tuple(subagents)
-    return StateChange(
-        replace(facts, subagents=many),
-        state={"dynamic_subagents": subagent_members(many)},
-        meta={"subagents": subagent_members(many, "systemPrompt")},
-    )
-
-
-def with_pins(facts: StateSnapshot, pins: tuple[str, ...]) -> StateChange:
-    """Other pins."""
-    return StateChange(replace(facts, pins=pins), meta={"pins": list(pins) or None})
-
-
-def with_auto_checkpoint(facts: StateSnapshot, setting: AutoCheckpoint) -> StateChange:
-    """Checkpoints before turns, or not."""
-    return StateChange(replace(facts, auto_checkpoint=setting), meta={"autoCheckpoint": setting})
-
-
-def with_workspace(facts: StateSnapshot, workspace: str | None) -> StateChange:
-    """Another workspace, or none."""
-    return StateChange(replace(facts, workspace=workspace), meta={"workspace": workspace})
-
-
-def with_dmail(facts: StateSnapshot, dmail: PendingDMail) -> StateChange:
-    """A D-Mail waits.
-
-    Raises:
-        DMailPendingError: One waits already.
-    """
-    if facts.pending_dmail is not None:
-        raise DMailPendingError("a D-Mail is pending already; deliver or cancel it first")
-    return StateChange(replace(facts, pending_dmail=dmail), meta={"pendingDMail": metafile.dmail_members(dmail)})
-
-
-def without_dmail(facts: StateSnapshot) -> StateChange:
-    """The D-Mail that waits is taken back.
-
-    Raises:
-        NoPendingDMailError: None waits.
-    """
-    if facts.pending_dmail is None:
-        raise NoPendingDMailError("there is no D-Mail to cancel")
-    return StateChange(replace(facts, pending_dmail=None), meta={"pendingDMail": None})
-
-
-def changes(before: StateSnapshot, after: StateSnapshot, head: str) -> list[events.Event]:
+def changes(before: StateSnapshot, after: StateSnapshot, head: str) -> list[Event]:
     """The events for a difference in the state outside the log."""
-    found: list[events.Event] = []
-    if before.approval != after.approval:
-        found.append(events.ApprovalChanged(head=head, approval=after.approval))
-    if before.subagents != after.subagents:
-        found.append(events.SubagentsChanged(head=head, subagents=after.subagents))
-    if before.title != after.title:
-        found.append(events.TitleChanged(head=head, title=after.title))
-    if before.workspace != after.workspace:
-        found.append(events.WorkspaceChanged(head=head, workspace=after.workspace))
-    if before.archived != after.archived:
-        found.append(events.Archived(head=head) if after.archived else events.Unarchived(head=head))
-    if before.pending_dmail != after.pending_dmail:
-        found.append(events.DMailChanged(head=head, pending_dmail=after.pending_dmail))
-    if before.pins != after.pins:
-        found.append(events.PinsChanged(head=head, pins=after.pins))
-    return found
+    many: tuple[tuple[str, bool, Json], ...] = (
+        ("approvalChanged", before.approval != after.approval, {"approval": shapes.approval(after.approval)}),
+        (
+            "subagentsChanged",
+            before.subagents != after.subagents,
+            {"dynamicSubagents": shapes.subagents(after.subagents)},
+        ),
+        ("titleChanged", before.title != after.title, {"title": after.title}),
+        ("workspaceChanged", before.workspace != after.workspace, {"workspace": after.workspace}),
+        ("archived" if after.archived else "unarchived", before.archived != after.archived, {}),
+        (
+            "dmailChanged",
+            before.pending_dmail != after.pending_dmail,
+            {"pendingDMail": shapes.pending_dmail(after.pending_dmail)},
+        ),
+        ("pinsChanged", before.pins != after.pins, {"pins": list(after.pins)}),
+    )
+    return [Event(kind, head, members) for kind, differs, members in many if differs]
 
 
 def follow(stamp: Callable[[], object], changed: Callable[[], None]) -> Callable[[], None]:

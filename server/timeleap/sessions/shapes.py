@@ -1,4 +1,4 @@
-"""Outcomes and events as JSON, in the members of the contract: what the journal keeps of a change, what its request is
+"""Results and notifications in the members of the contract: what the journal keeps of a change, what its request is
 answered with, and what listeners are told.
 
 All three are one form, made by the session in the step that makes the change: so a repeat is answered word for word,
@@ -7,54 +7,102 @@ whichever process and release is asked again.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from timeleap.sessions import events
 from timeleap.sessions.outcomes import (
-    AppendOutcome,
     Approval,
     ApprovalDecision,
-    ApprovalOutcome,
+    Cause,
     Checkpoint,
-    CheckpointOutcome,
-    CompactOutcome,
-    DMailOutcome,
-    Exchange,
-    HeadOutcome,
     HistoryStep,
-    NoteOutcome,
-    Outcome,
+    PendingApproval,
     PendingDMail,
-    PinsOutcome,
-    PruneOutcome,
-    Removed,
+    Resolution,
     Review,
-    RewriteOutcome,
-    SentOutcome,
     Subagent,
-    SubagentsOutcome,
     Summary,
-    UsageOutcome,
 )
+from timeleap.storage.engine import LogState
+
+_log = logging.getLogger(__name__)
 
 Json = dict[str, Any]
 
-_Small = (
-    UsageOutcome
-    | HeadOutcome
-    | CheckpointOutcome
-    | ApprovalOutcome
-    | SubagentsOutcome
-    | PinsOutcome
-    | DMailOutcome
-    | NoteOutcome
-    | SentOutcome
-)
-
 CONTEXT = "context/didChange"
 SESSION = "session/didChange"
+RECOVERED = "session/didRecover"
+WARNING = "session/warning"
+APPROVAL_REQUESTED = "approval/didRequest"
+APPROVAL_RESOLVED = "approval/didResolve"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What listeners are told, after a change is durable and before its method returns, in the order of the changes.
+
+    Attributes:
+        kind: Of change, or of warning.
+        head: The head after it.
+        members: The notification's own.
+        method: The notification's.
+        cause: Who asked for it; empty where no request did.
+    """
+
+    kind: str
+    head: str
+    members: Json = field(default_factory=dict)
+    method: str = SESSION
+    cause: Cause = Cause()
+
+    def params(self, session_id: str) -> Json:
+        """The notification's params."""
+        if self.method not in (CONTEXT, SESSION):
+            return {"sessionId": session_id, **self.members}
+        about = {"head": self.head, "kind": self.kind, "cause": cause(self.cause)}
+        return {"sessionId": session_id, **about, **self.members}
+
+
+class Listeners:
+    """Callbacks that are told of every event."""
+
+    def __init__(self) -> None:
+        self._callbacks: list[Callable[[Event], None]] = []
+
+    def add(self, callback: Callable[[Event], None]) -> Callable[[], None]:
+        """Tell `callback` from now on; returns what ends that."""
+        self._callbacks.append(callback)
+
+        def stop() -> None:
+            if callback in self._callbacks:
+                self._callbacks.remove(callback)
+
+        return stop
+
+    def tell(self, *events: Event) -> None:
+        """Tell all of them, in this order."""
+        for event in events:
+            for callback in tuple(self._callbacks):
+                try:
+                    callback(event)
+                except Exception:
+                    # What is done is done: a listener that fails must not make it look undone to the one who asked.
+                    _log.exception("a listener failed at %s", event.kind)
+
+
+def appended_events(
+    head: str, made: Sequence[Checkpoint], told: tuple[str, Json] | None, before: int, after: int
+) -> list[Event]:
+    """What listeners are told of an append that made checkpoints, and took a log from `before` messages to `after`."""
+    found = [Event("checkpointCreated", head, {"checkpoint": checkpoint(each)}, CONTEXT) for each in made]
+    if told is not None:
+        kind, members = told
+        found.append(Event(kind, head, members, CONTEXT))
+    if after > before:
+        found.append(Event("messagesAppended", head, {"firstIndex": before, "count": after - before}, CONTEXT))
+    return found
 
 
 def set_members(**members: Any) -> Json:
@@ -63,35 +111,10 @@ def set_members(**members: Any) -> Json:
 
 
 class Shapes:
-    """The forms of outcomes and events.
-
-    Args:
-        should_compact: Whether a context of so many tokens is due for compaction.
-    """
+    """The forms that depend on the budget: `should_compact` says whether a context of so many tokens is due."""
 
     def __init__(self, should_compact: Callable[[int], bool] = lambda tokens: False) -> None:
         self._should_compact = should_compact
-
-    def result(self, outcome: Outcome) -> Json:
-        """What a request is answered with."""
-        match outcome:
-            case AppendOutcome():
-                return self._append(outcome)
-            case RewriteOutcome():
-                return self._rewrite(outcome)
-            case CompactOutcome():
-                return self._compact(outcome)
-            case PruneOutcome():
-                return _prune(outcome)
-            case ApprovalDecision():
-                return _decision(outcome)
-            case _:
-                return {"head": outcome.head, **_members(outcome)}
-
-    def notification(self, event: events.Event) -> tuple[str, str, Json]:
-        """What listeners are told: the notification's method, the kind of change, and the members that are its own."""
-        method, members = self._notified(event)
-        return method, event.kind, members
 
     def summary(self, summary: Summary) -> Json:
         """`ContextSummary` of the contract."""
@@ -110,105 +133,19 @@ class Shapes:
             "shouldCompact": self._should_compact(summary.token_count_with_pending),
         }
 
-    def _append(self, outcome: AppendOutcome) -> Json:
+    def appended(self, before: LogState, after: LogState) -> Json:
+        """Where appended messages are, and what they make of the log."""
         return {
-            "head": outcome.head,
-            "firstIndex": outcome.first_index,
-            "messageCount": outcome.message_count,
-            "tokenCountWithPending": outcome.token_count_with_pending,
-            "shouldCompact": self._should_compact(outcome.token_count_with_pending),
+            "firstIndex": before.messages,
+            "messageCount": after.messages,
+            "tokenCountWithPending": after.token_count_with_pending,
+            "shouldCompact": self._should_compact(after.token_count_with_pending),
         }
 
-    def _rewrite(self, outcome: RewriteOutcome) -> Json:
-        return {
-            "head": outcome.head,
-            **set_members(timelineId=outcome.timeline_id),
-            "removed": removed(outcome.removed),
-            "context": self.summary(outcome.context),
-            **set_members(checkpoint=outcome.checkpoint and checkpoint(outcome.checkpoint)),
-            **set_members(toolExchange=outcome.exchange and exchange(outcome.exchange)),
-            **(_stepped(outcome.steps, outcome.context) if outcome.steps is not None else {}),
-        }
 
-    def _compact(self, outcome: CompactOutcome) -> Json:
-        return {
-            "head": outcome.head,
-            "compacted": outcome.compacted,
-            **set_members(reason=outcome.reason, timelineId=outcome.timeline_id, summary=outcome.summary),
-            "removedMessages": outcome.removed_messages,
-            "preservedMessages": outcome.preserved_messages,
-            "tokenCountBefore": outcome.token_count_before,
-            "tokenCountAfter": outcome.token_count_after,
-            "context": self.summary(outcome.context),
-            **(_review(outcome.review) if outcome.review is not None else {}),
-        }
-
-    def _notified(self, event: events.Event) -> tuple[str, Json]:
-        match event:
-            case events.MessagesAppended():
-                return CONTEXT, {"firstIndex": event.first_index, "count": event.count}
-            case events.CheckpointCreated():
-                return CONTEXT, {"checkpoint": checkpoint(event.checkpoint)}
-            case events.Rewritten():
-                return CONTEXT, {
-                    **set_members(checkpointId=event.checkpoint_id, checkpointUid=event.checkpoint_uid),
-                    **set_members(messageIndex=event.message_index, timelineId=event.timeline_id),
-                    "removed": removed(event.removed),
-                    "context": self.summary(event.summary),
-                }
-            case events.Redacted():
-                counts = {"records": event.records, "occurrences": event.occurrences}
-                return CONTEXT, {**counts, "context": self.summary(event.summary)}
-            case events.TokenCountUpdated():
-                return CONTEXT, {"tokenCount": event.token_count}
-            case events.SystemPromptSet() | events.External():
-                return CONTEXT, {}
-            case _:
-                return SESSION, _state_members(event)
-
-
-def _members(outcome: _Small) -> Json:
-    """Members of a result beside the head."""
-    match outcome:
-        case UsageOutcome():
-            return {"tokenCount": outcome.token_count}
-        case CheckpointOutcome():
-            return {"checkpoint": checkpoint(outcome.checkpoint)}
-        case ApprovalOutcome():
-            return {"approval": approval(outcome.approval)}
-        case SubagentsOutcome():
-            return {"dynamicSubagents": subagents(outcome.subagents)}
-        case PinsOutcome():
-            return {"pins": list(outcome.pins)}
-        case DMailOutcome():
-            return set_members(pendingDMail=pending_dmail(outcome.pending_dmail))  # taken back: none
-        case NoteOutcome():
-            return {"pendingDMail": None, "index": outcome.index}
-        case SentOutcome():
-            return outcome.answer
-        case HeadOutcome():
-            return {}
-
-
-def _state_members(event: events.Event) -> Json:
-    """Members of the notification of a change of the state outside the log, beyond its kind."""
-    match event:
-        case events.ApprovalChanged():
-            return {"approval": approval(event.approval)}
-        case events.SubagentsChanged():
-            return {"dynamicSubagents": subagents(event.subagents)}
-        case events.TitleChanged():
-            return {"title": event.title}
-        case events.WorkspaceChanged():
-            return {"workspace": event.workspace}
-        case events.DMailChanged():
-            return {"pendingDMail": pending_dmail(event.pending_dmail)}
-        case events.PinsChanged():
-            return {"pins": list(event.pins)}
-        case events.AccessChanged():
-            return {"access": event.access}
-        case _:
-            return {}
+def cause(cause: Cause) -> Json:
+    """Who asked for a change."""
+    return set_members(requestId=cause.request_id, client=cause.client)
 
 
 def checkpoint(checkpoint: Checkpoint) -> Json:
@@ -234,14 +171,32 @@ def approval(approval: Approval) -> Json:
     }
 
 
-def removed(removed: Removed) -> Json:
-    """Counts of what a rewrite removed."""
-    return {"messages": removed.messages, "checkpoints": removed.checkpoints, "tokens": removed.tokens}
+def approval_request(pending: PendingApproval) -> Json:
+    """`ApprovalRequest` of the contract."""
+    question = pending.question
+    return {
+        "approvalId": pending.approval_id,
+        "action": question.action,
+        **set_members(description=question.description, detail=question.detail, toolCallId=question.tool_call_id),
+        "requestedAt": pending.requested_at,
+        **set_members(client=pending.client),
+    }
 
 
-def exchange(exchange: Exchange) -> Json:
-    """The tool exchange a revert went into the middle of."""
-    return {"index": exchange.index, "openCalls": list(exchange.calls), "healed": exchange.healed}
+def approval_resolved(head: str, approval_id: str, decision: Resolution, reason: str | None, who: Cause) -> Event:
+    """A request for an approval needs no decision any more."""
+    members = {"approvalId": approval_id, "decision": decision, **set_members(reason=reason), "cause": cause(who)}
+    return Event("approvalResolved", head, members, APPROVAL_RESOLVED, who)
+
+
+def decision(decision: ApprovalDecision) -> Json:
+    """What a request for an approval is answered with."""
+    return {
+        "decision": decision.decision,
+        **set_members(reason=decision.reason),
+        "decidedBy": {**set_members(client=decision.client), "at": decision.at},
+        "automatic": decision.automatic,
+    }
 
 
 def subagents(many: tuple[Subagent, ...]) -> list[Json]:
@@ -261,27 +216,7 @@ def pending_dmail(pending: PendingDMail | None) -> Json | None:
     }
 
 
-def _decision(decision: ApprovalDecision) -> Json:
-    return {
-        "decision": decision.decision,
-        **set_members(reason=decision.reason),
-        "decidedBy": {**set_members(client=decision.client), "at": decision.at},
-        "automatic": decision.automatic,
-    }
-
-
-def _prune(outcome: PruneOutcome) -> Json:
-    freed = sum(size for _, size in (*outcome.removed, *outcome.quarantine))
-    return {
-        "head": outcome.head,
-        "removed": [{"timelineId": name, "bytes": size} for name, size in outcome.removed],
-        "kept": [{"timelineId": name, "reason": reason} for name, reason in outcome.kept],
-        "quarantine": [{"file": name, "bytes": size} for name, size in outcome.quarantine],
-        "freedBytes": freed,
-    }
-
-
-def _review(review: Review) -> Json:
+def review(review: Review) -> Json:
     """Review of a summary: its author, scorecard and pins."""
     kinds: Json = asdict(review.scorecard)
     tallies = {kind: {**tally, "lost": list(tally["lost"])} for kind, tally in kinds.items()}
@@ -291,7 +226,7 @@ def _review(review: Review) -> Json:
     return {"summarizer": review.summarizer, "scorecard": tallies, **set_members(pins=report)}
 
 
-def _stepped(steps: Sequence[HistoryStep], after: Summary) -> Json:
+def stepped(steps: Sequence[HistoryStep], after: Summary) -> Json:
     """Members of the results of undo and redo beyond those of other rewrites."""
     return {
         "steps": [{"kind": step.kind, **set_members(timelineId=step.timeline_id)} for step in steps],

@@ -19,7 +19,7 @@ from timeleap.errors import (
     TimeleapError,
 )
 from timeleap.failpoints import failpoint
-from timeleap.sessions import creation, events, listing, purge
+from timeleap.sessions import creation, listing, purge
 from timeleap.sessions.creation import Copy, Traits
 from timeleap.sessions.home import Home, check_session_id, discard, new_session_id, trash_name
 from timeleap.sessions.meta import Meta
@@ -29,7 +29,7 @@ from timeleap.sessions.purge import PurgeOutcome, PurgeRequest
 from timeleap.sessions.seal import KeyRing, SealLocation
 from timeleap.sessions.session import Session
 from timeleap.sessions.session_files import LOG_NAME
-from timeleap.sessions.shapes import Shapes
+from timeleap.sessions.shapes import Event, Shapes
 from timeleap.sessions.store_requests import Ledger
 from timeleap.sessions.transaction import NOBODY
 from timeleap.storage.engine import Durability, Progress
@@ -364,7 +364,7 @@ class SessionStore:
             finally:
                 lock.release()
         if session is not None:
-            session.emit(events.Deleted(head=session.head, cause=guard.cause))
+            session.emit(Event("deleted", session.head, cause=guard.cause))
         return True
 
     async def undelete(self, session_id: str, guard: Mutation = NOBODY) -> bool:

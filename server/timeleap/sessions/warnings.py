@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from timeleap.sessions import files, session_files
 from timeleap.sessions.audit import Audit
-from timeleap.sessions.events import Recovered
 from timeleap.sessions.meta import Meta
 from timeleap.sessions.requests import is_request_line
+from timeleap.sessions.shapes import RECOVERED, Event
 from timeleap.sessions.statefile import StateFile
 from timeleap.storage.durable import is_regular, status
 from timeleap.storage.engine import LogEngine
@@ -90,19 +90,15 @@ def log_warnings(engine: LogEngine) -> list[dict[str, Any]]:
     return found
 
 
-def recovered(engine: LogEngine) -> Recovered | None:
+def recovered(engine: LogEngine) -> Event | None:
     """The incomplete tail that opening or reloading the log cut, if any."""
     found = engine.recovery
     if not found.cut_bytes and not found.quarantined:
         return None
-    return Recovered(head=engine.head, quarantined=found.quarantined, cut_bytes=found.cut_bytes)
-
-
-def unreachable(why: str | None) -> list[dict[str, Any]]:
-    """That other processes cannot attach to a session, if so."""
-    if why is None:
-        return []
-    return [{"kind": "notReachable", "message": f"other processes cannot attach to this session: {why}"}]
+    many = [
+        {"file": cut.file, "offset": cut.offset, "bytes": cut.bytes, "reason": cut.reason} for cut in found.quarantined
+    ]
+    return Event("recovered", engine.head, {"quarantined": many, "cutBytes": found.cut_bytes}, RECOVERED)
 
 
 def _size(path: Path) -> int:

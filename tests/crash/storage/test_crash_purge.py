@@ -164,8 +164,8 @@ async def others(world: World, scene: Scene) -> list[str]:
         living["other"] = DELETED["other"]
     for name, text in living.items():
         session = await world.session(name, create=False)
-        if (texts(session), session.title) != ([text], f"now {text}"):
-            found.append(f"{name} says {texts(session)}, {session.title}")
+        if (texts(session), session.facts.title) != ([text], f"now {text}"):
+            found.append(f"{name} says {texts(session)}, {session.facts.title}")
         await session.aclose()
     return found
 

@@ -133,7 +133,7 @@ async def test_a_large_system_prompt_is_not_kept_with_each_rewrite(world: World)
         session = await world.reopened() if reopened else session
         again = await session.clear(True, asked("r", "context/clear"))
         assert same(first, again), "of then, whatever came since"
-        assert len(again["context"]["system_prompt"]) == MEGABYTE
+        assert len(again["context"]["systemPrompt"]) == MEGABYTE
         await session.append([USER])
 
 
@@ -192,8 +192,8 @@ async def test_what_would_make_a_file_unreadable_is_refused_and_nothing_changes(
     for reopened in (False, True):
         session = await world.reopened() if reopened else session
         assert session.warnings == []
-        assert (session.title, session.pending_dmail, session.approval.actions) == ("t", None, ())
-        assert [one.system_prompt for one in session.subagents] == ["p"]
+        assert (session.facts.title, session.facts.pending_dmail, session.facts.approval.actions) == ("t", None, ())
+        assert [one.system_prompt for one in session.facts.subagents] == ["p"]
 
 
 async def _too_large(session: Session, what: str) -> None:

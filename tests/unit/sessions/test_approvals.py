@@ -25,7 +25,7 @@ ON = StateValues(yolo=True, actions=("shell",))
 
 
 def is_off(session: Session) -> bool:
-    return not session.approval.anything_on and session.is_approved("shell") == (False, "notApproved")
+    return not session.facts.approval.anything_on and session.is_approved("shell") == (False, "notApproved")
 
 
 def broken(session: Session) -> bool:
@@ -45,10 +45,10 @@ async def test_yolo_and_actions_last_over_a_restart(world: World) -> None:
     done = await session.set_yolo(True, Mutation(cause=Cause(None, "editor")))
     assert done["approval"]["yolo"] is True
     assert done["approval"]["sealed"] is True
-    assert done["approval"]["changed_by"] == "editor"
+    assert done["approval"]["changedBy"] == "editor"
     await session.set_auto_approve("write", True)
     await session.set_auto_approve("shell", True)
-    assert session.approval.actions == ("shell", "write")
+    assert session.facts.approval.actions == ("shell", "write")
     assert world.json("state.json")["approval"] == {
         "yolo": True,
         "afk": False,
@@ -56,14 +56,14 @@ async def test_yolo_and_actions_last_over_a_restart(world: World) -> None:
     }
     assert kinds(told) == ["approvalChanged"] * 3
     session = await world.reopened()
-    assert session.approval.yolo
+    assert session.facts.approval.yolo
     assert session.warnings == []
     assert session.is_approved("anything") == (True, "yolo")
     await session.set_yolo(False)
     assert session.is_approved("shell") == (True, "autoApprove")
     await session.set_auto_approve("shell", False)
     session = await world.reopened()
-    assert session.approval.actions == ("write",)
+    assert session.facts.approval.actions == ("write",)
     assert session.is_approved("shell") == (False, "notApproved")
     assert session.warnings == []
 
@@ -120,9 +120,9 @@ async def test_an_edited_state_switches_nothing_on(world: World) -> None:
         world.put_json("state.json", {**world.json("state.json"), "approval": approval})
         session = await world.reopened()
         assert is_off(session)
-        assert not session.approval.sealed
+        assert not session.facts.approval.sealed
         assert broken(session)
-        assert session.title == "kept"
+        assert session.facts.title == "kept"
 
 
 async def test_an_unsealed_state_of_the_original_starts_off_with_a_warning(world: World) -> None:
@@ -132,7 +132,7 @@ async def test_an_unsealed_state_of_the_original_starts_off_with_a_warning(world
     session = await world.reopened()
     assert is_off(session)
     assert broken(session)
-    assert session.title == "t"
+    assert session.facts.title == "t"
     await world.close()
     world.put_json("state.json", {"approval": {"yolo": False, "auto_approve_actions": []}})
     session = await world.reopened()
@@ -151,7 +151,7 @@ async def test_a_state_copied_from_another_session_switches_nothing_on(world: Wo
     other = await world.reopened("s2")
     assert is_off(other)
     assert broken(other)
-    assert (await world.session("s1")).approval.yolo
+    assert (await world.session("s1")).facts.approval.yolo
 
 
 async def test_a_state_put_back_from_earlier_switches_nothing_on(world: World) -> None:
@@ -189,7 +189,7 @@ async def test_without_the_key_or_the_revisions_everything_is_off(world: World) 
         assert broken(session)
         await world.close()
         lost.write_bytes(kept)
-    assert (await world.reopened()).approval.yolo
+    assert (await world.reopened()).facts.approval.yolo
     await world.close()
     world.key_file.write_text("another key, long enough to be one, made by somebody else")
     session = await world.reopened()
@@ -197,8 +197,8 @@ async def test_without_the_key_or_the_revisions_everything_is_off(world: World) 
     assert broken(session)
     await session.set_yolo(True)
     session = await world.reopened()
-    assert session.approval.yolo
-    assert session.approval.actions == ()
+    assert session.facts.approval.yolo
+    assert session.facts.approval.actions == ()
     assert session.warnings == []
 
 
@@ -248,7 +248,7 @@ async def test_where_no_key_can_be_kept_all_but_switching_on_works(world: World,
     await session.set_title("t")
     await session.set_yolo(False)
     session = await world.reopened()
-    assert session.title == "t"
+    assert session.facts.title == "t"
 
 
 @pytest.mark.parametrize("content", [b"", b"short", b"x" * 5000])
@@ -285,12 +285,12 @@ async def test_a_change_that_fails_leaves_everything_as_it_was(world: World) -> 
                 await session.set_yolo(True)
         finally:
             failpoints.disarm()
-        assert not session.approval.yolo
-        assert session.approval.actions == ("read",)
+        assert not session.facts.approval.yolo
+        assert session.facts.approval.actions == ("read",)
     assert told == []
     session = await world.reopened()
-    assert not session.approval.yolo
-    assert session.approval.actions == ("read",)
+    assert not session.facts.approval.yolo
+    assert session.facts.approval.actions == ("read",)
     assert session.warnings == []
 
 
@@ -341,7 +341,7 @@ async def test_a_change_that_reached_the_state_counts_after_a_crash(world: World
     session = await world.reopened()
     assert KeyRing(world.key_file).highest(session.meta.uid) == 1
     for _ in range(2):
-        assert session.approval.yolo
+        assert session.facts.approval.yolo
         assert session.warnings == []
         session = await world.reopened()
 
@@ -366,7 +366,7 @@ async def test_a_fork_starts_with_everything_off(world: World) -> None:
     fork = (await world.store.fork("s1")).session
     assert is_off(fork)
     assert fork.warnings == []
-    assert fork.subagents == session.subagents
+    assert fork.facts.subagents == session.facts.subagents
 
 
 @pytest.mark.parametrize("save", ["set_title", "archive", "put_subagent"])
@@ -418,7 +418,7 @@ async def test_a_session_opened_by_path_starts_with_everything_off(world: World,
         await session.aclose()
     session = (await world.store.open(path=tmp_path / "s1", access="write")).session
     await session.set_yolo(True)
-    assert session.approval.yolo
+    assert session.facts.approval.yolo
     await session.aclose()
     session = (await world.store.open(path=tmp_path / "s1", access="write")).session
     assert is_off(session)
@@ -429,7 +429,7 @@ async def test_deleting_and_undeleting_keeps_them(world: World) -> None:
     await session.set_yolo(True)
     await world.store.delete("s1")
     await world.store.undelete("s1")
-    assert (await world.session()).approval.yolo
+    assert (await world.session()).facts.approval.yolo
 
 
 async def test_unknown_fields_of_the_approval_are_kept(world: World) -> None:

@@ -45,11 +45,11 @@ async def test_a_fork_has_the_history_up_to_and_including_the_checkpoint(world: 
             session.find_checkpoint(id=0).uid,
             target.uid,
         ]
-        assert fork.parent is not None
-        assert (fork.parent.session_id, fork.parent.checkpoint_uid) == ("s1", target.uid)
-        assert (fork.title, fork.workspace, fork.auto_checkpoint) == ("T (fork)", "file:///w", "turn")
-        assert not fork.archived
-        assert fork.recovered is None
+        assert fork.meta.parent is not None
+        assert (fork.meta.parent.session_id, fork.meta.parent.checkpoint_uid) == ("s1", target.uid)
+        assert (fork.facts.title, fork.facts.workspace, fork.facts.auto_checkpoint) == ("T (fork)", "file:///w", "turn")
+        assert not fork.facts.archived
+        assert fork.transactions.recovered is None
         assert fork.meta.uid != session.meta.uid
         assert fork.head != session.head
         assert fork.engine.timelines() == []
@@ -64,9 +64,9 @@ async def test_a_fork_without_a_checkpoint_has_everything(world: World) -> None:
     session = await forkable(world)
     fork = (await world.store.fork("s1", title="mine")).session
     assert records(fork) == records(session)
-    assert fork.title == "mine"
-    assert fork.parent is not None
-    assert fork.parent.checkpoint_uid is None
+    assert fork.facts.title == "mine"
+    assert fork.meta.parent is not None
+    assert fork.meta.parent.checkpoint_uid is None
     assert fork.summary().token_count == 9
 
 
@@ -80,8 +80,8 @@ async def test_a_fork_of_a_timeline_has_its_history(world: World) -> None:
     part = (await world.store.fork("s1", timeline_id="context_1", checkpoint_uid=uid)).session
     assert whole.engine.read(0, 99) == before
     assert texts(part) == ["question 0", "In the drawer."]
-    assert part.parent is not None
-    assert (part.parent.session_id, part.parent.checkpoint_uid) == ("s1", uid)
+    assert part.meta.parent is not None
+    assert (part.meta.parent.session_id, part.meta.parent.checkpoint_uid) == ("s1", uid)
     assert texts(session) == ["another beginning"]
     for at in ({"timeline_id": "context_9"}, {"timeline_id": "context_1", "checkpoint_id": 7}):
         with pytest.raises((TimelineNotFoundError, CheckpointNotFoundError)):
@@ -293,7 +293,7 @@ async def test_deleting_closes_an_open_session_and_tells_its_listeners(world: Wo
     pending = asyncio.create_task(session.append([USER]))
     await asyncio.sleep(0)
     await world.store.delete("s1", Mutation(cause=Cause("r", "ed")))
-    assert (await pending)["message_count"] == 1
+    assert (await pending)["messageCount"] == 1
     assert kinds(told) == ["messagesAppended", "deleted"]
     assert told[-1].cause.client == "ed"
     await session.aclose()

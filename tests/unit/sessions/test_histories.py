@@ -36,9 +36,9 @@ async def test_a_rewrite_answers_with_its_own_log_though_the_next_one_waits_alre
     told = heard(session)
     await session.set_system_prompt("be brief")
     first, second = await asyncio.gather(session.clear(True), session.clear(False))
-    assert first["context"]["system_prompt"] == "be brief"
-    assert (first["context"]["can_undo"], second["context"]["can_undo"]) == (0, 1)  # the first one changes nothing
-    assert second["context"]["system_prompt"] is None
+    assert first["context"]["systemPrompt"] == "be brief"
+    assert (first["context"]["canUndo"], second["context"]["canUndo"]) == (0, 1)  # the first one changes nothing
+    assert second["context"]["systemPrompt"] is None
     assert kinds(told) == ["systemPromptSet", "cleared", "cleared"]
 
 
@@ -55,15 +55,15 @@ async def test_a_compaction_that_is_not_worth_it_answers_with_the_context_as_it_
     rehearsed = await session.compact(plan, dry_run=True)
     result = await session.compact(plan)
     assert not result["compacted"]
-    assert result["context"]["message_count"] == rehearsed["context"]["message_count"] == 3
+    assert result["context"]["messageCount"] == rehearsed["context"]["messageCount"] == 3
     assert result["context"]["timelines"] == 0
 
 
 async def test_an_empty_system_prompt_is_foretold_as_one(world: World) -> None:
     session = await world.session()
     await session.set_system_prompt("")
-    assert (await session.clear(True, dry_run=True))["context"]["system_prompt"] == ""
-    assert (await session.clear(False, dry_run=True))["context"]["system_prompt"] is None
+    assert (await session.clear(True, dry_run=True))["context"]["systemPrompt"] == ""
+    assert (await session.clear(False, dry_run=True))["context"]["systemPrompt"] is None
 
 
 async def test_a_repeated_checkpoint_is_answered_as_it_was_though_a_message_followed(world: World) -> None:
@@ -74,7 +74,7 @@ async def test_a_repeated_checkpoint_is_answered_as_it_was_though_a_message_foll
     again = await session.checkpoint("c", False, asked("r", "context/checkpoint"))
     assert again["duplicate"] is True
     assert again["checkpoint"] == first["checkpoint"]
-    assert again["checkpoint"]["preview"] is None
+    assert "preview" not in again["checkpoint"]
 
 
 async def test_a_log_without_its_last_line_feed_can_be_changed_on_its_head(world: World) -> None:
@@ -112,6 +112,6 @@ async def test_pruning_that_was_cut_short_is_finished(world: World, crashed: boo
         assert [one.timeline_id for one in session.engine.timelines()] == ["context_3"]
     again = await session.prune(wish, guard)
     assert again["duplicate"] is True
-    assert sorted(name for name, _ in again["removed"]) == ["context_1", "context_2"]
+    assert sorted(one["timelineId"] for one in again["removed"]) == ["context_1", "context_2"]
     assert [one.timeline_id for one in session.engine.timelines()] == ["context_3"]
     assert "removing" not in world.json("timeleap.json")

@@ -220,7 +220,7 @@ async def test_a_newer_state_is_said(world: World) -> None:
     await world.close()
     world.put_json("state.json", {**world.json("state.json"), "version": 5})
     session = await world.reopened()
-    assert session.title == "T"
+    assert session.facts.title == "T"
     assert [(one["kind"], one["file"]) for one in session.warnings] == [("newerVersion", "state.json")]
     await session.set_title("N")
     assert world.json("state.json")["version"] == 5
@@ -365,7 +365,7 @@ def test_lines_that_are_none_are_kept_aside_when_the_file_is_written_anew(
 async def test_warnings_are_the_newest_hundred(world: World) -> None:
     session = await world.session()
     for at in range(MAX_NOTICES + 20):
-        session._warn("kind", str(at))
+        session.transactions.warn("kind", str(at))
     messages = [one["message"] for one in session.warnings]
     assert messages == [str(at) for at in range(20, MAX_NOTICES + 20)]
 

@@ -49,4 +49,4 @@ async def test_append_checkpoint_revert_restore_and_a_repeat(tmp_path: Path) -> 
         "approvalChanged",
     ]
     await session.aclose()
-    assert closed == [session]
+    assert closed == [session.transactions]

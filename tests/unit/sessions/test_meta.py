@@ -126,8 +126,8 @@ async def test_a_session_whose_file_is_lost_or_damaged_still_opens(world: World)
         await world.close()
         damage(world.path() / "timeleap.json")
         session = await world.reopened()
-        assert (texts(session), session.title) == (["Where is the file?"], "T")
-        assert not session.approval.yolo
+        assert (texts(session), session.facts.title) == (["Where is the file?"], "T")
+        assert not session.facts.approval.yolo
         assert "approvalSealBroken" in [one["kind"] for one in session.warnings]
         heads.add(session.head)
     assert "metaDamaged" in [one["kind"] for one in session.warnings]

@@ -5,16 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.plain_shapes import PLAIN
 from tests.unit.sessions.worlds import ANSWER, USER, World, asked, heard, run_child, texts
 
 from timeleap.errors import HeadConflictError, InvalidInputError
 from timeleap.features.compaction.prepare import summary_message
-from timeleap.sessions.events import Rewritten
 from timeleap.sessions.outcomes import CompactionPlan, Mutation
 from timeleap.sessions.requests import REMEMBERED, RequestFile
 from timeleap.sessions.session import Session
@@ -62,11 +61,11 @@ def facts(session: Session) -> Any:
     return (
         engine.read(0, engine.state.lines),
         len(engine.timelines()),
-        session.title,
-        session.archived,
-        session.subagents,
-        session.pending_dmail,
-        session.approval,
+        session.facts.title,
+        session.facts.archived,
+        session.facts.subagents,
+        session.facts.pending_dmail,
+        session.facts.approval,
     )
 
 
@@ -218,9 +217,9 @@ async def test_an_answer_made_again_tells_of_the_log_as_it_became(world: World, 
     events = heard(session)
     first = await session.revert(**back, guard=asked("r1", "context/revertTo"))
     shown = session.summary()
-    assert first["context"] == asdict(shown)
-    told = [one.summary for one in events if isinstance(one, Rewritten)]
-    assert told == [shown]
+    assert first["context"] == PLAIN.summary(shown)
+    told = [one.members["context"] for one in events if "removed" in one.members]
+    assert told == [PLAIN.summary(shown)]
     for reopened in (False, True):
         session = await world.reopened() if reopened else session
         again = await session.revert(**back, guard=asked("r1", "context/revertTo"))
@@ -291,7 +290,6 @@ async def test_a_forks_ids_are_its_own(world: World) -> None:
 
 CHILD = """
 import asyncio, json, sys
-from dataclasses import asdict
 from pathlib import Path
 from timeleap.sessions.outcomes import CompactionPlan, Mutation
 from timeleap.sessions.store import SessionStore

@@ -10,7 +10,7 @@ from tests.unit.sessions.worlds import USER, World, heard, kinds, small_retentio
 
 from timeleap.errors import StorageFailureError
 from timeleap.sessions.outcomes import Retention
-from timeleap.sessions.retention import excess
+from timeleap.sessions.pruning import excess
 from timeleap.storage.engine import LogState, Timeline, TimelineFacts
 
 
@@ -104,6 +104,6 @@ async def test_pruning_that_fails_does_not_deny_the_rewrite(tmp_path: Path, monk
         raise StorageFailureError("cannot remove the timeline", errno="EACCES")
 
     monkeypatch.setattr(session.engine, "remove_timeline", refuse)
-    assert (await session.clear())["timeline_id"] == "context_2"
+    assert (await session.clear())["timelineId"] == "context_2"
     assert kinds(told)[-2:] == ["cleared", "timelinesNotPruned"]
     await world.close()

@@ -26,7 +26,7 @@ def copied(source: Path, target: Path) -> None:
 
 
 def is_on(session: Session) -> bool:
-    return session.approval.yolo
+    return session.facts.approval.yolo
 
 
 def said(session: Session) -> bool:
@@ -49,7 +49,7 @@ async def deleted_and_made_anew(world: World) -> Path:
     await approved(world)
     await world.restart()
     await world.store.delete("s1")
-    (await world.session()).title  # noqa: B018
+    (await world.session()).facts.title  # noqa: B018
     await world.close()
     return trashed(world)[0]
 
@@ -273,7 +273,7 @@ async def test_a_seal_from_before_a_person_switched_on_again_counts_no_more(worl
     await world.close()
     copied(trash, world.path())
     session = await world.reopened()
-    assert not session.approval.anything_on and said(session)
+    assert not session.facts.approval.anything_on and said(session)
 
 
 async def test_nothing_forgotten_beyond_the_bound_comes_back(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -307,11 +307,11 @@ async def test_a_forgotten_session_that_is_known_again_brings_no_old_seal_back(
     copied(trash, world.path())
     session = await world.reopened()
     await session.set_auto_approve("read", True)
-    assert session.approval.actions == ("read",)
+    assert session.facts.approval.actions == ("read",)
     await world.close()
     copied(trash, world.path())
     session = await world.reopened()
-    assert not session.approval.anything_on and said(session)
+    assert not session.facts.approval.anything_on and said(session)
 
 
 async def test_a_purged_session_brings_no_old_seal_back(world: World, tmp_path: Path) -> None:
@@ -325,7 +325,7 @@ async def test_a_purged_session_brings_no_old_seal_back(world: World, tmp_path: 
     await world.close()
     copied(tmp_path / "kept", world.path())
     session = await world.reopened()
-    assert not session.approval.anything_on and said(session)
+    assert not session.facts.approval.anything_on and said(session)
 
 
 @pytest.mark.parametrize(

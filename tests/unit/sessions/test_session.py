@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.plain_shapes import PLAIN
 from tests.support.turns import until
 from tests.unit.sessions.worlds import ANSWER, USER, World, asked, heard, kinds, records, run_child, texts
 
@@ -22,9 +22,9 @@ from timeleap.errors import (
     TimelineNotFoundError,
 )
 from timeleap.features.compaction.prepare import summary_message
-from timeleap.sessions import events
 from timeleap.sessions.outcomes import Cause, CompactionPlan, Mutation
 from timeleap.sessions.session import Session
+from timeleap.sessions.shapes import Event, checkpoint
 
 
 def user(text: str) -> dict[str, Any]:
@@ -38,14 +38,14 @@ async def test_append_says_where_the_messages_are_and_what_they_weigh(world: Wor
     done = await session.append([user("b" * 41), ANSWER], Mutation(cause=Cause(None, "ed")))
     assert done == {
         "head": session.head,
-        "first_index": 1,
-        "count": 2,
-        "message_count": 3,
-        "token_count_with_pending": (40 + 41 + 14) // 4,
+        "firstIndex": 1,
+        "messageCount": 3,
+        "tokenCountWithPending": (40 + 41 + 14) // 4,
+        "shouldCompact": False,
     }
     last = told[-1]
-    assert isinstance(last, events.MessagesAppended)
-    assert (last.first_index, last.count, last.head, last.cause.client) == (1, 2, session.head, "ed")
+    assert (last.kind, last.members) == ("messagesAppended", {"firstIndex": 1, "count": 2})
+    assert (last.head, last.cause.client) == (session.head, "ed")
 
 
 async def test_nothing_to_append_is_refused(world: World) -> None:
@@ -76,7 +76,7 @@ async def test_events_come_after_the_record_is_on_disk_and_before_the_method_ret
 async def test_a_listener_that_fails_does_not_undo_anything(world: World, caplog: pytest.LogCaptureFixture) -> None:
     session = await world.session()
 
-    def broken(_: events.Event) -> None:
+    def broken(_: Event) -> None:
         raise RuntimeError("no")
 
     session.listen(broken)
@@ -89,7 +89,7 @@ async def test_a_listener_that_fails_does_not_undo_anything(world: World, caplog
 
 async def test_whoever_stops_listening_hears_nothing_more(world: World) -> None:
     session = await world.session()
-    told: list[events.Event] = []
+    told: list[Event] = []
     stop = session.listen(told.append)
     stop()
     stop()
@@ -104,7 +104,7 @@ async def test_checkpoints_are_numbered_and_described(world: World) -> None:
     await session.update_token_count(123)
     done = await session.checkpoint("before", True)
     made = done["checkpoint"]
-    assert (made["id"], made["label"], made["message_count"], made["token_count"]) == (0, "before", 1, 123)
+    assert (made["id"], made["label"], made["messageCount"], made["tokenCount"]) == (0, "before", 1, 123)
     assert made["preview"] == "<system>CHECKPOINT 0</system>"
     assert session.find_checkpoint(id=0) == session.find_checkpoint(uid=made["uid"])
     assert session.find_checkpoint(id=0).preview == made["preview"]
@@ -175,14 +175,14 @@ async def test_revert_counts_what_it_removes_its_checkpoint_included(world: Worl
     imagined = await session.revert(checkpoint_id=0, dry_run=True)
     done = await session.revert(checkpoint_uid=first["uid"])
     assert done["removed"] == {"messages": 2, "checkpoints": 2, "tokens": 40}
-    assert done["timeline_id"] == "context_1"
-    assert done["context"]["message_count"] == 1
-    assert done["context"]["token_count"] == 50
-    assert imagined["removed"] == asdict(told[-1].removed)  # type: ignore[attr-defined]
-    assert imagined["context"] == asdict(told[-1].summary)  # type: ignore[attr-defined]
+    assert done["timelineId"] == "context_1"
+    assert done["context"]["messageCount"] == 1
+    assert done["context"]["tokenCount"] == 50
+    assert imagined["removed"] == told[-1].members["removed"]
+    assert imagined["context"] == told[-1].members["context"]
     event = told[-1]
-    assert isinstance(event, events.Rewritten)
-    assert (event.kind, event.checkpoint_id, event.checkpoint_uid) == ("reverted", 0, first["uid"])
+    assert event.kind == "reverted"
+    assert (event.members["checkpointId"], event.members["checkpointUid"]) == (0, first["uid"])
     assert session.engine.timelines()[0].facts.reason == "revert"
 
 
@@ -221,7 +221,7 @@ async def test_clear_keeps_the_system_prompt_if_asked_to(world: World) -> None:
     done = await session.clear(True)
     assert done["removed"] == {"messages": 1, "checkpoints": 1, "tokens": 0}
     assert records(session) == [{"role": "_system_prompt", "content": "you are"}]
-    assert imagined["context"] == asdict(told[-1].summary)  # type: ignore[attr-defined]
+    assert imagined["context"] == told[-1].members["context"]
     await session.clear(False)
     assert records(session) == []
     assert session.summary().system_prompt is None
@@ -236,7 +236,7 @@ async def test_a_restore_brings_the_very_bytes_back_and_may_remove_less_than_not
     done = await session.restore_timeline("context_1")
     assert done["removed"] == {"messages": -2, "checkpoints": 0, "tokens": 0}
     assert imagined["removed"]["messages"] == -2
-    assert imagined["context"]["message_count"] == 2
+    assert imagined["context"]["messageCount"] == 2
     assert (session.path / "context.jsonl").read_bytes() == before
     assert [one.facts.reason for one in session.engine.timelines()] == ["clear"]  # the empty log makes none
     with pytest.raises(TimelineNotFoundError):
@@ -262,7 +262,7 @@ async def test_dry_runs_change_nothing_on_disk(world: World) -> None:
     outcome = await session.deliver_dmail(dry_run=True)
     plan = CompactionPlan(session.head, 1, summary_message("short"), "short")
     await session.compact(plan, dry_run=True)
-    assert outcome["timeline_id"] is None
+    assert "timelineId" not in outcome
     assert outcome["head"] == head == session.head
     assert world.tree() == before
 
@@ -274,9 +274,9 @@ async def test_a_dry_run_tells_what_the_run_then_does(world: World) -> None:
     told = heard(session)
     imagined = await session.revert(checkpoint_id=55, dry_run=True)
     await session.revert(checkpoint_id=55)
-    assert imagined["context"] == asdict(told[-1].summary) == asdict(session.summary())  # type: ignore[attr-defined]
+    assert imagined["context"] == told[-1].members["context"] == PLAIN.summary(session.summary())
     assert len(imagined["context"]["checkpoints"]) == 50
-    assert imagined["context"]["checkpoints_omitted"] == 5
+    assert imagined["context"]["checkpointsOmitted"] == 5
     assert imagined["context"]["checkpoints"][-1]["id"] == 54
 
 
@@ -287,7 +287,7 @@ async def test_a_revert_into_the_middle_of_a_batch_survives_a_restart(world: Wor
     assert texts(session) == ["one", "In the drawer."]
     session = await world.reopened()
     assert texts(session) == ["one", "In the drawer."]
-    assert session.recovered is None
+    assert session.transactions.recovered is None
 
 
 async def test_every_turn_begins_with_a_checkpoint_if_wanted(world: World) -> None:
@@ -301,10 +301,9 @@ async def test_every_turn_begins_with_a_checkpoint_if_wanted(world: World) -> No
     assert kinds(told) == ["checkpointCreated", "messagesAppended", "checkpointCreated", "messagesAppended"]
     assert {event.head for event in told[:2]} == {told[0].head}
     created = told[0]
-    assert isinstance(created, events.CheckpointCreated)
-    assert created.checkpoint == found[0]
+    assert (created.kind, created.members) == ("checkpointCreated", {"checkpoint": checkpoint(found[0])})
     session = await world.reopened()
-    assert session.auto_checkpoint == "turn"
+    assert session.facts.auto_checkpoint == "turn"
     await session.append([user("y")])
     assert session.engine.state.checkpoints == 3
     session = await world.reopened(auto_checkpoint="off")
@@ -326,8 +325,8 @@ async def test_a_stale_expected_head_changes_nothing(world: World) -> None:
     with pytest.raises(HeadConflictError):
         await session.set_yolo(True, Mutation(expected_head=old))
     assert session.engine.state.messages == 1
-    assert session.title is None
-    assert not session.approval.yolo
+    assert session.facts.title is None
+    assert not session.facts.approval.yolo
 
 
 async def test_of_two_appends_under_way_with_one_expected_head_the_second_fails(world: World) -> None:
@@ -397,7 +396,7 @@ async def test_a_request_cancelled_before_its_turn_does_nothing(world: World) ->
     for attempt in attempts:
         with pytest.raises(asyncio.CancelledError):
             await attempt
-    assert (texts(session), session.title, told) == ([], None, [])
+    assert (texts(session), session.facts.title, told) == ([], None, [])
     assert session.engine.timelines() == []
     assert "duplicate" not in await session.append([user("2")], asked("r"))
 
@@ -406,11 +405,11 @@ async def test_a_request_cancelled_under_way_is_finished_and_returns_its_result(
     session = await world.session()
     told = heard(session)
     task = asyncio.create_task(session.set_title("t"))
-    while session.title is None and not list(session.path.glob("state.json")):
+    while session.facts.title is None and not list(session.path.glob("state.json")):
         await asyncio.sleep(0)
     task.cancel()
     assert await task == {"head": session.head}
-    assert session.title == "t"
+    assert session.facts.title == "t"
     assert kinds(told) == ["titleChanged"]
 
 
@@ -443,25 +442,25 @@ async def test_a_dmail_waits_is_delivered_once_and_leaves_the_note(world: World)
     with pytest.raises(CheckpointNotFoundError):
         await session.send_dmail("note", checkpoint_id=7)
     done = await session.send_dmail("do not </system> open it", checkpoint_id=0)
-    assert done["pending_dmail"]["checkpoint_id"] == 0
+    assert done["pendingDMail"]["checkpointId"] == 0
     with pytest.raises(DMailPendingError):
         await session.send_dmail("another", checkpoint_id=0)
     session = await world.reopened()
     told = heard(session)
-    assert session.pending_dmail is not None
+    assert session.facts.pending_dmail is not None
     imagined = await session.deliver_dmail(dry_run=True)
     done = await session.deliver_dmail()
     assert done["removed"] == {"messages": 0, "checkpoints": 0, "tokens": 0}
     assert done["checkpoint"]["id"] == 0
-    assert imagined["context"]["message_count"] == done["context"]["message_count"] == 2
+    assert imagined["context"]["messageCount"] == done["context"]["messageCount"] == 2
     note = texts(session)[1]
     assert note.startswith("<system>")
     assert note.endswith("</system>")
     assert note.count("</system>") == 1
     assert "open it" in note
     assert kinds(told) == ["dmailDelivered", "dmailChanged"]
-    assert session.pending_dmail is None
-    assert (await world.reopened()).pending_dmail is None
+    assert session.facts.pending_dmail is None
+    assert (await world.reopened()).facts.pending_dmail is None
 
 
 async def test_a_revert_that_removes_its_checkpoint_drops_the_dmail(world: World) -> None:
@@ -472,13 +471,13 @@ async def test_a_revert_that_removes_its_checkpoint_drops_the_dmail(world: World
     told = heard(session)
     await session.checkpoint("2", False)
     await session.revert(checkpoint_id=2)
-    assert session.pending_dmail is not None
+    assert session.facts.pending_dmail is not None
     await session.revert(checkpoint_id=1)
-    assert session.pending_dmail is None
+    assert session.facts.pending_dmail is None
     assert kinds(told)[-2:] == ["reverted", "dmailChanged"]
     await session.restore_timeline(session.engine.timelines()[0].timeline_id)
-    assert session.pending_dmail is None
-    assert (await world.reopened()).pending_dmail is None
+    assert session.facts.pending_dmail is None
+    assert (await world.reopened()).facts.pending_dmail is None
 
 
 @pytest.mark.crash
@@ -489,9 +488,9 @@ async def test_a_dmail_whose_checkpoint_was_removed_just_before_a_crash_stays_dr
     await world.close()
     assert run_child(CLEAR, str(world.home), failpoints="replace.done=kill", key_file=world.key_file) == -9
     session = await world.reopened()
-    assert session.pending_dmail is None
+    assert session.facts.pending_dmail is None
     await session.restore_timeline("context_1")
-    assert (await world.reopened()).pending_dmail is None
+    assert (await world.reopened()).facts.pending_dmail is None
 
 
 CLEAR = """
@@ -512,9 +511,9 @@ async def test_a_dmail_can_be_taken_back(world: World) -> None:
     await session.checkpoint("0", False)
     await session.send_dmail("note", checkpoint_id=0)
     told = heard(session)
-    assert await session.cancel_dmail() == {"head": session.head, "pending_dmail": None}
+    assert await session.cancel_dmail() == {"head": session.head}
     assert kinds(told) == ["dmailChanged"]
-    assert (await world.reopened()).pending_dmail is None
+    assert (await world.reopened()).facts.pending_dmail is None
 
 
 async def compactable(world: World) -> Session:
@@ -531,7 +530,7 @@ async def compactable(world: World) -> Session:
 async def test_compaction_writes_the_log_the_contract_names(world: World) -> None:
     session = await compactable(world)
     told = heard(session)
-    last = (await session.append([user("and now?")], asked("r1")))["first_index"]
+    last = (await session.append([user("and now?")], asked("r1")))["firstIndex"]
     plan = CompactionPlan(session.head, last - 1, summary_message("we talked"), "we talked")
     imagined = await session.compact(plan, dry_run=True)
     done = await session.compact(plan)
@@ -550,10 +549,10 @@ async def test_compaction_writes_the_log_the_contract_names(world: World) -> Non
     assert made.label == "compacted"
     assert session.summary().n_checkpoints == 1
     assert done["compacted"] is True
-    assert (done["removed_messages"], done["preserved_messages"]) == (7, 2)
-    assert done["token_count_before"] == 5002
-    assert done["token_count_after"] == session.engine.state.token_count == imagined["token_count_after"]
-    assert imagined["context"]["message_count"] == done["context"]["message_count"] == 3
+    assert (done["removedMessages"], done["preservedMessages"]) == (7, 2)
+    assert done["tokenCountBefore"] == 5002
+    assert done["tokenCountAfter"] == session.engine.state.token_count == imagined["tokenCountAfter"]
+    assert imagined["context"]["messageCount"] == done["context"]["messageCount"] == 3
     assert kinds(told) == ["messagesAppended", "compacted"]
     assert session.engine.timelines()[0].facts.reason == "compact"
 
@@ -598,7 +597,7 @@ async def test_subagents_keep_their_order_and_are_where_the_original_looks(world
     await session.put_subagent("zoe", "1")
     await session.put_subagent("adam", "2")
     done = await session.put_subagent("zoe", "3")
-    assert [(one["name"], one["system_prompt"]) for one in done["subagents"]] == [("zoe", "3"), ("adam", "2")]
+    assert [(one["name"], one["systemPrompt"]) for one in done["dynamicSubagents"]] == [("zoe", "3"), ("adam", "2")]
     assert world.json("state.json")["dynamic_subagents"] == [
         {"name": "zoe", "system_prompt": "3"},
         {"name": "adam", "system_prompt": "2"},
@@ -611,12 +610,12 @@ async def test_subagents_keep_their_order_and_are_where_the_original_looks(world
     del state["dynamic_subagents"]
     world.put_json("state.json", state)
     session = await world.reopened()
-    assert [one.name for one in session.subagents] == ["adam"]
+    assert [one.name for one in session.facts.subagents] == ["adam"]
 
 
 async def test_title_and_archive_flag_are_where_the_original_looks(world: World) -> None:
     session = await world.session(title="old")
-    assert session.title == "old"
+    assert session.facts.title == "old"
     told = heard(session)
     await session.set_title("neu ☃")
     await session.archive()
@@ -668,9 +667,10 @@ async def test_a_torn_tail_is_reported(world: World) -> None:
     with (world.path() / "context.jsonl").open("a") as file:
         file.write('{"role": "user", "conte')
     session = await world.reopened()
-    assert session.recovered is not None
-    assert session.recovered.cut_bytes == 23
-    assert session.recovered.quarantined[0].reason == "tornTail"
+    recovered = session.transactions.recovered
+    assert recovered is not None
+    assert recovered.members["cutBytes"] == 23
+    assert recovered.members["quarantined"][0]["reason"] == "tornTail"
     assert [one["kind"] for one in session.warnings] == ["recovered"]
 
 
@@ -684,11 +684,11 @@ async def test_repair_takes_damaged_lines_out_and_keeps_them_in_a_timeline(world
     assert [one["kind"] for one in session.warnings] == ["damagedRecord"]
     told = heard(session)
     done = await session.repair()
-    assert done.removed_lines == 1
+    assert done["removedLines"] == 1
     assert kinds(told)[-1] == "external"
     assert session.warnings == []
     assert records(session) == [USER]
-    assert (session.path / f"{done.timeline_id}.jsonl").read_bytes().startswith(b"not json\n")
+    assert (session.path / f"{done['timelineId']}.jsonl").read_bytes().startswith(b"not json\n")
 
 
 async def test_the_summary_shows_the_newest_50_checkpoints(world: World) -> None:

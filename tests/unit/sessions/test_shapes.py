@@ -1,43 +1,51 @@
-"""The JSON of outcomes: results of the methods that come to them."""
+"""Results of sessions: they have the members of their methods."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import pytest
+from tests.unit.sessions.worlds import ANSWER, USER, World
 
-from timeleap.sessions import outcomes
-from timeleap.sessions.outcomes import Summary
-from timeleap.sessions.shapes import Shapes
+from timeleap.features.compaction.prepare import summary_message
+from timeleap.sessions.outcomes import CompactionPlan
+from timeleap.sessions.pruning import PruneRequest
 from timeleap_protocol.methods import REQUESTS
 
-SUMMARY = Summary(1, 2, 3, 0, (), 0, None, 9, 0)
-OUTCOMES: dict[str, tuple[Any, ...]] = {
-    "context/appendMessage": (outcomes.AppendOutcome("h", 0, 1, 1, 2),),
-    "context/updateTokenCount": (outcomes.UsageOutcome("h", 1),),
-    "context/setSystemPrompt context/cancelDMail session/setTitle session/setWorkspace session/archive session/unarchive": (
-        outcomes.HeadOutcome("h"),
-    ),
-    "context/checkpoint": (outcomes.CheckpointOutcome("h", outcomes.Checkpoint(0, "c", "l", "t", 0, 0, "p")),),
-    "context/revertTo context/clear context/restoreTimeline context/undo context/redo context/deliverDMail": (
-        outcomes.RewriteOutcome("h", "context_1", outcomes.Removed(1, 0, 0), SUMMARY),
-    ),
-    "context/compact": (outcomes.CompactOutcome("h", True, "r", "context_1", "s", 1, 1, 1, 1, SUMMARY),),
-    "context/setPins": (outcomes.PinsOutcome("h", ("p",)),),
-    "context/sendDMail": (
-        outcomes.DMailOutcome("h", outcomes.PendingDMail(0, "c", "m")),
-        outcomes.NoteOutcome("h", 1),
-    ),
-    "session/setYolo session/setAutoApprove session/setAfk": (outcomes.ApprovalOutcome("h", outcomes.Approval()),),
-    "session/putSubagent session/removeSubagent": (outcomes.SubagentsOutcome("h"),),
-}
 
-
-@pytest.mark.parametrize("methods", OUTCOMES)
-def test_a_result_has_members_of_its_methods_only(methods: str) -> None:
-    for method in methods.split():
+async def test_a_result_has_members_of_its_methods_only(world: World) -> None:
+    session = await world.session()
+    results: list[tuple[str, Any]] = [
+        ("context/appendMessage", await session.append([USER, ANSWER])),
+        ("context/updateTokenCount", await session.update_token_count(1)),
+        ("context/setSystemPrompt", await session.set_system_prompt("p")),
+        ("context/checkpoint", await session.checkpoint("l", True)),
+        ("context/setPins", await session.set_pins(["p"])),
+        ("context/sendDMail", await session.send_dmail("m", checkpoint_id=0)),
+        ("context/cancelDMail", await session.cancel_dmail()),
+        ("context/sendDMail", await session.take_note("m", "s2")),
+        ("context/revertTo", await session.revert(checkpoint_id=1, heal=True)),
+        ("context/undo", await session.undo()),
+        ("context/redo", await session.redo()),
+        ("context/restoreTimeline", await session.restore_timeline("context_1")),
+        ("context/clear", await session.clear()),
+        ("context/undo", await session.undo()),
+        ("context/compact", await session.leave_uncompacted("r")),
+        ("context/compact", await session.compact(CompactionPlan(session.head, 0, summary_message("s"), "s"))),
+        ("context/compact", await session.compact(CompactionPlan(session.head, 2, summary_message("s"), "s"))),
+        ("session/setYolo", await session.set_yolo(True)),
+        ("session/setAutoApprove", await session.set_auto_approve("a", True)),
+        ("session/setAfk", await session.set_afk(True)),
+        ("session/putSubagent", await session.put_subagent("a", "p")),
+        ("session/removeSubagent", await session.remove_subagent("a")),
+        ("session/setTitle", await session.set_title("t")),
+        ("session/setWorkspace", await session.set_workspace("file:///w")),
+        ("session/archive", await session.archive()),
+        ("session/unarchive", await session.unarchive()),
+        ("session/prune", await session.prune(PruneRequest(timeline_ids=("context_1",)))),
+    ]
+    await session.send_dmail("m", checkpoint_id=0)
+    results.append(("context/deliverDMail", await session.deliver_dmail()))
+    for method, result in results:
         model = REQUESTS[method].result_model
         assert model is not None
-        for outcome in OUTCOMES[methods]:
-            names = {field.alias for field in model.model_fields.values()}
-            assert Shapes().result(outcome).keys() <= names
+        assert result.keys() <= {field.alias for field in model.model_fields.values()}, method

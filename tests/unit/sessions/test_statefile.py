@@ -179,7 +179,7 @@ async def test_a_session_with_a_damaged_state_opens_says_so_and_keeps_it(world: 
     session = await world.reopened()
     told = heard(session)
     assert [one["kind"] for one in session.warnings] == ["stateDamaged"]
-    assert session.title is None
+    assert session.facts.title is None
     await session.append([USER])
     assert (world.path() / "state.json").read_text() == '{"custom_title": "T", "todos": [1'
     await session.set_title("N")
@@ -202,6 +202,6 @@ async def test_a_state_change_that_fails_is_not_half_believed(world: World) -> N
                 await session.set_title("new")
         finally:
             failpoints.disarm()
-        assert session.title == world.json("state.json")["custom_title"]
+        assert session.facts.title == world.json("state.json")["custom_title"]
         assert kinds(told) == ["titleChanged"]
         await session.set_title("old")

@@ -18,6 +18,7 @@ from tests.support.holding import PATIENCE
 from tests.support.turns import until
 from tests.unit.sessions.worlds import ANSWER, USER, World, asked, heard, kinds, records, run_child, texts
 
+from timeleap import clock
 from timeleap.errors import (
     CorruptedError,
     InvalidInputError,
@@ -28,6 +29,7 @@ from timeleap.errors import (
     SessionNotOpenError,
     StorageFailureError,
 )
+from timeleap.sessions.listing import created_at, last_change_ns
 from timeleap.sessions.store import SessionStore
 
 HOSTILE = [
@@ -67,16 +69,16 @@ async def test_a_new_session_is_whole_and_private(world: World) -> None:
         os.umask(old)
     session = opened.session
     assert opened.created
-    assert (session.title, session.workspace, session.auto_checkpoint) == ("T", "file:///w", "turn")
+    assert (session.facts.title, session.facts.workspace, session.facts.auto_checkpoint) == ("T", "file:///w", "turn")
     assert records(session) == [{"role": "_system_prompt", "content": "p"}]
     assert session.access == "owner"
-    assert session.created_at <= session.updated_at
+    assert created_at(session.path, session.meta) <= clock.iso(last_change_ns(session.path) / 1e9)
     for path in [world.home, *world.home.rglob("*")]:
         assert mode(path) == (0o700 if path.is_dir() else 0o600), path
     again = await world.store.open("s1", title="other", system_prompt="other")
     assert again.session is session
     assert not again.created
-    assert session.title == "T"
+    assert session.facts.title == "T"
 
 
 async def test_an_id_is_invented_where_none_is_given(world: World) -> None:
@@ -196,11 +198,11 @@ async def test_a_locked_session_names_its_owner_and_can_be_followed(world: World
         assert listed.owner.pid == child.pid
         follower = await world.session(access="read")
         told = heard(follower)
-        assert (follower.access, follower.title) == ("readOnly", None)
+        assert (follower.access, follower.facts.title) == ("readOnly", None)
         child.stdin.write("go\n")
         child.stdin.flush()
         assert child.stdout.readline() == "titled\n"
-        await until(lambda: follower.title == "by the owner")
+        await until(lambda: follower.facts.title == "by the owner")
         assert kinds(told) == ["titleChanged"]
         child.stdin.write("go\n")
         child.stdin.flush()
@@ -281,10 +283,10 @@ async def test_a_session_of_the_original_opens_by_path_and_reading_writes_nothin
     before = sorted(one.name for one in path.iterdir())
     opened = await world.store.open(path=path, access="read")
     session = opened.session
-    assert (session.session_id, session.title, session.path) == ("8f14e45f", "theirs", path)
+    assert (session.session_id, session.facts.title, session.path) == ("8f14e45f", "theirs", path)
     assert texts(session) == ["Where is the file?", "In the drawer."]
     assert [one.session_id for one in (await world.store.list()).sessions] == ["8f14e45f"]
-    assert session.created_at
+    assert created_at(session.path, session.meta)
     await session.aclose()
     assert sorted(one.name for one in path.iterdir()) == before
     assert (await world.store.list()).sessions == ()
@@ -423,7 +425,7 @@ async def test_killed_anywhere_a_creation_sent_again_makes_one_session(world: Wo
     )
     assert opened.duplicate is (point == "store.published")
     assert len((await world.store.list()).sessions) == 2
-    assert opened.session.recovered is None
+    assert opened.session.transactions.recovered is None
     assert opened.session.engine.state.lines == 1
 
 

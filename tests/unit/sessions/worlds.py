@@ -11,9 +11,9 @@ from typing import Any
 
 from tests.support.plain_shapes import PLAIN
 
-from timeleap.sessions.events import Event
 from timeleap.sessions.outcomes import Cause, Mutation, Retention
 from timeleap.sessions.session import Session
+from timeleap.sessions.shapes import Event
 from timeleap.sessions.store import SessionStore
 
 Json = dict[str, Any]

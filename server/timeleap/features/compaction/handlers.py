@@ -100,7 +100,7 @@ async def compact(service: Service, params: CompactParams, call: Call) -> Json:
         reason = "it would make the context longer: the summariser gave back more than it got"
         return await _leave_uncompacted(service, session, reason, made_under, dry=dry)
     call.say("comparing what is kept with what was there")
-    pins = tuple(dict.fromkeys([*session.pins, *(params.pins or ())]))
+    pins = tuple(dict.fromkeys([*session.facts.pins, *(params.pins or ())]))
     plan = await asyncio.to_thread(_plan, history, name, answer, pins)
     if dry:
         return await session.compact(plan, replace(made_under, expected_head=None), dry_run=True)
@@ -114,7 +114,7 @@ async def _leave_uncompacted(
     if not dry:
         return await session.leave_uncompacted(reason, made_under)
     session.expect_head(made_under.expected_head)
-    return service.views.result(session.not_compacted(reason))
+    return session.not_compacted(reason)
 
 
 async def _summary(

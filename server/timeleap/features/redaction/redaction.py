@@ -22,7 +22,7 @@ from timeleap.features.redaction import redact_files
 from timeleap.features.redaction.matchers import Matcher, TextMatcher, load_rules, secrets_in
 from timeleap.features.redaction.redact_files import FileMatches, ScanResult, forget_request, redacted_meta
 from timeleap.features.redaction.redactor import Redactor
-from timeleap.sessions import events, undo
+from timeleap.sessions import undo
 from timeleap.sessions.approvals import WantedApprovals
 from timeleap.sessions.audit import Audit
 from timeleap.sessions.meta import Meta
@@ -218,18 +218,15 @@ class _Redaction:
         """What was found, and the session as it is now."""
         return self._found.outcome(self._session.head, self._session.summary())
 
-    def done(self, cause: Cause) -> tuple[Json, events.Redacted]:
+    def done(self) -> tuple[Json, Json]:
         """The result, and what listeners are told where the log has changed."""
         outcome = self.outcome()
         assert self._render is not None
-        told = events.Redacted(
-            head=outcome.head,
-            cause=cause,
-            records=outcome.total(lambda find: find.records),
-            occurrences=outcome.total(lambda find: find.occurrences),
-            summary=outcome.context,
-        )
-        return self._render(outcome), told
+        return self._render(outcome), {
+            "records": outcome.total(lambda find: find.records),
+            "occurrences": outcome.total(lambda find: find.occurrences),
+            "context": self._session.transactions.shapes.summary(outcome.context),
+        }
 
 
 @asynccontextmanager

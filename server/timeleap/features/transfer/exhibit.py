@@ -17,10 +17,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, cast
 
+from timeleap import clock
 from timeleap.errors import CorruptedError
 from timeleap.features.transfer.formats import ExportLoss, listed
 from timeleap.sessions import files, session_files, undo
 from timeleap.sessions.checkpoints import list_checkpoints
+from timeleap.sessions.listing import created_at, last_change_ns
 from timeleap.sessions.logs import left_out, line_of_message, pages, shared_lines
 from timeleap.sessions.outcomes import Checkpoint, Parent, Subagent
 from timeleap.sessions.session import Session
@@ -160,17 +162,17 @@ def _look(session: Session) -> Exhibit:
     return Exhibit(
         session_id=session.session_id,
         uid=session.meta.uid,
-        title=session.title,
-        workspace=session.workspace,
-        created_at=session.created_at,
-        updated_at=session.updated_at,
-        parent=session.parent,
-        subagents=session.subagents,
+        title=session.facts.title,
+        workspace=session.facts.workspace,
+        created_at=created_at(session.path, session.meta),
+        updated_at=clock.iso(last_change_ns(session.path) / 1e9),
+        parent=session.meta.parent,
+        subagents=session.facts.subagents,
         live=Strand(live),
         timelines=tuple(_strand(timeline, reader) for timeline in reversed(session.engine.timelines_before(live))),
         directory=session.path,
         state={name: value for name, value in state.members.items() if name != "approval"},
-        notes={**carried, undo.MEMBER: session.stacks.members()},
+        notes={**carried, undo.MEMBER: session.transactions.stacks(session.engine.state).members()},
         lost=(state.problem,) if state.problem is not None else (),
     )
 

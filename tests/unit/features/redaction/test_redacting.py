@@ -13,7 +13,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.support.leftovers import holders
-from tests.support.plain_shapes import PlainShapes
 from tests.unit.sessions.worlds import Json, World, asked, heard, kinds, records, texts
 
 from timeleap.errors import HeadConflictError, InvalidInputError, SessionLockedError, StorageFailureError
@@ -29,6 +28,7 @@ from timeleap.features.redaction.redaction import (
 )
 from timeleap.rpc.errors import to_wire
 from timeleap.sessions.outcomes import Mutation, PendingDMail
+from timeleap.sessions.rewrite_plan import RewritePlan
 from timeleap.sessions.session import Session
 from timeleap.sessions.store_requests import Ledger
 from timeleap.storage.lock import SessionLock
@@ -60,7 +60,7 @@ async def test_a_plan_changes_nothing_and_says_the_same(world: World) -> None:
     assert [(one.name, one.occurrences) for one in done["finds"]] == [
         (one.name, one.occurrences) for one in planned.finds
     ]
-    assert kinds(told) == ["redacted", "titleChanged"] and session.title == "*"
+    assert kinds(told) == ["redacted", "titleChanged"] and session.facts.title == "*"
     assert holders(world.home, value=SECRET) == []
 
 
@@ -94,7 +94,7 @@ async def test_neither_memory_nor_marks_remember(world: World) -> None:
     await session.append([said("first"), said(SECRET)], asked("batch", fingerprint="fedcba9876543210"))
     await session.append([said("other")], asked("alone", fingerprint="00000000ffffffff"))
     await taken_out(session, order())
-    assert (await session.put_subagent("s", SECRET, guard))["subagents"][0]["system_prompt"] == "*"
+    assert (await session.put_subagent("s", SECRET, guard))["dynamicSubagents"][0]["systemPrompt"] == "*"
     stored = b"".join(world.tree().values())
     assert b"0123456789abcdef" not in stored and b"fedcba9876543210" not in stored
     assert b"00000000ffffffff" in stored, "it was not made of what went"
@@ -109,7 +109,7 @@ async def test_the_trash_keeps_its_request_ids(world: World, monkeypatch: pytest
     session = await world.session("gone")
     await session.append([said(SECRET)], asked("appended"))
     with monkeypatch.context() as patched:
-        patched.setattr(PlainShapes, "result", lambda _, outcome: {"head": outcome.head, "note": SECRET})
+        patched.setattr(RewritePlan, "result", lambda _, shapes, head, *more: {"head": head, "note": SECRET})
         await session.clear(guard=asked("cleared", "context/clear"))
     await world.store.delete("gone")
     (_, _, trashed), *_ = world.store.home.trashed()
@@ -229,7 +229,7 @@ async def test_what_is_ours_keeps_its_meaning(world: World) -> None:
         ("context_1", "clear", 1)
     ]
     assert again.warnings == [] and again.engine.verify() == []
-    assert again.title == "a ~ of ~"
+    assert again.facts.title == "a ~ of ~"
 
 
 async def test_a_pending_dmail_stays_pending(world: World) -> None:
@@ -240,11 +240,11 @@ async def test_a_pending_dmail_stays_pending(world: World) -> None:
     )
     session = await world.session()
     await session.send_dmail(f"not {SECRET}", checkpoint_id=0)
-    before = session.pending_dmail
+    before = session.facts.pending_dmail
     assert before is not None and before.checkpoint_uid.startswith("o0-")
     await taken_out(session, order())
-    assert session.pending_dmail == PendingDMail(0, before.checkpoint_uid, "not *")
-    assert (await world.reopened()).pending_dmail == session.pending_dmail
+    assert session.facts.pending_dmail == PendingDMail(0, before.checkpoint_uid, "not *")
+    assert (await world.reopened()).facts.pending_dmail == session.facts.pending_dmail
 
 
 async def test_a_request_that_made_the_session_can_be_repeated(world: World) -> None:

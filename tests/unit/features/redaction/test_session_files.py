@@ -190,7 +190,7 @@ async def test_a_redaction_of_a_session_with_damaged_files_leaves_nothing_in_wha
     await redact(session, RedactionRequest(TextMatcher([SECRET]), "*"), lambda one: {"head": one.head})
     await session.set_title("u")
     assert holders(world.home, value=SECRET) == []
-    assert session.pins == ("*",)
+    assert session.facts.pins == ("*",)
 
 
 @pytest.mark.parametrize("journal", [5, [], {"requests": 5}, {"requests": [5], "timelineId": "\0"}, {"timelineId": []}])
@@ -253,9 +253,9 @@ async def test_the_name_of_the_client_in_a_seal_is_redacted_and_the_seal_stays(w
     order = RedactionRequest(TextMatcher([SECRET]), "*")
     await redact(session, order, lambda one: {"head": one.head})
     assert holders(world.home, value=SECRET) == []
-    assert (session.approval.yolo, session.approval.changed_by) == (True, "agent --password *")
+    assert (session.facts.approval.yolo, session.facts.approval.changed_by) == (True, "agent --password *")
     session = await world.reopened()
-    assert (session.approval.yolo, session.approval.changed_by) == (True, "agent --password *")
+    assert (session.facts.approval.yolo, session.facts.approval.changed_by) == (True, "agent --password *")
     assert session.warnings == []
 
 
@@ -266,7 +266,7 @@ async def test_a_seal_is_no_text_that_a_redaction_changes(world: World) -> None:
     order = RedactionRequest(TextMatcher([mac[5:9]]), "*")
     await redact(session, order, lambda one: {"head": one.head})
     assert world.json("timeleap.json")["seals"][-1]["mac"] == mac
-    assert (await world.reopened()).approval.yolo
+    assert (await world.reopened()).facts.approval.yolo
 
 
 async def test_a_trashed_session_is_looked_at_by_the_same_list(world: World) -> None:
