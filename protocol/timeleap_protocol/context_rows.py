@@ -37,14 +37,14 @@ CONTEXT_ROWS: Final[tuple[Method, ...]] = (
         "context.SetSystemPromptParams",
         "session.HeadResult",
         "Sets the system prompt; the last one wins.",
-        handler="service.writing.set_system_prompt",
+        handler="Session.set_system_prompt",
     ),
     change(
         "context/checkpoint",
         "context.CheckpointParams",
         "context.CheckpointResult",
         "Writes a checkpoint.",
-        handler="service.writing.checkpoint",
+        handler="Session.checkpoint",
     ),
     read(
         "context/listCheckpoints",

@@ -28,10 +28,9 @@ from timeleap.attach.peer import PeerCallbacks, PeerLostError, endpoint_of, plai
 from timeleap.clock import new_uid
 from timeleap.errors import CancelledError, SessionLockedError, SessionNotFoundError, SessionNotOpenError, TimeleapError
 from timeleap.rpc.errors import OwnersRefusalError
-from timeleap.service.subscribers import tell_recovery
 from timeleap.sessions import shapes
 from timeleap.sessions.listing import holder_of
-from timeleap.sessions.shapes import CONTEXT, SESSION
+from timeleap.sessions.shapes import CONTEXT, SESSION, Json
 from timeleap.storage.record import MADE_HERE
 from timeleap_protocol.approval_rows import LIST as LIST_APPROVALS
 from timeleap_protocol.errors import ERRORS, ErrorKind
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
     from timeleap.attach.listener import LocalNetwork
     from timeleap.attach.peer import PeerConnection
     from timeleap.call import Call, Client
-    from timeleap.service.views import Json
     from timeleap.sessions.open_sessions import SessionLocation
     from timeleap.sessions.session import Session
     from timeleap.sessions.store import OpenedSession
@@ -540,7 +538,6 @@ class Attachment:
             self._closed = True
             self._stop_watching()
             self._service.replace(self._client, self, session)
-            tell_recovery(self._client, session)
             self._tell_effects(effects(made))
             self._catch_up_with(self._service.state(session))
             self._tell(SESSION, "accessChanged", access="owner")

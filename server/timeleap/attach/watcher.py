@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from timeleap.attach.handover import HandoverNote, note_of
 from timeleap.attach.notified import NotifiedApprovals, as_here, read_change
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from timeleap.attach.listener import LocalNetwork
     from timeleap.attach.peer import PeerConnection
     from timeleap.call import Client
-    from timeleap.service.subscribers import Subscribers
     from timeleap.sessions.session import Session
 
 log = logging.getLogger(__name__)
@@ -35,6 +34,14 @@ PERIOD = 0.5
 """Seconds between two looks at most."""
 AT_ONCE = 1.0
 """Seconds that opening a session waits for the first attempt."""
+
+
+class SubscriberList(Protocol):
+    """Who hears what is seen of a session on disk (`timeleap.service.subscribers.Subscribers`)."""
+
+    def join(self, client: Client, notified: NotifiedApprovals | None = None) -> None: ...
+
+    def leave(self, client: Client) -> None: ...
 
 
 class Watcher:
@@ -49,7 +56,7 @@ class Watcher:
         network: LocalNetwork,
         session: Session,
         client: Client,
-        audience: Subscribers,
+        audience: SubscriberList,
         deleted: Callable[[], None],
     ) -> None:
         self._network = network

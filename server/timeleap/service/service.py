@@ -19,7 +19,7 @@ from timeleap.errors import OverloadedError, ReadOnlyError, SessionLockedError, 
 from timeleap.service import config as settings
 from timeleap.service.mutation import IGNORED, guard
 from timeleap.service.scheduling import WHOLE_TRASH, RequestOrder, Slices
-from timeleap.service.subscribers import Subscribers
+from timeleap.service.subscribers import Subscribers, tell_recovery
 from timeleap.service.views import Views
 from timeleap.sessions.session_files import move_in
 from timeleap_protocol.methods import ANSWERED, REQUESTS
@@ -359,6 +359,7 @@ class Service:
         connection.attached.pop(attachment.place.session_id, None)
         connection.held[attachment.place.session_id] = OpenHandle(session, "owner", attachment.times)
         self._audience(session).join(client, attachment.notified_approvals)
+        tell_recovery(client, session)
 
     @contextlib.contextmanager
     def asking(self, call: Call, session_id: str) -> Iterator[None]:

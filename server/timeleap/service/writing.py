@@ -1,4 +1,4 @@
-"""context/appendMessage, setSystemPrompt, checkpoint: what makes the log longer.
+"""context/appendMessage: messages are checked and appended.
 
 Messages are checked here: a data model would make that slow. A message is the caller's own JSON object; nothing is
 added, dropped or reordered. Only its shape is checked.
@@ -16,11 +16,9 @@ if TYPE_CHECKING:
     from timeleap.call import Call
     from timeleap.service.service import Service
     from timeleap.service.views import Json
-    from timeleap_protocol.context import (
-        AppendMessageParams,
-        CheckpointParams,
-        SetSystemPromptParams,
-    )
+    from timeleap_protocol.context import AppendMessageParams
+
+RESERVED_KEY = "_tl"
 
 
 async def append_message(service: Service, params: AppendMessageParams, call: Call) -> Json:
@@ -34,21 +32,6 @@ async def append_message(service: Service, params: AppendMessageParams, call: Ca
         check_message(params.message, ["message"])
         messages = [params.message]
     return await session.append(messages or [], guard=guard(params, call))
-
-
-async def set_system_prompt(service: Service, params: SetSystemPromptParams, call: Call) -> Json:
-    """Put a system prompt in force."""
-    session = service.session(call, params)
-    return await session.set_system_prompt(params.system_prompt, guard=guard(params, call))
-
-
-async def checkpoint(service: Service, params: CheckpointParams, call: Call) -> Json:
-    """Write a checkpoint, with the message that tells the model of it where asked."""
-    session = service.session(call, params)
-    return await session.checkpoint(params.label, bool(params.add_user_message), guard=guard(params, call))
-
-
-RESERVED_KEY = "_tl"
 
 
 def check_message(message: Any, where: list[str | int]) -> None:

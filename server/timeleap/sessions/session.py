@@ -147,11 +147,13 @@ class Session:
         """Note the model's reported input usage."""
         return await self.transactions.append(guard, lambda _, marks: append_plan.usage(token_count, marks))
 
-    async def set_system_prompt(self, text: str, guard: Mutation = NOBODY) -> Json:
+    async def set_system_prompt(self, system_prompt: str, guard: Mutation = NOBODY) -> Json:
         """Set the system prompt; a revert brings back the one of that time."""
-        return await self.transactions.append(guard, lambda _, marks: append_plan.system_prompt(text, marks))
+        return await self.transactions.append(guard, lambda _, marks: append_plan.system_prompt(system_prompt, marks))
 
-    async def checkpoint(self, label: str | None, add_user_message: bool, guard: Mutation = NOBODY) -> Json:
+    async def checkpoint(
+        self, label: str | None = None, add_user_message: bool = False, guard: Mutation = NOBODY
+    ) -> Json:
         """Write a checkpoint, and in the same step, if asked for, the user message that names it."""
         return await self.transactions.append(
             guard, lambda state, marks: append_plan.checkpoint(state, label, add_user_message, marks)
