@@ -15,7 +15,7 @@ import contextlib
 import itertools
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
@@ -115,6 +115,14 @@ def _forwarded(method: str, model: Any, call: Call, request_ids: Iterator[str]) 
         request.own_id = True
         request.model = model.model_copy(update={"request_id": params["requestId"]})
     return request
+
+
+def _to_ask_again(requests: Iterable[Forwarded]) -> list[Forwarded]:
+    unanswered = [request for request in requests if not request.answer.done()]
+    for request in unanswered:
+        request.again = True
+        request.only_what_is_left()
+    return unanswered
 
 
 class AttachmentHost(Protocol):
@@ -248,7 +256,8 @@ class Attachment:
         self._tell_effects(note.made)
         self._catch_up_with(state)
         # Behind what was held back, which says more.
-        asyncio.get_running_loop().call_soon(self._tell_ends, note.ended_approvals)
+        tell = self.notified_approvals.tell_ends
+        asyncio.get_running_loop().call_soon(tell, self._client, self.place.session_id, note.ended_approvals)
         self._peer = peer
         self._regulate(self._congested)
         return self._as_here(state)
@@ -409,13 +418,11 @@ class Attachment:
         return {**state, "sessionId": self.place.session_id, "access": self.access}
 
     def _fail(self, error: Exception) -> None:
-        """Answer all that is not answered with `error`."""
         for request in self._unanswered.values():
             if not request.answer.done():
                 request.answer.set_exception(error)
 
     def _give_up(self, requests: list[Forwarded], lost: PeerLostError | None) -> None:
-        """Refuse what waits for an owner for too long."""
         if self._peer is not None or self._closed:
             return
         owner = holder_of(self.place.directory).owner
@@ -513,7 +520,7 @@ class Attachment:
                 self._drop_peer()
                 return
             self._tell(SESSION, "accessChanged", access=self.access)
-            for request in self._to_ask_again():
+            for request in _to_ask_again(self._unanswered.values()):
                 self._send(request)
         elif self._closed:
             await found.session.aclose()
@@ -541,12 +548,12 @@ class Attachment:
             self._tell_effects(effects(made))
             self._catch_up_with(self._service.state(session))
             self._tell(SESSION, "accessChanged", access="owner")
-            for request in self._to_ask_again():
+            for request in _to_ask_again(self._unanswered.values()):
                 call = replace(request.call, again=not request.repeat)
                 acting = self._service.act(request.method, request.model, call)
                 request.task = task = asyncio.get_running_loop().create_task(acting)
                 task.add_done_callback(request.settle_as)
-            self._tell_ends(ends)
+            self.notified_approvals.tell_ends(self._client, self.place.session_id, ends)
 
     def _tell_effects(self, made: list[Effect]) -> None:
         """Notify the client of its own changes whose answers got lost, as it would have been of others'."""
@@ -565,9 +572,6 @@ class Attachment:
                 else:
                     self._notified_state.note(kind, msgspec.json.encode(members))
 
-    def _tell_ends(self, ends: list[Json]) -> None:
-        self.notified_approvals.tell_ends(self._client, self.place.session_id, ends)
-
     def _catch_up_with(self, state: Json) -> None:
         """Notify the client of the differences between the session and its last known state."""
         moved = self._head not in {"", state["head"]} or self._missed
@@ -581,13 +585,6 @@ class Attachment:
         if self._peer is not None:
             self._peer.close()
             self._peer = None
-
-    def _to_ask_again(self) -> list[Forwarded]:
-        requests = [request for request in self._unanswered.values() if not request.answer.done()]
-        for request in requests:
-            request.again = True
-            request.only_what_is_left()
-        return requests
 
     def _tell(self, method: str, kind: str, **members: Any) -> None:
         if self._quiet:
