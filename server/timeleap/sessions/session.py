@@ -106,7 +106,6 @@ class Session:
         return [*found, {"kind": "notReachable", "message": message}]
 
     def summary(self) -> Summary:
-        """The facts of the log."""
         return summarize(self.engine, self.transactions.past())
 
     def checkpoints(

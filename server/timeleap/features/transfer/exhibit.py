@@ -14,12 +14,13 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, cast
 
 from timeleap import clock
 from timeleap.errors import CorruptedError
-from timeleap.features.transfer.formats import ExportLoss, listed
+from timeleap.features.transfer.formats import ExportFormat, ExportLoss, listed
 from timeleap.sessions import files, session_files, undo
 from timeleap.sessions.checkpoints import list_checkpoints
 from timeleap.sessions.listing import created_at, last_change_ns
@@ -199,3 +200,10 @@ def _left_behind(directory: Path) -> list[ExportLoss]:
     if not others:
         return []
     return [ExportLoss("files", f"other files of the session's directory are not part of it: {listed(others)}")]
+
+
+def written(exhibit: Exhibit, form: ExportFormat) -> Iterator[bytes]:
+    """A session in a form, piece by piece. Half of a surrogate pair, which no text file can hold, becomes "?"."""
+    module, _, function = form.writer.partition(":")
+    write: Callable[[Exhibit], Iterator[str | bytes]] = getattr(import_module(f"{__package__}.{module}"), function)
+    return (piece.encode("utf-8", "replace") if isinstance(piece, str) else piece for piece in write(exhibit))

@@ -4,15 +4,11 @@ conversion into another form, or out of one."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from timeleap.errors import InvalidInputError
-
-if TYPE_CHECKING:
-    from timeleap.features.transfer.exhibit import Exhibit
 
 MOST: Final = 100
 """Different losses that are told apart; there may be as many as lines in a file."""
@@ -29,12 +25,6 @@ class ExportFormat:
 
     name: str
     writer: str = ""
-
-    def write(self, exhibit: Exhibit) -> Iterator[bytes]:
-        """A session in this form, piece by piece. Half of a surrogate pair, which no text file can hold, becomes "?"."""
-        module, _, function = self.writer.partition(":")
-        write: Callable[[Exhibit], Iterator[str | bytes]] = getattr(import_module(f"{__package__}.{module}"), function)
-        return (piece.encode("utf-8", "replace") if isinstance(piece, str) else piece for piece in write(exhibit))
 
 
 FORMATS: Final = (

@@ -39,7 +39,7 @@ async def export_session(service: Service, params: SessionExportParams, call: Ca
         content = await exhibit.exhibit_of(session)  # first of all: later requests must not show in it
         _heed_cancellation()
         await asyncio.to_thread(export_file.check_target, service.store.home, path, overwrite)
-        pieces = form.write(content)
+        pieces = exhibit.written(content, form)
         async with export_file.NewFile(path, overwrite=overwrite) as file:
             written = await _told(call, "writing", content)
             while (block := await service.slices.run(_gathered(pieces))) is not None:
