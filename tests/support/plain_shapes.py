@@ -11,6 +11,7 @@ PLAIN = Shapes()
 
 _NAMES = {
     "toolExchange": "exchange",
+    "autoApproveActions": "actions",
     "openCalls": "calls",
     "dynamicSubagents": "subagents",
     "pendingDMail": "pending_dmail",

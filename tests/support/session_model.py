@@ -94,7 +94,6 @@ class Model:
         self.written += len(self.lines) > first
         return {
             "first_index": before,
-            "count": len(messages),
             "message_count": len(self.messages()),
             "token_count_with_pending": self.tokens()[1],
         }
@@ -104,8 +103,8 @@ class Model:
         self.written += 1
         return {"token_count": token_count}
 
-    def set_system_prompt(self, text: str) -> Json:
-        self._add({"role": "_system_prompt", "content": text})
+    def set_system_prompt(self, system_prompt: str) -> Json:
+        self._add({"role": "_system_prompt", "content": system_prompt})
         self.written += 1
         return {}
 

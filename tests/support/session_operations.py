@@ -63,7 +63,7 @@ APPENDS = st.one_of(
     op("append", messages=st.lists(MESSAGES, min_size=1, max_size=3)),
     op("append", messages=st.lists(MESSAGES, min_size=1, max_size=1)),
     op("update_token_count", token_count=st.integers(0, 300)),
-    op("set_system_prompt", text=TEXT),
+    op("set_system_prompt", system_prompt=TEXT),
     op("checkpoint", label=st.none() | st.sampled_from(["here", "é"]), add_user_message=st.booleans()),
 )
 STATES = st.one_of(

@@ -125,7 +125,7 @@ async def perform(session: Session, name: str, args: Json, guard: Mutation) -> J
         result = await getattr(session, name)(**args, guard=guard)
     found = plain(json.loads(json.dumps(result)))
     assert isinstance(found, dict)
-    return found
+    return {"pending_dmail": None, **found} if name == "cancel_dmail" else found
 
 
 async def rehearsed(session: Session, name: str, args: Json) -> Json | None:
