@@ -38,11 +38,11 @@ export interface SidecarOptions {
   readonly locate: (settings: Settings) => Promise<Launch>;
   readonly log: vscode.LogOutputChannel;
   readonly version: string;
-  /** Milliseconds until a server has to have answered its first request. Default: 60 000. */
+  /** Milliseconds until a server has to have answered its first request. Default: 15 000. */
   readonly initializeTimeout?: number;
 }
 
-const INITIALIZE_TIMEOUT = 60_000;
+const INITIALIZE_TIMEOUT = 15_000;
 /** Milliseconds a server that is no longer wanted may take to end; then nobody waits for it any more. */
 const SHUTDOWN_TIMEOUT = 3_000;
 
