@@ -264,8 +264,12 @@ class Setting(NamedTuple):
         Raises:
             InvalidInputError: It is unusable; the message names where it stands.
         """
+        if isinstance(value, str) and self.numeric:
+            value = _number(value)
+        elif isinstance(value, float) and value.is_integer():
+            value = int(value)  # TOML and JSON may write 3 as 3.0
         try:
-            return msgspec.convert(_number(value) if self.numeric and isinstance(value, str) else value, self.type)
+            return msgspec.convert(value, self.type)
         except msgspec.ValidationError:
             raise _refused(self.name, self.expected, source) from None
 

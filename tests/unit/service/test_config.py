@@ -60,6 +60,25 @@ def test_an_unusable_value_is_refused_by_name(tmp_path: Path, name: str, value: 
     assert caught.value.data["errors"][0]["loc"] == ["initializationOptions", name]
 
 
+@pytest.mark.parametrize(
+    ("name", "value"), [("maxContextSize", 5e5), ("maxPreservedMessages", 3.0), ("triggerRatio", 1)]
+)
+def test_a_number_counts_however_it_is_written(tmp_path: Path, name: str, value: float):
+    (tmp_path / "config.toml").write_text(f"{name} = {value!r}\n")
+    of_file = config.load(tmp_path, environ={})
+    of_options = config.load(tmp_path, environ={}, options={name: value})
+    assert config.load(tmp_path, environ={}, options={name: int(value)}) == of_file == of_options
+    assert type(of_file.budget.max_context_size) is not float
+    assert type(of_file.max_preserved_messages) is int
+    assert type(of_file.budget.trigger_ratio) is float
+
+
+@pytest.mark.parametrize("text", ["3.0", "1e3", " 3", "+3", "3_0", "-3", "nan", "inf", "three", "9" * 19])
+def test_text_is_a_whole_number_only_if_it_is_digits(tmp_path: Path, text: str):
+    with pytest.raises(InvalidInputError, match="maxPreservedMessages must be a whole number, 1 or more"):
+        config.load(tmp_path, environ={"TIMELEAP_MAX_PRESERVED_MESSAGES": text})
+
+
 def test_unknown_settings_are_only_odd(tmp_path: Path):
     loaded = config.load(tmp_path, environ={}, options={"colour": "red", "retention": {"years": 7}})
     assert loaded.warnings == (
