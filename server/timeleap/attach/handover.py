@@ -16,9 +16,10 @@ accepts and releases that know nothing of it ignore.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -28,6 +29,8 @@ from timeleap.sessions.request_replay import Made
 if TYPE_CHECKING:
     from timeleap.call import Client
     from timeleap.sessions.session import Session
+
+_T = TypeVar("_T")
 
 META = "_meta"
 _OURS = "timeleap"
@@ -63,13 +66,33 @@ class HandoverNote(msgspec.Struct, rename="camel", omit_defaults=True):
 
 
 def note_of(params: Mapping[str, Any]) -> HandoverNote:
-    """The note in a request or a result; an empty one where there is none that can be read."""
+    """The note in a request or a result. What can be read of it counts: another release may say something else, too."""
     meta = params.get(META)
     ours = meta.get(_OURS) if isinstance(meta, Mapping) else None
-    try:
-        return HandoverNote() if ours is None else msgspec.convert(ours, HandoverNote)
-    except msgspec.ValidationError:
+    if not isinstance(ours, Mapping):
         return HandoverNote()
+    return HandoverNote(
+        unanswered=_readable(ours.get("unanswered"), str),
+        made=[effect for entry in _readable(ours.get("made"), dict[str, Any]) for effect in _effect(entry)],
+        approvals=_readable(ours.get("approvals"), str),
+        ended_approvals=_readable(ours.get("endedApprovals"), dict[str, Any]),
+        again=ours.get("again") is True,
+        session=session if isinstance(session := ours.get("session"), str) else "",
+    )
+
+
+def _effect(entry: dict[str, Any]) -> list[Effect]:
+    """The change counts though what others were told of it cannot be read; none if it is not one itself."""
+    return _readable([entry], Effect) or _readable([{**entry, "told": None}], Effect)
+
+
+def _readable(entries: object, kind: type[_T]) -> list[_T]:
+    """The entries of a list that are of a type."""
+    found: list[_T] = []
+    for entry in entries if isinstance(entries, list) else ():
+        with contextlib.suppress(msgspec.ValidationError):
+            found.append(msgspec.convert(entry, kind))
+    return found
 
 
 def deleted(session_id: str) -> SessionNotFoundError:
