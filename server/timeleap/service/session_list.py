@@ -188,11 +188,11 @@ async def repair(service: Service, params: Any, call: Call) -> Json:
 
 
 def _problem(problem: Damage | FileProblem) -> Json:
-    where = (
-        {"line": problem.line, "offset": problem.offset} if isinstance(problem, Damage) else {"line": 0, "offset": 0}
-    )
-    file = {} if isinstance(problem, Damage) else {"file": problem.file}
-    return {"kind": problem.kind, "message": problem.message, **file, **where, "bytes": problem.bytes}
+    if isinstance(problem, Damage):
+        where: Json = {"line": problem.line, "offset": problem.offset}
+    else:
+        where = {"file": problem.file, "line": 0, "offset": 0}
+    return {"kind": problem.kind, "message": problem.message, **where, "bytes": problem.bytes}
 
 
 async def prune(service: Service, params: SessionPruneParams, call: Call) -> Json:
