@@ -93,12 +93,12 @@ async def compact(service: Service, params: CompactParams, call: Call) -> Json:
     history = await read_history(session, params.max_preserved_messages or service.config.max_preserved_messages)
     if not history.removed:
         reason = "nothing to compact: all messages are among those that are kept"
-        return await _leave_uncompacted(service, session, reason, made_under, dry=dry)
+        return await _leave_uncompacted(session, reason, made_under, dry=dry)
     try:
         name, answer = await _summary(service, history, params, call)
     except TooLongAnswerError:
         reason = "it would make the context longer: the summariser gave back more than it got"
-        return await _leave_uncompacted(service, session, reason, made_under, dry=dry)
+        return await _leave_uncompacted(session, reason, made_under, dry=dry)
     call.say("comparing what is kept with what was there")
     pins = tuple(dict.fromkeys([*session.facts.pins, *(params.pins or ())]))
     plan = await asyncio.to_thread(_plan, history, name, answer, pins)
@@ -108,9 +108,7 @@ async def compact(service: Service, params: CompactParams, call: Call) -> Json:
     return await to_its_end(session.compact(plan, guard=made_under))
 
 
-async def _leave_uncompacted(
-    service: Service, session: Session, reason: str, made_under: Mutation, *, dry: bool
-) -> Json:
+async def _leave_uncompacted(session: Session, reason: str, made_under: Mutation, *, dry: bool) -> Json:
     if not dry:
         return await session.leave_uncompacted(reason, made_under)
     session.expect_head(made_under.expected_head)

@@ -72,12 +72,10 @@ async def send_dmail(service: Service, params: SendDMailParams, call: Call) -> A
     session = service.session(call, params)
     if target is not None:
         return await _send_elsewhere(service, session, target, addressed, call)
-    return await _receive(service, session, addressed, call)
+    return await _receive(session, addressed, call)
 
 
-async def _receive(
-    service: Service, session: Session, params: SendDMailParams, call: Call, cause: str | None = None
-) -> Json:
+async def _receive(session: Session, params: SendDMailParams, call: Call, cause: str | None = None) -> Json:
     """Put a note where it belongs in this session. `cause` is the client's request id where another one is used."""
     mine = guard(params, call)
     if cause is not None:
@@ -109,7 +107,7 @@ async def _send_elsewhere(
     )
     async with _reached(service, target, call) as reached:
         if isinstance(reached, Session):
-            found = await _receive(service, reached, there, call, mine.cause.request_id)
+            found = await _receive(reached, there, call, mine.cause.request_id)
         else:
             asked = {name: value for name, value in there.to_wire().items() if name != "sessionId"}
             found = plain(await reached.request(call.method, there, replace(call, params=asked)))
