@@ -254,8 +254,8 @@ def _count_pending(draft: Draft) -> None:
 
 
 def _copy_lines(draft: Draft, log: StoredLog, lines: int, edit: Edit | None) -> int:
-    """Fill a draft with the first lines of a log as `edit` leaves them, or without the damaged ones; says how many were
-    edited. The entries are made again, since lines move."""
+    """Fill a draft with the first lines of a log as `edit` leaves them, or without those that are known to be damaged;
+    says how many were edited. The entries are made again, since lines move."""
     assert log.file is not None
     state, changed = LogState(), 0
     data = bytearray()
@@ -263,12 +263,12 @@ def _copy_lines(draft: Draft, log: StoredLog, lines: int, edit: Edit | None) -> 
     for start in range(0, lines, _STEP):
         packed = bytearray()
         for entry in log.entries(start, min(start + _STEP, lines)):
+            if edit is None and entry.kind == RecordKind.DAMAGED:
+                continue
             raw = log.file.pread(entry.offset, entry.length)
             record = NewRecord(b"", entry.kind, entry.role, entry.value, entry.flags)
             if crc32(raw) != entry.crc:  # a line whose bytes are not those that were written is damaged from now on
                 record = NewRecord(b"", RecordKind.DAMAGED)
-            if edit is None and record.kind == RecordKind.DAMAGED:
-                continue
             ended = raw.endswith(b"\n")
             new = None if edit is None else edit(entry.line, raw.removesuffix(b"\n"))
             if new is not None:

@@ -17,7 +17,7 @@ from timeleap.errors import (
     StorageFailureError,
     TimelineNotFoundError,
 )
-from timeleap.storage import durable, load, recovery, timelines
+from timeleap.storage import durable, load, recovery, rewrite, timelines
 from timeleap.storage.engine import LogState, Prepared, Replacement, TimelineFacts
 from timeleap.storage.index import HEADER_SIZE, index_path
 from timeleap.storage.jsonl import JsonlEngine
@@ -116,6 +116,27 @@ async def test_a_kept_line_that_is_not_what_was_written_stops_the_replacement(en
     assert names(engine.path.parent) == ["context.jsonl", "context_1.jsonl"]
     with pytest.raises(CorruptedError, match="context_1"):
         await restore(engine, "context_1")
+
+
+async def test_a_kept_line_that_changes_behind_the_check_is_kept_as_damaged(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log.write_bytes(DAMAGED + line("aaaa") + line("bbbb"))
+    engine = await JsonlEngine.open(log)
+    real = rewrite.first_difference
+
+    def changed_behind_it(*args: object) -> int | None:
+        found = real(*args)  # type: ignore[arg-type]
+        with log.open("r+b") as file:
+            file.write(DAMAGED + line("aaab"))
+        return found
+
+    monkeypatch.setattr(rewrite, "first_difference", changed_behind_it)
+    await keep(engine, 3)
+    assert log.read_bytes() == line("aaab") + line("bbbb")
+    assert texts(engine) == ["bbbb"]
+    assert [(one.kind, one.line) for one in engine.damage()] == [("checksumMismatch", 0)]
+    await engine.aclose()
 
 
 @pytest.mark.parametrize(
