@@ -120,14 +120,11 @@ def write_archive(exhibit: Exhibit) -> Iterator[bytes]:
     sink = _Sink()
     with ZipFile(cast("Any", sink), "w") as target:
         yield from _pack(target, sink, _manifest(exhibit, listed), deflated=True)
-        changed: list[str] = []
         for member, said, small in zip(members, listed, shrink, strict=True):
             packed = yield from _pack(target, sink, member, deflated=small)
             if (said.sha256, said.bytes) != (packed, member.size):
-                changed.append(member.name)
-        for name in changed:
-            message = f"{name} changed while it was exported; export the session again"
-            raise StorageFailureError(message, path=name, errno="ESTALE")
+                message = f"{member.name} changed while it was exported; export the session again"
+                raise StorageFailureError(message, path=member.name, errno="ESTALE")
     yield sink.taken()
 
 
