@@ -296,13 +296,12 @@ def _redacted_file(path: Path, redactor: Redactor) -> tuple[bytes, RedactedText,
         return _KEPT_FINGERPRINT.sub(rb"\1", after), done, before
     if not redactor.needle.may_be_in(before):
         return before, RedactedText(""), before
-    text = before.decode("utf-8", "surrogateescape")
-    if path.name == STATE_NAME and is_json(text):
+    if path.name == STATE_NAME and is_json(text := before.decode("utf-8", "surrogateescape")):
         done = redactor.json(text, lambda token: token.key or not token.string)
     elif path.name in (REQUESTS_NAME, AUDIT_NAME):
         done = RedactedText("")
         lines: list[str] = []
-        for line in text.split("\n"):
+        for line in before.decode("utf-8", "surrogateescape").split("\n"):
             form = _audit_form if _OWN_FIELD.search(line) else _request_form
             redacted = redactor.json(line, form) if is_json(line) else redactor.text(line)
             lines.append(redacted.text)
