@@ -288,11 +288,8 @@ def _from_index(
         lines = _lines_within(store, size)
         ahead = lines < store.count
         first = 0 if size <= SMALL else max(0, lines - _SAMPLE)
-        if (
-            first_difference(file, store, lines) is not None
-            if first == 0
-            else not same_lines(file, store, first, lines)
-        ):
+        same = same_lines(file, store, first, lines) if first else first_difference(file, store, lines) is None
+        if not same:
             return None
         state = store.state(lines)
         if not 0 <= state.next_checkpoint_id <= ID_LIMIT:
