@@ -1,1 +1,1 @@
-"""The service: one async function per wire method; the only place that knows wire shapes and domain objects."""
+"""The service: what methods of the contract do with sessions, in which order, and who is told."""
