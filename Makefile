@@ -111,7 +111,7 @@ examples: setup $(TYPESCRIPT)/dist/.built  ## Run the examples and everything th
 
 .PHONY: torture
 torture: setup  ## The long programmes: faults, crash states, soak
-	$(RUN) -m pytest -m torture --timeout=3600 tests
+	$(PYTEST) -m torture --timeout=3600 $(TESTS)
 
 .PHONY: bench
 bench: setup  ## Measure, beside the original and a bare pygls server, in one run
