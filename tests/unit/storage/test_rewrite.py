@@ -19,7 +19,7 @@ from timeleap.errors import (
 )
 from timeleap.storage import durable, load, recovery, rewrite, timelines
 from timeleap.storage.engine import LogState, Prepared, Replacement, TimelineFacts
-from timeleap.storage.index import HEADER_SIZE, index_path
+from timeleap.storage.index import HEADER_SIZE, first_difference, index_path
 from timeleap.storage.jsonl import JsonlEngine
 from timeleap.storage.load import peek
 from timeleap.storage.log_files import fork_log
@@ -123,7 +123,7 @@ async def test_a_kept_line_that_changes_behind_the_check_is_kept_as_damaged(
 ) -> None:
     log.write_bytes(DAMAGED + line("aaaa") + line("bbbb"))
     engine = await JsonlEngine.open(log)
-    real = rewrite.first_difference
+    real = first_difference
 
     def changed_behind_it(*args: object) -> int | None:
         found = real(*args)  # type: ignore[arg-type]
