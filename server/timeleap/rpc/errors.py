@@ -83,7 +83,16 @@ def refused_value(loc: Iterable[str | int], msg: str, kind: str) -> dict[str, An
 
 
 def to_wire(error: BaseException, where: str = "") -> WireError:
-    """The wire form of any exception; `where`: the method, for the log."""
+    """The wire form of any exception; `where`: the method, for the log. It does not fail: somebody waits for a reply."""
+    try:
+        return _to_wire(error, where)
+    except Exception as fault:
+        names = (type(error).__qualname__, where or "the protocol edge", type(fault).__qualname__)
+        log.error("%s in %s has lost its details to %s", *names)  # no random digits for an incident, or no memory
+        return wire_error(ErrorKind.INTERNAL_ERROR, "internal error", incident="none")
+
+
+def _to_wire(error: BaseException, where: str) -> WireError:
     if isinstance(error, RefusedError):
         return wire_error(error.kind, error.message, **error.data)
     if isinstance(error, OwnersRefusalError):

@@ -196,6 +196,20 @@ async def test_a_result_without_a_json_form_is_an_internal_error(edge: Edge, cap
     assert error["data"]["incident"] in caplog.text
 
 
+async def test_an_error_is_answered_where_no_incident_can_be_named(
+    edge: Edge, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(length: int) -> str:
+        raise NotImplementedError("the system has no random numbers")
+
+    monkeypatch.setattr("timeleap.rpc.errors.new_uid", refuse)
+    edge.order(1, "fail:secret")
+    edge.order(2, "x")
+    assert (await edge.reply(1))["error"]["data"]["kind"] == "internalError"
+    assert "result" in await edge.reply(2)
+    assert "has lost its details to NotImplementedError" in caplog.text and "secret" not in caplog.text
+
+
 async def test_an_unexpected_error_leaves_an_incident_and_nothing_else(
     edge: Edge, caplog: pytest.LogCaptureFixture
 ) -> None:
