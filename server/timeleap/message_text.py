@@ -1,4 +1,4 @@
-"""The text of a message in its JSON form: what it says, how long that is in tokens, and where something stands in it.
+"""A message in its JSON form: what it says, how long that is in tokens, where something stands in it, its tool calls.
 
 Token counts are estimates: a quarter of the characters of the text parts, rounded down once over the sum. A model
 reports the true count with its next answer; the estimate has to carry until then, and to be the same on every path.
@@ -12,7 +12,7 @@ units, as editors and JavaScript count: a character outside of the basic plane i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 CHARS_PER_TOKEN = 4
@@ -145,3 +145,65 @@ def _is_second_half(raw: bytes, unit: int) -> bool:
 def harmless(text: str) -> str:
     """A text with every closing system tag written so that it closes nothing."""
     return _CLOSING_TAG.sub("&lt;", text)
+
+
+# Tool calls. Models refuse a history with a result whose call is gone, or a call whose result is gone. Ids are matched to the
+# nearest call before the result, because some models use the same id again and again.
+
+
+def called(message: Mapping[str, Any]) -> set[str]:
+    """The ids of the tool calls a message makes."""
+    calls = message.get("tool_calls")
+    if not isinstance(calls, list):
+        return set()
+    return {call["id"] for call in calls if isinstance(call, Mapping) and isinstance(call.get("id"), str)}
+
+
+def answered(message: Mapping[str, Any]) -> set[str]:
+    """The id of the tool call a message answers, if it answers one."""
+    answer = message.get("tool_call_id")
+    return {answer} if isinstance(answer, str) else set()
+
+
+def orphan_results(messages: Sequence[Mapping[str, Any]]) -> set[str]:
+    """The ids of the tool calls that `messages` answer and do not make."""
+    return _results_without_calls(messages, 0)
+
+
+def safe_cut(messages: Sequence[Mapping[str, Any]], wanted: int) -> int:
+    """The last place at or before `wanted` where `messages` can be cut: the index of the first message behind it."""
+    cut = min(wanted, _first_of_running_calls(messages, wanted))
+    missing = _results_without_calls(messages, cut)
+    between: set[str] = set()  # results met on the way back, whose calls stand further up
+    for index in range(cut - 1, -1, -1):
+        if not missing:
+            break
+        between |= answered(messages[index])
+        calls = called(messages[index])
+        if missing & calls:
+            cut = index
+            missing = (missing | between) - calls
+            between = set()
+        else:
+            between -= calls
+    return cut
+
+
+def _results_without_calls(messages: Sequence[Mapping[str, Any]], start: int) -> set[str]:
+    known: set[str] = set()
+    missing: set[str] = set()
+    for index in range(start, len(messages)):
+        missing |= answered(messages[index]) - known
+        known |= called(messages[index])
+    return missing
+
+
+def _first_of_running_calls(messages: Sequence[Mapping[str, Any]], start: int) -> int:
+    """Index of the last assistant message if it is before `start` and still waits for results, else `start`."""
+    results: set[str] = set()
+    for index in range(len(messages) - 1, -1, -1):
+        message = messages[index]
+        if message.get("role") == "assistant":
+            return index if index < start and called(message) - results else start
+        results |= answered(message)
+    return start

@@ -9,10 +9,8 @@ from typing import Any, Final
 from timeleap.errors import InvalidInputError, TooLargeError
 from timeleap.message_text import harmless
 from timeleap.sessions import shapes
-from timeleap.sessions.checkpoints import new_checkpoint, preview_of
-from timeleap.sessions.home import first_words
+from timeleap.sessions.checkpoints import first_words, new_checkpoint, preview_of, state_after
 from timeleap.sessions.outcomes import AutoCheckpoint, Checkpoint
-from timeleap.sessions.summary import state_after
 from timeleap.storage.engine import LogState, NewRecord, Role
 from timeleap.storage.record import SENDER, as_sent, message_record, system_prompt_record, usage_record
 

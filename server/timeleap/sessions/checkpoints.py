@@ -1,22 +1,26 @@
-"""Checkpoints as values: read from a log, found by id or uid."""
+"""Checkpoints as values, and the facts of a log that fit on a screen; of the log that is there, or that a plan would make."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any
 
 from timeleap import clock
 from timeleap.errors import CheckpointNotFoundError, CorruptedError
 from timeleap.message_text import texts
-from timeleap.sessions.outcomes import Checkpoint
-from timeleap.storage.engine import LogReader, LogState, NewRecord
-from timeleap.storage.record import checkpoint_record, decode_json, read_tl
+from timeleap.sessions.outcomes import Checkpoint, Summary
+from timeleap.sessions.undo import Stacks
+from timeleap.storage.engine import LogReader, LogState, NewRecord, RecordKind
+from timeleap.storage.record import after_record, checkpoint_record, decode_json, read_tl
 
+SHOWN_CHECKPOINTS = 50
 PREVIEW_CHARACTERS = 120
 MAX_PREVIEW_BYTES = 4 << 20
 """A longer record is not parsed for the sake of its first line."""
-
+_LABEL_LENGTH = 60
 _UID = re.compile(r"[co](-?\d{1,19})-[0-9a-f]+")
 
 
@@ -37,9 +41,12 @@ def read_checkpoint(reader: LogReader, line: int, messages: int | None = None) -
     """The checkpoint whose record stands at `line`; as if there were only so many `messages`."""
     entry = reader.entries(line, line + 1)[0]
     uid, label, created_at = _marks(reader, line)
-    state = entry.state
-    shown = state.messages < (reader.state.messages if messages is None else messages)
-    preview = _preview(reader, state.messages) if shown else None
+    state, preview = entry.state, None
+    if state.messages < (reader.state.messages if messages is None else messages):
+        following = reader.line_of_message(state.messages)
+        if reader.entries(following, following + 1)[0].length <= MAX_PREVIEW_BYTES:
+            with suppress(CorruptedError):  # a damaged message must not keep anybody from seeing the checkpoints
+                preview = preview_of_record(reader.read(following, following + 1)[0])
     return Checkpoint(entry.value, uid, label, created_at, state.messages, state.token_count, preview)
 
 
@@ -57,11 +64,7 @@ def list_checkpoints(
 
 
 def find_line(reader: LogReader, checkpoint_id: int | None, checkpoint_uid: str | None) -> int:
-    """The line of the first checkpoint with that id, or of the one with that uid.
-
-    Raises:
-        CheckpointNotFoundError: There is none.
-    """
+    """The line of the first checkpoint with that id, or of the one with that uid; raises CheckpointNotFoundError."""
     if checkpoint_uid is not None:
         line = _line_of_uid(reader, checkpoint_uid)
         if line is None:
@@ -82,24 +85,6 @@ def has_uid(reader: LogReader, checkpoint_uid: str, lines: int | None = None) ->
     """True if a log has the checkpoint; or its first `lines` have it."""
     line = _line_of_uid(reader, checkpoint_uid)
     return line is not None and (lines is None or line < lines)
-
-
-def preview_of(message: Mapping[str, Any]) -> str | None:
-    """The first 120 characters of a message's text; None without text."""
-    text = "".join(texts(message))[:PREVIEW_CHARACTERS]
-    # A log of the original can hold half of a surrogate pair, which no reply can carry.
-    return text.encode("utf-8", "replace").decode("utf-8") or None
-
-
-def preview_of_record(record: bytes) -> str | None:
-    """The same of a message as it stands in the log; None also where it is too long to be looked at, or damaged."""
-    if len(record) > MAX_PREVIEW_BYTES:
-        return None
-    try:
-        message = decode_json(record)
-    except ValueError:
-        return None
-    return preview_of(message) if isinstance(message, dict) else None
 
 
 def _line_of_uid(reader: LogReader, uid: str) -> int | None:
@@ -136,11 +121,146 @@ def _marks(reader: LogReader, line: int) -> tuple[str, str | None, str | None]:
     return uid, label if isinstance(label, str) else None, time if isinstance(time, str) else None
 
 
-def _preview(reader: LogReader, index: int) -> str | None:
-    line = reader.line_of_message(index)
-    if reader.entries(line, line + 1)[0].length > MAX_PREVIEW_BYTES:
+def preview_of(message: Mapping[str, Any]) -> str | None:
+    """The first 120 characters of a message's text; None without text."""
+    text = "".join(texts(message))[:PREVIEW_CHARACTERS]
+    # A log of the original can hold half of a surrogate pair, which no reply can carry.
+    return text.encode("utf-8", "replace").decode("utf-8") or None
+
+
+def preview_of_record(record: bytes) -> str | None:
+    """The same of a message as it stands in the log; None also where it is too long to be looked at, or damaged."""
+    if len(record) > MAX_PREVIEW_BYTES:
         return None
     try:
-        return preview_of_record(reader.read(line, line + 1)[0])
+        message = decode_json(record)
+    except ValueError:
+        return None
+    return preview_of(message) if isinstance(message, dict) else None
+
+
+def first_words(message: Mapping[str, Any]) -> str | None:
+    """A label made of the beginning of a message's text, at most 60 characters, or None without text."""
+    # Megabytes of white space before the first word are not worth splitting.
+    words = " ".join(" ".join(texts(message))[: 20 * _LABEL_LENGTH].split())
+    if len(words) <= _LABEL_LENGTH:
+        return words or None
+    start = words[: _LABEL_LENGTH - 1]
+    if words[_LABEL_LENGTH - 1] != " ":  # cut through a word: leave that out, unless there is no other
+        start = start.rpartition(" ")[0] or start
+    return start + "…"
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """Counts of states to go back to: earlier logs, steps to undo and to redo."""
+
+    timelines: int
+    can_undo: int = 0
+    can_redo: int = 0
+
+
+def past_of(timeline_ids: Collection[str], stacks: Stacks, state: LogState, going: Collection[str] = ()) -> Past:
+    """The past of a log at `state`, with these timelines, but for some that are about to go."""
+    left = {timeline_id for timeline_id in timeline_ids if timeline_id not in going}
+    now = stacks.at(state).within(left)
+    return Past(len(left), len(now.undo), len(now.redo))
+
+
+def with_past(summary: Summary, past: Past) -> Summary:
+    """The summary of the same log with another past."""
+    return replace(summary, timelines=past.timelines, can_undo=past.can_undo, can_redo=past.can_redo)
+
+
+def fewer_steps(before: Past, after: Past) -> str:
+    """Text to append to the warning that timelines are gone; empty where undo and redo reach as far as before."""
+    if (before.can_undo, before.can_redo) == (after.can_undo, after.can_redo):
+        return ""
+    return f"; {after.can_undo} steps can be undone and {after.can_redo} redone now"
+
+
+def summarize(reader: LogReader, past: Past) -> Summary:
+    """The summary of a log as it is."""
+    return summarize_prefix(reader, reader.state, (), (), past)
+
+
+def summarize_prefix(
+    reader: LogReader,
+    state: LogState,
+    records: Sequence[NewRecord],
+    made: Sequence[Checkpoint],
+    past: Past,
+) -> Summary:
+    """The summary of the log that is the beginning of another, up to `state`, and then `records`.
+
+    Args:
+        reader: The other log.
+        state: Its state where the beginning ends, pending characters known.
+        records: What comes then.
+        made: The checkpoints among them.
+        past: What there will be to go back to.
+    """
+    end = state_after(state, records)
+    total = state.checkpoints + len(made)
+    prompt = _prompt_among(records)
+    from_reader = min(state.checkpoints, SHOWN_CHECKPOINTS - len(made))
+    kept = list_checkpoints(
+        reader, state.checkpoints - from_reader, from_reader, newest_first=False, messages=state.messages
+    )
+    checkpoints = (*_followed(kept, state.messages, records), *made)
+    return Summary(
+        message_count=end.messages,
+        token_count=end.token_count,
+        token_count_with_pending=end.token_count_with_pending,
+        n_checkpoints=end.next_checkpoint_id,
+        checkpoints=checkpoints,
+        checkpoints_omitted=total - len(checkpoints),
+        system_prompt=prompt if prompt is not None else prompt_at(reader, state),
+        log_bytes=end.length,
+        timelines=past.timelines,
+        can_undo=past.can_undo,
+        can_redo=past.can_redo,
+    )
+
+
+def state_after(state: LogState, records: Sequence[NewRecord]) -> LogState:
+    """The state of a log after records that are not written."""
+    for record in records:
+        state = after_record(state, record)
+    return state
+
+
+def prompt_at(reader: LogReader, state: LogState) -> str | None:
+    """The system prompt in force at `state`, or None."""
+    line = state.system_prompt_line
+    if line < 0:
+        return None
+    try:
+        return _prompt_of(reader.read(line, line + 1)[0])
     except CorruptedError:
-        return None  # a damaged message must not keep anybody from seeing the checkpoints
+        return None  # the damage is reported by the check of the log; it must not keep the session from opening
+
+
+def _followed(checkpoints: Sequence[Checkpoint], messages: int, records: Sequence[NewRecord]) -> list[Checkpoint]:
+    """The checkpoints of a log of so many messages, with the preview that `records` gives to those at its end."""
+    first = next((record.body for record in records if record.kind is RecordKind.MESSAGE), None)
+    preview = None if first is None else preview_of_record(first)
+    return [
+        replace(checkpoint, preview=preview) if checkpoint.message_count == messages else checkpoint
+        for checkpoint in checkpoints
+    ]
+
+
+def _prompt_among(records: Sequence[NewRecord]) -> str | None:
+    for record in reversed(records):
+        if record.kind is RecordKind.SYSTEM_PROMPT:
+            return _prompt_of(record.body)
+    return None
+
+
+def _prompt_of(line: bytes) -> str | None:
+    try:
+        text = decode_json(line)["content"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    return text.encode("utf-8", "replace").decode("utf-8") if isinstance(text, str) else None

@@ -12,7 +12,7 @@ import re
 import shutil
 import stat
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,7 +27,6 @@ from timeleap.errors import (
     StorageFailureError,
 )
 from timeleap.failpoints import failpoint
-from timeleap.message_text import texts
 from timeleap.sessions.meta import Meta
 from timeleap.sessions.session_files import LOG_NAME, META_NAME, move_in
 from timeleap.storage.durable import (
@@ -54,7 +53,6 @@ _TAKEN = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR, errno.EISDIR)
 _SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _TRASHED = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,63})~(\d{8}T\d{6}\.\d{6})(?:-[0-9a-f]{4})?")
 _STAMP = "%Y%m%dT%H%M%S.%f"
-_LABEL_LENGTH = 60
 
 # Windows opens the device whatever the extension; refused everywhere, so that a store can be moved there.
 _DEVICES = frozenset(
@@ -104,18 +102,6 @@ def parse_trash_name(name: str) -> tuple[str, str] | None:
     except ValueError:
         return None
     return match[1], clock.iso(deleted.timestamp())
-
-
-def first_words(message: Mapping[str, Any]) -> str | None:
-    """A label made of the beginning of a message's text, at most 60 characters, or None without text."""
-    # Megabytes of white space before the first word are not worth splitting.
-    words = " ".join(" ".join(texts(message))[: 20 * _LABEL_LENGTH].split())
-    if len(words) <= _LABEL_LENGTH:
-        return words or None
-    start = words[: _LABEL_LENGTH - 1]
-    if words[_LABEL_LENGTH - 1] != " ":  # cut through a word: leave that out, unless there is no other
-        start = start.rpartition(" ")[0] or start
-    return start + "…"
 
 
 # Directories

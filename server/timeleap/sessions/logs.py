@@ -18,9 +18,8 @@ from timeleap.errors import (
     StorageFailureError,
     TimelineNotFoundError,
 )
-from timeleap.sessions.checkpoints import find_line, has_uid, read_checkpoint
+from timeleap.sessions.checkpoints import find_line, has_uid, prompt_at, read_checkpoint
 from timeleap.sessions.outcomes import Checkpoint
-from timeleap.sessions.summary import prompt_at
 from timeleap.storage.engine import (
     LogEngine,
     LogReader,

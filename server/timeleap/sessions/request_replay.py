@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from timeleap.errors import CorruptedError, StorageFailureError
 from timeleap.sessions import shapes
-from timeleap.sessions.checkpoints import read_checkpoint
+from timeleap.sessions.checkpoints import past_of, read_checkpoint, summarize
 from timeleap.sessions.meta import REQUESTS_REDACTED, Meta
 from timeleap.sessions.outcomes import Checkpoint
 from timeleap.sessions.requests import (
@@ -24,7 +24,6 @@ from timeleap.sessions.requests import (
     told,
 )
 from timeleap.sessions.shapes import Shapes
-from timeleap.sessions.summary import past_of, summarize
 from timeleap.storage.engine import LogEngine, LogState, RecordFlag, RecordKind
 from timeleap.storage.record import MADE_HERE, read_tl
 

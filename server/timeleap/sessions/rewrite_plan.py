@@ -9,16 +9,26 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from timeleap import clock
 from timeleap.errors import HeadConflictError, InvalidInputError, NoPendingDMailError
+from timeleap.message_text import answered, called, orphan_results
 from timeleap.sessions.append_plan import DMAIL_LABEL, dmail_text
-from timeleap.sessions.checkpoints import find_line, new_checkpoint, preview_of, read_checkpoint
+from timeleap.sessions.checkpoints import (
+    Past,
+    find_line,
+    new_checkpoint,
+    past_of,
+    preview_of,
+    read_checkpoint,
+    state_after,
+    summarize,
+    summarize_prefix,
+    with_past,
+)
 from timeleap.sessions.outcomes import Checkpoint, CompactionPlan, Exchange, HistoryStep, PendingDMail, Summary
 from timeleap.sessions.shapes import CONTEXT, Event, Json, Shapes, checkpoint, review, set_members, stepped
-from timeleap.sessions.summary import Past, past_of, state_after, summarize, summarize_prefix, with_past
-from timeleap.sessions.tool_pairs import healed, open_exchange, orphan_results
 from timeleap.sessions.undo import Direction, Stacks, is_step
 from timeleap.storage.engine import (
     DAMAGE_LIMIT,
@@ -30,6 +40,7 @@ from timeleap.storage.engine import (
     Prepared,
     RecordKind,
     Replacement,
+    Role,
     TimelineFacts,
     TimelineReason,
     damaged_before,
@@ -383,3 +394,47 @@ def _messages_from(engine: LogEngine, index: int) -> list[NewRecord]:
     start = engine.line_of_message(max(0, index))
     rows = engine.rows(start, engine.state.lines)
     return [copied(row.body) for row in rows if row.kind is RecordKind.MESSAGE]
+
+
+_FARTHEST: Final = 1000  # messages that are looked at: no exchange is longer
+
+
+def open_exchange(log: LogReader, messages: int) -> Exchange | None:
+    """The tool exchange that the first `messages` messages of a log end in the middle of, if they do.
+
+    Raises:
+        CorruptedError: A message there is not what was written.
+    """
+    results: set[str] = set()
+    for index in range(messages - 1, max(-1, messages - 1 - _FARTHEST), -1):
+        line = log.line_of_message(index)
+        record = _record(log, line)
+        if log.entries(line, line + 1)[0].role is Role.ASSISTANT:
+            missing = [call_id for call_id in _calls(record) if call_id not in results]
+            return Exchange(index, tuple(missing)) if missing else None
+        results |= answered(record)
+    return None
+
+
+def healed(log: LogReader, exchange: Exchange) -> Exchange:
+    """The exchange with the index of the first message that has to go, so that what stays can be sent to a model."""
+    index = exchange.index
+    while (earlier := open_exchange(log, index)) is not None:
+        index = earlier.index
+    return replace(exchange, index=index, healed=True)
+
+
+def _record(log: LogReader, line: int) -> dict[str, Any]:
+    found = decode_json(log.read(line, line + 1)[0])
+    return found if isinstance(found, dict) else {}
+
+
+def _calls(record: dict[str, Any]) -> list[str]:
+    """The ids of the calls, in their order."""
+    known = called(record)
+    return list(dict.fromkeys(call["id"] for call in record.get("tool_calls") or () if _id(call) in known))
+
+
+def _id(call: object) -> str | None:
+    found = call.get("id") if isinstance(call, dict) else None
+    return found if isinstance(found, str) else None

@@ -17,6 +17,7 @@ from timeleap import clock
 from timeleap.errors import DMailPendingError, InvalidInputError, NoPendingDMailError, TimeleapError
 from timeleap.sessions import append_plan, approvals, checkpoints, rewrite_plan, shapes
 from timeleap.sessions.approval_requests import ApprovalRequests
+from timeleap.sessions.checkpoints import summarize
 from timeleap.sessions.meta import Meta
 from timeleap.sessions.outcomes import (
     Access,
@@ -34,7 +35,6 @@ from timeleap.sessions.request_replay import Made
 from timeleap.sessions.session_state import StateChange, StateSnapshot
 from timeleap.sessions.shapes import CONTEXT, WARNING, Event
 from timeleap.sessions.statefile import subagent_members
-from timeleap.sessions.summary import summarize
 from timeleap.sessions.transaction import NOBODY, Files, Scrub, SessionServices, SessionTransactions
 from timeleap.sessions.warnings import LARGE, SMALL, line_problems, log_warnings, recovered
 from timeleap.storage.engine import LogEngine, LogReader, LogState, Recovery, Replacement

@@ -21,6 +21,7 @@ from timeleap.failpoints import failpoint
 from timeleap.sessions import pruning, shapes
 from timeleap.sessions.append_plan import AppendPlan, Marks
 from timeleap.sessions.approvals import Approvals
+from timeleap.sessions.checkpoints import Past, fewer_steps, past_of, summarize
 from timeleap.sessions.meta import Meta
 from timeleap.sessions.outcomes import Access, Cause, Mutation, Retention
 from timeleap.sessions.pruning import PruneRequest
@@ -30,7 +31,6 @@ from timeleap.sessions.requests import told as stored_event
 from timeleap.sessions.rewrite_plan import RewritePlan, foreseen_context, refuse_damaged, timelines_after
 from timeleap.sessions.session_state import StateChange, StateManager, StateSnapshot, changes, follow
 from timeleap.sessions.shapes import CONTEXT, WARNING, Event, Listeners, Shapes
-from timeleap.sessions.summary import Past, fewer_steps, past_of, summarize
 from timeleap.sessions.undo import Stacks
 from timeleap.sessions.warnings import SMALL, line_problems, recovered
 from timeleap.storage.engine import LogEngine, LogState, NewRecord, Prepared, Replacement, Timeline

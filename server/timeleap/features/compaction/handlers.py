@@ -24,10 +24,10 @@ from timeleap.features.compaction.summarizers import (
     failed,
     summarised,
 )
+from timeleap.message_text import called
 from timeleap.service.mutation import guard
 from timeleap.service.scheduling import to_its_end
 from timeleap.sessions.outcomes import CompactionPlan, Mutation, Review
-from timeleap.sessions.tool_pairs import called
 from timeleap.storage.engine import RecordKind
 from timeleap.storage.record import decode_json
 

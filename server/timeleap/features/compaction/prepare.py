@@ -10,8 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from timeleap import message_text
-from timeleap.message_text import harmless
-from timeleap.sessions.tool_pairs import safe_cut
+from timeleap.message_text import harmless, safe_cut
 
 Record = Mapping[str, Any]
 

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from timeleap.sessions.tool_pairs import answered, called, safe_cut
+from timeleap.message_text import answered, called, safe_cut
 
 Record = dict[str, Any]
 
