@@ -133,6 +133,7 @@ class OpenAiClient:
     async def _attempt(self, client: AsyncOpenAI, prompt: Record, hear: Hear) -> Answer:
         import openai
 
+        unwanted = ["OpenAI-Organization", "OpenAI-Project", *(["Authorization"] if client.api_key == _NO_KEY else [])]
         try:
             stream = await client.chat.completions.create(
                 model=self._settings["model"],
@@ -143,11 +144,12 @@ class OpenAiClient:
                 stream=True,
                 stream_options={"include_usage": True},
                 # What the library reads from variables of its own is meant for another endpoint.
-                extra_headers={name: cast("str", openai.Omit()) for name in _unwanted(client.api_key)},
+                extra_headers={name: cast("str", openai.Omit()) for name in unwanted},
             )
             async with stream:
                 limit = message_text.text_length(prompt)
-                if _is_whole(stream.response):
+                # It may be a JSON document, and no stream of events.
+                if str(stream.response.headers.get("content-type", "")).startswith("application/json"):
                     return await self._unstreamed(stream.response, limit)
                 return await self._read(stream, limit, hear)
         except openai.APITimeoutError:
@@ -264,15 +266,6 @@ class _End:
             self.seen = self.seen or self._LINE.search(piece_and_before) is not None
             self._tail = piece_and_before[-self._LENGTH :]
             yield piece
-
-
-def _is_whole(response: Any) -> bool:
-    return str(response.headers.get("content-type", "")).startswith("application/json")
-
-
-def _unwanted(key: str) -> list[str]:
-    """The headers that the library is not to send."""
-    return ["OpenAI-Organization", "OpenAI-Project", *(["Authorization"] if key == _NO_KEY else [])]
 
 
 def _load() -> Any:

@@ -46,7 +46,8 @@ def score(removed: Sequence[Record], summary: str, kept: Iterable[Record] = ()) 
         size += message_text.text_length(message)
         if size > SCANNED_CHARS:
             break
-    after = _SearchedText("\n".join([summary, *(text for message in kept for text in _all_texts(message))]))
+    texts = [text for message in kept for text in (*message_text.texts(message), *call_texts(message))]
+    after = _SearchedText("\n".join([summary, *texts]))
     return Scorecard(
         paths=_tally(facts.files(), after.has_path),
         identifiers=_tally(facts.names(), after.has_name),
@@ -60,10 +61,6 @@ def _tally(facts: Iterable[str], is_there: Callable[[str], bool]) -> FactTally:
     many = list(facts)
     lost = [fact for fact in many if not is_there(fact)]
     return FactTally(len(many), len(many) - len(lost), tuple(lost[:MAX_LOST]))
-
-
-def _all_texts(message: Record) -> list[str]:
-    return [*message_text.texts(message), *call_texts(message)]
 
 
 class _Facts:

@@ -185,7 +185,9 @@ class ClientSummarizer:
         hear(len(summary))
         if len(summary) > message_text.text_length(prompt):
             raise TooLongAnswerError
-        return Answer(summary, _output_tokens(said))
+        usage = said.get("usage")
+        output = usage.get("output") if isinstance(usage, Mapping) else None
+        return Answer(summary, output if type(output) is int and output > 0 else None)
 
 
 class Builtin:
@@ -247,9 +249,3 @@ async def _folded(summarizer: Summarizer, fold: Fold, call: Call) -> Answer:
 
 def _telling(call: Call, what: str) -> Hear:
     return lambda characters: call.say(f"{what}{characters} characters of the summary have come")
-
-
-def _output_tokens(said: Mapping[str, Any]) -> int | None:
-    usage = said.get("usage")
-    output = usage.get("output") if isinstance(usage, Mapping) else None
-    return output if isinstance(output, int) and not isinstance(output, bool) and output > 0 else None

@@ -66,7 +66,6 @@ class _Body:
             self._say("user", [_text(GO_ON)])
 
     def _exchange(self, turn: Turn) -> None:
-        """Append an assistant's text and calls, and the results."""
         said = [_block(piece) for piece in turn.pieces]
         results: list[Json] = []
         for call in turn.calls:

@@ -35,7 +35,6 @@ def _body(transcript: Transcript) -> Json:
 
 
 def _messages(turn: Turn, ids: Ids, losses: Losses) -> list[Json]:
-    """A turn, and the results of its calls."""
     if not turn.calls:
         return [_named({"role": turn.role, "content": _content(turn.pieces)}, turn, losses)]
     calls: list[Json] = []

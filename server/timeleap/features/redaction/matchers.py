@@ -59,7 +59,6 @@ class TextMatcher(Matcher):
         self._spellings: re.Pattern[str] | None = None
 
     def spans(self, text: str) -> list[Span]:
-        """Every place, the longest first where they overlap."""
         found: list[Span] = []
         for words in self._words:
             more = without_overlaps(found, _places(text, words))
@@ -67,15 +66,13 @@ class TextMatcher(Matcher):
         return found
 
     def spelled(self, text: str) -> list[Span]:
-        """Every place where some of it is escaped."""
         if "\\" not in text or not self._words:
             return []
         if self._spellings is None:
-            self._spellings = re.compile("|".join(_spelling(words) for words in self._words))
+            self._spellings = re.compile("|".join("".join(map(_spelling, words)) for words in self._words))
         return [match.span() for match in self._spellings.finditer(text)]
 
     def may_be_in(self, raw: bytes) -> bool:
-        """True if a text is in the piece as it is, or could be in it with escapes."""
         return any(encoded in raw or any(sign in raw for sign in signs) for encoded, signs in self._raw)
 
 
@@ -91,7 +88,6 @@ class ExpressionMatcher(Matcher):
             raise _refused(problem) from None
 
     def spans(self, text: str) -> list[Span]:
-        """Every place from left to right."""
         if self._pattern.too_dear(text):
             raise _refused("the expression is too large for texts as long as some of this session's; shorten it")
         whole = text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
@@ -123,12 +119,8 @@ def _escapes_of(words: str) -> Sequence[bytes]:
     return (b"\\u",) if plain else (b"\\",)
 
 
-def _spelling(words: str) -> str:
-    """A regular expression for the words with each character as it is, or escaped however often."""
-    return "".join(_spellings_of(char) for char in words)
-
-
-def _spellings_of(char: str) -> str:
+def _spelling(char: str) -> str:
+    """A regular expression for a character as it is, or escaped however often."""
     units = char.encode("utf-16-be", "surrogatepass").hex()
     coded = "".join(_BACKSLASHES + "u" + _any_case(units[at : at + 4]) for at in range(0, len(units), 4))
     if char in _SHORT:

@@ -273,7 +273,6 @@ class _Survey:
 
 
 def _write(log: LogWriter, nodes: list[Node], lines: JsonLines, left_out: LossTally) -> Iterator[tuple[int, int]]:
-    """Write the log of a conversation."""
     writer = _Writer(log, left_out)
     for number, node in enumerate(nodes):
         writer.take(lines.at(node.offset, node.length), node.time)

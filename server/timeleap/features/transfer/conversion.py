@@ -204,7 +204,6 @@ class LogWriter:
         self.messages += 1
 
     def answer(self, parts: list[Json], calls: list[Json]) -> None:
-        """An assistant's message, if there is anything in it."""
         if parts or calls:
             made = {"tool_calls": calls} if calls else {}
             self.message({"role": "assistant", "content": content_of(parts), **made})

@@ -100,7 +100,6 @@ class NewFile:
 
 
 def refused(text: str) -> InvalidInputError:
-    """A path that cannot be used."""
     return InvalidInputError(f"path: {text}", errors=[{"loc": ["path"], "msg": text, "type": "path"}])
 
 

@@ -74,12 +74,10 @@ class LossTally:
         self._counts[(kind, message) if known else ("more", "things of other kinds")] += number
 
     def losses(self) -> list[ExportLoss]:
-        """In the order they were first met."""
         return [ExportLoss(kind, f"{number} {message}") for (kind, message), number in self._counts.items()]
 
 
 def listed(names: Iterable[str], most: int = 5) -> str:
-    """Some names, for a sentence."""
     every = sorted(names)
     more = f" and {len(every) - most} more" if len(every) > most else ""
     return ", ".join(every[:most]) + more

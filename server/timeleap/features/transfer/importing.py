@@ -78,7 +78,6 @@ def recognised(path: Path) -> str:
 
 
 def may_be_a_log(path: Path) -> bool:
-    """True if a file begins with records, or is empty."""
     start = _beginning(path)
     return not start.strip() or any(isinstance(record.get("role"), str) for record in _objects(start))
 
@@ -102,7 +101,6 @@ def _beginning(path: Path) -> bytes:
 
 
 def _objects(start: bytes) -> Iterator[dict[str, Any]]:
-    """The JSON objects on the first lines."""
     for line in start.splitlines()[:LINES_LOOKED_AT]:
         try:
             record = json.loads(line)

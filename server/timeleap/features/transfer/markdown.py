@@ -271,7 +271,6 @@ def _timelines(exhibit: Exhibit) -> Iterator[str]:
 
 
 def _joined(content: Any, left_out: LossTally) -> str:
-    """The text of a tool's result."""
     if not isinstance(content, list):
         return "" if content is None else str(content)
     texts: list[str] = []

@@ -76,7 +76,7 @@ def _pieces(exhibit: Exhibit) -> Iterator[str]:
         runs.append([])
         yield from pool.take(branch.strand, branch.shared.messages, runs[-1])
     yield pool.end()
-    yield _embedded("session", _facts(exhibit, branches, runs))
+    yield f"{_opening('session')}{safe_json(_facts(exhibit, branches, runs))}{_CLOSING}"
     yield f'<script type="module">{script}</script>\n</body>\n</html>\n'
 
 
@@ -111,10 +111,6 @@ def safe_json(value: object) -> str:
         text = json.dumps(value, separators=(",", ":"))
     # Outside of strings JSON has none of these, so they can be written as escapes wherever they are.
     return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
-
-
-def _embedded(name: str, value: object) -> str:
-    return f"{_opening(name)}{safe_json(value)}{_CLOSING}"
 
 
 def _opening(name: str) -> str:
@@ -192,7 +188,6 @@ class _Pool:
 
 
 def _facts(exhibit: Exhibit, branches: Sequence[_Branch], runs: Sequence[list[list[int]]]) -> dict[str, Any]:
-    """All but the messages."""
     prompts: dict[str, int] = {}
     logs = [_log(branch, own, prompts) for branch, own in zip(branches, runs, strict=True)]
     session = {
