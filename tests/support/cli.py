@@ -25,7 +25,7 @@ from tests.support.server import runtime_directory
 
 from timeleap.__main__ import main
 
-PATIENCE = 60.0
+PATIENCE = 240.0
 """Seconds after which a command that has not ended is a failure."""
 
 
