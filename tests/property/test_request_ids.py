@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from tests.unit.sessions.worlds import USER, World, asked
 
-from timeleap.sessions import request_replay, requests
+from timeleap.sessions import request_table, requests
 from timeleap.sessions.pruning import PruneRequest
 from timeleap.sessions.session import Session
 
@@ -196,7 +196,7 @@ class History:
 
 @pytest.mark.parametrize("seed", range(HISTORIES))
 async def test_ids_are_known_by_age(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
-    for module in (request_replay, requests):
+    for module in (request_table, requests):
         for name, value in (
             ("REMEMBERED", SMALL.clients),
             ("MADE_REMEMBERED", SMALL.made),

@@ -24,7 +24,6 @@ from tests.support.server import Launch, Message, Pending, Server
 from tests.support.session import Session, assistant, user
 from tests.wire.operations import OPERATIONS, Operation, prepare
 
-from timeleap.attach.handover import effects
 from timeleap.service.config import Config
 from timeleap.service.service import Service
 from timeleap.sessions.seal import ENVIRONMENT
@@ -92,7 +91,7 @@ async def made(home: Path, requests: list[Message]) -> list[Any]:
                 found.append(None)
                 continue
             session = (await service.store.open(request["session"], create=False)).session
-            changes = effects(await session.made([request["params"]["requestId"]]))
+            changes = await session.made([request["params"]["requestId"]])
             await session.aclose()
             found.append(json.loads(json.dumps([asdict(change) for change in changes])))
     finally:

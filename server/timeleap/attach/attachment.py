@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from timeleap.attach.handover import META, Effect, HandoverNote, deleted, effects, note_of
+from timeleap.attach.handover import META, HandoverNote, deleted, note_of
 from timeleap.attach.notified import NotifiedApprovals, NotifiedState, as_here, read_change
 from timeleap.attach.peer import PeerCallbacks, PeerLostError, endpoint_of, plain, unreachable
 from timeleap.clock import new_uid
@@ -30,6 +30,7 @@ from timeleap.errors import CancelledError, SessionLockedError, SessionNotFoundE
 from timeleap.rpc.errors import OwnersRefusalError
 from timeleap.sessions import shapes
 from timeleap.sessions.listing import holder_of
+from timeleap.sessions.request_table import Effect
 from timeleap.sessions.shapes import CONTEXT, SESSION, Json
 from timeleap.storage.record import MADE_HERE
 from timeleap_protocol.approval_rows import LIST as LIST_APPROVALS
@@ -545,7 +546,7 @@ class Attachment:
             self._closed = True
             self._stop_watching()
             self._service.replace(self._client, self, session)
-            self._tell_effects(effects(made))
+            self._tell_effects(made)
             self._catch_up_with(self._service.state(session))
             self._tell(SESSION, "accessChanged", access="owner")
             for request in _to_ask_again(self._unanswered.values()):

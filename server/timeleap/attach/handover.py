@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from timeleap.errors import SessionNotFoundError
-from timeleap.sessions.request_replay import Made
+from timeleap.sessions.request_table import Effect
 
 if TYPE_CHECKING:
     from timeleap.call import Client
@@ -34,16 +34,6 @@ _T = TypeVar("_T")
 
 META = "_meta"
 _OURS = "timeleap"
-
-
-class Effect(msgspec.Struct, rename="camel", omit_defaults=True):
-    """A request that took effect, though its answer got lost."""
-
-    request_id: str
-    before: str  # the head before it; empty where it is not known
-    head: str  # right after it
-    told: Sequence[tuple[str, str, Mapping[str, Any]]] | None = None
-    """Its notifications to other clients: method, kind of change and the members that are its own; None: not known."""
 
 
 class HandoverNote(msgspec.Struct, rename="camel", omit_defaults=True):
@@ -100,11 +90,6 @@ def deleted(session_id: str) -> SessionNotFoundError:
     return SessionNotFoundError(
         f"session {session_id} was deleted; open it again to use another of that id", sessionId=session_id
     )
-
-
-def effects(made: Iterable[tuple[str, Made]]) -> list[Effect]:
-    """Effects of requests that a session of ours has made."""
-    return [Effect(name, change.before, change.head, change.told) for name, change in made]
 
 
 class SessionDrain:

@@ -149,7 +149,7 @@ async def _join(service: Service, params: SessionOpenParams, path: Path | None, 
     held = service.hold(call, session, "readOnly" if params.access == "readOnly" else "owner")
     state = answer(service, held, duplicate=False)
     ends = await session.approval_requests.ends(asked.approvals)  # after `hold`: later ones are heard
-    return HandoverNote(made=handover.effects(made), ended_approvals=ends, session=session.meta.uid).put_into(state)
+    return HandoverNote(made=made, ended_approvals=ends, session=session.meta.uid).put_into(state)
 
 
 def answer(service: Service, held: OpenHandle, duplicate: bool) -> Json:

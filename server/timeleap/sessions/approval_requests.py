@@ -34,9 +34,9 @@ from timeleap.sessions.outcomes import (
     PendingApproval,
     Resolution,
 )
-from timeleap.sessions.requests import RepeatedError
+from timeleap.sessions.request_table import RepeatedError, Transaction
 from timeleap.sessions.shapes import APPROVAL_REQUESTED, Event
-from timeleap.sessions.transaction import SessionTransactions, Transaction
+from timeleap.sessions.transaction import SessionTransactions
 from timeleap.storage.engine import LogState
 
 _log = logging.getLogger(__name__)

@@ -3,34 +3,32 @@
 An id must become known in the same atomic step as its effect, else a crash in between repeats or loses one of them:
 
 - What appends records carries the id in the `_tl` of its first record. Nothing else is stored: the outcome is
-  reconstructed from the index, and rendered again (`timeleap.sessions.request_replay`). The record names the session,
+  reconstructed from the index, and rendered again (`timeleap.sessions.request_table`). The record names the session,
   too: in a fork, and whatever becomes of the log there, the parent's ids are none of its own.
 - What replaces the log, or changes state beside it, puts id and result into the `journal` of `timeleap.json`. The
   journal of a replacement names the timeline that makes it true: until that exists, it says nothing. It also takes over
   the ids of the records that the new log does not have any more.
 
 Wherever it is kept, a request has a number that counts up with each of them (those of earlier releases have none): so
-the newest 1 000 are known by age (`by_age`), and `RequestTable` is the one place that says whether an id is known and
-what the answer was.
+the newest 1 000 are known by age (`by_age`).
 
 The journal has room for one step. Before the next one its lines are moved to `requests.jsonl`, so that file holds only
 what did happen, and a crash between the two leaves a line twice, which does no harm.
 
 A result may hold the system prompt, all sub-agents, a summary: megabytes, a thousand times (G12). What is large is left
-out of what is stored, and taken from the session as it is when the request is repeated. A client that got no answer
-asks again at once: then that is what the answer was.
+out of what is stored (`fitted`), and taken from the session as it is when the request is repeated. A client that got no
+answer asks again at once: then that is what the answer was.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from timeleap.errors import HeadConflictError, InvalidInputError, StorageFailureError
+from timeleap.errors import InvalidInputError, StorageFailureError
 from timeleap.sessions import files
 from timeleap.sessions.outcomes import Mutation
 from timeleap.sessions.session_files import REQUESTS_NAME
@@ -48,8 +46,6 @@ HIGHEST = 1 << 53
 LARGE = 32 << 10
 """Characters of a member, as JSON, that is not kept."""
 LARGE_IN_OLD = 256
-LARGE_TOLD = 4 << 10
-"""Characters of a notification's members, as JSON, that is not kept: then it is said that something has changed."""
 MAX_CHARACTERS = 4 << 20
 """Of all results together; beyond it the older ones keep only what is small."""
 FILE_LINES = 2 * REMEMBERED
@@ -58,16 +54,8 @@ FILE_LINES_MADE = 2 * MADE_REMEMBERED
 FILE_BYTES = 2 * MAX_CHARACTERS
 _STATE = frozenset(("context", "dynamicSubagents", "approval", "pins"))
 
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """A notification of a change, as far as the request's result does not say the same: `same` are the names of the
-    members that are the result's, `members` the others."""
-
-    method: str
-    kind: str
-    members: Mapping[str, Any]
-    same: tuple[str, ...] = ()
+Told = tuple[str, str, dict[str, Any], list[str]]
+"""A notification of a change: method, kind, members, and the names of further members, which are the result's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +63,7 @@ class StoredResponse:
     """A request that was made.
 
     Attributes:
-        fingerprint: As in `Mutation`.
+        fingerprint: As in `Mutation`; empty where a redaction took it out.
         method: The last part of the method's name.
         result: What it was answered with, its head that of then; None where it is to be made of the record at `line`.
         line: The record that carries the id.
@@ -87,6 +75,7 @@ class StoredResponse:
         told: What listeners were told of the change; None where it is not known, or stands in the record at `line`.
     """
 
+    request_id: str
     fingerprint: str
     method: str
     result: Mapping[str, Any] | None = None
@@ -96,7 +85,7 @@ class StoredResponse:
     number: int = 0
     era: str = ""
     before: str = ""
-    told: tuple[Told, ...] | None = None
+    told: list[Told] | None = None
 
     @property
     def members(self) -> set[str]:
@@ -104,42 +93,33 @@ class StoredResponse:
         return {*(self.result or ()), *(name.partition(".")[0] for name in self.left_out)}
 
 
-def stored(
-    fingerprint: str, method: str, result: Mapping[str, Any], large: int = LARGE, left_out: Sequence[str] = ()
-) -> StoredResponse:
-    """A request with what is kept of its result: no member of more than `large` characters; some were `left_out`
-    before."""
-    names, gone = StoredResponse("", "", result, left_out=tuple(left_out)).members, list(left_out)
-    # What a redaction took out is not to be told from what the session is like now.
-    shows_state = not _STATE.isdisjoint(names) and "redacted" not in names
-    if "pendingDMail" in names:
+def fitted(known: StoredResponse, large: int = LARGE) -> StoredResponse:
+    """The same without the members of its result that have more than `large` characters and are to be told from the
+    session."""
+    result, gone = dict(known.result or {}), list(known.left_out)
+    if "pendingDMail" in known.members:
         result = {name: _cut(value, large) for name, value in result.items()}
     sizes = {name: len(json.dumps(value)) for name, value in result.items()}
+    # What a redaction took out is not to be told from what the session is like now.
+    shows_state = not _STATE.isdisjoint(known.members) and "redacted" not in known.members
     for name in [name for name, size in sizes.items() if size > large and shows_state]:
         # Of the context a large system prompt, which seldom changes: the rest of the answer stays that of then.
-        texts = [inner for inner, text in _members(result[name]) if isinstance(text, str) and len(text) > large // 2]
-        less = {inner: value for inner, value in _members(result[name]) if inner not in texts}
+        inner = members_of(result[name])
+        texts = [member for member, text in inner.items() if isinstance(text, str) and len(text) > large // 2]
+        less = {member: value for member, value in inner.items() if member not in texts}
         size = len(json.dumps(less))
         if less and size <= large:
-            result, sizes = {**result, name: less}, {**sizes, name: size}
-            gone += [f"{name}.{inner}" for inner in texts]
+            result[name], sizes[name] = less, size
+            gone += [f"{name}.{member}" for member in texts]
         else:
-            result = {other: value for other, value in result.items() if other != name}
+            del result[name], sizes[name]
             gone.append(name)
-    size = sum(sizes[name] for name in result)
-    return StoredResponse(fingerprint, method, result, left_out=tuple(dict.fromkeys(gone)), size=size)
+    return replace(known, result=result, left_out=tuple(dict.fromkeys(gone)), size=sum(sizes.values()))
 
 
-def completed(known: StoredResponse, now: Mapping[str, Any]) -> dict[str, Any]:
-    """The result of a request, with the members that were left out of it as they are `now`."""
-    result = {**{name: now[name] for name in known.left_out if name in now}, **(known.result or {})}
-    for name in {left_out.partition(".")[0] for left_out in known.left_out if "." in left_out}:
-        result[name] = {**dict(_members(now.get(name))), **dict(_members(result.get(name)))}
-    return result
-
-
-def _members(value: Any) -> list[tuple[str, Any]]:
-    return list(value.items()) if isinstance(value, Mapping) else []
+def members_of(value: Any) -> Mapping[str, Any]:
+    """The members of a JSON object; none of any other value."""
+    return value if isinstance(value, Mapping) else {}
 
 
 def _cut(value: Any, large: int) -> Any:
@@ -153,73 +133,64 @@ class Remembered:
     processes."""
 
     def __init__(self) -> None:
-        self._clients: dict[str, StoredResponse] = {}
-        self._windows: dict[str, dict[str, StoredResponse]] = {}
+        self._tables: dict[str | None, dict[str, StoredResponse]] = {}  # by window; None: the clients'
         self._made = 0
         self._size = 0
         self._room = MAX_CHARACTERS
 
-    def __contains__(self, request_id: str) -> bool:
-        return self.get(request_id) is not None
-
     def get(self, request_id: str) -> StoredResponse | None:
-        return self._table(request_id).get(request_id)
+        return self._tables.get(window_of(request_id), {}).get(request_id)
 
-    def items(self) -> list[tuple[str, StoredResponse]]:
-        """All of them, oldest first."""
-        many = [*self._clients.items(), *(request for table in self._windows.values() for request in table.items())]
-        return sorted(many, key=lambda request: request[1].number)
+    def oldest_first(self) -> list[StoredResponse]:
+        """All of them."""
+        every = (known for table in self._tables.values() for known in table.values())
+        return sorted(every, key=lambda known: known.number)
 
-    def add(self, request_id: str, known: StoredResponse) -> None:
+    def add(self, known: StoredResponse) -> None:
         """Remember a request as the newest; the oldest beyond the bounds are forgotten."""
-        table = self._table(request_id)
-        if request_id in table:
-            self._drop(table, request_id)
-        made_here = table is not self._clients
-        while len(table) >= (MADE_BY_ONE if made_here else REMEMBERED):
-            self._drop(table, next(iter(table)))
-        if made_here:
+        window = window_of(known.request_id)
+        if (before := self.get(known.request_id)) is not None:
+            self._drop(before)
+        if len(table := self._tables.get(window, {})) >= (REMEMBERED if window is None else MADE_BY_ONE):
+            self._drop(next(iter(table.values())))
+        if window is not None:
             if self._made >= MADE_REMEMBERED:
-                oldest = min(self._windows.values(), key=lambda window: next(iter(window.values())).number)
-                self._drop(oldest, next(iter(oldest)))
-            self._windows[window_of(request_id)] = table
+                made = (requests for name, requests in self._tables.items() if name is not None)
+                self._drop(min((next(iter(requests.values())) for requests in made), key=lambda known: known.number))
             self._made += 1
-        table[request_id] = known
+        self._tables.setdefault(window, {})[known.request_id] = known
         self._size += known.size
         if self._size > self._room:
             self._shorten()
             # What is small stays, however much it is.
             self._room = max(MAX_CHARACTERS, self._size + MAX_CHARACTERS // 2)
 
-    def _table(self, request_id: str) -> dict[str, StoredResponse]:
-        if not request_id.startswith(MADE_HERE):
-            return self._clients
-        return self._windows.get(window_of(request_id), {})
-
-    def _drop(self, table: dict[str, StoredResponse], request_id: str) -> None:
-        self._size -= table.pop(request_id).size
-        if table is not self._clients:
+    def _drop(self, known: StoredResponse) -> None:
+        window = window_of(known.request_id)
+        del self._tables[window][known.request_id]
+        self._size -= known.size
+        if window is not None:
             self._made -= 1
-            if not table:
-                del self._windows[window_of(request_id)]
+            if not self._tables[window]:
+                del self._tables[window]
 
     def _shorten(self) -> None:
         """Keep the newest whole, up to half of what is allowed; of the others only what is small."""
         room = MAX_CHARACTERS // 2
-        for name, known in reversed(self.items()):
+        for known in reversed(self.oldest_first()):
             room -= known.size
             if room < 0 and known.result is not None:
-                less = stored(known.fingerprint, known.method, known.result, LARGE_IN_OLD, known.left_out)
-                self._table(name)[name] = replace(known, result=less.result, left_out=less.left_out, size=less.size)
-        self._size = sum(known.size for _, known in self.items())
+                self._tables[window_of(known.request_id)][known.request_id] = fitted(known, LARGE_IN_OLD)
+        self._size = sum(known.size for known in self.oldest_first())
 
 
-def window_of(request_id: str) -> str:
-    """The attached process that made an id, and the client's opening of the session that it made it for."""
-    return request_id[len(MADE_HERE) :].partition(".")[0]
+def window_of(request_id: str) -> str | None:
+    """The attached process that made an id, and the client's opening of the session that it made it for; None where a
+    client gave it."""
+    return request_id[len(MADE_HERE) :].partition(".")[0] if request_id.startswith(MADE_HERE) else None
 
 
-def by_age(kept: Iterable[tuple[str, StoredResponse]], written: Iterable[tuple[str, StoredResponse]]) -> Remembered:
+def by_age(kept: Iterable[StoredResponse], written: Iterable[StoredResponse]) -> Remembered:
     """The newest requests, of those whose answers are kept in files and those whose records stand in the log, each
     oldest first.
 
@@ -228,176 +199,19 @@ def by_age(kept: Iterable[tuple[str, StoredResponse]], written: Iterable[tuple[s
     went between one another is not known: the newest of either place are taken for the newest.
     """
     newest: dict[str, StoredResponse] = {}
-    for name, known in (*written, *kept):
-        before = newest.get(name)
+    for known in (*written, *kept):
+        before = newest.get(known.request_id)
         if before is None or known.number >= before.number:
-            newest.pop(name, None)
-            newest[name] = known
-    ranked: list[tuple[int, tuple[str, StoredResponse]]] = []
+            newest.pop(known.request_id, None)
+            newest[known.request_id] = known
+    ages: dict[str, int] = {}
     for in_log in (True, False):
-        old = [request for request in newest.items() if not request[1].number and (request[1].result is None) is in_log]
-        ranked += [(at - len(old), request) for at, request in enumerate(old)]
-    ranked.sort(key=lambda entry: entry[0])
-    numbered = sorted((request for request in newest.items() if request[1].number), key=lambda each: each[1].number)
+        old = [name for name, known in newest.items() if not known.number and (known.result is None) is in_log]
+        ages |= {name: at - len(old) for at, name in enumerate(old)}
     found = Remembered()
-    for name, known in (*(request for _, request in ranked), *numbered):
-        found.add(name, known)
+    for known in sorted(newest.values(), key=lambda known: known.number or ages[known.request_id]):
+        found.add(known)
     return found
-
-
-class RepeatedError(Exception):
-    """A request id that is known; `result` (with the head right after the change) is None while the `first` request is
-    still on its way."""
-
-    def __init__(self, result: Mapping[str, Any] | None, first: asyncio.Future[None] | None = None) -> None:
-        super().__init__("the request was made before")
-        self.result = result
-        self.first = first
-
-
-@dataclass(frozen=True, slots=True)
-class _Begun:
-    """A request on its way to the disk; `done` is for those that ask again meanwhile."""
-
-    guard: Mutation
-    done: asyncio.Future[None]
-    number: int
-
-
-class RequestTable:
-    """The newest requests of one session, and those on their way to the disk. `load` finds what is known, at the first
-    request that carries an id; `origin` names the session in the records of its requests."""
-
-    def __init__(
-        self,
-        load: Callable[[], Remembered],
-        answer: Callable[[StoredResponse], Mapping[str, Any]],
-        origin: Callable[[], str],
-    ) -> None:
-        self._load = load
-        self._answer = answer
-        self._origin = origin
-        self._known: Remembered | None = None
-        self._under_way: dict[str, _Begun] = {}
-        self._last = 0
-        self._redacted: set[str] = set()
-
-    def forget(self) -> None:
-        """Load again before the next use: a rewrite moves the records that carry ids."""
-        self._known = None
-
-    def forget_fingerprints(self) -> None:
-        """A redaction begins: requests on their way (for an approval, which may take long) match any params, too."""
-        self._redacted |= self._under_way.keys()
-
-    def admit(self, guard: Mutation, head: str) -> None:
-        """Let a request pass that is new and made on the present head. Call again if its turn comes a second time.
-
-        Raises:
-            RepeatedError: The id is known (asked first: a repeat of what moved the head must not conflict with itself).
-            InvalidInputError: The id is known for another request.
-            HeadConflictError: The head is not the expected one.
-        """
-        if guard.request_id is not None:
-            self._check_id(guard, guard.request_id)
-        if guard.expected_head is not None and guard.expected_head != head:
-            raise HeadConflictError(
-                f"the log has changed: its head is {head}, not {guard.expected_head[:80]}; look at it and try again",
-                head=head,
-            )
-
-    def _check_id(self, guard: Mutation, request_id: str) -> None:
-        table = self._loaded()
-        begun = self._under_way.get(request_id)
-        if begun is not None:
-            if begun.guard is guard:
-                return
-            check_same(guard, self._fingerprint(begun.guard))
-            raise RepeatedError(None, begun.done)
-        known = table.get(request_id)
-        if known is not None:
-            check_same(guard, known.fingerprint)
-            # Answered at once: the record the answer is made of may move before the caller gets to it.
-            raise RepeatedError(self._answer(known))
-
-    def marks(self, guard: Mutation, era: str) -> dict[str, str | int]:
-        """Members of `_tl` for a request that has been admitted and will begin; none where it carries no id. `era` is
-        the epoch and generation of the log: what the head is made of beside the record itself."""
-        if guard.request_id is None:
-            return {}
-        number = min(self._last + 1, HIGHEST)
-        request: dict[str, str | int] = {"r": guard.request_id, "h": guard.fingerprint, "m": short(guard.method)}
-        return {**request, "s": number, "o": self._origin(), "g": era}
-
-    def begin(self, guard: Mutation) -> None:
-        """The request has passed all checks and is on its way to the disk: it has a number from now on."""
-        if guard.request_id is not None:
-            self._last = min(self._last + 1, HIGHEST)
-            begun = self._under_way.get(guard.request_id)
-            done = asyncio.get_running_loop().create_future() if begun is None else begun.done
-            self._under_way[guard.request_id] = _Begun(guard, done, self._last)
-
-    def line(
-        self, guard: Mutation, result: Mapping[str, Any], before: str, told: Sequence[Told] | None
-    ) -> dict[str, Any] | None:
-        """The journal line of a request that has begun; None where it carries no id. `result` has the head right after
-        the change, `before` is the head before it."""
-        known = self._made(guard, result, before, told)
-        return None if known is None or guard.request_id is None else encode(guard.request_id, known)
-
-    def finish(
-        self, guard: Mutation, result: Mapping[str, Any], before: str = "", told: Sequence[Told] | None = None
-    ) -> None:
-        """The request is done, as `line` said."""
-        self._done(guard, self._made(guard, result, before, told))
-
-    def appended(self, guard: Mutation, head: str, line: int) -> None:
-        """The request is done, and the record at `line` that carries its id says all there is to say: nothing else is
-        kept. `head` is that right after it."""
-        begun = self._under_way.get(guard.request_id or "")
-        era = head.rpartition(".")[0]
-        known = StoredResponse(guard.fingerprint, short(guard.method), line=line, era=era)
-        self._done(guard, replace(known, number=begun.number) if begun is not None else None)
-
-    def _done(self, guard: Mutation, known: StoredResponse | None) -> None:
-        if guard.request_id is not None:
-            if self._known is not None and known is not None:
-                self._known.add(guard.request_id, known)
-            self.abandon(guard)
-
-    def abandon(self, guard: Mutation) -> None:
-        """The request is not on its way any more; its waiters look again."""
-        if guard.request_id is not None:
-            begun = self._under_way.get(guard.request_id)
-            if begun is not None and begun.guard is guard:
-                del self._under_way[guard.request_id]
-                self._redacted.discard(guard.request_id)
-                begun.done.set_result(None)
-
-    def known(self, request_ids: Iterable[str]) -> list[tuple[str, StoredResponse]]:
-        """Those of some requests that are known, oldest first."""
-        table = self._loaded()
-        found = [(name, known) for name in request_ids if (known := table.get(name)) is not None]
-        return sorted(found, key=lambda request: request[1].number)
-
-    def _made(
-        self, guard: Mutation, result: Mapping[str, Any], before: str, told: Sequence[Told] | None
-    ) -> StoredResponse | None:
-        begun = self._under_way.get(guard.request_id or "")
-        if begun is None:
-            return None
-        known = stored(self._fingerprint(guard), short(guard.method), result)
-        return replace(known, number=begun.number, before=before, told=None if told is None else tuple(told))
-
-    def _fingerprint(self, guard: Mutation) -> str:
-        """Of a request on its way."""
-        return "" if guard.request_id in self._redacted else guard.fingerprint
-
-    def _loaded(self) -> Remembered:
-        if self._known is None:
-            self._known = self._load()
-            self._last = max(self._last, *(known.number for _, known in self._known.items()), 0)
-        return self._known
 
 
 class RequestFile:
@@ -405,19 +219,19 @@ class RequestFile:
 
     def __init__(self, directory: Path) -> None:
         self.path = directory / REQUESTS_NAME
-        self._listed: list[tuple[str, int]] | None = None
+        self._numbers: list[tuple[str, int]] | None = None
 
-    def read(self) -> list[tuple[str, StoredResponse]]:
+    def read(self) -> list[StoredResponse]:
         """All requests in the file, oldest first."""
         found = list(decode(files.read_lines(self.path).documents))
-        self._listed = [(name, known.number) for name, known in found]
+        self._numbers = [(known.request_id, known.number) for known in found]
         return found
 
-    def names(self) -> list[tuple[str, int]]:
+    def numbers(self) -> list[tuple[str, int]]:
         """The ids in the file, and the numbers of the requests."""
-        if self._listed is None:
+        if self._numbers is None:
             self.read()
-        return self._listed or []
+        return self._numbers or []
 
     def rewrite(
         self, change: Callable[[Mapping[str, Any]], Mapping[str, Any] | None], more: Sequence[Mapping[str, Any]] = ()
@@ -431,7 +245,7 @@ class RequestFile:
         after = [*(new for document in found if (new := change(document)) is not None), *more]
         if found or more or is_regular(self.path):  # lines that are no requests go
             atomic_write(self.path, b"".join(files.encode_line(document) for document in after))
-        self._listed = None
+        self._numbers = None
 
     def append(self, documents: Sequence[Mapping[str, Any]]) -> None:
         """Note requests, durably; a file of too many lines, or 8 MiB, is rewritten with those that are known.
@@ -439,52 +253,51 @@ class RequestFile:
         Raises:
             StorageFailureError: They could not be noted.
         """
-        names = [*self.names(), *((str(document.get("r")), number_of(document)) for document in documents)]
+        numbers = [*self.numbers(), *((str(document.get("r")), number_of(document)) for document in documents)]
         try:
-            made = sum(name.startswith(MADE_HERE) for name, _ in names)
+            made = sum(name.startswith(MADE_HERE) for name, _ in numbers)
             there = status(self.path)
             large = there is not None and there.size > FILE_BYTES
-            if large or len(names) - made > FILE_LINES or made > FILE_LINES_MADE:
+            if large or len(numbers) - made > FILE_LINES or made > FILE_LINES_MADE:
                 before = files.read_lines(self.path, is_request_line)
-                kept = by_age(decode([*before.documents, *documents]), ()).items()
+                kept = by_age(decode([*before.documents, *documents]), ()).oldest_first()
                 if before.problem is not None:
                     files.move_aside(self.path)
-                atomic_write(self.path, b"".join(files.encode_line(encode(*request)) for request in kept))
-                names = [(name, known.number) for name, known in kept]
+                atomic_write(self.path, b"".join(files.encode_line(encode(known)) for known in kept))
+                numbers = [(known.request_id, known.number) for known in kept]
             else:
                 files.append_lines(self.path, documents)
         except OSError as error:
             raise StorageFailureError.of(error, "note requests", self.path) from error
-        self._listed = names
+        self._numbers = numbers
 
 
-def encode(request_id: str, known: StoredResponse) -> dict[str, Any]:
+def encode(known: StoredResponse) -> dict[str, Any]:
     """A request as the journal and the file keep it."""
-    line: dict[str, Any] = {"r": request_id, "h": known.fingerprint, "m": known.method, "v": dict(known.result or {})}
-    if known.left_out:
-        line["x"] = list(known.left_out)
-    if known.number:
-        line["s"] = known.number
-    if known.before:
-        line["b"] = known.before
-    if known.told is not None:
-        line["n"] = [[event.method, event.kind, dict(event.members), list(event.same)] for event in known.told]
-    return line
+    line: dict[str, Any] = {"r": known.request_id, "h": known.fingerprint, "m": known.method}
+    line["v"] = dict(known.result or {})
+    more: dict[str, Any] = {"x": list(known.left_out), "s": known.number, "b": known.before}
+    line |= {name: value for name, value in more.items() if value}
+    return line if known.told is None else {**line, "n": list(known.told)}
 
 
-def decode(documents: Iterable[Any]) -> Iterator[tuple[str, StoredResponse]]:
+def decode(documents: Iterable[Any]) -> Iterator[StoredResponse]:
     """The requests of journal or file lines; what is none is left out."""
     for document in documents:
         if not isinstance(document, dict) or not is_request_line(document):
             continue
         gone, before = document.get("x"), document.get("b")
-        left_out = [member for member in gone if isinstance(member, str)] if isinstance(gone, list) else []
-        known = stored(document["h"], document["m"], document["v"], left_out=left_out)
-        before = before if isinstance(before, str) else ""
-        yield (
+        known = StoredResponse(
             document["r"],
-            replace(known, number=number_of(document), before=before, told=_told(document.get("n"))),
+            document["h"],
+            document["m"],
+            document["v"],
+            left_out=tuple(member for member in gone if isinstance(member, str)) if isinstance(gone, list) else (),
+            number=number_of(document),
+            before=before if isinstance(before, str) else "",
+            told=_told(document.get("n")),
         )
+        yield fitted(known)
 
 
 def number_of(members: Mapping[str, Any]) -> int:
@@ -493,24 +306,17 @@ def number_of(members: Mapping[str, Any]) -> int:
     return number if type(number) is int and 0 < number <= HIGHEST else 0
 
 
-def _told(many: Any) -> tuple[Told, ...] | None:
+def _told(many: Any) -> list[Told] | None:
     if not isinstance(many, list):
         return None
     found: list[Told] = []
     for notification in many:
         match notification:
             case [str(method), str(kind), dict(members), list(same)]:
-                found.append(Told(method, kind, members, tuple(name for name in same if isinstance(name, str))))
+                found.append((method, kind, members, [name for name in same if isinstance(name, str)]))
             case _:
                 return None
-    return tuple(found)
-
-
-def told(method: str, kind: str, members: Mapping[str, Any], result: Mapping[str, Any]) -> Told | None:
-    """The stored form of a notification of a change whose result is `result`; None if it is too large."""
-    same = tuple(name for name, value in members.items() if name in result and result[name] == value)
-    rest = {name: value for name, value in members.items() if name not in same}
-    return Told(method, kind, rest, same) if len(json.dumps(rest)) <= LARGE_TOLD else None
+    return found
 
 
 def is_request_line(document: Mapping[str, Any]) -> bool:

@@ -31,7 +31,7 @@ from timeleap.sessions.outcomes import (
     Summary,
 )
 from timeleap.sessions.pruning import PruneRequest
-from timeleap.sessions.request_replay import Made
+from timeleap.sessions.request_table import Effect
 from timeleap.sessions.session_state import StateChange, StateSnapshot
 from timeleap.sessions.shapes import CONTEXT, WARNING, Event
 from timeleap.sessions.statefile import subagent_members
@@ -441,7 +441,7 @@ class Session:
             replacement = Replacement(facts, keep_lines=state.lines)
             # Nobody asked for it by a request; what is remembered of the past goes along all the same.
             stacks, keep = transactions.stacks(state).without_redo(), transactions.state
-            carried = transactions.recall.leaving(state.lines, keep.stored)
+            carried = transactions.requests.leaving(state.lines)
             return replace(
                 replacement,
                 prepare=lambda prepared: keep.note_rewrite(prepared, replacement, carried, stacks),
@@ -453,14 +453,9 @@ class Session:
         self.emit(Event("external", done.head, method=CONTEXT, cause=cause))
         return {"head": done.head, **shapes.set_members(timelineId=done.timeline_id), "removedLines": removed}
 
-    async def made(self, request_ids: Sequence[str]) -> list[tuple[str, Made]]:
+    async def made(self, request_ids: Sequence[str]) -> list[Effect]:
         """The changes that some requests have made already, oldest first, with what listeners were told of them."""
-
-        def find() -> list[tuple[str, Made]]:
-            known = self.transactions.requests.known(request_ids)
-            return [(name, self.transactions.recall.change(response)) for name, response in known]
-
-        return await self.at_turn(find)
+        return await self.at_turn(lambda: self.transactions.requests.effects(request_ids))
 
     async def check_in_background(self, engine: LogEngine) -> None:
         """Look at what opening left unchecked, and warn of what is found damaged."""

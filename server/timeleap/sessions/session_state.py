@@ -237,7 +237,7 @@ class StateManager:
             self._meta.write({undo.MEMBER: stacks.members()})
         self.facts = replace(self.facts, stacks=stacks)
 
-    def requests(self) -> Iterator[tuple[str, StoredResponse]]:
+    def requests(self) -> Iterator[StoredResponse]:
         """The requests that are known from files, oldest first."""
         made_by = self._meta.get("createdBy")
         if isinstance(made_by, dict):
@@ -247,7 +247,10 @@ class StateManager:
 
     def stored(self) -> dict[str, int]:
         """The request ids whose answers are kept in files, and their numbers."""
-        return {**dict(self._file.names()), **{name: known.number for name, known in decode(self._true_journal())}}
+        return {
+            **dict(self._file.numbers()),
+            **{known.request_id: known.number for known in decode(self._true_journal())},
+        }
 
     def settle(self) -> None:
         """At open by the owner: finish what a crash cut short.

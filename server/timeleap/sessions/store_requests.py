@@ -112,13 +112,13 @@ class Ledger:
         if guard.request_id is None:
             return []
         names = (guard.request_id, _hashed(guard.request_id))
-        return [known for name, known in reversed(self._file.read()) if name in names]
+        return [known for known in reversed(self._file.read()) if known.request_id in names]
 
     def note(self, guard: Mutation, facts: Mapping[str, Any]) -> None:
         """Note, durably, what a request is about to do, or has done."""
         if guard.request_id is None:
             return
-        line = encode(guard.request_id, StoredResponse(guard.fingerprint, short(guard.method), facts))
+        line = encode(StoredResponse(guard.request_id, guard.fingerprint, short(guard.method), facts))
         with self._locked("note a request"):
             self._file.append([line])
 
@@ -126,7 +126,7 @@ class Ledger:
         """Note, durably, what a request to purge is answered with, in the place of what it was about to do."""
         if guard.request_id is None:
             return
-        line = encode(guard.request_id, StoredResponse(guard.fingerprint, PURGE, answer))
+        line = encode(StoredResponse(guard.request_id, guard.fingerprint, PURGE, answer))
         known = (guard.request_id, PURGE)
         self._rewrite(lambda request: None if (request.get("r"), request.get("m")) == known else request, line)
 

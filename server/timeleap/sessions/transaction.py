@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -25,9 +25,7 @@ from timeleap.sessions.checkpoints import Past, fewer_steps, past_of, summarize
 from timeleap.sessions.meta import Meta
 from timeleap.sessions.outcomes import Access, Cause, Mutation, Retention
 from timeleap.sessions.pruning import PruneRequest
-from timeleap.sessions.request_replay import RequestReplayer
-from timeleap.sessions.requests import RepeatedError, RequestTable, Told
-from timeleap.sessions.requests import told as stored_event
+from timeleap.sessions.request_table import RepeatedError, RequestTable, Transaction, refuse_other_head
 from timeleap.sessions.rewrite_plan import RewritePlan, foreseen_context, refuse_damaged, timelines_after
 from timeleap.sessions.session_state import StateChange, StateManager, StateSnapshot, changes, follow
 from timeleap.sessions.shapes import CONTEXT, WARNING, Event, Listeners, Shapes
@@ -87,63 +85,13 @@ class Scrub(Protocol):
         ...
 
 
-class Transaction:
-    """One attempt of a request to change a session: admitted, begun, recorded, finished, told; each exactly once.
-
-    Attributes:
-        before: The head it was admitted at.
-        result: What the request is answered with; made once, so that a repeat gets the same.
-        events: What listeners are told when it is done.
-    """
-
-    def __init__(self, requests: RequestTable, request: Mutation) -> None:
-        self._requests = requests
-        self._told: list[Told] | None = None
-        self.request = replace(request)  # its identity tells this attempt from another one with the same id
-        self.before = ""
-        self.result: Json = {}
-        self.events: list[Event] = []
-
-    def admit(self, head: str) -> None:
-        """Let it pass if it is new and made on the present head (see `RequestTable.admit`)."""
-        self.before = head
-        self._requests.admit(self.request, head)
-
-    def begin(self) -> None:
-        """It has passed all checks and is on its way to the disk."""
-        self._requests.begin(self.request)
-
-    def record(self, result: Json, told: Sequence[Event] | None = ()) -> list[Json]:
-        """The journal line that is to become durable with the change, which says its result and what listeners are told
-        (None: a repeat does not tell it again); none where the request carries no id."""
-        self.result = result
-        self.events = [replace(event, cause=self.request.cause) for event in told or ()]
-        if self.request.request_id is None:
-            return []
-        if told is not None:
-            parts = [stored_event(event.method, event.kind, event.members, result) for event in told]
-            kept = [part for part in parts if part is not None]
-            self._told = kept if len(kept) == len(parts) else None  # else too large
-        line = self._requests.line(self.request, result, self.before, self._told)
-        return [line] if line is not None else []
-
-    def finish(self) -> None:
-        """It is done: a repeat is answered from now on."""
-        self._requests.finish(self.request, self.result, self.before, self._told)
-
-    def abandon(self) -> None:
-        """It is not on its way any more."""
-        self._requests.abandon(self.request)
-
-
 class SessionTransactions:
     """What one open session consists of, and the changes of it.
 
     Attributes:
         meta: Its `timeleap.json`.
         state: Its state beside the log.
-        requests: The requests that are known.
-        recall: What those were answered with.
+        requests: The requests that are known, and what those were answered with.
         recovered: What opening it found and cut, if anything.
         notices: Warnings that it came to while it was open.
         closed: Nothing is begun any more.
@@ -168,18 +116,12 @@ class SessionTransactions:
         self._stop_watching()
         self.engine = engine = files.engine
         self.meta = meta = files.meta
-        self.recall = RequestReplayer(engine, self.shapes, meta, lambda: self.state.facts)
         self.state = StateManager(self.path, engine, meta, files.approvals)
-        self.requests = RequestTable(
-            lambda: self.recall.known(self.state.requests()), self.recall.result, lambda: meta.origin
-        )
+        self.requests = RequestTable(engine, meta, self.state, self.shapes)
         self.state.load()
         if engine.access == "write":
             self.state.settle()
-            settling, carried = self.recall.to_settle(self.state.stored)
-            if settling:
-                with suppress(StorageFailureError):  # it counts as it did, and the next opening tries again
-                    self.state.note(settling, carried)
+            self.requests.settle()
         self.recovered = recovered(engine)
         self.notices += [problem.warning() for problem in line_problems(self.path, SMALL)]
         stop_log = engine.watch(self._changed_outside)
@@ -225,8 +167,7 @@ class SessionTransactions:
                 # Called again, on another state, if a write together with others has failed.
                 nonlocal planned
                 transaction.admit(self.engine.head_at(state) if request.expected_head is not None else "")
-                no_id = request.request_id is None
-                planned = work_out(state, {} if no_id else self.requests.marks(request, self.head.rpartition(".")[0]))
+                planned = work_out(state, transaction.marks())
                 transaction.begin()
                 return planned.records
 
@@ -236,7 +177,7 @@ class SessionTransactions:
             result = planned.result if planned.result is not None else self.shapes.appended(before, after)
             transaction.result = {"head": done.head, **result}
             told = shapes.appended_events(done.head, planned.made, planned.told, before.messages, after.messages)
-            self.requests.appended(request, done.head, before.lines)
+            transaction.appended(done.head, before.lines)
             self.emit(*(replace(event, cause=request.cause) for event in told))
 
         return await self._once(guard, attempt)
@@ -338,7 +279,7 @@ class SessionTransactions:
             try:
                 await work.carry_out(self.state, request.cause)
                 reread()
-                transaction.result, members = work.done()
+                result, members = work.done()
                 kind = "redacted"
             except BaseException:
                 reread()
@@ -348,8 +289,9 @@ class SessionTransactions:
                     self.emit(Event(kind, self.head, members, CONTEXT, request.cause))
                 self._tell(before, request.cause)
             if request.request_id is not None:
-                self.requests.admit(request, request.expected_head or "")  # loads what is known: this is known, too
+                self.requests.load()  # else this is not among what is known
             transaction.before = ""  # nothing may be left in which a guess could be tried
+            transaction.record(result, None)
 
         return await self.at_its_turn(guard, on_turn)
 
@@ -436,7 +378,7 @@ class SessionTransactions:
 
     def _prepared(self, transaction: Transaction, planned: RewritePlan, stacks: Stacks) -> Replacement:
         """The rewrite, noted before and after it is done, with the request ids that the new log loses."""
-        carried = self.recall.leaving(planned.replacement.keep_lines, self.state.stored)
+        carried = self.requests.leaving(planned.replacement.keep_lines)
         after = stacks
 
         def prepare(prepared: Prepared) -> None:
@@ -493,7 +435,7 @@ class SessionTransactions:
         Raises:
             HeadConflictError: The head is not the expected one.
         """
-        self.requests.admit(Mutation(expected_head=head), self.head)
+        refuse_other_head(head, self.head)
 
     # The past
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from timeleap.attach.handover import META, Effect, HandoverNote, note_of
+from timeleap.attach.handover import META, HandoverNote, note_of
+from timeleap.sessions.request_table import Effect
 
 TOLD: list[tuple[str, str, dict[str, Any]]] = [("session/didChange", "titleChanged", {"title": "t"})]
 EFFECT = {"requestId": "r", "before": "b", "head": "h", "told": [list(each) for each in TOLD]}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from timeleap.sessions.requests import (
     StoredResponse,
     by_age,
     encode,
-    stored,
+    fitted,
 )
 from timeleap.sessions.session import Session
 from timeleap.sessions.shapes import Shapes
@@ -41,48 +40,57 @@ def same(one: dict[str, Any], other: dict[str, Any]) -> bool:
     return {**left, "duplicate": True, "head": 0} == {**right, "head": 0}
 
 
-def known(number: int, size: int = 0) -> StoredResponse:
-    return replace(stored("f", "setTitle", {"head": "h" * size}), number=number)
+def known(name: str, number: int, size: int = 0) -> StoredResponse:
+    return fitted(StoredResponse(name, "f", "setTitle", {"head": "h" * size}, number=number))
+
+
+def cleared(name: str, result: dict[str, Any]) -> StoredResponse:
+    return fitted(StoredResponse(name, "f", "clear", result))
+
+
+def names_of(many: Remembered) -> list[str]:
+    return [one.request_id for one in many.oldest_first()]
 
 
 def test_clients_and_windows_have_bounds_of_their_own() -> None:
     many = Remembered()
     for number in range(1, 4 * MADE_REMEMBERED):
-        many.add(f"timeleap:w{number % 9}.{number}", known(number))
+        many.add(known(f"timeleap:w{number % 9}.{number}", number))
         if number % 7 == 0:
-            many.add(f"r{number}", known(number))
+            many.add(known(f"r{number}", number))
         if number % 500 == 0:
-            many.add("timeleap:slow.1", known(number))
-    names = [name for name, _ in many.items()]
+            many.add(known("timeleap:slow.1", number))
+    names = names_of(many)
     clients = [name for name in names if name.startswith("r")]
     assert len(clients) == REMEMBERED and clients[-1] == f"r{(4 * MADE_REMEMBERED - 1) // 7 * 7}"
     assert len(names) - len(clients) == MADE_REMEMBERED and "timeleap:slow.1" in names
-    numbers = [one.number for _, one in many.items()]
+    numbers = [one.number for one in many.oldest_first()]
     assert numbers == sorted(numbers)
 
 
 def test_one_window_uses_up_its_own_share() -> None:
     many = Remembered()
-    many.add("timeleap:slow.1", known(1))
+    many.add(known("timeleap:slow.1", 1))
     for number in range(2, 10 * MADE_BY_ONE):
-        many.add(f"timeleap:busy.{number}", known(number))
-    assert len(many.items()) == MADE_BY_ONE + 1
-    assert "timeleap:slow.1" in many and f"timeleap:busy.{10 * MADE_BY_ONE - 1}" in many
+        many.add(known(f"timeleap:busy.{number}", number))
+    names = names_of(many)
+    assert len(names) == MADE_BY_ONE + 1
+    assert "timeleap:slow.1" in names and f"timeleap:busy.{10 * MADE_BY_ONE - 1}" in names
 
 
 def test_more_than_may_be_kept_is_forgotten_at_a_bearable_price() -> None:
     many = Remembered()
     for number in range(1, 6000):
-        many.add(f"r{number}", known(number, 8000))  # nothing of them can be left out
-    assert len(many.items()) == REMEMBERED
+        many.add(known(f"r{number}", number, 8000))  # nothing of them can be left out
+    assert len(many.oldest_first()) == REMEMBERED
 
 
 def test_the_newest_count_by_age_wherever_they_are_kept() -> None:
-    kept = [(f"k{number}", known(number)) for number in range(1, 3 * REMEMBERED, 3)]
+    kept = [known(f"k{number}", number) for number in range(1, 3 * REMEMBERED, 3)]
     written = [
-        (f"w{number}", StoredResponse("f", "appendMessage", line=number, number=number)) for number in range(2, 3000)
+        StoredResponse(f"w{number}", "f", "appendMessage", line=number, number=number) for number in range(2, 3000)
     ]
-    names = [name for name, _ in by_age(kept, written).items()]
+    names = names_of(by_age(kept, written))
     assert len(names) == REMEMBERED
     assert {name for name in names if name.startswith("k")} == {f"k{n}" for n in range(1, 3000, 3) if n >= 2250}
     assert names[-1] == "w2999"
@@ -90,10 +98,10 @@ def test_the_newest_count_by_age_wherever_they_are_kept() -> None:
 
 def test_what_was_stored_counts_before_what_stands_in_the_log_and_the_newest_before_both() -> None:
     written = [
-        ("same", StoredResponse("f", "m", line=1, number=5)),
-        ("reused", StoredResponse("f", "m", line=2, number=9)),
+        StoredResponse("same", "f", "m", line=1, number=5),
+        StoredResponse("reused", "f", "m", line=2, number=9),
     ]
-    kept = [("same", known(5)), ("reused", known(3))]
+    kept = [known("same", 5), known("reused", 3)]
     table = by_age(kept, written)
     same, reused = table.get("same"), table.get("reused")
     assert same is not None and same.result is not None
@@ -101,9 +109,9 @@ def test_what_was_stored_counts_before_what_stands_in_the_log_and_the_newest_bef
 
 
 def test_without_numbers_the_newest_of_either_place_count() -> None:
-    kept = [(f"k{number}", known(0)) for number in range(700)]
-    written = [(f"w{number}", StoredResponse("f", "m", line=number)) for number in range(700)]
-    names = {name for name, _ in by_age(kept, written).items()}
+    kept = [known(f"k{number}", 0) for number in range(700)]
+    written = [StoredResponse(f"w{number}", "f", "m", line=number) for number in range(700)]
+    names = set(names_of(by_age(kept, written)))
     assert names == {f"{place}{number}" for place in "kw" for number in range(200, 700)}
 
 
@@ -150,10 +158,10 @@ async def test_a_long_note_is_kept_in_part(world: World) -> None:
 def test_in_memory_the_older_answers_make_room_for_the_newer_ones() -> None:
     table = Remembered()
     for number in range(REMEMBERED + 10):
-        table.add(f"r{number}", stored("f", "clear", {"timelineId": f"t{number}", "context": "c" * (LARGE - 100)}))
-    kept = dict(table.items())
+        table.add(cleared(f"r{number}", {"timelineId": f"t{number}", "context": "c" * (LARGE - 100)}))
+    kept = {one.request_id: one for one in table.oldest_first()}
     assert len(kept) == REMEMBERED
-    assert "r9" not in table
+    assert table.get("r9") is None
     assert sum(len(json.dumps(one.result)) for one in kept.values()) <= MAX_CHARACTERS
     assert kept["r10"].result == {"timelineId": "t10"}
     assert kept["r10"].left_out == ("context",)
@@ -163,13 +171,10 @@ def test_in_memory_the_older_answers_make_room_for_the_newer_ones() -> None:
 def test_on_disk_too_and_every_id_stays_known(tmp_path: Path) -> None:
     file = RequestFile(tmp_path)
     for number in range(0, 900, 30):
-        results = [
-            (f"r{n}", stored("f", "clear", {"n": n, "context": "c" * (LARGE - 100)}))
-            for n in range(number, number + 30)
-        ]
-        file.append([encode(*one) for one in results])
+        results = [cleared(f"r{n}", {"n": n, "context": "c" * (LARGE - 100)}) for n in range(number, number + 30)]
+        file.append([encode(one) for one in results])
         assert file.path.stat().st_size < FILE_BYTES + 40 * LARGE
-    again = dict(RequestFile(tmp_path).read())
+    again = {one.request_id: one for one in RequestFile(tmp_path).read()}
     assert list(again) == [f"r{n}" for n in range(900)]
     assert (again["r0"].result, again["r0"].left_out) == ({"n": 0}, ("context",))
     assert again["r899"].left_out == ()
@@ -226,13 +231,13 @@ LONG = "x" * (LARGE + 1)
     ],
 )
 def test_only_what_the_session_can_tell_again_is_left_out(result: dict[str, Any], left_out: tuple[str, ...]) -> None:
-    kept = stored("f", "method", result)
+    kept = fitted(StoredResponse("r", "f", "method", result))
     assert kept.left_out == left_out
     assert kept.members == result.keys()
 
 
 def test_what_was_left_out_once_still_says_whose_result_it_is() -> None:
-    first = stored("f", "compact", {"compacted": True, "summary": LONG[:1000], "context": [LONG]})
-    again = stored("f", "compact", first.result or {}, 256, first.left_out)
+    first = fitted(StoredResponse("r", "f", "compact", {"compacted": True, "summary": LONG[:1000], "context": [LONG]}))
+    again = fitted(first, 256)
     assert again.left_out == ("context", "summary")
     assert again.members == {"compacted", "summary", "context"}

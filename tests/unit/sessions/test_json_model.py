@@ -359,7 +359,7 @@ def test_lines_that_are_none_are_kept_aside_when_the_file_is_written_anew(
     (kept,) = tmp_path.glob("requests.damaged-*.jsonl")
     assert kept.read_bytes().startswith(before)
     assert file_problems(tmp_path) == []
-    assert {"new-3", "a"} <= {name for name, _ in requests.RequestFile(tmp_path).read()}
+    assert {"new-3", "a"} <= {known.request_id for known in requests.RequestFile(tmp_path).read()}
 
 
 async def test_warnings_are_the_newest_hundred(world: World) -> None:

@@ -254,8 +254,8 @@ async def test_the_file_of_ids_is_bounded(tmp_path: Path) -> None:
         file.append([{"r": f"r{n}", "h": "f", "m": "clear", "v": {"head": "x"}} for n in range(start, start + 500)])
         assert len(file.path.read_text().splitlines()) <= 2 * REMEMBERED
     again = RequestFile(tmp_path)
-    assert [name for name, _ in again.read()][-1] == "r3999"
-    assert len(again.names()) >= REMEMBERED
+    assert again.read()[-1].request_id == "r3999"
+    assert len(again.numbers()) >= REMEMBERED
 
 
 async def test_damaged_lines_in_the_file_of_ids_cost_only_themselves(world: World) -> None:

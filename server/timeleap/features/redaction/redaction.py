@@ -309,8 +309,8 @@ def _noted(directory: Path, guard: Mutation) -> Json | None:
     """The stored result of a redaction with the request's id."""
     if guard.request_id is None:
         return None
-    for name, known in reversed(RequestFile(directory).read()):
-        if (name, known.method) == (guard.request_id, short(guard.method)):
+    for known in reversed(RequestFile(directory).read()):
+        if (known.request_id, known.method) == (guard.request_id, short(guard.method)):
             return dict(known.result or {})
     return None
 
@@ -320,9 +320,9 @@ def _note(directory: Path, guard: Mutation, redactor: Redactor, result: Mapping[
     if guard.request_id is None:
         return
     requests = RequestFile(directory)
-    number = min(max((number for _, number in requests.names()), default=0) + 1, HIGHEST)
-    stored = StoredResponse("", short(guard.method), result, number=number)
-    line = forget_request(redactor, encode(guard.request_id, stored))
+    number = min(max((number for _, number in requests.numbers()), default=0) + 1, HIGHEST)
+    stored = StoredResponse(guard.request_id, "", short(guard.method), result, number=number)
+    line = forget_request(redactor, encode(stored))
     if line["r"] == guard.request_id:
         requests.append([line])
 

@@ -1,0 +1,468 @@
+"""Which requests of a session are known, which are on their way to the disk, and what the known ones were answered with.
+
+`RequestTable` is the one place that says so. What is stored of requests, and where, is in `timeleap.sessions.requests`;
+of the others the records in the log carry the ids, and results are made of these when somebody asks again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+from timeleap.errors import CorruptedError, HeadConflictError, StorageFailureError
+from timeleap.sessions import shapes
+from timeleap.sessions.checkpoints import past_of, read_checkpoint, summarize
+from timeleap.sessions.meta import REQUESTS_REDACTED, Meta
+from timeleap.sessions.outcomes import Checkpoint, Mutation
+from timeleap.sessions.requests import (
+    HIGHEST,
+    MADE_REMEMBERED,
+    REMEMBERED,
+    Remembered,
+    StoredResponse,
+    Told,
+    by_age,
+    check_same,
+    encode,
+    fitted,
+    members_of,
+    number_of,
+    short,
+    window_of,
+)
+from timeleap.sessions.session_state import StateManager
+from timeleap.sessions.shapes import Event, Shapes
+from timeleap.storage.engine import LogEngine, LogState, RecordFlag, RecordKind
+from timeleap.storage.record import read_tl
+
+Json = dict[str, Any]
+
+NO_HEAD = "0.0.0-00000000"
+"""In the place of a head that a redaction took out: no log ever has it."""
+LARGE_TOLD = 4 << 10
+"""Characters of a notification's members, as JSON, that is not kept: then it is said that something has changed."""
+AT_ONCE = 64
+MOST_LINES = 64 * REMEMBERED
+"""That are looked through for ids that count."""
+MAX_BYTES_AT_ONCE = 4 << 20
+
+
+class Effect(msgspec.Struct, rename="camel", omit_defaults=True):
+    """A change that was made by a request which is asked again: what one process tells another of it."""
+
+    request_id: str
+    before: str  # the head before it; empty where it is not known
+    head: str  # right after it
+    told: Sequence[tuple[str, str, Mapping[str, Any]]] | None = None
+    """Its notifications: method, kind of change and the members that are its own; None: not known."""
+
+
+class RepeatedError(Exception):
+    """A request id that is known; `result` (with the head right after the change) is None while the `first` request is
+    still on its way."""
+
+    def __init__(self, result: Json | None, first: asyncio.Future[None] | None = None) -> None:
+        super().__init__("the request was made before")
+        self.result = result
+        self.first = first
+
+
+class Transaction:
+    """One attempt of a request to change a session: admitted, begun, recorded, finished, told; each exactly once.
+
+    Attributes:
+        before: The head it was admitted at.
+        result: What the request is answered with; made once, so that a repeat gets the same.
+        events: What listeners are told when it is done.
+        done: For those that ask again while it is on its way to the disk.
+    """
+
+    def __init__(self, table: RequestTable, request: Mutation) -> None:
+        self._table = table
+        self.request = request
+        self.before = ""
+        self.result: Json = {}
+        self.events: list[Event] = []
+        self.done: asyncio.Future[None] | None = None
+        self._number = 0
+        self._response: StoredResponse | None = None
+
+    def admit(self, head: str) -> None:
+        """Let it pass if it is new and made on the present head. Call again if its turn comes a second time.
+
+        Raises:
+            RepeatedError: The id is known (asked first: a repeat of what moved the head must not conflict with itself).
+            InvalidInputError: The id is known for another request.
+            HeadConflictError: The head is not the expected one.
+        """
+        self.before = head
+        if self.request.request_id is not None:
+            self._table.refuse_known(self, self.request.request_id)
+        refuse_other_head(self.request.expected_head, head)
+
+    def marks(self) -> dict[str, str | int]:
+        """Members of `_tl` for it, once it is admitted and about to begin; none where it carries no id."""
+        request = self.request
+        if request.request_id is None:
+            return {}
+        own = {"r": request.request_id, "h": request.fingerprint, "m": short(request.method)}
+        return {**own, **self._table.next_marks()}
+
+    def begin(self) -> None:
+        """It has passed all checks and is on its way to the disk: it has a number from now on."""
+        if self.request.request_id is not None:
+            table, name = self._table, self.request.request_id
+            self._number = table.last = min(table.last + 1, HIGHEST)
+            if table.under_way.get(name) is not self:
+                self.done = asyncio.get_running_loop().create_future()
+                table.under_way[name] = self
+
+    def record(self, result: Json, told: Sequence[Event] | None = ()) -> list[Json]:
+        """The journal line that is to become durable with the change, which says its result and what listeners are told
+        (None: a repeat does not tell it again); none where the request carries no id."""
+        self.result = result
+        self.events = [replace(event, cause=self.request.cause) for event in told or ()]
+        known = self._known(result=result, before=self.before, told=None if told is None else _stored(told, result))
+        if known is None:
+            return []
+        self._response = fitted(known)
+        return [encode(self._response)]
+
+    def appended(self, head: str, line: int) -> None:
+        """It is done, and the record at `line` that carries its id says all there is to say: nothing else is kept.
+        `head` is that right after it."""
+        self._response = self._known(line=line, era=_era(head))
+        self.finish()
+
+    def finish(self) -> None:
+        """It is done: a repeat is answered from now on."""
+        if self._response is not None:
+            self._table.remember(self._response)
+        self.abandon()
+
+    def abandon(self) -> None:
+        """It is not on its way any more; its waiters look again."""
+        under_way, name = self._table.under_way, self.request.request_id or ""
+        if under_way.get(name) is self and self.done is not None:
+            del under_way[name]
+            self.done.set_result(None)
+
+    def forget_fingerprint(self) -> None:
+        """A redaction begins: it matches any params, too (one for an approval may be on its way for long)."""
+        self.request = replace(self.request, fingerprint="")
+        self._response = self._response and replace(self._response, fingerprint="")
+
+    def _known(self, **members: Any) -> StoredResponse | None:
+        request = self.request
+        if request.request_id is None:
+            return None
+        method = short(request.method)
+        return StoredResponse(request.request_id, request.fingerprint, method, number=self._number, **members)
+
+
+def refuse_other_head(expected: str | None, head: str) -> None:
+    """Refuse, with HeadConflictError, what was asked of another past (None: of any)."""
+    if expected is not None and expected != head:
+        raise HeadConflictError(
+            f"the log has changed: its head is {head}, not {expected[:80]}; look at it and try again", head=head
+        )
+
+
+class RequestTable:
+    """The newest requests of one session, and those on their way to the disk. What is known is looked up at the first
+    request that carries an id.
+
+    Attributes:
+        under_way: The requests on their way to the disk, by id.
+        last: The highest number that a request has.
+    """
+
+    def __init__(self, engine: LogEngine, meta: Meta, state: StateManager, shapes: Shapes) -> None:
+        self._engine = engine
+        self._meta = meta
+        self._state = state
+        self._shapes = shapes
+        self._remembered: Remembered | None = None
+        self.under_way: dict[str, Transaction] = {}
+        self.last = 0
+
+    def forget(self) -> None:
+        """Look again before the next use: a rewrite moves the records that carry ids."""
+        self._remembered = None
+
+    def forget_fingerprints(self) -> None:
+        """A redaction begins: those on their way match any params, too."""
+        for transaction in self.under_way.values():
+            transaction.forget_fingerprint()
+
+    def load(self) -> Remembered:
+        """The requests that are known: those kept in files, and those in the log."""
+        if self._remembered is None:
+            known = by_age(self._state.requests(), self._since(0))
+            newest = max((request.number for request in known.oldest_first()), default=0)
+            if self._meta.requests_redacted > newest and self._engine.access == "write":
+                # Before another one gets a number: whatever the file says, a request of the future was not redacted.
+                with suppress(StorageFailureError):  # it is tried again when they are next looked at
+                    self._meta.write({REQUESTS_REDACTED: newest})
+            self._remembered, self.last = known, max(self.last, newest)
+        return self._remembered
+
+    def remember(self, known: StoredResponse) -> None:
+        """A request is done."""
+        if self._remembered is not None:
+            self._remembered.add(known)
+
+    def refuse_known(self, transaction: Transaction, request_id: str) -> None:
+        """Refuse a request whose id is known, or on its way by another attempt (see `Transaction.admit`)."""
+        known, first = self.load().get(request_id), self.under_way.get(request_id)
+        if first is transaction:
+            return
+        if first is not None:
+            check_same(transaction.request, first.request.fingerprint)
+            raise RepeatedError(None, first.done)
+        if known is not None:
+            check_same(transaction.request, known.fingerprint)
+            # Answered at once: the record the answer is made of may move before the caller gets to it.
+            raise RepeatedError(self._result(known))
+
+    def next_marks(self) -> dict[str, str | int]:
+        """Members of `_tl` of the next request: its number, whose it is, and the era of the log."""
+        return {"s": min(self.last + 1, HIGHEST), "o": self._meta.origin, "g": _era(self._engine.head)}
+
+    def effects(self, request_ids: Iterable[str]) -> list[Effect]:
+        """The changes that some requests have made already, oldest first."""
+        table = self.load()
+        known = (known for name in request_ids if (known := table.get(name)) is not None)
+        return [self._effect(request) for request in sorted(known, key=lambda request: request.number)]
+
+    def settle(self) -> None:
+        """At open by the owner: note what every record of a request needs to say whose it is, or that it does not
+        count."""
+        members: Json = {}
+        leaving: list[Json] = []
+        if self._meta.uid_is_new and (origin := self._last_origin()) is not None:
+            members = {"requestsOf": origin}
+        elif self._meta.inherited_lines and self._meta.get("requestsMarked") is not True:
+            # An earlier release made this fork: it went by the number of lines, which other steps move.
+            members, leaving = {"requestsMarked": True}, self.leaving(0)
+        if members:
+            with suppress(StorageFailureError):  # it counts as it did, and the next opening tries again
+                self._state.note(members, leaving)
+
+    def leaving(self, keep_lines: int) -> list[Json]:
+        """Journal lines for the requests that cannot be answered from the first `keep_lines` lines alone.
+
+        Of a batch that is cut through the first record may stay, with the id but without the rest of its effect. And
+        behind a damaged line, which is left out, no record stays where it was: the head of then could not be told. So
+        what is stored already is not to be made of the log again.
+        """
+        damage = self._engine.damage()
+        damaged = (record.line for record in damage if record.kind in ("damagedRecord", "checksumMismatch"))
+        going = self._since(min((keep_lines, *damaged)))
+        kept = self._state.stored() if going else {}
+        newest = by_age((), going).oldest_first()
+        return [encode(self._whole(known)) for known in newest if known.number > kept.get(known.request_id, -1)]
+
+    # What known requests were answered with
+
+    def _result(self, known: StoredResponse) -> Json:
+        """The result of a request, its head that of right after the change; members too large to be kept are computed
+        from the session as it is now."""
+        if known.result is None:
+            return self._of_record(known)
+        now = self._now(known.members) if known.left_out else {}
+        result = {**{name: now[name] for name in known.left_out if name in now}, **known.result}
+        for name in {left_out.partition(".")[0] for left_out in known.left_out if "." in left_out}:
+            result[name] = {**members_of(now.get(name)), **members_of(result.get(name))}
+        if result.get("head") == "":
+            result["head"] = NO_HEAD
+        return result
+
+    def _effect(self, known: StoredResponse) -> Effect:
+        """A known request, with the notifications of it to be sent again."""
+        result, before = self._result(known), known.before
+        told: list[tuple[str, str, Mapping[str, Any]]] | None = None
+        head = str(result.get("head", ""))
+        if known.told is not None:
+            told = [
+                (method, kind, {**{name: result[name] for name in same if name in result}, **members})
+                for method, kind, members, same in known.told
+            ]
+        elif known.line >= 0:
+            before = before or self._head_before(known)
+            told = [(event.method, event.kind, event.members) for event in self._events(known, head)]
+        return Effect(known.request_id, before, head, told)
+
+    def _whole(self, known: StoredResponse) -> StoredResponse:
+        """A request of a record with all that is to be stored of it."""
+        result = self._result(known)
+        told = _stored(self._events(known, str(result.get("head", ""))), result)
+        return replace(known, result=result, before=self._head_before(known), told=told)
+
+    def _now(self, members: Collection[str]) -> Json:
+        """Of a result with these members, those that say how the session is, as it is now."""
+        engine, facts = self._engine, self._state.facts
+        now: Json = {
+            "dynamicSubagents": shapes.subagents(facts.subagents),
+            "approval": shapes.approval(facts.approval),
+        }
+        if "compacted" not in members:  # a compaction's say which pins its summary has
+            now["pins"] = list(facts.pins)
+        if "context" in members:
+            past = past_of(engine.timeline_ids(), facts.stacks, engine.state)
+            now["context"] = self._shapes.summary(summarize(engine, past))
+        return now
+
+    def _of_record(self, known: StoredResponse) -> Json:
+        """The result of a request whose records stand in the log."""
+        engine, line = self._engine, known.line
+        entry = engine.entries(line, line + 1)[0]
+        after = engine.state_before(self._end_of_batch(line) + 1)
+        head = {"head": self._head_of(known, after)}
+        if entry.kind is RecordKind.CHECKPOINT and known.method == "checkpoint":
+            # Its preview is what was written with it; what follows by now was not there when it was answered.
+            return {**head, "checkpoint": shapes.checkpoint(read_checkpoint(engine, line, after.messages))}
+        if entry.kind is RecordKind.USAGE:
+            return {**head, "tokenCount": entry.value}
+        if entry.kind is RecordKind.SYSTEM_PROMPT:
+            return head
+        before = self._before(line)
+        if known.method == "sendDMail":
+            return {**head, "pendingDMail": None, "index": before.messages}
+        return {**head, **self._shapes.appended(before, after)}
+
+    def _events(self, known: StoredResponse, head: str) -> list[Event]:
+        """What listeners were told of what a request appended."""
+        engine, first, last = self._engine, known.line, self._end_of_batch(known.line)
+        messages = engine.state_before(last + 1).messages
+        made: list[Checkpoint] = []
+        said: tuple[str, Json] | None = None
+        for entry in engine.entries(first, last + 1):
+            if entry.kind is RecordKind.CHECKPOINT:
+                made.append(read_checkpoint(engine, entry.line, messages))
+            elif entry.kind is RecordKind.USAGE:
+                said = "tokenCountUpdated", {"tokenCount": entry.value}
+            elif entry.kind is RecordKind.SYSTEM_PROMPT:
+                said = "systemPromptSet", {}
+        return shapes.appended_events(head, made, said, self._before(first).messages, messages)
+
+    def _head_before(self, known: StoredResponse) -> str:
+        return self._head_of(known, self._before(known.line)) if known.era else ""
+
+    def _before(self, line: int) -> LogState:
+        """The state before a line; its pending characters may not be counted."""
+        return self._engine.entries(line - 1, line)[0].state if line else LogState()
+
+    def _head_of(self, known: StoredResponse, state: LogState) -> str:
+        """The head that the log had at a state when a record was written."""
+        head = self._engine.head_at(state)
+        return f"{known.era}.{head.rpartition('.')[2]}" if known.era else head
+
+    # The records that carry ids
+
+    def _last_origin(self) -> str | None:
+        """The origin in the newest record of a request; None where it has none."""
+        for _, body in self._bodies(self._engine.request_lines(1)):
+            origin = read_tl(body).get("o")
+            return origin if isinstance(origin, str) else None
+        return None
+
+    def _since(self, keep_lines: int) -> list[StoredResponse]:
+        """The newest requests whose records end at `keep_lines` or behind it, oldest first."""
+        limit = REMEMBERED
+        made_here = self._lines(MADE_REMEMBERED, True, keep_lines)
+        while True:
+            clients = self._lines(limit, False, keep_lines)
+            found, whole = self._read(sorted({*made_here, *clients}))
+            given = sum(window_of(known.request_id) is None for known in found)
+            if whole or len(clients) < limit or limit >= MOST_LINES or given >= REMEMBERED:
+                return found
+            limit *= 4  # an index of an earlier release does not tell whose ids they are
+
+    def _lines(self, limit: int, made_here: bool, keep_lines: int) -> list[int]:
+        """The last lines with ids whose batches end at `keep_lines` or behind it."""
+        lines: list[int] = []
+        for line in self._engine.request_lines(limit, made_here):
+            if line < keep_lines and self._end_of_batch(line) < keep_lines:
+                break  # all that come now end before it
+            lines.append(line)
+        return lines
+
+    def _read(self, lines: Sequence[int]) -> tuple[list[StoredResponse], bool]:
+        """The session's own requests among the records of some lines; and whether there are records of another's before
+        them, of which a fork is made: then there are no more of its own."""
+        own, unmarked, redacted = self._meta.origins, self._meta.unmarked_lines, self._meta.requests_redacted
+        last, inherited = 0, False
+        found: list[StoredResponse] = []
+        for line, body in self._bodies(lines):
+            marks = read_tl(body)
+            if str(marks["o"]) not in own if "o" in marks else line < unmarked:
+                inherited = True
+                continue
+            match marks:
+                case {"r": str(name), "h": str(fingerprint), "m": str(method)}:
+                    # An earlier release that wrote to the log again gave no numbers.
+                    last = max(last, number_of(marks))
+                    fingerprint = fingerprint if last > redacted else ""
+                    era = era if isinstance(era := marks.get("g"), str) else ""
+                    found.append(StoredResponse(name, fingerprint, method, line=line, number=last, era=era))
+                case _:
+                    continue
+        return found, inherited
+
+    def _bodies(self, lines: Sequence[int]) -> Iterator[tuple[int, bytes]]:
+        """The bodies of lines in rising order; those that are damaged are left out, their ids are lost with them."""
+        engine = self._engine
+        for start in range(0, len(lines), AT_ONCE):
+            few = lines[start : start + AT_ONCE]
+            first, last = few[0], few[-1]
+            if last - first < 2 * AT_ONCE and self._bytes(first, last) < MAX_BYTES_AT_ONCE:
+                try:
+                    bodies = engine.read(first, last + 1)
+                except CorruptedError:
+                    pass  # one of them: look at each alone
+                else:
+                    yield from ((line, bodies[line - first]) for line in few)
+                    continue
+            for line in few:
+                with suppress(CorruptedError):
+                    yield line, engine.read(line, line + 1)[0]
+
+    def _bytes(self, first: int, last: int) -> int:
+        """The size of the lines from `first` to `last`."""
+        start, end = self._engine.entries(first, first + 1)[0], self._engine.entries(last, last + 1)[0]
+        return end.offset + end.length - start.offset
+
+    def _end_of_batch(self, line: int) -> int:
+        """The last line of the batch that begins at `line`."""
+        step = 64
+        while True:
+            for entry in self._engine.entries(line, line + step):
+                if not entry.flags & RecordFlag.BATCH_OPEN:
+                    return entry.line
+                line = entry.line + 1
+            if line >= self._engine.state.lines:
+                return self._engine.state.lines - 1
+
+
+def _era(head: str) -> str:
+    """Epoch and generation of a log: what its head is made of beside the last record."""
+    return head.rpartition(".")[0]
+
+
+def _stored(events: Sequence[Event], result: Mapping[str, Any]) -> list[Told] | None:
+    """The stored form of the notifications of a change whose result is `result`; None if one of them is too large."""
+    found: list[Told] = []
+    for event in events:
+        same = [name for name, value in event.members.items() if name in result and result[name] == value]
+        rest = {name: value for name, value in event.members.items() if name not in same}
+        if len(json.dumps(rest)) > LARGE_TOLD:
+            return None
+        found.append((event.method, event.kind, rest, same))
+    return found
