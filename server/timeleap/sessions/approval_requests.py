@@ -22,7 +22,7 @@ from timeleap import clock
 from timeleap.errors import ApprovalNotPendingError, OverloadedError, StorageFailureError
 from timeleap.failpoints import failpoint
 from timeleap.sessions import approvals, shapes
-from timeleap.sessions.approvals import WantedApprovals
+from timeleap.sessions.approvals import ApprovalChange
 from timeleap.sessions.audit import FIELD, MAX_PENDING, Audit, ends, entry, left_open
 from timeleap.sessions.outcomes import (
     Approval,
@@ -104,7 +104,7 @@ class ApprovalRequests:
             self._left = {name: (question, loop.create_future()) for name, question in left.items()}
             loop.call_later(RETURN_SECONDS, self._give_up_left)
 
-    async def change(self, guard: Mutation, work_out: Callable[[Approval], WantedApprovals]) -> Json:
+    async def change(self, guard: Mutation, work_out: Callable[[Approval], ApprovalChange]) -> Json:
         """Change what runs without asking, at its turn, and answer what waits and is covered by that."""
         session, changed = self._session, False
         session.refuse_reader()
@@ -113,14 +113,13 @@ class ApprovalRequests:
             nonlocal changed
             transaction.admit(session.head)
             before, cause = session.state.facts.approval, transaction.request.cause
-            wanted = work_out(before)
+            change = work_out(before)
             transaction.begin()
             # What the file switches on without a seal is to be off in the file too, once somebody says so.
-            values = (before.yolo, before.afk, before.actions)
-            changed = (wanted.yolo, wanted.afk, wanted.actions) != values or session.state.approvals_doubted
+            changed = change.after != before or session.state.approvals_doubted
             with session.telling_half(cause):
                 if changed:
-                    await asyncio.to_thread(session.state.change_approvals, wanted, cause)
+                    await asyncio.to_thread(session.state.change_approvals, change, cause)
                 result = {"approval": shapes.approval(session.state.facts.approval)}
                 told = [Event("approvalChanged", session.head, result)] if changed else []
                 await session.note(transaction.record({"head": session.head, **result}, told))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,8 +13,8 @@ from timeleap.failpoints import failpoint
 from timeleap.sessions.audit import Audit
 from timeleap.sessions.meta import Meta, seal_members
 from timeleap.sessions.outcomes import Approval, Cause
-from timeleap.sessions.seal import KeyRing, Register, Seal, Sealed, Standing
-from timeleap.sessions.statefile import StateFile, StateValues, approval_members
+from timeleap.sessions.seal import KeyRing, Register, Seal, mac_of
+from timeleap.sessions.statefile import StateFile, approval_members
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,66 +27,63 @@ class Verdict:
         disbelieved: Reason why something the file switches on is off, in words.
     """
 
-    approval: Approval
+    approval: Approval = Approval()
     seal: Seal | None = None
     disbelieved: str | None = None
 
 
-def judge(
-    values: StateValues, identity: tuple[str, str], seals: Sequence[Seal], key: bytes | None, highest: int
-) -> Verdict:
+def judge(says: Approval, identity: tuple[str, str], seals: Sequence[Seal], key: bytes | None, highest: int) -> Verdict:
     """Decide what counts of what `state.json` says.
 
     Args:
-        values: What it says.
+        says: What it says.
         identity: The session's uid and id.
         seals: Those in `timeleap.json`.
         key: The user's key, if there is one.
         highest: The highest revision of the session that is noted beside the key.
     """
-    sealed = Sealed(*identity, values.yolo, values.afk, values.actions)
-    says_on = values.yolo or values.afk or bool(values.actions)
     if not seals:
-        return Verdict(Approval(), None, "they carry no seal" if says_on else None)
+        return _off(says, "they carry no seal")
     if key is None:
-        return Verdict(Approval(), None, "there is no key to check their seal with" if says_on else None)
-    matching = [seal for seal in seals if seal.covers(sealed, key)]
+        return _off(says, "there is no key to check their seal with")
+    matching = [seal for seal in seals if seal.covers(key, identity, says)]
     if not matching:
-        return Verdict(Approval(), None, "they are not what was sealed" if says_on else None)
+        return _off(says, "they are not what was sealed")
     seal = max(matching, key=lambda seal: seal.revision)
     if seal.revision not in (highest, highest + 1):
-        return Verdict(Approval(), None, "they are from an earlier time" if says_on else None)
-    approval = Approval(values.yolo, values.afk, values.actions, True, seal.changed_at, seal.changed_by)
-    return Verdict(approval, seal)
+        return _off(says, "they are from an earlier time")
+    return Verdict(replace(says, sealed=True, changed_at=seal.changed_at, changed_by=seal.changed_by), seal)
+
+
+def _off(says: Approval, why: str) -> Verdict:
+    return Verdict(disbelieved=why if says.anything_on else None)
 
 
 @dataclass(frozen=True, slots=True)
-class WantedApprovals:
+class ApprovalChange:
     """Approvals that are to be in force, and the difference as the audit is to show it."""
 
-    yolo: bool
-    afk: bool
-    actions: tuple[str, ...]
+    after: Approval
     field: str
     old: Any
     new: Any
 
 
-def with_yolo(before: Approval, yolo: bool) -> WantedApprovals:
+def with_yolo(before: Approval, yolo: bool) -> ApprovalChange:
     """Everything runs without asking, or not."""
-    return WantedApprovals(yolo, before.afk, before.actions, "yolo", before.yolo, yolo)
+    return ApprovalChange(replace(before, yolo=yolo), "yolo", before.yolo, yolo)
 
 
-def with_afk(before: Approval, afk: bool) -> WantedApprovals:
+def with_afk(before: Approval, afk: bool) -> ApprovalChange:
     """Nobody is there to be asked, or somebody is."""
-    return WantedApprovals(before.yolo, afk, before.actions, "afk", before.afk, afk)
+    return ApprovalChange(replace(before, afk=afk), "afk", before.afk, afk)
 
 
-def with_action(before: Approval, action: str, enabled: bool) -> WantedApprovals:
+def with_action(before: Approval, action: str, enabled: bool) -> ApprovalChange:
     """One action runs without asking, or not."""
-    rest = {name for name in before.actions if name != action}
-    actions = tuple(sorted({*rest, action} if enabled else rest))
-    return WantedApprovals(before.yolo, before.afk, actions, f"autoApprove:{action}", action in before.actions, enabled)
+    actions = {*before.actions, action} if enabled else {*before.actions} - {action}
+    after = replace(before, actions=tuple(sorted(actions)))
+    return ApprovalChange(after, f"autoApprove:{action}", action in before.actions, enabled)
 
 
 class Approvals:
@@ -136,46 +134,42 @@ class Approvals:
         return [{"kind": "approvalSealBroken", "message": f"approvals in state.json are off, because {why}"}]
 
     @property
-    def in_force(self) -> tuple[bool, bool, tuple[str, ...]] | None:
+    def in_force(self) -> dict[str, Any] | None:
         """The approvals that every save of `state.json` writes, however the file was edited since: the original program
         would trust the edit. None for a session that is opened by its path: its approvals are its own."""
-        return (self.current.yolo, self.current.afk, self.current.actions) if self._trusted else None
+        return approval_members(self.current) if self._trusted else None
 
-    def load(self, values: StateValues) -> None:
+    def load(self, says: Approval) -> None:
         """Judge what the file says now."""
-        if self._trusted:
-            # Without a seal there is nothing to check: the key, and the platform's directories, are not looked for.
-            seals = self._meta.seals
-            key = self._keys.key() if seals else None
-            register = self._keys.register() if key else Register({})
-            highest = register.sessions.get(self._meta.uid, Standing()).revision
-            self._verdict = judge(values, (self._meta.uid, self._session_id), seals, key, highest)
-            if self._verdict.approval.anything_on and (why := self._refusal(register)) is not None:
-                self._verdict = Verdict(Approval(), None, why)
-        else:
-            says_on = values.yolo or values.afk or bool(values.actions)
-            why = "a session that is opened by its path starts with them off" if says_on else None
-            self._verdict = Verdict(Approval(), None, why)
+        if not self._trusted:
+            self._verdict = _off(says, "a session that is opened by its path starts with them off")
+            return
+        # Without a seal there is nothing to check: the key, and the platform's directories, are not looked for.
+        seals, uid = self._meta.seals, self._meta.uid
+        key = self._keys.key() if seals else None
+        register = self._keys.register() if key else Register({})
+        self._verdict = judge(says, (uid, self._session_id), seals, key, register.revision(uid))
+        if self.current.anything_on and (why := self._refusal(register)) is not None:
+            self._verdict = Verdict(disbelieved=why)
 
-    def change(self, wanted: WantedApprovals, cause: Cause) -> None:
+    def change(self, change: ApprovalChange, cause: Cause) -> None:
         """Put other approvals in force, durably, and note who asked for it.
-
-        Args:
-            wanted: What is to be in force.
-            cause: Who asked.
 
         Raises:
             StorageFailureError: Nothing was changed. Switching on needs a usable key, switching off does not.
         """
         before = self.current
-        after = Approval(wanted.yolo, wanted.afk, wanted.actions)
-        key = self._key_for(after)
-        self._audit.record(cause, wanted.field, wanted.old, wanted.new)
+        key = self._key_for(change.after)
+        self._audit.record(cause, change.field, change.old, change.new)
         failpoint("approvals.after_audit")
         try:
-            self._put(after, key, clock.now_iso(), cause.client)
+            self._put(replace(change.after, changed_at=clock.now_iso(), changed_by=cause.client), key)
         except BaseException:
-            self._undo(before, cause, wanted)
+            with suppress(OSError):  # as far as the disk still lets us: no trace of it is to come into force
+                self._state.write({"approval": approval_members(before)})
+                self._audit.record(cause, change.field, change.new, change.old)
+                if (key := self._keys.key()) is not None:
+                    self._bury(key)
             raise
 
     def settle(self) -> None:
@@ -187,17 +181,17 @@ class Approvals:
         if key is None:
             return
         register, uid = self._keys.register(), self._meta.uid
-        highest = register.sessions.get(uid, Standing()).revision
+        highest = register.revision(uid)
         ahead = [seal for seal in self._meta.seals if seal.revision > highest]
         try:
             if self._verdict.seal in ahead:
-                self._keys.raise_to(self._meta.uid, highest + 1)
+                self._keys.change(Register.raise_to, uid, highest + 1)
             elif ahead:
                 self._bury(key)
-            if self._verdict.approval.anything_on and register.sessions[uid].place != self._place:
+            if self.current.anything_on and register.sessions[uid].place != self._place:
                 if (before := register.moved_from(uid, self._place)) is not None:
-                    self._keys.rehome(before, self._place[0])
-                self._keys.raise_to(uid, 0, self._place)
+                    self._keys.change(Register.rehome, before, self._place[0])
+                self._keys.change(Register.raise_to, uid, 0, self._place)
         except StorageFailureError:
             return  # what is in force is right all the same; the next opening tries again
 
@@ -206,14 +200,14 @@ class Approvals:
         try:
             key = self._keys.require()
             register, uid = self._keys.register(), self._meta.uid
-            highest = register.sessions.get(uid, Standing()).revision
+            highest = register.revision(uid)
             if uid not in register.sessions:
                 highest = register.next_for_unknown()
             elif self._refusal(register) is not None:
                 # There may be copies of seals of this uid: of the last one, and of one that a crash left unused.
                 highest += 2
             # Shows that a revision can be noted before anything is changed.
-            self._keys.raise_to(uid, highest)
+            self._keys.change(Register.raise_to, uid, highest)
         except StorageFailureError:
             if after.anything_on:
                 raise
@@ -228,27 +222,27 @@ class Approvals:
             return "they are those of a session in the trash"  # deleted by a release that retired none
         return register.refusal(uid, self._place)
 
-    def _put(self, after: Approval, key: bytes | None, at: str | None, by: str | None) -> None:
+    def _put(self, after: Approval, key: bytes | None) -> None:
         """Put approvals in force, in the order that `timeleap.sessions.seal` explains."""
-        seal = self._sealed(after, key, at, by) if key is not None else None
+        seal = self._next_seal(after, key) if key is not None else None
         self._show(seal)
         failpoint("approvals.after_seal")
-        self._state.write({"approval": approval_members(after.yolo, after.afk, after.actions)})
+        self._state.write({"approval": approval_members(after)})
         failpoint("approvals.after_state")
         if seal is not None:
             try:
-                self._keys.raise_to(self._meta.uid, seal.revision, self._place)
+                self._keys.change(Register.raise_to, self._meta.uid, seal.revision, self._place)
             except StorageFailureError:
                 if after.anything_on:
                     raise
         failpoint("approvals.after_revision")
-        self._verdict = Verdict(replace(after, sealed=seal is not None, changed_at=at, changed_by=by), seal)
+        self._verdict = Verdict(replace(after, sealed=seal is not None), seal)
 
-    def _sealed(self, approval: Approval, key: bytes, at: str | None, by: str | None) -> Seal:
-        """The next seal, of these approvals."""
-        revision = self._keys.highest(self._meta.uid) + 1
-        sealed = Sealed(self._meta.uid, self._session_id, approval.yolo, approval.afk, approval.actions)
-        return Seal(revision, sealed.mac(key, revision), at, by)
+    def _next_seal(self, approval: Approval, key: bytes) -> Seal:
+        uid = self._meta.uid
+        revision = self._keys.register().revision(uid) + 1
+        mac = mac_of(key, (uid, self._session_id), approval, revision)
+        return Seal(revision, mac, approval.changed_at, approval.changed_by)
 
     def _show(self, seal: Seal | None) -> None:
         """Write a seal beside the one in force."""
@@ -257,19 +251,8 @@ class Approvals:
 
     def _bury(self, key: bytes) -> None:
         """Seal what is in force twice: the first takes the revision of the seal to be buried, the second passes it."""
-        now = self._verdict.approval
         for _ in range(2):
-            seal = self._sealed(now, key, now.changed_at, now.changed_by)
+            seal = self._next_seal(self.current, key)
             self._show(seal)
-            self._keys.raise_to(self._meta.uid, seal.revision)
-            self._verdict = Verdict(replace(now, sealed=True), seal)
-
-    def _undo(self, before: Approval, cause: Cause, wanted: WantedApprovals) -> None:
-        """The change failed: as far as the disk still lets us, leave no trace of it that could come into force."""
-        try:
-            self._state.write({"approval": approval_members(before.yolo, before.afk, before.actions)})
-            self._audit.record(cause, wanted.field, wanted.new, wanted.old)
-            if (key := self._keys.key()) is not None:
-                self._bury(key)
-        except OSError:
-            return
+            self._keys.change(Register.raise_to, self._meta.uid, seal.revision)
+            self._verdict = Verdict(replace(self.current, sealed=True), seal)

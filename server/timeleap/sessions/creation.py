@@ -12,7 +12,7 @@ from timeleap.errors import StorageFailureError
 from timeleap.sessions import files, meta, statefile
 from timeleap.sessions.checkpoints import find_line, read_checkpoint
 from timeleap.sessions.home import Home, new_session_id, taken_error
-from timeleap.sessions.outcomes import AutoCheckpoint, Mutation, Parent, Subagent
+from timeleap.sessions.outcomes import Approval, AutoCheckpoint, Mutation, Parent, Subagent
 from timeleap.sessions.requests import short
 from timeleap.sessions.session_files import LOG_NAME, META_NAME, STATE_NAME
 from timeleap.storage.durable import atomic_write
@@ -120,7 +120,7 @@ def build_fork(directory: Path, copy: Copy, guard: Mutation) -> None:
     state = {
         "version": statefile.VERSION,
         **copy.state,
-        "approval": statefile.approval_members(False, False, ()),
+        "approval": statefile.approval_members(Approval()),
         "custom_title": copy.traits.title,
         "title_generated": True,
         "archived": False,

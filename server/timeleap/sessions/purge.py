@@ -23,7 +23,7 @@ from timeleap.failpoints import failpoint
 from timeleap.sessions.home import UNTOUCHED_SECONDS, Home, check_session_id
 from timeleap.sessions.open_sessions import Openings
 from timeleap.sessions.outcomes import Mutation
-from timeleap.sessions.seal import KeyRing
+from timeleap.sessions.seal import KeyRing, Register
 from timeleap.sessions.session_files import LOG_NAME, list_files
 from timeleap.sessions.store_requests import MAX_ANSWERED, Gone, Ledger
 from timeleap.storage.lock import SessionLock
@@ -126,7 +126,7 @@ def finish(home: Home, ledger: Ledger, keys: KeyRing) -> list[Trashed]:
         ]
     )
     with suppress(StorageFailureError):  # what is noted there counts no more in any case
-        keys.forget({session.name for _, session in found})
+        keys.change(Register.forget, {session.name for _, session in found})
     failpoint("purge.noted")
     done: list[Trashed] = []
     failed: StorageFailureError | None = None

@@ -26,15 +26,16 @@ import json
 import os
 import secrets
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Concatenate, ParamSpec
 
 from timeleap.errors import StorageFailureError, TimeleapError
 from timeleap.sessions import files
 from timeleap.sessions.files import BAD, MAX_NUMBER, Problems, whole
+from timeleap.sessions.outcomes import Approval
 from timeleap.storage.durable import atomic_write, make_directory
 
 ENVIRONMENT = "TIMELEAP_KEY_FILE"
@@ -44,22 +45,13 @@ MAX_REVISIONS = 10_000
 _PLACES = "places"
 _FORGOTTEN = "forgotten"
 _REVISION = whole(-MAX_NUMBER)
+P = ParamSpec("P")
 
 
-@dataclass(frozen=True, slots=True)
-class Sealed:
-    """The values that a seal covers."""
-
-    uid: str
-    session_id: str
-    yolo: bool
-    afk: bool
-    actions: tuple[str, ...]
-
-    def mac(self, key: bytes, revision: int) -> str:
-        """The seal's hexadecimal digits."""
-        covered = ["timeleap-seal-1", self.uid, self.session_id, self.yolo, self.afk, sorted(self.actions), revision]
-        return hmac.new(key, json.dumps(covered, separators=(",", ":")).encode("ascii"), "sha256").hexdigest()
+def mac_of(key: bytes, identity: tuple[str, str], approval: Approval, revision: int) -> str:
+    """The hexadecimal digits of a seal over a session (uid and id), its approvals and a revision."""
+    covered = ["timeleap-seal-1", *identity, approval.yolo, approval.afk, sorted(approval.actions), revision]
+    return hmac.new(key, json.dumps(covered, separators=(",", ":")).encode("ascii"), "sha256").hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +63,10 @@ class Seal:
     changed_at: str | None = None
     changed_by: str | None = None
 
-    def covers(self, sealed: Sealed, key: bytes) -> bool:
-        """True if this is the seal of `sealed` under `key`."""
-        return hmac.compare_digest(self.mac.encode("utf-8", "replace"), sealed.mac(key, self.revision).encode("ascii"))
+    def covers(self, key: bytes, identity: tuple[str, str], approval: Approval) -> bool:
+        """True if this is the seal of these approvals of the session under `key`."""
+        mac = mac_of(key, identity, approval, self.revision)
+        return hmac.compare_digest(self.mac.encode("utf-8", "replace"), mac.encode("ascii"))
 
 
 SealLocation = tuple[str, str]
@@ -108,14 +101,14 @@ class Register:
     Attributes:
         forgotten: The highest revision of a session that is not known any more. A uid that is not known, or known
             again, counts on from there, so that none of its earlier seals comes into force.
-        finished: Deletes were finished that the file does not say are.
+        changed: The file does not say so yet.
     """
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         places = document.get(_PLACES)
         noted: Mapping[str, Any] = places if isinstance(places, dict) else {}
         self.sessions: dict[str, Standing] = {}
-        self.finished = False
+        self.changed = False
         floor = document.get(_FORGOTTEN)
         self.forgotten: int = floor if type(floor) is int and 0 <= floor <= MAX_NUMBER else 0
         for uid, number in document.items():
@@ -132,7 +125,7 @@ class Register:
     def document(self) -> dict[str, Any]:
         """As the file keeps it; beyond the limit the longest unchanged are forgotten."""
         for uid in list(self.sessions)[: max(0, len(self.sessions) - MAX_REVISIONS)]:
-            self.forget(uid)
+            self._forget(uid)
         kept = self.sessions
         places = {
             uid: [*note.place, *(name for name in (note.retired, note.announced) if name is not None)]
@@ -143,8 +136,9 @@ class Register:
         floor = {_FORGOTTEN: self.forgotten} if self.forgotten else {}
         return {**numbers, **floor, **({_PLACES: places} if places else {})}
 
-    def forget(self, uid: str) -> None:
-        self.forgotten = max(self.forgotten, self.sessions.pop(uid).revision)
+    def revision(self, uid: str) -> int:
+        """The highest revision known of a session; 0 for none."""
+        return self.sessions.get(uid, Standing()).revision
 
     def next_for_unknown(self) -> int:
         """The revision that a session begins with of which nothing is known: there may be seals of what was forgotten,
@@ -155,26 +149,38 @@ class Register:
         """Note a session as the one that changed last."""
         self.sessions.pop(uid, None)
         self.sessions[uid] = standing
+        self.changed = True
 
-    def update(self, uids: Collection[str], **members: str | None) -> bool:
-        """Note of sessions that something about them is otherwise now; says whether there are any."""
+    def _update(self, uids: Iterable[str], *, retired: str | None, announced: str | None = None) -> None:
         for uid in uids:
-            self.put(uid, replace(self.sessions[uid], **members))  # type: ignore[arg-type]
-        return bool(uids)
+            self.put(uid, replace(self.sessions[uid], retired=retired, announced=announced))
 
-    def at(self, place: SealLocation) -> list[str]:
+    def _forget(self, uid: str) -> None:
+        self.forgotten = max(self.forgotten, self.sessions.pop(uid).revision)
+        self.changed = True
+
+    def _at(self, place: SealLocation) -> list[str]:
         """The sessions at home in a place whose approvals count."""
         return [uid for uid, note in self.sessions.items() if note.place == place and note.retired is None]
 
-    def retire_at(self, place: SealLocation, trash: str, keep: str = "") -> bool:
-        """Retire whatever is at home in a place, but for `keep`; says whether anything was."""
-        return self.update([uid for uid in self.at(place) if uid != keep], retired=trash, announced=None)
+    def raise_to(self, uid: str, revision: int, place: SealLocation | None = None) -> None:
+        """Note that `revision` of a session is in force: all before it count no more. In `place` it is at home from now
+        on, whatever was there before, or whether it was retired."""
+        known = self.sessions.get(uid, Standing())
+        highest = max(known.revision, revision)
+        if place is None:
+            self.put(uid, replace(known, revision=highest))
+        else:
+            self._update([other for other in self._at(place) if other != uid], retired="")
+            self.put(uid, Standing(highest, place))
 
-    def rehome(self, before: str, after: str) -> None:
-        """A store was moved."""
-        for uid, note in self.sessions.items():
-            if note.place is not None and note.place[0] == before:
-                self.sessions[uid] = replace(note, place=(after, note.place[1]))
+    def announce(self, place: SealLocation, trash: str, uid: str) -> None:
+        """Note that `retire` follows, with the same arguments, when the directory has moved."""
+        if (before := self.moved_from(uid, place)) is not None:
+            # nobody has opened the session since the store was moved: it is at home here all the same
+            self.rehome(before, place[0])
+        self._update(self._at(place), retired=None, announced=trash)
+        self.changed |= uid in self.sessions  # of which the retirement is noted
 
     def finish_deletes(self, store: str) -> None:
         """Retire what was announced and then moved to the trash of the store with this real path: what is at home
@@ -182,7 +188,43 @@ class Register:
         for uid, note in list(self.sessions.items()):
             here = note.place is not None and note.place[0] == store
             if here and note.announced and _is_there(Path(store, "trash", note.announced)):
-                self.finished = self.update([uid], retired=note.announced, announced=None)
+                self._update([uid], retired=note.announced)
+
+    def retire(self, place: SealLocation, trash: str = "", uid: str = "") -> None:
+        """Let the approvals of whatever is at home in a place count no more.
+
+        Args:
+            place: The place.
+            trash: The name in the trash of the directory whose undelete lets them count again.
+            uid: What the file of a deleted session says it is, which counts if it is not known where that is at home.
+        """
+        self._update(self._at(place), retired=trash)
+        known = self.sessions.get(uid)
+        if known is not None and known.place is None and known.retired is None:
+            self.put(uid, replace(known, place=place, retired=trash))
+
+    def revive(self, place: SealLocation, trash: str) -> None:
+        """Let the approvals of the session count again that a delete has moved to that name in the trash."""
+        revived = [
+            uid
+            for uid, note in self.sessions.items()
+            if trash and trash in (note.retired, note.announced) and note.place == place
+        ]
+        self._update(revived, retired=None)
+
+    def forget(self, trash: Collection[str]) -> None:
+        """Forget sessions that are removed for good, by the names of their directories in the trash: of one that is not
+        known the approvals are off, too."""
+        for uid, note in list(self.sessions.items()):
+            if (note.retired or note.announced or None) in trash:
+                self._forget(uid)
+
+    def rehome(self, before: str, after: str) -> None:
+        """Note that a store was moved."""
+        for uid, note in self.sessions.items():
+            if note.place is not None and note.place[0] == before:
+                self.sessions[uid] = replace(note, place=(after, note.place[1]))
+                self.changed = True
 
     def refusal(self, uid: str, place: SealLocation) -> str | None:
         """Why the approvals of a session do not count in a place; None where they do."""
@@ -278,9 +320,19 @@ class KeyRing:
             register.finish_deletes(os.path.realpath(self._store))
         return register
 
-    def highest(self, uid: str) -> int:
-        """The highest revision known of a session; 0 for none."""
-        return self.register().sessions.get(uid, Standing()).revision
+    def change(self, change: Callable[Concatenate[Register, P], None], *args: P.args, **kwargs: P.kwargs) -> None:
+        """Make a change of the register (`Register.retire` ...) in its file, while no other process does. That there is
+        nothing to change, as almost always, is seen without the lock."""
+        change(register := self.register(), *args, **kwargs)
+        if not register.changed:
+            return
+        try:
+            with self._locked():
+                change(register := self.register(), *args, **kwargs)
+                if register.changed:
+                    files.write_document(self._revisions, register.document())
+        except OSError as error:
+            raise self._unusable(error) from error
 
     def require(self) -> bytes:
         """The key, made now if there is none.
@@ -296,111 +348,6 @@ class KeyRing:
                 return self._make()
         except (OSError, ValueError) as error:
             raise self._unusable(error) from error
-
-    def raise_to(self, uid: str, revision: int, place: SealLocation | None = None) -> None:
-        """Note that `revision` of a session is in force: all before it count no more. In `place` it is at home from now
-        on, whatever was there before, or whether it was retired."""
-
-        def change(register: Register) -> bool:
-            known = register.sessions.get(uid, Standing())
-            highest = max(known.revision, revision)
-            if place is None:
-                register.put(uid, replace(known, revision=highest))
-            else:
-                register.retire_at(place, "", keep=uid)
-                register.put(uid, Standing(highest, place))
-            return True
-
-        self._change(change)
-
-    def announce(self, place: SealLocation, trash: str, uid: str) -> None:
-        """Note that `retire` follows, with the same arguments, when the directory has moved."""
-
-        def change(register: Register) -> bool:
-            if (before := register.moved_from(uid, place)) is not None:
-                # nobody has opened the session since the store was moved: it is at home here all the same
-                register.rehome(before, place[0])
-            found = register.update(register.at(place), announced=trash)
-            return found or uid in register.sessions  # of which the retirement is noted
-
-        self._change_if_needed(change)
-
-    def finish_deletes(self) -> None:
-        """Retire, durably, what a crash left in the trash before that was noted."""
-        self._change_if_needed(lambda _: False)
-
-    def retire(self, place: SealLocation, trash: str = "", uid: str = "") -> None:
-        """Let the approvals of whatever is at home in a place count no more.
-
-        Args:
-            place: The place.
-            trash: The name in the trash of the directory whose undelete lets them count again.
-            uid: What the file of a deleted session says it is, which counts if it is not known where that is at home.
-        """
-
-        def change(register: Register) -> bool:
-            done = register.retire_at(place, trash)
-            known = register.sessions.get(uid)
-            if known is not None and known.place is None and known.retired is None:
-                register.put(uid, replace(known, place=place, retired=trash))
-                return True
-            return done
-
-        self._change_if_needed(change)
-
-    def revive(self, place: SealLocation, trash: str) -> None:
-        """Let the approvals of the session count again that a delete has moved to that name in the trash."""
-
-        def change(register: Register) -> bool:
-            found = [
-                uid
-                for uid, note in register.sessions.items()
-                if trash and trash in (note.retired, note.announced) and note.place == place
-            ]
-            return register.update(found, retired=None, announced=None)
-
-        if self._revisions.exists():
-            self._change(change)
-
-    def forget(self, trash: Collection[str]) -> None:
-        """Forget sessions that are removed for good, by the names of their directories in the trash: of one that is not
-        known the approvals are off, too."""
-
-        def change(register: Register) -> bool:
-            found = [
-                uid for uid, note in register.sessions.items() if (note.retired or note.announced or None) in trash
-            ]
-            for uid in found:
-                register.forget(uid)
-            return bool(found)
-
-        self._change_if_needed(change)
-
-    def rehome(self, before: str, after: str) -> None:
-        """Note that a store was moved."""
-
-        def change(register: Register) -> bool:
-            register.rehome(before, after)
-            return True
-
-        self._change(change)
-
-    def _change(self, change: Callable[[Register], bool]) -> None:
-        """Change what is noted, while no other process does; `change` says whether it did."""
-        try:
-            with self._locked():
-                register = self.register()
-                if change(register) or register.finished:
-                    files.write_document(self._revisions, register.document())
-        except OSError as error:
-            raise self._unusable(error) from error
-
-    def _change_if_needed(self, change: Callable[[Register], bool]) -> None:
-        """The same where almost always there is nothing to change, which is seen without the lock."""
-        if self._revisions.exists():
-            register = self.register()
-            if change(register) or register.finished:
-                self._change(change)
 
     def _make(self) -> bytes:
         with self._locked():

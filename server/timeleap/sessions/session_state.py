@@ -18,7 +18,7 @@ from typing import Any
 from timeleap.errors import StorageFailureError
 from timeleap.failpoints import failpoint
 from timeleap.sessions import pruning, shapes, undo
-from timeleap.sessions.approvals import Approvals, WantedApprovals
+from timeleap.sessions.approvals import ApprovalChange, Approvals
 from timeleap.sessions.checkpoints import has_uid
 from timeleap.sessions.meta import Meta
 from timeleap.sessions.outcomes import Approval, AutoCheckpoint, Cause, PendingDMail, Subagent
@@ -96,7 +96,7 @@ class StateManager:
     def load(self) -> None:
         """Take over what the files say now. A D-Mail whose checkpoint is gone from the log is gone too."""
         values = self._state.read()
-        self._approvals.load(values)
+        self._approvals.load(values.approval)
         pending = self._meta.pending_dmail
         if pending is not None and not has_uid(self._log, pending.checkpoint_uid):
             pending = None
@@ -138,10 +138,10 @@ class StateManager:
             raise
         self.facts = change.facts
 
-    def change_approvals(self, wanted: WantedApprovals, cause: Cause) -> None:
+    def change_approvals(self, change: ApprovalChange, cause: Cause) -> None:
         """Put other approvals in force (see `Approvals.change`)."""
         try:
-            self._approvals.change(wanted, cause)
+            self._approvals.change(change, cause)
         except BaseException:
             self.load()
             raise

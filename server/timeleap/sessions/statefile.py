@@ -24,7 +24,7 @@ from timeleap.sessions.files import (
     number,
     text,
 )
-from timeleap.sessions.outcomes import Subagent
+from timeleap.sessions.outcomes import Approval, Subagent
 
 VERSION = 1
 
@@ -34,7 +34,7 @@ class StateValues:
     """Content of `state.json`.
 
     Attributes:
-        actions: Sorted.
+        approval: What the file says, whether it counts or not; actions sorted.
         archived_at: Seconds since 1970.
         subagents: None where the file has no such field (newer releases of the original drop it).
         problem: Problem of the file, in words; the usable rest of it counts all the same.
@@ -42,9 +42,7 @@ class StateValues:
         file: The file that was read: that of an older release of the original where there is no other.
     """
 
-    yolo: bool = False
-    afk: bool = False
-    actions: tuple[str, ...] = ()
+    approval: Approval = Approval()
     title: str | None = None
     archived: bool = False
     archived_at: float | None = None
@@ -52,10 +50,6 @@ class StateValues:
     problem: str | None = None
     newer: int | None = None
     file: str = session_files.STATE_NAME
-
-    @property
-    def approvals(self) -> tuple[bool, bool, tuple[str, ...]]:
-        return self.yolo, self.afk, self.actions
 
     @property
     def warnings(self) -> list[dict[str, Any]]:
@@ -119,9 +113,11 @@ class StateDocument(files.Decoded):
         approval: Mapping[str, Any] = self.members.get("approval", {})
         subagents = self.members.get("dynamic_subagents")
         return StateValues(
-            yolo=approval.get("yolo", False),
-            afk=approval.get("afk", False),
-            actions=tuple(sorted(set(approval.get("auto_approve_actions", ())))),
+            approval=Approval(
+                approval.get("yolo", False),
+                approval.get("afk", False),
+                tuple(sorted(set(approval.get("auto_approve_actions", ())))),
+            ),
             title=self.members.get("custom_title"),
             archived=self.members.get("archived", False),
             archived_at=self.members.get("archived_at"),
@@ -146,12 +142,10 @@ class StateFile:
         """All fields of the file that can be used, those of the original included."""
         return self._decoded().members
 
-    def write(
-        self, changes: Mapping[str, Any], in_force: tuple[bool, bool, tuple[str, ...]] | None = None
-    ) -> Path | None:
+    def write(self, changes: Mapping[str, Any], in_force: Mapping[str, Any] | None = None) -> Path | None:
         """Change fields (by the file's names) and keep all others as they are on disk now, those of `approval` included
         which we do not know. Somebody may have edited that since, and the original program would believe it: it is put
-        right if it is not as `in_force` (yolo, afk, actions) says.
+        right if it is not as `in_force` (see `approval_members`) says.
 
         Returns:
             Where a damaged file that stood in the way is kept now, else None.
@@ -161,8 +155,8 @@ class StateFile:
         """
         files.check_size(changes)
         decoded = self._decoded()
-        if in_force is not None and decoded.values().approvals != in_force:
-            changes = {"approval": approval_members(*in_force), **changes}
+        if in_force is not None and approval_members(decoded.values().approval) != in_force:
+            changes = {"approval": in_force, **changes}
         merged: dict[str, Any] = {"version": VERSION, **decoded.not_known, **decoded.members}
         for name, value in changes.items():
             merged[name] = {**merged.get(name, {}), **value} if name == "approval" else value
@@ -186,9 +180,9 @@ def decode(members: Mapping[str, Any]) -> StateDocument:
     return StateDocument(found.members, found.problem, found.newer, not_known)
 
 
-def approval_members(yolo: bool, afk: bool, actions: tuple[str, ...]) -> dict[str, Any]:
+def approval_members(approval: Approval) -> dict[str, Any]:
     """The `approval` object; actions sorted, so that equal approvals are equal bytes."""
-    return {"yolo": yolo, "afk": afk, "auto_approve_actions": sorted(actions)}
+    return {"yolo": approval.yolo, "afk": approval.afk, "auto_approve_actions": sorted(approval.actions)}
 
 
 def subagent_members(subagents: tuple[Subagent, ...], prompt_key: str = "system_prompt") -> list[dict[str, str]]:

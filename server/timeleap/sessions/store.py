@@ -26,7 +26,7 @@ from timeleap.sessions.meta import Meta
 from timeleap.sessions.open_sessions import Asked, Openings, SessionLocation
 from timeleap.sessions.outcomes import AutoCheckpoint, Mutation, Retention, SessionInfo, SessionPage
 from timeleap.sessions.purge import PurgeOutcome, PurgeRequest
-from timeleap.sessions.seal import KeyRing, SealLocation
+from timeleap.sessions.seal import KeyRing, Register, SealLocation
 from timeleap.sessions.session import Session
 from timeleap.sessions.session_files import LOG_NAME
 from timeleap.sessions.shapes import Event, Shapes
@@ -399,7 +399,7 @@ class SessionStore:
     async def finish_purges(self) -> None:
         """Finish what a crash cut short of a purge, or of a deletion."""
         with contextlib.suppress(StorageFailureError):  # it counts as done while the directory is in the trash
-            await asyncio.to_thread(self._keys.finish_deletes)
+            await asyncio.to_thread(self._keys.change, Register.finish_deletes, self.home.real_path)
         await asyncio.to_thread(purge.finish, self.home, self._ledger, self._keys)
 
     async def _expect(self, session_id: str, head: str) -> None:
@@ -417,16 +417,16 @@ class SessionStore:
 
     def publish(self, directory: Path, session_id: str) -> None:
         """Put a session in its place that was built aside. The approvals of another one that had its id are over."""
-        self._keys.retire(self.home_of(session_id))
+        self._keys.change(Register.retire, self.home_of(session_id))
         self.home.publish(directory, session_id)
 
     def _to_trash(self, session_id: str, path: Path, guard: Mutation) -> None:
         place, uid, name = self.home_of(session_id), Meta(path, "readOnly").uid, trash_name(session_id)
-        self._keys.announce(place, name, uid)
+        self._keys.change(Register.announce, place, name, uid)
         with self._noted_move(name, guard):
             self.home.to_trash(session_id, name)
             failpoint("store.trashed")
-            self._keys.retire(place, name, uid)
+            self._keys.change(Register.retire, place, name, uid)
 
     def _from_trash(self, session_id: str, guard: Mutation) -> None:
         name = self.home.newest_trashed(session_id)
@@ -436,7 +436,7 @@ class SessionStore:
 
     def _revive(self, session_id: str, name: str) -> None:
         with contextlib.suppress(StorageFailureError):  # where it cannot be noted, the approvals stay off
-            self._keys.revive(self.home_of(session_id), name)
+            self._keys.change(Register.revive, self.home_of(session_id), name)
 
     @contextlib.contextmanager
     def _noted_move(self, name: str, guard: Mutation) -> Iterator[None]:

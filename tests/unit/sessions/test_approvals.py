@@ -15,13 +15,12 @@ from timeleap import failpoints
 from timeleap.errors import StorageFailureError
 from timeleap.sessions import seal
 from timeleap.sessions.approvals import judge
-from timeleap.sessions.outcomes import Cause, Mutation
-from timeleap.sessions.seal import KeyRing, Seal, Sealed
+from timeleap.sessions.outcomes import Approval, Cause, Mutation
+from timeleap.sessions.seal import KeyRing, Register, Seal, mac_of
 from timeleap.sessions.session import Session
-from timeleap.sessions.statefile import StateValues
 
 KEY = b"k" * 32
-ON = StateValues(yolo=True, actions=("shell",))
+ON = Approval(yolo=True, actions=("shell",))
 
 
 def is_off(session: Session) -> bool:
@@ -339,7 +338,7 @@ async def test_a_change_that_reached_the_state_counts_after_a_crash(world: World
     await world.close()
     assert run_child(SWITCH_ON, str(world.home), failpoints=f"{point}=kill", key_file=world.key_file) == -9
     session = await world.reopened()
-    assert KeyRing(world.key_file).highest(session.meta.uid) == 1
+    assert KeyRing(world.key_file).register().revision(session.meta.uid) == 1
     for _ in range(2):
         assert session.facts.approval.yolo
         assert session.warnings == []
@@ -443,9 +442,8 @@ async def test_unknown_fields_of_the_approval_are_kept(world: World) -> None:
     assert state["plan_mode"] is True
 
 
-def sealed(revision: int, values: StateValues = ON, uid: str = "u", session_id: str = "s") -> Seal:
-    covered = Sealed(uid, session_id, values.yolo, values.afk, values.actions)
-    return Seal(revision, covered.mac(KEY, revision))
+def sealed(revision: int, approval: Approval = ON, uid: str = "u", session_id: str = "s") -> Seal:
+    return Seal(revision, mac_of(KEY, (uid, session_id), approval, revision))
 
 
 @pytest.mark.parametrize(
@@ -457,10 +455,10 @@ def sealed(revision: int, values: StateValues = ON, uid: str = "u", session_id: 
         ([sealed(3)], 4, False),
         ([sealed(1)], 0, True),
         ([sealed(2)], 0, False),
-        ([sealed(2, StateValues()), sealed(3)], 2, True),  # a crash before `state.json` was written, or after
+        ([sealed(2, Approval()), sealed(3)], 2, True),  # a crash before `state.json` was written, or after
         ([sealed(3, uid="v")], 3, False),
         ([sealed(3, session_id="t")], 3, False),
-        ([sealed(3, StateValues(yolo=True))], 3, False),
+        ([sealed(3, Approval(yolo=True))], 3, False),
         ([Seal(4, sealed(3).mac)], 4, False),
         ([Seal(3, "é")], 3, False),
         ([], 0, False),
@@ -478,18 +476,18 @@ def test_without_a_key_no_seal_counts() -> None:
 
 
 def test_a_state_that_switches_nothing_on_is_no_cause_for_a_warning() -> None:
-    assert judge(StateValues(), ("u", "s"), [sealed(3)], KEY, 3).disbelieved is None
+    assert judge(Approval(), ("u", "s"), [sealed(3)], KEY, 3).disbelieved is None
 
 
 def test_revisions_only_rise_and_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(seal, "MAX_REVISIONS", 3)
     ring = KeyRing(tmp_path / "k")
-    ring.raise_to("a", 5)
-    ring.raise_to("a", 4)
-    assert ring.highest("a") == 5
+    ring.change(Register.raise_to, "a", 5)
+    ring.change(Register.raise_to, "a", 4)
+    assert ring.register().revision("a") == 5
     for name in ("b", "c", "a", "d"):
-        ring.raise_to(name, 1)
-    assert [ring.highest(name) for name in "abcd"] == [5, 0, 1, 1]
+        ring.change(Register.raise_to, name, 1)
+    assert [ring.register().revision(name) for name in "abcd"] == [5, 0, 1, 1]
 
 
 def test_two_processes_make_one_key(tmp_path: Path) -> None:

@@ -209,7 +209,13 @@ def test_what_a_newer_version_says_goes_back_as_it_is(tmp_path: Path) -> None:
     state = {"version": 2, "custom_title": {"en": "T"}, "archived": True, "approval": {"yolo": "ask"}, "more": [1]}
     (tmp_path / "state.json").write_text(json.dumps(state))
     values = StateFile(tmp_path).read()
-    assert (values.problem, values.newer, values.archived, values.title, values.yolo) == (None, 2, True, None, False)
+    assert (values.problem, values.newer, values.archived, values.title, values.approval.yolo) == (
+        None,
+        2,
+        True,
+        None,
+        False,
+    )
     assert StateFile(tmp_path).write({"archived": False}) is None
     kept = json.loads((tmp_path / "state.json").read_text())
     assert kept == {"version": 2, "custom_title": {"en": "T"}, "archived": False, "more": [1]}
@@ -234,7 +240,7 @@ def test_any_value_of_any_field_of_the_state_is_survived(tmp_path: Path, name: s
     (tmp_path / "state.json").write_text(json.dumps({"plan_slug": "p", name: value}))
     file = StateFile(tmp_path)
     values = file.read()
-    assert not values.yolo
+    assert not values.approval.yolo
     file.write({"archived": False})
     again = file.read()
     assert again.problem is None

@@ -317,7 +317,7 @@ async def test_a_forgotten_session_that_is_known_again_brings_no_old_seal_back(
 async def test_a_purged_session_brings_no_old_seal_back(world: World, tmp_path: Path) -> None:
     trash = await deleted_and_made_anew(world)
     shutil.copytree(trash, tmp_path / "kept")
-    KeyRing(world.key_file).forget([trash.name])
+    KeyRing(world.key_file).change(Register.forget, [trash.name])
     copied(tmp_path / "kept", world.path())
     session = await world.reopened()
     assert not is_on(session) and said(session)
@@ -341,13 +341,13 @@ def test_a_register_of_any_content_is_read(tmp_path: Path, odd: Any) -> None:
     ring = KeyRing(tmp_path / "k")
     (tmp_path / "k.revisions.json").write_text(json.dumps(odd))
     ring.register().refusal("u", ("/home", "s"))
-    ring.raise_to("u", 3, ("/home", "s"))
-    assert ring.highest("u") >= 3
-    ring.retire(("/home", "s"), "s~t")
+    ring.change(Register.raise_to, "u", 3, ("/home", "s"))
+    assert ring.register().revision("u") >= 3
+    ring.change(Register.retire, ("/home", "s"), "s~t")
     assert ring.register().sessions["u"].retired == "s~t"
-    ring.revive(("/home", "s"), "s~other")
+    ring.change(Register.revive, ("/home", "s"), "s~other")
     assert ring.register().refusal("u", ("/home", "s")) is not None
-    ring.revive(("/home", "s"), "s~t")
+    ring.change(Register.revive, ("/home", "s"), "s~t")
     assert ring.register().refusal("u", ("/home", "s")) is None
 
 

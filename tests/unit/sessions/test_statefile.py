@@ -12,7 +12,7 @@ import pytest
 from tests.unit.sessions.worlds import USER, World, heard, kinds
 
 from timeleap.errors import StorageFailureError
-from timeleap.sessions.outcomes import Subagent
+from timeleap.sessions.outcomes import Approval, Subagent
 from timeleap.sessions.statefile import StateFile, StateValues
 
 ORIGINAL = {
@@ -45,7 +45,7 @@ def test_without_a_file_there_are_defaults(tmp_path: Path) -> None:
 
 def test_the_originals_file_is_read(tmp_path: Path) -> None:
     found = put(tmp_path, ORIGINAL).read()
-    assert found == StateValues(False, False, ("a", "b"), "T", True, 3, None, None)
+    assert found == StateValues(Approval(actions=("a", "b")), "T", True, 3, None, None)
 
 
 def test_a_write_changes_what_it_names_and_nothing_else(tmp_path: Path) -> None:
@@ -92,8 +92,8 @@ def test_a_field_of_a_wrong_type_costs_that_field_alone(tmp_path: Path, wrong: d
     found = file.read()
     assert found.problem is not None
     assert next(iter(wrong)) in found.problem
-    assert not found.yolo
-    assert found.actions == ()
+    assert not found.approval.yolo
+    assert found.approval.actions == ()
     assert found.title == (None if "custom_title" in wrong else "T")
     aside = file.write({"archived": True})
     assert aside is not None

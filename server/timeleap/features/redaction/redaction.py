@@ -23,7 +23,7 @@ from timeleap.features.redaction.matchers import Matcher, TextMatcher, load_rule
 from timeleap.features.redaction.redact_files import FileMatches, ScanResult, forget_request, redacted_meta
 from timeleap.features.redaction.redactor import Redactor
 from timeleap.sessions import undo
-from timeleap.sessions.approvals import WantedApprovals
+from timeleap.sessions.approvals import ApprovalChange
 from timeleap.sessions.audit import Audit
 from timeleap.sessions.checkpoints import past_of, summarize
 from timeleap.sessions.meta import Meta
@@ -193,8 +193,8 @@ class _Redaction:
         # What runs without asking is known by its name: without that it is not approved any more.
         rest = tuple(action for action in now.actions if not redactor.text(action).occurrences)
         if rest != now.actions:
-            wanted = WantedApprovals(now.yolo, now.afk, rest, "autoApprove", len(now.actions), len(rest))
-            await asyncio.to_thread(state.change_approvals, wanted, shown)
+            change = ApprovalChange(replace(now, actions=rest), "autoApprove", len(now.actions), len(rest))
+            await asyncio.to_thread(state.change_approvals, change, shown)
         await asyncio.to_thread(self._redact_sidecar_files, state, own, redactor)
         for log in reversed(own.logs):  # the live one last
             if log.lines:

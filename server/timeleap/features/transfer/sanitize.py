@@ -12,7 +12,7 @@ from timeleap.features.transfer.formats import ExportLoss
 from timeleap.sessions import files, undo
 from timeleap.sessions.creation import Traits, trait_members, write_meta
 from timeleap.sessions.meta import REASONS, Meta, decode, dmail_members
-from timeleap.sessions.outcomes import Mutation
+from timeleap.sessions.outcomes import Approval, Mutation
 from timeleap.sessions.session_files import META_NAME, STATE_NAME
 from timeleap.sessions.shapes import set_members
 from timeleap.sessions.statefile import VERSION as STATE_VERSION
@@ -113,7 +113,7 @@ def settle_in(directory: Path, arrival: Arrival, guard: Mutation, present: Itera
         "version": STATE_VERSION,
         **fields.not_known,
         **fields.members,
-        "approval": approval_members(False, False, ()),
+        "approval": approval_members(Approval()),
         "custom_title": title,
         "title_generated": title is not None,
         "archived": False,
