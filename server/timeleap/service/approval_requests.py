@@ -15,7 +15,6 @@ from timeleap.service.reading import at_its_turn
 from timeleap.service.scheduling import to_its_end
 from timeleap.service.writing import depth
 from timeleap.sessions import shapes
-from timeleap.sessions.approval_requests import Waiting
 from timeleap.sessions.outcomes import ApprovalQuestion
 from timeleap_protocol.limits import DEFAULT_APPROVAL_TIMEOUT, MAX_APPROVAL_DETAIL_BYTES, MAX_DEPTH
 
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from timeleap.call import Call
     from timeleap.service.service import OpenHandle, Service
     from timeleap.service.views import Json
+    from timeleap.sessions.approval_requests import Answer
     from timeleap.sessions.session import Session
     from timeleap_protocol.approval import ApprovalListParams, ApprovalRequestParams, ApprovalRespondParams
     from timeleap_protocol.session import SessionIsApprovedParams
@@ -48,35 +48,35 @@ async def request_approval(service: Service, params: ApprovalRequestParams, call
     question = ApprovalQuestion(params.action, params.description, params.detail, params.tool_call_id)
     with service.asking(call, params.session_id):
         # Cancelled meanwhile, it is known all the same whether anybody was asked, who then has to be told.
-        asked = await to_its_end(session.approval_requests.ask(question, guard(params, call)))
-        if not isinstance(asked, Waiting):
-            return asked
-        held.waiting.append(asked)
+        answer = await to_its_end(session.approval_requests.ask(question, guard(params, call)))
+        if isinstance(answer, dict):
+            return answer
+        held.waiting.append(answer)
         try:
-            return await _decision(service, held, asked, call, params.timeout or DEFAULT_APPROVAL_TIMEOUT)
+            return await _decision(service, held, answer, call, params.timeout or DEFAULT_APPROVAL_TIMEOUT)
         finally:
-            held.waiting.remove(asked)
+            held.waiting.remove(answer)
 
 
-async def _decision(service: Service, held: OpenHandle, asked: Waiting, call: Call, timeout: float) -> Json:  # noqa: ASYNC109
+async def _decision(service: Service, held: OpenHandle, answer: Answer, call: Call, timeout: float) -> Json:  # noqa: ASYNC109
     """The result of a request that waits; it waits until its connection is about to end, at most."""
     task = asyncio.current_task()
     cancelled = task is not None and task.cancelling() > 0
     if not cancelled:
         try:
-            ends: set[asyncio.Future[Any]] = {asked.answer, call.client.ending}
+            ends: set[asyncio.Future[Any]] = {answer, call.client.ending}
             await asyncio.wait(ends, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
             cancelled = True
     why: Literal["cancelled", "timedOut"] = "cancelled"
-    if not asked.answer.done():
+    if not answer.done():
         if not cancelled and service.drain.under_way(held.session):
-            held.session.approval_requests.leave_open(asked)
+            held.session.approval_requests.leave_open(answer)
             raise SessionNotOpenError("the session is being handed over: ask its next owner", handedOver=True)
         why = "cancelled" if cancelled or call.client.ending.done() else "timedOut"
-        await to_its_end(held.session.approval_requests.stop_waiting(asked, why))
-    if not asked.answer.cancelled():
-        return asked.answer.result()
+        await to_its_end(held.session.approval_requests.stop_waiting(answer, why))
+    if not answer.cancelled():
+        return answer.result()
     if why == "timedOut":
         raise ApprovalTimeoutError(f"nobody decided within {timeout:g} seconds; repeat the request to ask again")
     raise CancelledError("the request for an approval was cancelled before anybody decided")

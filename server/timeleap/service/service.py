@@ -32,9 +32,8 @@ if TYPE_CHECKING:
     from timeleap.attach.watcher import Watcher
     from timeleap.call import Call, Client
     from timeleap.service.config import Config
-    from timeleap.service.trash import TrashKeeper
     from timeleap.service.views import Json
-    from timeleap.sessions.approval_requests import Waiting
+    from timeleap.sessions.approval_requests import Answer
     from timeleap.sessions.open_sessions import SessionLocation
     from timeleap.sessions.session import Session
     from timeleap.sessions.store import OpenedSession, SessionStore
@@ -58,7 +57,7 @@ class OpenHandle:
     access: Access
     times: int = 1
     watcher: Watcher | None = None
-    waiting: list[Waiting] = field(default_factory=list)  # its requests for approvals
+    waiting: list[Answer] = field(default_factory=list)  # its requests for approvals
 
 
 @dataclass(slots=True)
@@ -111,7 +110,7 @@ class Service:
         self._dropping: set[asyncio.Task[None]] = set()
         self._make_network = make_network
         self._network: LocalNetwork | None = None
-        self._trash_keeper: TrashKeeper | None = None
+        self._trash_keeper: asyncio.Task[None] | None = None
         self._opening = 0  # sessions that are on their way to be ours
         self.drain = SessionDrain()
 
@@ -159,10 +158,11 @@ class Service:
 
     def _warm_up(self) -> None:
         """Load the store, and look after its trash."""
-        from timeleap.service.trash import TrashKeeper
+        from timeleap.service.session_list import keep_trash
 
         if self._trash_keeper is None and self._connections:
-            self._trash_keeper = TrashKeeper(self.store, self.config.trash_max_age, self._tell_all)
+            keeping = keep_trash(self.store, self.config.trash_max_age, self._tell_all)
+            self._trash_keeper = asyncio.get_running_loop().create_task(keeping)
 
     def _tell_all(self, method: str, params: Mapping[str, Any]) -> None:
         for connection in self._connections.values():
@@ -257,7 +257,8 @@ class Service:
     async def aclose(self) -> None:
         """Finish what was accepted, and close everything."""
         if self._trash_keeper is not None:
-            await self._trash_keeper.aclose()
+            self._trash_keeper.cancel()
+            await asyncio.wait([self._trash_keeper])
         for connection in list(self._connections.values()):
             if connection.client.is_peer:
                 await connection.client.end()

@@ -21,12 +21,11 @@ from typing import Any, Literal, get_args
 from timeleap import clock
 from timeleap.errors import ApprovalNotPendingError, OverloadedError, StorageFailureError
 from timeleap.failpoints import failpoint
-from timeleap.sessions import approvals, shapes
-from timeleap.sessions.approvals import ApprovalChange
+from timeleap.sessions import shapes
+from timeleap.sessions.approvals import ApprovalChange, with_action
 from timeleap.sessions.audit import FIELD, MAX_PENDING, Audit, ends, entry, left_open
 from timeleap.sessions.outcomes import (
     Approval,
-    ApprovalDecision,
     ApprovalQuestion,
     Cause,
     Decision,
@@ -42,6 +41,8 @@ from timeleap.storage.engine import LogState
 _log = logging.getLogger(__name__)
 
 Json = dict[str, Any]
+Answer = asyncio.Future[Json]
+"""What somebody waits for: the result of a request, or cancelled where it is given up without one."""
 
 RETURN_SECONDS = 3.0
 """How long a new owner waits for those to ask again whose questions the last one left open."""
@@ -61,27 +62,19 @@ def automatic(approval: Approval, action: str) -> tuple[Decision, str] | None:
 
 
 @dataclass(eq=False, slots=True)
-class Waiting:
-    """Somebody who waits for a decision; `answer` is the result, or cancelled where it waits no more without one."""
-
-    asked: Asked
-    answer: asyncio.Future[Json] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
-
-
-@dataclass(eq=False, slots=True)
 class Asked:
     """A question that waits for a decision: what windows are told of it, the request that asked it first, and everybody who
     waits."""
 
     pending: PendingApproval
     transaction: Transaction
-    waiting: list[Waiting] = field(default_factory=list)
+    answers: list[Answer] = field(default_factory=list[Answer])
 
-    def join(self) -> Waiting:
+    def join(self) -> Answer:
         """Wait for the decision, too."""
-        waiting = Waiting(self)
-        self.waiting.append(waiting)
-        return waiting
+        answer: Answer = asyncio.get_running_loop().create_future()
+        self.answers.append(answer)
+        return answer
 
 
 class ApprovalRequests:
@@ -95,13 +88,15 @@ class ApprovalRequests:
         """Begin with the session's files; an owner takes over what the last one left open."""
         self._audit = Audit(self._session.path)
         self._asked: dict[str, Asked] = {}
-        self._left: dict[str, tuple[Json, asyncio.Future[None]]] = {}
-        self._taken_over_lately = False
-        if self._session.access == "owner" and self._audit.path.exists():
+        self._left: dict[str, tuple[PendingApproval, asyncio.Future[None]]] = {}
+        self._taken_over_lately = self._session.access == "owner" and self._audit.path.exists()
+        if self._taken_over_lately:
             loop = asyncio.get_running_loop()
-            self._taken_over_lately = True
-            left = left_open(self._audit.questions())
-            self._left = {name: (question, loop.create_future()) for name, question in left.items()}
+            for approval_id, said in left_open(self._audit.questions()).items():
+                at, action = str(said.get("time")), _text(said.get("action")) or ""
+                known = at if _TIME.fullmatch(at) else ""
+                left = PendingApproval(approval_id, ApprovalQuestion(action), known)
+                self._left[approval_id] = (left, loop.create_future())
             loop.call_later(RETURN_SECONDS, self._give_up_left)
 
     async def change(self, guard: Mutation, work_out: Callable[[Approval], ApprovalChange]) -> Json:
@@ -151,11 +146,11 @@ class ApprovalRequests:
                 found.append(shapes.approval_resolved("", approval_id, said["to"], reason, cause).members)
         return found
 
-    async def ask(self, question: ApprovalQuestion, guard: Mutation) -> Json | Waiting:
+    async def ask(self, question: ApprovalQuestion, guard: Mutation) -> Json | Answer:
         """Ask for an approval; a known request id is answered as it was, one that waits is joined.
 
         Returns:
-            The result, where it is known at once; else who waits for it now, until `stop_waiting`.
+            The result, where it is known at once; else what is waited for now, until `stop_waiting`.
 
         Raises:
             OverloadedError: Too much waits already.
@@ -168,29 +163,28 @@ class ApprovalRequests:
             try:
                 return await session.engine.run(partial(self._ask, question, transaction))
             except RepeatedError as repeated:
+                approval_id = self._approval_id(guard)
                 if repeated.result is not None:
                     result = dict(repeated.result)
                     if self._taken_over_lately:
-                        approval_id = self._approval_id(guard)
                         await session.engine.run(partial(self._tell_end, question, approval_id, result))
                     return {**result, "duplicate": True}
-                for asked in self._asked.values():
-                    if asked.transaction.request.request_id == guard.request_id:
-                        return asked.join()
+                if (asked := self._asked.get(approval_id)) is not None:
+                    return asked.join()
                 if repeated.first is not None:
                     await asyncio.wait([repeated.first])
 
-    async def _ask(self, question: ApprovalQuestion, transaction: Transaction, _: LogState) -> Json | Waiting:
+    async def _ask(self, question: ApprovalQuestion, transaction: Transaction, _: LogState) -> Json | Answer:
         session, cause = self._session, transaction.request.cause
         session.refuse_closed()
         transaction.admit(session.head)
         approval_id = self._approval_id(transaction.request)
         if (verdict := automatic(session.state.facts.approval, question.action)) is not None:
-            decided = ApprovalDecision(*verdict, client=None, at=clock.now_iso(), automatic=True)
-            pending = PendingApproval(approval_id, question, decided.at, cause.client)
-            await asyncio.to_thread(self._audit.append, [_decided(pending, cause, None, decided)])
+            pending = PendingApproval(approval_id, question, clock.now_iso(), cause.client)
+            result = shapes.decision(*verdict, None, pending.requested_at, automatic=True)
+            await asyncio.to_thread(self._audit.append, [_decided(cause, pending, None, result)])
             try:
-                await self._remember([(transaction, decided)])
+                await self._remember([(transaction, result)])
                 transaction.finish()
             finally:
                 transaction.abandon()
@@ -201,13 +195,12 @@ class ApprovalRequests:
             raise OverloadedError(
                 f"{MAX_PENDING} approvals are pending in this session: wait for decisions, or cancel some"
             )
-        before, returned = self._left.get(approval_id, ({}, None))
-        requested_at = str(before.get("time"))
-        known = _TIME.fullmatch(requested_at) is not None
-        pending = PendingApproval(approval_id, question, requested_at if known else clock.now_iso(), cause.client)
+        left, returned = self._left.get(approval_id, (None, None))
+        known = left.requested_at if left is not None else ""
+        pending = PendingApproval(approval_id, question, known or clock.now_iso(), cause.client)
         if not known:
             # The time is the one that windows are told: the next owner has it from here.
-            said = entry(cause, FIELD, None, "pending", **_members(pending))
+            said = _entry(cause, pending, None, "pending")
             await asyncio.to_thread(self._audit.append, [{**said, "time": pending.requested_at}])
         transaction.begin()
         asked = self._asked[approval_id] = Asked(pending, transaction)
@@ -220,15 +213,11 @@ class ApprovalRequests:
 
     async def _tell_end(self, question: ApprovalQuestion, approval_id: str, result: Json, _: LogState) -> None:
         """The last owner decided and went: what it did not note, and nobody was told, is noted and told now."""
-        left = self._left.pop(approval_id, None)
         by = result.get("decidedBy", {})
-        cause = Cause(client=by.get("client"))
-        if left is not None:
-            decided = ApprovalDecision(
-                result["decision"], result.get("reason"), cause.client, str(by.get("at")), bool(result.get("automatic"))
-            )
-            pending = PendingApproval(approval_id, question, decided.at)
-            await self._note_end([{**_decided(pending, cause, "pending", decided), "time": decided.at}])
+        cause, at = Cause(client=by.get("client")), str(by.get("at"))
+        if (left := self._left.pop(approval_id, None)) is not None:
+            said = _decided(cause, PendingApproval(approval_id, question, at), "pending", result)
+            await self._note_end([{**said, "time": at}])
             left[1].set_result(None)
         self._tell(approval_id, result["decision"], result.get("reason"), cause)
 
@@ -253,16 +242,15 @@ class ApprovalRequests:
             raise ApprovalNotPendingError(
                 f"approval {approval_id[:80]!r} does not wait for a decision: it was decided, taken back, or never asked for"
             )
-        session, action = self._session, asked.pending.question.action
-        state = session.state
+        session, state, action = self._session, self._session.state, asked.pending.question.action
         changed = decision == "approveForSession" and action not in state.facts.approval.actions
         if changed:
             with session.telling_half(cause):
-                wanted = approvals.with_action(state.facts.approval, action, True)
-                await asyncio.to_thread(state.change_approvals, wanted, cause)
+                change = with_action(state.facts.approval, action, True)
+                await asyncio.to_thread(state.change_approvals, change, cause)
             members = {"approval": shapes.approval(state.facts.approval)}
             session.emit(Event("approvalChanged", session.head, members, cause=cause))
-        await self._settle([(asked, ApprovalDecision(decision, reason, cause.client, clock.now_iso()))], cause)
+        await self._settle([(asked, shapes.decision(decision, reason, cause.client, clock.now_iso()))], cause)
         if changed:
             await self._settle_covered(cause)
 
@@ -270,7 +258,7 @@ class ApprovalRequests:
         """Answer what waits and is covered by the session's approvals now. Where that cannot be noted, it goes on waiting."""
         at = clock.now_iso()
         decided = [
-            (asked, ApprovalDecision(*verdict, client=cause.client, at=at, automatic=True))
+            (asked, shapes.decision(*verdict, cause.client, at, automatic=True))
             for asked in self._asked.values()
             if (verdict := automatic(self._session.state.facts.approval, asked.pending.question.action)) is not None
         ]
@@ -280,48 +268,51 @@ class ApprovalRequests:
             except StorageFailureError as error:
                 self._session.warn("approvalNotNoted", f"what is approved now goes on waiting: {error}")
 
-    async def _settle(self, decided: list[tuple[Asked, ApprovalDecision]], cause: Cause) -> None:
+    async def _settle(self, decided: list[tuple[Asked, Json]], cause: Cause) -> None:
         """Make decisions durable, then tell everybody."""
-        entries = [_decided(asked.pending, cause, "pending", decision) for asked, decision in decided]
+        entries = [_decided(cause, asked.pending, "pending", result) for asked, result in decided]
         # In this order: who asks the next owner gets the decision, and the audit, which has no end of it, gets one then.
-        await self._remember([(asked.transaction, decision) for asked, decision in decided])
+        await self._remember([(asked.transaction, result) for asked, result in decided])
         failpoint("approval.after_requests")
         await asyncio.to_thread(self._audit.append, entries)
         failpoint("approval.after_audit")
-        for asked, decision in decided:
+        for asked, result in decided:
             asked.transaction.finish()
             del self._asked[asked.pending.approval_id]
-            self._tell(asked.pending.approval_id, decision.decision, decision.reason, cause)
-            for waiting in asked.waiting:
-                if not waiting.answer.done():
-                    waiting.answer.set_result(asked.transaction.result)
+            self._tell(asked.pending.approval_id, result["decision"], result.get("reason"), cause)
+            for answer in asked.answers:
+                if not answer.done():
+                    answer.set_result(asked.transaction.result)
 
-    async def _remember(self, decided: list[tuple[Transaction, ApprovalDecision]]) -> None:
+    async def _remember(self, decided: list[tuple[Transaction, Json]]) -> None:
         """Note decisions as the results of their requests."""
         lines: list[Json] = []
-        for transaction, decision in decided:
+        for transaction, result in decided:
             transaction.before = self._session.head
             transaction.begin()  # its age is that of the decision, however long that took
-            lines += transaction.record(shapes.decision(decision), None)
+            lines += transaction.record(result, None)
         await self._session.note(lines)
 
-    async def stop_waiting(self, waiting: Waiting, resolution: Literal["cancelled", "timedOut"]) -> None:
+    async def stop_waiting(self, answer: Answer, resolution: Literal["cancelled", "timedOut"]) -> None:
         """Wait no more; the question is given up with the last who waited. If a decision came before, `answer` has it."""
-        if not waiting.answer.done():
-            await self._session.engine.run(lambda _: self._stop_waiting(waiting, resolution))
+        if not answer.done():
+            await self._session.engine.run(lambda _: self._stop_waiting(answer, resolution))
 
-    async def _stop_waiting(self, waiting: Waiting, resolution: Literal["cancelled", "timedOut"]) -> None:
-        if waiting.answer.done():
+    async def _stop_waiting(self, answer: Answer, resolution: Literal["cancelled", "timedOut"]) -> None:
+        if (asked := self._waited_for(answer)) is None:
             return
-        asked = waiting.asked
-        asked.waiting.remove(waiting)
-        if not asked.waiting:
+        asked.answers.remove(answer)
+        if not asked.answers:
             approval_id = asked.pending.approval_id
             asked.transaction.abandon()
-            await self._note_end([_ended(approval_id, asked.pending.question.action, resolution)])
+            await self._note_end([_entry(Cause(), asked.pending, "pending", resolution)])
             del self._asked[approval_id]
             self._tell(approval_id, resolution, None, Cause())
-        waiting.answer.cancel()
+        answer.cancel()
+
+    def _waited_for(self, answer: Answer) -> Asked | None:
+        """The question of an answer that has not come."""
+        return next((asked for asked in self._asked.values() if answer in asked.answers), None)
 
     def redact(self, redacted: Callable[[str], str]) -> None:
         """Take a value out of all that waits for a decision; those who wait go on waiting.
@@ -330,38 +321,28 @@ class ApprovalRequests:
             redacted: Gives a text, JSON or any other, without the value.
         """
         for asked in self._asked.values():
-            question, client = asked.pending.question, asked.pending.client
-            shown = replace(
-                question,
-                action=redacted(question.action),
-                description=question.description and redacted(question.description),
-                detail=question.detail and _redacted_json(question.detail, redacted),
-                tool_call_id=question.tool_call_id and redacted(question.tool_call_id),
-            )
-            asked.pending = replace(asked.pending, question=shown, client=client and redacted(client))
+            asked.pending = _redacted(asked.pending, redacted)
             transaction = asked.transaction
             request_id = transaction.request.request_id
             if request_id is not None and redacted(request_id) != request_id:
                 # The decision would be noted under this id.
                 transaction.abandon()
                 transaction.request = replace(transaction.request, request_id=None)
-        for left, _ in self._left.values():
-            left["action"] = redacted(_text(left.get("action")) or "")
+        self._left = {name: (_redacted(left, redacted), returned) for name, (left, returned) in self._left.items()}
 
-    def leave_open(self, waiting: Waiting) -> None:
+    def leave_open(self, answer: Answer) -> None:
         """Somebody who waits is sent to the next owner, where the question goes on."""
-        asked = waiting.asked
-        if waiting in asked.waiting:
-            asked.waiting.remove(waiting)
-        if not asked.waiting and self._asked.get(asked.pending.approval_id) is asked:
-            del self._asked[asked.pending.approval_id]
-            asked.transaction.abandon()
+        if (asked := self._waited_for(answer)) is not None:
+            asked.answers.remove(answer)
+            if not asked.answers:
+                del self._asked[asked.pending.approval_id]
+                asked.transaction.abandon()
 
     async def cancel_all(self) -> None:
         """The session is being closed."""
         for asked in list(self._asked.values()):
-            for waiting in list(asked.waiting):
-                await self.stop_waiting(waiting, "cancelled")
+            for answer in list(asked.answers):
+                await self.stop_waiting(answer, "cancelled")
         self._forget_left()
 
     def _give_up_left(self) -> None:
@@ -382,10 +363,10 @@ class ApprovalRequests:
             returned.set_result(None)
 
     async def _cancel_left(self) -> None:
-        left = {name: question for name, (question, _) in self._left.items()}
-        await self._note_end([_ended(name, question.get("action"), "cancelled") for name, question in left.items()])
-        for name in left:
-            self._tell(name, "cancelled", None, Cause())
+        left = [pending for pending, _ in self._left.values()]
+        await self._note_end([_entry(Cause(), pending, "pending", "cancelled") for pending in left])
+        for pending in left:
+            self._tell(pending.approval_id, "cancelled", None, Cause())
 
     async def _note_end(self, entries: list[Json]) -> None:
         """Note what nobody has decided: that it cannot be noted changes nothing about it."""
@@ -402,37 +383,37 @@ class ApprovalRequests:
         return f"a{hashlib.blake2b(text, digest_size=8).hexdigest()}"
 
 
-def _redacted_json(value: Json, redacted: Callable[[str], str]) -> Json | None:
-    """An object without a value; None where the value gave it its form."""
-    try:
-        found = json.loads(redacted(json.dumps(value, ensure_ascii=False)))
-    except ValueError:
-        return None
-    return found if isinstance(found, dict) else None
+def _redacted(pending: PendingApproval, redacted: Callable[[str], str]) -> PendingApproval:
+    """A question without a value; without its detail where the value gave that its form."""
+    question, client, detail = pending.question, pending.client, pending.question.detail
+    if detail:
+        try:
+            found = json.loads(redacted(json.dumps(detail, ensure_ascii=False)))
+        except ValueError:
+            found = None
+        detail = found if isinstance(found, dict) else None
+    shown = ApprovalQuestion(
+        redacted(question.action),
+        question.description and redacted(question.description),
+        detail,
+        question.tool_call_id and redacted(question.tool_call_id),
+    )
+    return replace(pending, question=shown, client=client and redacted(client))
 
 
 def _text(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _decided(pending: PendingApproval, cause: Cause, before: str | None, decided: ApprovalDecision) -> Json:
-    members = (
-        _members(pending) if before is None else {"approvalId": pending.approval_id, "action": pending.question.action}
-    )
-    automatic = True if decided.automatic else None
-    return entry(cause, FIELD, before, decided.decision, **members, reason=decided.reason, automatic=automatic)
-
-
-def _ended(approval_id: str, action: Any, resolution: Resolution) -> Json:
-    return entry(Cause(), FIELD, "pending", resolution, approvalId=approval_id, action=action)
-
-
-def _members(pending: PendingApproval) -> Json:
+def _entry(cause: Cause, pending: PendingApproval, before: str | None, to: str, **members: Any) -> Json:
+    """An entry of the audit about a question; the first of them describes it."""
     question = pending.question
-    description = question.description[:DESCRIPTION_IN_AUDIT] if question.description is not None else None
-    return {
-        "approvalId": pending.approval_id,
-        "action": question.action,
-        "description": description,
-        "toolCallId": question.tool_call_id,
-    }
+    if before is None:
+        description = question.description and question.description[:DESCRIPTION_IN_AUDIT]
+        members = {"description": description, "toolCallId": question.tool_call_id, **members}
+    return entry(cause, FIELD, before, to, approvalId=pending.approval_id, action=question.action or None, **members)
+
+
+def _decided(cause: Cause, pending: PendingApproval, before: str | None, result: Json) -> Json:
+    automatic = True if result.get("automatic") else None
+    return _entry(cause, pending, before, result["decision"], reason=result.get("reason"), automatic=automatic)

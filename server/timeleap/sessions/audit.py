@@ -6,7 +6,7 @@ It is appended to. Of a file that has grown too large the newest lines are kept,
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -40,37 +40,28 @@ def is_entry(document: Mapping[str, Any]) -> bool:
     )
 
 
-def _question_entries(entries: Iterable[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The entries of approvals that are asked, each with its approval id, which has the form of one."""
+def _last_entries(entries: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The newest entry of each approval that is asked, by approval id; the newest last."""
+    found: dict[str, dict[str, Any]] = {}
     for document in entries:
         approval_id = document.get("approvalId")
         if document.get("field") == FIELD and isinstance(approval_id, str) and _APPROVAL_ID.fullmatch(approval_id):
-            yield approval_id, document
+            found.pop(approval_id, None)
+            found[approval_id] = document
+    return found
 
 
 def left_open(entries: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """The entries of questions that an audit does not tell the end of, by approval id."""
-    found: dict[str, dict[str, Any]] = {}
-    for approval_id, document in _question_entries(entries):
-        if document.get("to") == "pending":
-            found[approval_id] = document
-        else:
-            found.pop(approval_id, None)
-    return dict(list(found.items())[-MAX_PENDING:])
+    found = [(name, document) for name, document in _last_entries(entries).items() if document.get("to") == "pending"]
+    return dict(found[-MAX_PENDING:])
 
 
-def ends(entries: Iterable[dict[str, Any]], approval_ids: Iterable[str]) -> dict[str, dict[str, Any]]:
+def ends(entries: Iterable[dict[str, Any]], approval_ids: Collection[str]) -> dict[str, dict[str, Any]]:
     """The entries that tell the end of some questions, by approval id; none of those that are open, or not in the
     audit."""
-    wanted, found = set(approval_ids), dict[str, dict[str, Any]]()
-    for approval_id, document in _question_entries(entries):
-        if approval_id not in wanted:
-            continue
-        if document.get("to") == "pending":
-            found.pop(approval_id, None)
-        else:
-            found[approval_id] = document
-    return found
+    last = _last_entries(entries).items()
+    return {name: document for name, document in last if name in approval_ids and document.get("to") != "pending"}
 
 
 class Audit:

@@ -151,17 +151,6 @@ class PendingApproval:
 
 
 @dataclass(frozen=True, slots=True)
-class ApprovalDecision:
-    """A decision, with client and time; `automatic`: made by the session's approvals, no person was asked."""
-
-    decision: Decision
-    reason: str | None
-    client: str | None
-    at: str
-    automatic: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Subagent:
     """A sub-agent that was defined while the session ran."""
 

@@ -14,9 +14,9 @@ from typing import Any
 
 from timeleap.sessions.outcomes import (
     Approval,
-    ApprovalDecision,
     Cause,
     Checkpoint,
+    Decision,
     HistoryStep,
     PendingApproval,
     PendingDMail,
@@ -189,13 +189,13 @@ def approval_resolved(head: str, approval_id: str, decision: Resolution, reason:
     return Event("approvalResolved", head, members, APPROVAL_RESOLVED, who)
 
 
-def decision(decision: ApprovalDecision) -> Json:
-    """What a request for an approval is answered with."""
+def decision(decision: Decision, reason: str | None, client: str | None, at: str, *, automatic: bool = False) -> Json:
+    """What a request for an approval is answered with; `automatic`: by the session's approvals, no person was asked."""
     return {
-        "decision": decision.decision,
-        **set_members(reason=decision.reason),
-        "decidedBy": {**set_members(client=decision.client), "at": decision.at},
-        "automatic": decision.automatic,
+        "decision": decision,
+        **set_members(reason=reason),
+        "decidedBy": {**set_members(client=client), "at": at},
+        "automatic": automatic,
     }
 
 

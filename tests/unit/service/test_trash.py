@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from timeleap.errors import StorageFailureError
-from timeleap.service import trash
+from timeleap.service import session_list
 from timeleap.sessions.purge import PurgeOutcome, PurgeRequest, Trashed
 from timeleap.sessions.store import SessionStore
 
@@ -37,10 +37,20 @@ class FakeStore:
         return outcome
 
 
-async def keep(store: FakeStore, max_age: int | None, told: list[Any]) -> trash.TrashKeeper:
-    keeper = trash.TrashKeeper(
+def start(store: FakeStore, max_age: int | None, told: list[Any]) -> asyncio.Task[None]:
+    keeping = session_list.keep_trash(
         cast("SessionStore", store), max_age, lambda method, params: told.append((method, params["sessionId"]))
     )
+    return asyncio.get_running_loop().create_task(keeping)
+
+
+async def stop(keeper: asyncio.Task[None]) -> None:
+    keeper.cancel()
+    await asyncio.wait([keeper])
+
+
+async def keep(store: FakeStore, max_age: int | None, told: list[Any]) -> asyncio.Task[None]:
+    keeper = start(store, max_age, told)
     await asyncio.wait_for(store.done.wait(), 30)
     await asyncio.sleep(0)
     return keeper
@@ -48,12 +58,12 @@ async def keep(store: FakeStore, max_age: int | None, told: list[Any]) -> trash.
 
 @pytest.mark.asyncio
 async def test_what_is_old_is_removed_again_and_again(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(trash, "HOUR", 0.001)
+    monkeypatch.setattr(session_list, "HOUR", 0.001)
     failure = StorageFailureError("no room", path="/", errno="ENOSPC")
     store = FakeStore(PurgeOutcome((ONE,)), failure, PurgeOutcome(()), PurgeOutcome((ONE,)))
     told: list[Any] = []
     keeper = await keep(store, 60, told)
-    await keeper.aclose()
+    await stop(keeper)
     assert store.asked[:4] == [PurgeRequest(older_than=60)] * 4
     assert told == [("session/warning", "a")] * 2
 
@@ -63,15 +73,15 @@ async def test_of_many_some_are_named():
     store = FakeStore(PurgeOutcome((ONE,) * 1000))
     told: list[Any] = []
     keeper = await keep(store, 60, told)
-    await keeper.aclose()
-    assert len(told) == trash.MAX_TOLD
+    await stop(keeper)
+    assert len(told) == session_list.MAX_TOLD
 
 
 @pytest.mark.asyncio
 async def test_without_an_age_only_what_was_begun_is_finished():
     store = FakeStore()
-    keeper = trash.TrashKeeper(cast("SessionStore", store), None, lambda method, params: None)
+    keeper = start(store, None, [])
     await asyncio.sleep(0)
     await asyncio.sleep(0)
-    await keeper.aclose()
+    await stop(keeper)
     assert (store.finished, store.asked) == (1, [])
