@@ -31,8 +31,7 @@ from timeleap.storage.engine import (
 from timeleap.storage.index import EntryStore
 from timeleap.storage.load import Loaded
 from timeleap.storage.reader import StoredLog
-from timeleap.storage.rewrite import Draft, copy_prefix, copy_timeline, revise
-from timeleap.storage.timelines import same_bytes
+from timeleap.storage.rewrite import Draft, copy_lines, copy_prefix, copy_timeline, same_bytes
 
 T = TypeVar("T")
 
@@ -172,7 +171,8 @@ class MemoryEngine(LogEngine):
         self._check_writable()
         kept = None if timeline_id is None else self._timeline(timeline_id)
         draft = Draft(StoredLog(_NAME, MemoryFile(), EntryStore(), LogState()), MemoryFile())
-        changed = revise(draft, self._log if kept is None else kept.log, edit)
+        log = self._log if kept is None else kept.log
+        changed = copy_lines(draft, log, log.state.lines, edit)
         if changed and kept is None:
             self._log = draft.log
         elif changed and kept is not None:

@@ -18,7 +18,6 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
 from typing import Any, Final, NamedTuple, Protocol, TypeVar, TypeVarTuple
@@ -30,8 +29,8 @@ from timeleap.failpoints import failpoint
 from timeleap.storage import durable
 from timeleap.storage.durable import OpenFile
 from timeleap.storage.engine import Appended, Durability, LogState, NewRecord
-from timeleap.storage.index import IndexDamagedError, header, same_lines
-from timeleap.storage.load import extend, fresh_store
+from timeleap.storage.index import IndexDamagedError, first_difference
+from timeleap.storage.load import extend, new_log
 from timeleap.storage.reader import StoredLog
 from timeleap.storage.record import batch_member
 from timeleap.storage.scan import entry_of
@@ -411,21 +410,6 @@ def _first_group(log: StoredLog, group: WriteGroup, durability: Durability) -> W
     return write_group(created, group, durability)
 
 
-def new_log(path: Path) -> StoredLog:
-    """Make an empty log. Durable."""
-    durable.create_exclusive(path).close()
-    try:
-        durable.sync_directory(path.parent)
-        file = OpenFile(path, writable=True, appending=True)
-    except BaseException:
-        with suppress(OSError):  # else the next attempt would take it for another program's
-            durable.remove_file(path)
-        raise
-    store = fresh_store(path)
-    store.publish(header(file.identity.inode, parsed=True))
-    return StoredLog(path, file, store, LogState())
-
-
 def _sync(log: StoredLog, file: OpenFile, good: int) -> None:
     try:
         file.sync()
@@ -450,10 +434,10 @@ def _reopened(log: StoredLog, before: OpenFile) -> OpenFile:
         raise OSError("the log is not the file it was")
     file.forget_cached()
     try:
-        same = same_lines(file, log.store, max(0, lines - _TAIL), lines)
+        differs = first_difference(file, log.store, max(0, lines - _TAIL), lines)
     except IndexDamagedError as error:
         raise OSError("the index is damaged") from error
-    if not same:
+    if differs is not None:
         raise OSError("the end of the log is not what was written")
     file.sync()
     return file

@@ -209,9 +209,6 @@ class OpenFile:
         if fd >= 0:
             os.close(fd)
 
-    def reopened_at(self, path: Path) -> None:
-        self.path = path
-
     def pread(self, offset: int, size: int) -> bytes:
         with _Access(self) as fd:
             data = pread(fd, size, offset)

@@ -331,13 +331,46 @@ def header(inode: int, *, parsed: bool) -> bytes:
     return body + CRC.pack(crc32(body))
 
 
-def read_header(file: durable.OpenFile, inode: int) -> bool | None:
-    """True if every line was parsed for this index; None if it is no index of the log with that inode."""
-    raw = file.pread(0, HEADER_SIZE)
-    for parsed in (True, False):
-        if raw == header(inode, parsed=parsed):
-            return parsed
-    return None
+def open_index(log: Path, inode: int, *, writable: bool) -> tuple[EntryStore, bool] | None:
+    """The index file of a log, if it is of the file with that inode, and whether every line was parsed for it."""
+    try:
+        file = durable.OpenFile(index_path(log), writable=writable)
+        head, size = file.pread(0, HEADER_SIZE), file.status().size
+    except OSError:
+        return None
+    parsed = head == header(inode, parsed=True)
+    if not parsed and head != header(inode, parsed=False):
+        return None
+    return EntryStore(file, max(0, (size - HEADER_SIZE) // ENTRY_SIZE)), parsed
+
+
+def fresh_store(log: Path) -> EntryStore:
+    """An empty store in a new index file that is not yet valid (see `EntryStore.publish`); in memory where that
+    cannot be made."""
+    try:
+        temporary = durable.open_temporary(log.parent, log.name)
+        try:
+            durable.replace_file(temporary.path, index_path(log))
+        except OSError:
+            durable.remove_file(temporary.path)
+            raise
+    except OSError:
+        return EntryStore()
+    temporary.path = index_path(log)
+    return EntryStore(temporary, 0, writable=True)
+
+
+def peek(log: Path) -> LogState | None:
+    """The state of a log from its index alone, without checking or scanning; None if the index does not cover it."""
+    try:
+        there = durable.status(log)
+        found = None if there is None else open_index(log, there.identity.inode, writable=False)
+        if there is None or found is None:
+            return None
+        state = found[0].state(found[0].count)
+    except (OSError, IndexDamagedError):
+        return None
+    return state if state.length == there.size else None
 
 
 # Comparing a log with its index: is every line still what was written?
@@ -440,22 +473,19 @@ def not_as_written(line: int, offset: int, length: int) -> Damage:
     return Damage("notAsWritten", reason, line, offset, length - offset)
 
 
-def first_difference(file: Readable, store: EntryStore, lines: int, progress: Progress | None = None) -> int | None:
-    """The first of the first `lines` lines whose bytes are not those of its entry, or None."""
-    total = store.state(lines).length
-    for start in range(0, lines, _LINES_AT_ONCE):
-        raw = store.raw(start, min(start + _LINES_AT_ONCE, lines))
-        differs = _first_unlike(file, raw, store.state(start).length)
+def first_difference(
+    file: Readable, store: EntryStore, start: int, stop: int, progress: Progress | None = None
+) -> int | None:
+    """The first of the lines `[start, stop)` whose bytes are not those of its entry, or None."""
+    total = store.state(stop).length
+    for at in range(start, stop, _LINES_AT_ONCE):
+        raw = store.raw(at, min(at + _LINES_AT_ONCE, stop))
+        differs = _first_unlike(file, raw, store.state(at).length)
         if differs is not None:
-            return start + differs
+            return at + differs
         if progress is not None:
             progress(_end(raw), total)
     return None
-
-
-def same_lines(file: Readable, store: EntryStore, start: int, stop: int) -> bool:
-    """True if the bytes of the lines `[start, stop)` are those of their entries."""
-    return start >= stop or _first_unlike(file, store.raw(start, stop), store.state(start).length) is None
 
 
 def _first_unlike(file: Readable, raw: bytes, begin: int) -> int | None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, TypeVar, TypeVarTuple
 
 from timeleap.errors import ExternallyModifiedError, ReadOnlyError, StorageFailureError, TimeleapError
-from timeleap.storage import appending, durable, recovery, rewrite
+from timeleap.storage import appending, durable, load, rewrite, scrub
 from timeleap.storage.appending import LogThread, Outcome, UnwritableError, WriteGroup, WriteQueue, Written, group_on
 from timeleap.storage.engine import (
     Access,
@@ -25,6 +25,7 @@ from timeleap.storage.engine import (
     LogEngine,
     LogReader,
     LogState,
+    MemoryNotes,
     NewRecord,
     Notes,
     Progress,
@@ -33,11 +34,10 @@ from timeleap.storage.engine import (
     Replacement,
     Timeline,
 )
-from timeleap.storage.index import EntryStore
-from timeleap.storage.load import Loaded, Validation, adopt, load, newly_found, same_history, validate
+from timeleap.storage.load import Loaded, Validation
 from timeleap.storage.lock import Endpoint, LockMode, SessionLock
 from timeleap.storage.reader import StoredLog
-from timeleap.storage.timelines import MemoryNotes, Timelines
+from timeleap.storage.rewrite import Timelines
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -111,7 +111,7 @@ class Follower:
         self.own_notes = MemoryNotes() if notes is None else None
         self.notes: Notes = notes if notes is not None else self.own_notes or MemoryNotes()
         self.timelines = Timelines(path, self.notes, keep_index=access == "write")
-        self.log = StoredLog(path, None, EntryStore(), LogState())
+        self.log = StoredLog(path)
         self.generation = 0
         self.recovery = Recovery()
         self.owned = False
@@ -139,11 +139,11 @@ class Follower:
             self.generation = max(self.generation, notes.rotation)
 
     async def look_at(self, progress: Progress | None) -> None:
-        self._show(await self.in_thread(recovery.looked_at, self.path, progress))
+        self._show(await self.in_thread(load.looked_at, self.path, progress))
 
     async def recover(self, create: bool, progress: Progress | None, *, trust_index: bool) -> None:
         """Mend what is on disk and show it; we have the lock."""
-        found = await self.in_thread(recovery.recovered, self.path, create, progress, trust_index)
+        found = await self.in_thread(load.recovered, self.path, create, progress, trust_index)
         earlier = self.recovery
         self._show(found, owned=True)
         self.recovery = replace(
@@ -154,7 +154,7 @@ class Follower:
 
     async def take_as_it_is(self, create: bool) -> None:
         """The same, whatever the checksums were; the head changes."""
-        found = await self.in_thread(recovery.recovered, self.path, create, None, False)
+        found = await self.in_thread(load.recovered, self.path, create, None, False)
         await self.in_thread(self.notes.bump_epoch)
         self._show(found, owned=True)
 
@@ -166,7 +166,7 @@ class Follower:
         """Show what is on disk now; says whether anything changed. For logs we do not hold the lock of."""
         while True:
             log = self.log
-            found = await self.in_thread(recovery.caught_up, log, self._seen)
+            found = await self.in_thread(load.caught_up, log, self._seen)
             if found is None:
                 return False
             if self.log is log:
@@ -199,7 +199,7 @@ class Follower:
         checking: Outcome[Validation | None] | None = None  # the thread may look at it before `begin` returns
         checking = thread.begin(
             partial(
-                validate,
+                load.validate,
                 self.log,
                 parsed=self._parsed,
                 writable=self._access == "write" and self.owned,
@@ -227,7 +227,7 @@ class Follower:
                 return [], False
             before, known = log.state, log.damage()
             try:
-                adopted = await self.in_thread(adopt, found, log)
+                adopted = await self.in_thread(load.adopt, found, log)
             except StorageFailureError:
                 found.discard()
                 raise
@@ -235,11 +235,11 @@ class Follower:
                 break  # else more was written by others, and is shown already
         self.log = adopted
         self._parsed = True
-        changed = not same_history(before, adopted.state)
+        changed = not load.same_history(before, adopted.state)
         if changed and self._access == "write":
             await self.in_thread(self.notes.bump_epoch)
         lost = [found.lost] if found.lost is not None else []
-        return lost + newly_found(known, self.log.damage()), changed
+        return lost + load.newly_found(known, self.log.damage()), changed
 
     async def in_thread(self, work: Callable[[*Ts], T], *args: *Ts) -> T:
         """Do blocking work in this log's own thread; never torn. Raises StorageFailureError for an OSError."""
@@ -461,7 +461,7 @@ class JsonlEngine(LogEngine):
         return self._shown.head_at(state)
 
     def as_reloaded(self) -> LogReader:
-        return load(self.path, writable=False, trust_index=False).log
+        return load.load(self.path, writable=False, trust_index=False).log
 
     @property
     def recovery(self) -> Recovery:
@@ -553,12 +553,12 @@ class JsonlEngine(LogEngine):
         self._locked.check_unmodified()
         shown = self._shown
         if timeline_id is not None:
-            changed = await shown.in_thread(rewrite.revise_closed, shown.timelines.path(timeline_id), edit)
+            changed = await shown.in_thread(scrub.revise_closed, shown.timelines.path(timeline_id), edit)
             if changed:
                 await shown.in_thread(shown.notes.bump_epoch)
             return changed
         try:
-            log, changed = await shown.in_thread(rewrite.revise_live, shown.log, edit, shown.notes.bump_epoch)
+            log, changed = await shown.in_thread(scrub.revise_live, shown.log, edit, shown.notes.bump_epoch)
         except (ExternallyModifiedError, UnwritableError) as error:
             self._locked.note(error)
             raise

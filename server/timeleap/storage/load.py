@@ -1,34 +1,189 @@
-"""Loading a log: its index if it can be believed, else a scan; and checking all of a log that is in use."""
+"""Opening a log: what a crash left is mended; its index is used if it can be believed, else it is scanned; and checking
+all of a log that is in use. Blocking; run in the log's own thread.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 from bisect import bisect_right
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, Literal
 
+from timeleap import clock
 from timeleap.errors import StorageFailureError
+from timeleap.failpoints import failpoint
 from timeleap.storage import durable, scan
 from timeleap.storage.durable import OpenFile
-from timeleap.storage.engine import Damage, Entry, LogState, Progress, RecordFlag, RecordKind, Recovery
+from timeleap.storage.engine import Damage, Entry, LogState, Progress, Quarantined, RecordKind, Recovery
 from timeleap.storage.index import (
-    ENTRY_SIZE,
-    HEADER_SIZE,
     EntryStore,
     IndexDamagedError,
     Reference,
     first_difference,
+    fresh_store,
     header,
     index_path,
     not_as_written,
-    read_header,
-    same_lines,
+    open_index,
 )
-from timeleap.storage.reader import StoredLog
-from timeleap.storage.record import ID_LIMIT, read_tl
+from timeleap.storage.reader import (
+    LastBatch,
+    StoredLog,
+    highest_number,
+    last_batch,
+    last_record,
+    same_as_live,
+    timeline_names,
+)
+from timeleap.storage.record import ID_LIMIT
+
+# Replacing a log where the file system has no hard links: an intent record, then two renames
+#
+# Between the renames the live log has no name. The record says what was meant, so that the next process that opens the
+# log for writing can finish it, or undo it where the new log is gone.
+
+
+def intent_path(log: Path) -> Path:
+    return log.parent / f".{log.name}.intent"
+
+
+def declare_intent(log: Path, timeline: Path, temporary: Path) -> None:
+    """Write down, durably, that `log` is to become `timeline` and `temporary` is to become `log`."""
+    record = {"timeline": timeline.name, "new": temporary.name}
+    durable.atomic_write(intent_path(log), json.dumps(record).encode())
+
+
+def withdraw_intent(log: Path) -> None:
+    durable.remove_file(intent_path(log))
+    durable.sync_directory(log.parent)
+
+
+def settle_intent(log: Path) -> bool:
+    """Finish or undo a replacement that was cut short; says whether there was one."""
+    path = intent_path(log)
+    if not durable.is_regular(path):
+        return False
+    try:
+        record: Any = json.loads(OpenFile(path).pread(0, 4096))
+    except (OSError, ValueError, RecursionError):
+        record = None
+    if not isinstance(record, dict):
+        record = {}
+    # Whatever the record says, nothing is touched but a temporary file of ours and a name that a timeline may have.
+    timeline = _sibling(log, record.get("timeline"), rf"{re.escape(log.stem)}_[0-9]{{1,18}}{re.escape(log.suffix)}")
+    new = _sibling(log, record.get("new"), rf"\.{re.escape(log.name)}\.[0-9a-f]{{16}}\.tmp")
+    if durable.status(log) is None:
+        if new is not None and durable.is_regular(new):
+            durable.replace_file(new, log)
+        elif timeline is not None and durable.is_regular(timeline):
+            durable.replace_file(timeline, log)
+        durable.sync_directory(log.parent)
+    elif new is not None:
+        durable.remove_file(new)
+    withdraw_intent(log)
+    return True
+
+
+def intent_pending(log: Path) -> bool:
+    """True if a replacement is between its two renames."""
+    return durable.status(log) is None and durable.is_regular(intent_path(log))
+
+
+def _sibling(log: Path, name: object, form: str) -> Path | None:
+    """The file of that name in the log's directory, if the name is of that form."""
+    if not isinstance(name, str) or re.fullmatch(form, name) is None:
+        return None
+    return log.parent / name
+
+
+# Repairs at opening a log for writing: leftovers of an interrupted step, a torn tail, an incomplete batch
+#
+# Nothing is thrown away: what is cut from the log is first made durable in a quarantine file beside it.
+
+
+def tidy(log: Path) -> None:
+    """Finish or undo a replacement that was cut short, and remove what a killed process left."""
+    changed = settle_intent(log)
+    for path in same_as_live(log):
+        failpoint("recovery.unlink")
+        durable.remove_file(path)
+        durable.remove_file(index_path(path))
+        changed = True
+    for path in leftovers(log):
+        durable.remove_file(path)
+    if changed:
+        durable.sync_directory(log.parent)
+
+
+def leftovers(log: Path) -> list[Path]:
+    """Temporary files of ours, and indexes of timelines that are gone. The live log's own index stays: it tells that lines
+    are missing."""
+    stem, suffix, whole = re.escape(log.stem), re.escape(log.suffix), re.escape(log.name)
+    temporary = re.compile(rf"\.{stem}(_[0-9]+)?{suffix}(\.idx|\.intent)?\.[0-9a-f]{{16}}\.tmp")
+    index = re.compile(rf"\.({stem}_[0-9]{{1,18}}{suffix}|{whole}\.[0-9]{{1,18}})\.idx")
+    names = set(durable.list_directory(log.parent))
+    going = [name for name in names if temporary.fullmatch(name)]
+    going += [name for name in names if (match := index.fullmatch(name)) and match[1] not in names]
+    return [log.parent / name for name in going if durable.is_regular(log.parent / name)]
+
+
+def cut_tail(loaded: Loaded) -> Quarantined | None:
+    """Cut what does not count from the end of the log, after keeping it in a quarantine file."""
+    log = loaded.log
+    if not loaded.cut or log.file is None:
+        return None
+    offset = log.state.length
+    reason: Literal["tornTail", "incompleteBatch"] = "tornTail" if loaded.cut == loaded.torn else "incompleteBatch"
+    kept = _quarantine(log.path, log.file, offset, loaded.cut)
+    failpoint("recovery.before_cut")
+    log.file.truncate(offset)  # not synced: if it is lost, the same is cut again; the next record's sync covers it
+    failpoint("recovery.after_cut")
+    return Quarantined(kept, offset, loaded.cut, reason)
+
+
+def _quarantine(log: Path, file: OpenFile, offset: int, size: int) -> str:
+    """Keep bytes of the log in a file of their own; the same bytes are kept once, however often we are killed here."""
+    data = file.pread(offset, size)
+    stem = f"{log.name}.quarantine-{offset}-"
+    for name in durable.list_directory(log.parent):
+        if name.startswith(stem) and _holds(log.parent / name, data):
+            return name
+    stamp = clock.now_iso().replace("-", "").replace(":", "").replace(".", "")
+    name = stem + stamp
+    attempt = 1
+    while durable.status(log.parent / name) is not None:
+        attempt += 1
+        name = f"{stem}{stamp}-{attempt}"
+    kept = durable.create_exclusive(log.parent / name)
+    try:
+        kept.pwrite(data, 0)
+        kept.sync()
+    except BaseException:
+        kept.close()
+        with suppress(OSError):
+            durable.remove_file(kept.path)
+        raise
+    durable.sync_directory(log.parent)
+    return name
+
+
+def _holds(path: Path, data: bytes) -> bool:
+    there = durable.status(path)
+    if there is None or there.size != len(data) or not durable.is_regular(path):
+        return False
+    try:
+        kept = OpenFile(path, writable=True)  # or Windows does not sync it
+        if kept.pread(0, len(data)) != data:
+            return False
+        kept.sync()
+    except OSError:
+        return False
+    return True
+
 
 # The end of a log: is its last batch whole, was it cut short by a crash, or was it damaged later?
 #
@@ -47,24 +202,8 @@ from timeleap.storage.record import ID_LIMIT, read_tl
 # - A log that ends before its last batch does was cut short by a crash, though it may have lost its end later; also if
 #   the index knew more, since without syncs (durability `os`) a power failure leaves just that.
 
-_MARKS: Final = RecordFlag.BATCH_OPEN | RecordFlag.BATCH_TAIL
-_NO_RECORD: Final = (RecordKind.BLANK, RecordKind.DAMAGED)
 _BLOCK: Final = 512  # what a disk writes is a multiple of it
 _ZEROS: Final = re.compile(rb"\0+")
-
-
-class _Batch(NamedTuple):
-    """The sound members of the batch that the last record of a log belongs to."""
-
-    first: int  # line of the first of them
-    last: int  # and of the last
-    positions: list[int]  # where in the batch they stand
-    size: int  # how many members the batch has
-
-    @property
-    def ended(self) -> bool:
-        """True if its end is there (a damaged mark may lie about a position or the size, not about both)."""
-        return self.positions[-1] >= self.size - 1 or len(self.positions) >= self.size
 
 
 def without_incomplete_tail(log: StoredLog, covered: int, *, torn: bool) -> int:
@@ -75,44 +214,14 @@ def without_incomplete_tail(log: StoredLog, covered: int, *, torn: bool) -> int:
         if _has_hole(log, log.store.entry(lines - 1)):
             lines, torn = lines - 1, True
             continue
-        batch = _last_batch(log, lines)
+        batch = last_batch(log, lines)
         if batch is None or batch.last < covered or not _cut_short(log, batch, lines, torn=torn):
             return lines
         lines, torn = batch.first, False
     return lines
 
 
-def cut_through(log: StoredLog) -> int:
-    """The line from which on a log ends in a batch that is not whole; its number of lines if there is none."""
-    batch = _last_batch(log, log.state.lines)
-    return log.state.lines if batch is None or batch.positions == list(range(batch.size)) else batch.first
-
-
-def last_record(log: StoredLog, stop: int, floor: int = 0) -> int:
-    """The last line before `stop` that is neither blank nor damaged; `floor` - 1 if there is none from `floor` on."""
-    for line in range(stop - 1, floor - 1, -1):
-        if log.store.entry(line).kind not in _NO_RECORD:
-            return line
-    return floor - 1
-
-
-def _last_batch(log: StoredLog, lines: int) -> _Batch | None:
-    positions: list[int] = []
-    sizes: list[int] = []
-    batch_id, first = None, lines
-    last = line = last_record(log, lines)
-    while line >= 0 and log.store.entry(line).flags & _MARKS:
-        tl = read_tl(log.read(line, line + 1)[0])
-        if positions and tl.get("b") != batch_id:
-            break
-        batch_id, first = tl.get("b"), line
-        positions.append(int(tl.get("i", 0)))
-        sizes.append(int(tl.get("n", 0)))
-        line = last_record(log, line)
-    return _Batch(first, last, positions[::-1], min(sizes)) if positions else None
-
-
-def _cut_short(log: StoredLog, batch: _Batch, lines: int, *, torn: bool) -> bool:
+def _cut_short(log: StoredLog, batch: LastBatch, lines: int, *, torn: bool) -> bool:
     """True if a crash left the last batch of the first `lines` lines in its present state."""
     start = batch.first if batch.positions[0] == 0 else last_record(log, batch.first) + 1
     stop = batch.last if batch.ended else lines
@@ -164,132 +273,40 @@ def load(path: Path, *, writable: bool, progress: Progress | None = None, trust_
             begin and end.
     """
     if durable.status(path) is None:
-        return Loaded(StoredLog(path, None, EntryStore(), LogState()))
+        return Loaded(StoredLog(path))
     file = OpenFile(path, writable=writable, appending=writable)
     size = file.status().size
-    found = _indexed(path, file.identity.inode, writable)
-    if found is not None and trust_index:
-        loaded = _from_index(path, file, size, found[0], parsed=found[1], progress=progress)
-        if loaded is not None:
-            return _published(loaded, writable)
-    reference = None
-    if found is not None:
-        known = found[0] if durable.HOLD_OPEN else found[0].in_memory()
-        reference = Reference(known, known.count, binding=trust_index)
-    store = fresh_store(path) if writable else EntryStore()
-    scanned, parsed = _scan(file, LogState(), size, store, known=reference, progress=progress)
-    covered, lost = 0, None
-    if not trust_index:
-        covered = scanned.state.lines  # what is there counts: nothing of ours was cut short since it was acknowledged
-    elif reference is not None:
-        covered, lost = _lines_within(store, reference.length) if reference.length <= size else 0, reference.lost
-    loaded = _settled(path, file, store, scanned, covered, rebuilt=True, parsed=parsed)
-    return _published(replace(loaded, accepted=not trust_index, lost=lost), writable)
-
-
-def peek(log: Path) -> LogState | None:
-    """The state of a log from its index alone, without checking or scanning; None if the index does not cover it."""
-    try:
-        there = durable.status(log)
-        found = None if there is None else _indexed(log, there.identity.inode, writable=False)
-        if there is None or found is None:
-            return None
-        state = found[0].state(found[0].count)
-        return state if state.length == there.size else None
-    except (OSError, IndexDamagedError):
-        return None
-
-
-def fresh_store(path: Path) -> EntryStore:
-    """An empty store in a new index file that is not yet valid (see `EntryStore.publish`); in memory where that
-    cannot be made."""
-    try:
-        temporary = durable.open_temporary(path.parent, path.name)
-        try:
-            durable.replace_file(temporary.path, index_path(path))
-            temporary.reopened_at(index_path(path))
-        except OSError:
-            durable.remove_file(temporary.path)
-            raise
-    except OSError:
-        return EntryStore()
-    return EntryStore(temporary, 0, writable=True)
-
-
-def extend(log: StoredLog, size: int, progress: Progress | None = None) -> Loaded:
-    """The log with what was added to its file since, up to `size` bytes. The index file is left as it is."""
-    assert log.file is not None
-    state, store = log.state, log.store.aside()
-    if log.open_ended:
-        state = store.state(state.lines - 1)
-    store.truncate(state.lines)
-    scanned, parsed = _scan(log.file, state, size, store, known=None, progress=progress)
-    return _settled(log.path, log.file, store, scanned, state.lines, rebuilt=False, parsed=parsed)
-
-
-def catch_up(log: StoredLog, seen: int) -> Loaded | None:
-    """The log as it is now, if its file is another one or of another size than `seen`; None if nothing changed.
-
-    What another program put in the place of the log is taken as it is: it has no checksums to keep to.
-    """
-    there = durable.status(log.path)
-    if there is None:
-        if log.file is None:
-            return None
-        return Loaded(StoredLog(log.path, None, EntryStore(), LogState()))
-    if log.file is None or there.identity != log.file.identity:
-        return load(log.path, writable=False)
-    if there.size == seen:
-        return None
-    lines = log.state.lines
-    try:
-        if there.size >= log.state.length and same_lines(log.file, log.store, max(0, lines - 1), lines):
-            return extend(log, there.size)
-    except IndexDamagedError:
-        pass
-    return load(log.path, writable=False, trust_index=False)
-
-
-def _published(loaded: Loaded, writable: bool) -> Loaded:
-    if writable and loaded.log.file is not None:
-        loaded.log.store.publish(header(loaded.log.file.identity.inode, parsed=loaded.parsed))
+    indexed = open_index(path, file.identity.inode, writable=writable)
+    loaded = None
+    if indexed is not None and trust_index:
+        loaded = _from_index(StoredLog(path, file, indexed[0]), size, parsed=indexed[1], progress=progress)
+    if loaded is None:
+        reference = None
+        if indexed is not None:
+            known = indexed[0] if durable.HOLD_OPEN else indexed[0].in_memory()
+            reference = Reference(known, known.count, binding=trust_index)
+        store = fresh_store(path) if writable else EntryStore()
+        loaded = _scanned(StoredLog(path, file, store), size, reference, progress)
+        covered, lost = 0, None
+        if not trust_index:
+            covered = loaded.log.state.lines  # what is there counts: nothing was cut short since it was acknowledged
+        elif reference is not None:
+            covered, lost = _lines_within(store, reference.length) if reference.length <= size else 0, reference.lost
+        loaded = replace(_settled(loaded, covered), rebuilt=True, accepted=not trust_index, lost=lost)
+    if writable:
+        loaded.log.store.publish(header(file.identity.inode, parsed=loaded.parsed))
     return loaded
 
 
-def _scan(
-    file: OpenFile, state: LogState, size: int, store: EntryStore, *, known: Reference | None, progress: Progress | None
-) -> tuple[scan.Scanned, bool]:
-    """Scan a log from `state` on, and say whether every line was parsed: all are if they are few, or known already."""
-    if size - state.length <= SMALL or known is not None:
-        return scan.thoroughly(file, state, size, store, reference=known, progress=progress), True
-    return scan.quickly(file, state, size, store, progress=progress), False
-
-
-def _indexed(path: Path, inode: int, writable: bool) -> tuple[EntryStore, bool] | None:
-    """The log's index file, if it is of the file with that inode, and whether it says that every line was parsed."""
-    try:
-        if durable.status(index_path(path)) is None:
-            return None
-        base = OpenFile(index_path(path), writable=writable)
-        parsed = read_header(base, inode)
-        if parsed is None:
-            return None
-        count = (base.status().size - HEADER_SIZE) // ENTRY_SIZE
-        return EntryStore(base, max(0, count)), parsed
-    except OSError:
-        return None
-
-
-def _from_index(
-    path: Path, file: OpenFile, size: int, store: EntryStore, *, parsed: bool, progress: Progress | None
-) -> Loaded | None:
+def _from_index(log: StoredLog, size: int, *, parsed: bool, progress: Progress | None) -> Loaded | None:
     """The log read through its index and, beyond it, scanned; None if the two disagree."""
+    assert log.file is not None
+    store = log.store
     try:
         lines = _lines_within(store, size)
         ahead = lines < store.count
         first = 0 if size <= SMALL else max(0, lines - _SAMPLE)
-        same = same_lines(file, store, first, lines) if first else first_difference(file, store, lines) is None
-        if not same:
+        if first_difference(log.file, store, first, lines) is not None:
             return None
         state = store.state(lines)
         if not 0 <= state.next_checkpoint_id <= ID_LIMIT:
@@ -299,34 +316,128 @@ def _from_index(
         return None
     store.truncate(lines)
     known = None
-    if lines and file.pread(state.length - 1, 1) != b"\n":
+    if lines and log.file.pread(state.length - 1, 1) != b"\n":
         lines -= 1  # it had no line feed when it was indexed; see whether it has one now
         known = Reference(store.in_memory(lines), 1)
         store.truncate(lines)
         state = store.state(lines)
-    scanned, parsed_now = _scan(file, state, size, store, known=known, progress=progress)
-    covered = 0 if ahead else lines
-    settled = _settled(path, file, store, scanned, covered, rebuilt=False, parsed=parsed and parsed_now)
-    return replace(settled, lost=lost)
+    found = _scanned(log.at(state), size, known, progress)
+    return replace(_settled(found, 0 if ahead else lines), parsed=parsed and found.parsed, lost=lost)
+
+
+def extend(log: StoredLog, size: int) -> Loaded:
+    """The log with what was added to its file since, up to `size` bytes. The index file is left as it is."""
+    state, store = log.state, log.store.aside()
+    if log.open_ended:
+        state = store.state(state.lines - 1)
+    store.truncate(state.lines)
+    return _settled(_scanned(StoredLog(log.path, log.file, store, state), size), state.lines)
 
 
 def _lines_within(store: EntryStore, size: int) -> int:
     return bisect_right(range(store.count), size, key=lambda line: store.entry(line).state.length)
 
 
-def _settled(
-    path: Path, file: OpenFile, store: EntryStore, scanned: scan.Scanned, covered: int, *, rebuilt: bool, parsed: bool
-) -> Loaded:
+def _scanned(log: StoredLog, size: int, known: Reference | None = None, progress: Progress | None = None) -> Loaded:
+    """The log and what comes after it up to `size` bytes; all of that is parsed if it is little, or known already."""
+    assert log.file is not None
+    parsed = size - log.state.length <= SMALL or known is not None
+    if parsed:
+        found = scan.thoroughly(log.file, log.state, size, log.store, reference=known, progress=progress)
+    else:
+        found = scan.quickly(log.file, log.state, size, log.store, progress=progress)
+    grown = StoredLog(log.path, log.file, log.store, found.state, open_ended=found.open_ended)
+    return Loaded(grown, found.torn, found.torn, parsed=parsed)
+
+
+def _settled(loaded: Loaded, covered: int) -> Loaded:
     """Leave out what a crash cut short at the end. Lines below `covered` were indexed, so they were acknowledged."""
-    log = StoredLog(path, file, store, scanned.state, open_ended=scanned.open_ended)
-    keep = without_incomplete_tail(log, covered, torn=scanned.torn > 0)
-    if keep == scanned.state.lines:
-        return Loaded(log, scanned.torn, scanned.torn, rebuilt, parsed)
-    state = store.state(keep)
-    cut = scanned.state.length - state.length + scanned.torn
-    torn = scanned.torn if last_record(log, scanned.state.lines, keep) >= keep else cut
-    store.truncate(keep)
-    return Loaded(StoredLog(path, file, store, state), cut, torn, rebuilt, parsed)
+    log = loaded.log
+    keep = without_incomplete_tail(log, covered, torn=loaded.torn > 0)
+    if keep == log.state.lines:
+        return loaded
+    state = log.store.state(keep)
+    cut = log.state.length - state.length + loaded.torn
+    torn = loaded.torn if last_record(log, log.state.lines, keep) >= keep else cut
+    log.store.truncate(keep)
+    return replace(loaded, log=log.at(state), cut=cut, torn=torn)
+
+
+# Opening a log, mended or not
+
+
+def looked_at(path: Path, progress: Progress | None) -> Loaded:
+    return _described(load(path, writable=False, progress=progress))
+
+
+def caught_up(log: StoredLog, seen: int) -> Loaded | None:
+    """The log as it is now, if its file is another one or of another size than `seen`; None if nothing changed.
+
+    What another program put in the place of the log is taken as it is: it has no checksums to keep to.
+    """
+    there = durable.status(log.path)
+    if there is None:
+        loaded = None if log.file is None else Loaded(StoredLog(log.path))
+    elif log.file is None or there.identity != log.file.identity:
+        loaded = load(log.path, writable=False)
+    elif there.size == seen:
+        loaded = None
+    else:
+        lines, loaded = log.state.lines, None
+        with suppress(IndexDamagedError):
+            if (
+                there.size >= log.state.length
+                and first_difference(log.file, log.store, max(0, lines - 1), lines) is None
+            ):
+                loaded = extend(log, there.size)
+        loaded = loaded or load(log.path, writable=False, trust_index=False)
+    if loaded is None or (loaded.log.file is None and intent_pending(log.path)):
+        return None
+    return _described(loaded)
+
+
+def recovered(path: Path, create: bool, progress: Progress | None, trust_index: bool = True) -> Loaded:
+    """Mend and load a log we have the lock of."""
+    tidy(path)
+    loaded = load(path, writable=True, progress=progress, trust_index=trust_index)
+    cut = cut_tail(loaded)
+    found = _described(replace(loaded, cut=0, torn=0), cut)
+    if create and found.log.file is None and not found.recovery.warnings:
+        return replace(found, log=new_log(path))
+    return found
+
+
+def _described(loaded: Loaded, cut: Quarantined | None = None) -> Loaded:
+    log = loaded.log
+    warnings = [loaded.lost] if loaded.lost else []
+    if log.file is None and timeline_names(log.path):
+        text = "the live log is missing though timelines of it exist; restore one of them"
+        warnings.append(Damage("logMissing", text, 0, 0, 0))
+    else:
+        warnings += log.damage()
+    recovery = Recovery(
+        quarantined=(cut,) if cut else (),
+        cut_bytes=cut.bytes if cut else 0,
+        index_rebuilt=loaded.rebuilt and log.state.lines > 0,
+        warnings=tuple(warnings),
+    )
+    identity = log.file.identity if log.file else None
+    return replace(loaded, recovery=recovery, highest=highest_number(log.path, besides=identity))
+
+
+def new_log(path: Path) -> StoredLog:
+    """Make an empty log. Durable."""
+    durable.create_exclusive(path).close()
+    try:
+        durable.sync_directory(path.parent)
+        file = OpenFile(path, writable=True, appending=True)
+    except BaseException:
+        with suppress(OSError):  # else the next attempt would take it for another program's
+            durable.remove_file(path)
+        raise
+    store = fresh_store(path)
+    store.publish(header(file.identity.inode, parsed=True))
+    return StoredLog(path, file, store, LogState())
 
 
 # Checking a whole log that is in use: every checksum, and every line that was never parsed
@@ -381,7 +492,7 @@ def validate(
             return None
         index = durable.open_temporary(log.path.parent, log.path.name) if writable else None
         store = EntryStore(index, 0, writable=writable)
-        found = Validation(StoredLog(log.path, log.file, store, LogState()), index)
+        found = Validation(StoredLog(log.path, log.file, store), index)
         try:
             if index is not None:
                 index.pwrite(header(log.file.identity.inode, parsed=True), 0)
@@ -416,7 +527,7 @@ def adopt(found: Validation, log: StoredLog) -> StoredLog:
     continue_to(found, log)
     if found.index is not None:
         durable.replace_file(found.index.path, index_path(log.path))
-        found.index.reopened_at(index_path(log.path))
+        found.index.path = index_path(log.path)
     return found.log
 
 
@@ -433,6 +544,6 @@ def newly_found(before: list[Damage], after: list[Damage]) -> list[Damage]:
 
 def _unchanged(log: StoredLog, file: OpenFile, progress: Progress) -> bool:
     try:
-        return first_difference(file, log.store, log.state.lines, progress) is None
+        return first_difference(file, log.store, 0, log.state.lines, progress) is None
     except IndexDamagedError:
         return False

@@ -9,16 +9,25 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from timeleap.errors import SessionExistsError
-from timeleap.storage import durable, timelines
+from timeleap.storage import durable
 from timeleap.storage.durable import Identity, status, storage_errors
-from timeleap.storage.engine import Access, Durability, LogEngine, LogReader, LogState, Notes, Progress, Timeline
-from timeleap.storage.index import index_path
+from timeleap.storage.engine import (
+    Access,
+    Durability,
+    LogEngine,
+    LogReader,
+    LogState,
+    MemoryNotes,
+    Notes,
+    Progress,
+    Timeline,
+)
+from timeleap.storage.index import index_path, peek
 from timeleap.storage.jsonl import JsonlEngine
-from timeleap.storage.load import load, peek
+from timeleap.storage.load import load
 from timeleap.storage.lock import Endpoint, LockMode
-from timeleap.storage.reader import StoredLog
-from timeleap.storage.rewrite import Draft, copy_prefix
-from timeleap.storage.timelines import MemoryNotes, Timelines
+from timeleap.storage.reader import StoredLog, timeline_names
+from timeleap.storage.rewrite import Draft, Timelines, copy_prefix
 
 _Key = tuple[Identity | str, str, Access]
 
@@ -158,7 +167,7 @@ class StoredLogs:
 
 def has_timelines(log: Path) -> bool:
     """True if there are files beside a log that are named as its timelines. Raises OSError."""
-    return bool(timelines.names(log))
+    return bool(timeline_names(log))
 
 
 def state_of(log: Path) -> LogState:

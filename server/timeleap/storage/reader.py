@@ -1,4 +1,4 @@
-"""A stored log that can be read: a file, its entries, and the state at its end.
+"""Logs in files, the live one or a timeline: reading one through its entries, its batches, and how the files are called.
 
 An object never changes what it shows: an append makes a new one that shares file and entries with the old one. So a
 reader in another thread keeps a consistent view, and the descriptor is closed when the last view of it is gone.
@@ -6,18 +6,20 @@ reader in another thread keeps a consistent view, and the descriptor is closed w
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Concatenate, Final, ParamSpec, TypeVar
+from typing import Concatenate, Final, NamedTuple, ParamSpec, TypeVar
 from zlib import crc32
 
 from timeleap.errors import CorruptedError, StorageFailureError
-from timeleap.storage import scan
-from timeleap.storage.durable import OpenFile
+from timeleap.storage import durable, scan
+from timeleap.storage.durable import Identity, OpenFile
 from timeleap.storage.engine import (
     DAMAGE_LIMIT,
+    MAX_ROTATION,
     Damage,
     DamageKind,
     Entry,
@@ -52,6 +54,9 @@ _KINDS: Final = tuple(RecordKind)
 _MESSAGE: Final = int(RecordKind.MESSAGE)
 _VALIDATED: Final = int(RecordFlag.VALIDATED)
 _STRICT: Final = int(RecordFlag.VALIDATED | RecordFlag.LENIENT)
+_EMPTY: Final = LogState()
+_NO_RECORD: Final = (RecordKind.BLANK, RecordKind.DAMAGED)
+_MARKS: Final = RecordFlag.BATCH_OPEN | RecordFlag.BATCH_TAIL
 _LF: Final = ord("\n")
 _NOT_READABLE: Final = "the original program cannot read this record"
 
@@ -88,11 +93,17 @@ class StoredLog(LogReader):
     __slots__ = ("_state", "file", "lost", "open_ended", "path", "store")
 
     def __init__(
-        self, path: Path, file: OpenFile | None, store: EntryStore, state: LogState, *, open_ended: bool = False
+        self,
+        path: Path,
+        file: OpenFile | None = None,
+        store: EntryStore | None = None,
+        state: LogState = _EMPTY,
+        *,
+        open_ended: bool = False,
     ) -> None:
         self.path = path
         self.file = file
-        self.store = store
+        self.store = store if store is not None else EntryStore()
         self.open_ended = open_ended
         self.lost: Damage | None = None
         self._state = state
@@ -304,6 +315,53 @@ class StoredLog(LogReader):
         self.store.replace_by(fresh, min(fresh.count, self._state.lines))
 
 
+# Batches: records that were appended together
+
+
+class LastBatch(NamedTuple):
+    """The sound members of the batch that the last record of a log belongs to."""
+
+    first: int  # line of the first of them
+    last: int  # and of the last
+    positions: list[int]  # where in the batch they stand
+    size: int  # how many members the batch has
+
+    @property
+    def ended(self) -> bool:
+        """True if its end is there (a damaged mark may lie about a position or the size, not about both)."""
+        return self.positions[-1] >= self.size - 1 or len(self.positions) >= self.size
+
+
+def cut_through(log: StoredLog) -> int:
+    """The line from which on a log ends in a batch that is not whole; its number of lines if there is none."""
+    batch = last_batch(log, log.state.lines)
+    return log.state.lines if batch is None or batch.positions == list(range(batch.size)) else batch.first
+
+
+def last_record(log: StoredLog, stop: int, floor: int = 0) -> int:
+    """The last line before `stop` that is neither blank nor damaged; `floor` - 1 if there is none from `floor` on."""
+    for line in range(stop - 1, floor - 1, -1):
+        if log.store.entry(line).kind not in _NO_RECORD:
+            return line
+    return floor - 1
+
+
+def last_batch(log: StoredLog, lines: int) -> LastBatch | None:
+    positions: list[int] = []
+    sizes: list[int] = []
+    batch_id, first = None, lines
+    last = line = last_record(log, lines)
+    while line >= 0 and log.store.entry(line).flags & _MARKS:
+        tl = read_tl(log.read(line, line + 1)[0])
+        if positions and tl.get("b") != batch_id:
+            break
+        batch_id, first = tl.get("b"), line
+        positions.append(int(tl.get("i", 0)))
+        sizes.append(int(tl.get("n", 0)))
+        line = last_record(log, line)
+    return LastBatch(first, last, positions[::-1], min(sizes)) if positions else None
+
+
 class BatchCheck:
     """Checks that the batches of a log are whole; fed line by line.
 
@@ -316,10 +374,10 @@ class BatchCheck:
         self._damaged = False  # the line before was
 
     def add(self, entry: Entry, line: bytes) -> list[Damage]:
-        if entry.kind in (RecordKind.BLANK, RecordKind.DAMAGED):
+        if entry.kind in _NO_RECORD:
             self._damaged = self._damaged or entry.kind == RecordKind.DAMAGED
             return []
-        if not entry.flags & (RecordFlag.BATCH_OPEN | RecordFlag.BATCH_TAIL):
+        if not entry.flags & _MARKS:
             found = self.finish()
             self._damaged = False
             return found
@@ -384,3 +442,58 @@ def _only(flags: bytes, which: bytes, wanted: bool) -> bytes:
     chosen = int.from_bytes(which, "little")
     every = int.from_bytes(flags, "little")
     return (every & chosen if wanted else every & ~chosen).to_bytes(len(flags), "little")
+
+
+# How the logs of a session are called: the live one, and its timelines beside it
+
+
+class TimelineName(NamedTuple):
+    file: str
+    number: int
+    foreign: bool  # called `context.jsonl.3`, as the documents of the original have it, not `context_3.jsonl`
+
+    @property
+    def timeline_id(self) -> str:
+        return self.file if self.foreign else Path(self.file).stem
+
+
+def timeline_file(log: Path, number: int) -> str:
+    return f"{log.stem}_{number}{log.suffix}"
+
+
+def timeline_names(log: Path) -> list[TimelineName]:
+    """The names beside a log that are timeline names, whatever they stand for; newest first."""
+    ours = re.compile(rf"{re.escape(log.stem)}_([0-9]{{1,18}}){re.escape(log.suffix)}")
+    seeds = re.compile(rf"{re.escape(log.name)}\.([0-9]{{1,18}})")
+    found = []
+    for file in durable.list_directory(log.parent):
+        if match := ours.fullmatch(file):
+            found.append(TimelineName(file, int(match[1]), foreign=False))
+        elif match := seeds.fullmatch(file):
+            found.append(TimelineName(file, int(match[1]), foreign=True))
+    return sorted(found, key=lambda name: (not name.foreign, name.number), reverse=True)
+
+
+def highest_number(log: Path, *, besides: Identity | None = None) -> int:
+    """The highest number in use by our names, 0 if none; the file `besides` (the live log) does not count, nor does a
+    number so high that somebody else must have given it."""
+    ours = [name for name in timeline_names(log) if not name.foreign and name.number <= MAX_ROTATION]
+    return max((name.number for name in ours if not is_file(log.parent / name.file, besides)), default=0)
+
+
+def same_as_live(log: Path) -> list[Path]:
+    """Timeline names that are the live log itself: a replacement came no further than to link it."""
+    live = durable.status(log)
+    if live is None or live.names < 2:
+        return []
+    return [
+        log.parent / n.file
+        for n in timeline_names(log)
+        if not n.foreign and is_file(log.parent / n.file, live.identity)
+    ]
+
+
+def is_file(path: Path, identity: Identity | None) -> bool:
+    """True if the path names that file. Never where the file system has no inode numbers: any two files would match."""
+    there = durable.status(path)
+    return there is not None and there.identity == identity and there.identity.inode != 0

@@ -1,40 +1,44 @@
-"""A new log in the place of an old one: the atomic replacement (G3), and the rewriting of lines that leaves no trace.
+"""A new log in the place of an old one, which becomes a timeline (G3); and the timelines there are.
 
-Replacement. Order of the steps, each durable before the next: the new log stands complete beside the old one, under a
-temporary name; `prepare` notes what will be true; the live log gets the timeline's name as a second one; the new log is
-renamed over the live name. A crash before the rename leaves the old log live (its second name is removed at the next
-open), a crash after it leaves the new one live and the old one as a timeline.
-
-Revision, for what must not be kept anywhere, keeps no timeline. The new log stands complete and synced beside the old one
-before it takes its name; a kill in between leaves the old one or the new one, and may be asked again. Lines keep their
-numbers, damaged ones stay damaged, and the index is rebuilt: a checksum of what is gone would tell who guesses that he is
-right.
+Order of the steps, each durable before the next: the new log stands complete beside the old one, under a temporary name;
+`prepare` notes what will be true; the live log gets the timeline's name as a second one; the new log is renamed over the
+live name. A crash before the rename leaves the old log live (its second name is removed at the next open), a crash after
+it leaves the new one live and the old one as a timeline.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 from zlib import crc32
 
-from timeleap.errors import CorruptedError, ExternallyModifiedError, StorageFailureError, TimeleapError
+from timeleap.errors import (
+    CorruptedError,
+    ExternallyModifiedError,
+    StorageFailureError,
+    TimeleapError,
+    TimelineNotFoundError,
+)
 from timeleap.failpoints import failpoint
 from timeleap.storage import durable, scan
-from timeleap.storage.appending import UnwritableError, check_untouched, group_on, new_log
-from timeleap.storage.durable import OpenFile, storage_errors
+from timeleap.storage.appending import UnwritableError, check_untouched, group_on
+from timeleap.storage.durable import FileStatus, Identity, OpenFile, storage_errors
 from timeleap.storage.engine import (
+    Damage,
     Edit,
-    Entry,
     LogState,
     NewRecord,
+    Notes,
     Prepared,
     RecordFlag,
     RecordKind,
     Replacement,
+    Timeline,
+    TimelineFacts,
     damaged_before,
     new_damage,
     not_restored,
@@ -47,16 +51,155 @@ from timeleap.storage.index import (
     first_difference,
     header,
     index_path,
+    peek,
+    save,
 )
-from timeleap.storage.load import Loaded, cut_through, load
-from timeleap.storage.reader import StoredLog
+from timeleap.storage.load import Loaded, declare_intent, load, new_log, withdraw_intent
+from timeleap.storage.reader import (
+    StoredLog,
+    TimelineName,
+    cut_through,
+    highest_number,
+    is_file,
+    same_as_live,
+    timeline_file,
+    timeline_names,
+)
 from timeleap.storage.record import classify, without_batch_marks
-from timeleap.storage.recovery import declare_intent, withdraw_intent
-from timeleap.storage.timelines import Timelines, file_name, highest_number, same_as_live, same_bytes
 
+MAX_GONE: Final = 100
+"""Timelines that are gone by now and whose counts are still remembered."""
 _STEP: Final = 1024
 _FLUSH: Final = 1 << 20
 _logger = logging.getLogger(__name__)
+
+
+# Timelines
+
+
+class Timelines:
+    def __init__(self, log: Path, notes: Notes, *, keep_index: bool) -> None:
+        self.notes = notes
+        self._log = log
+        self._keep_index = keep_index  # write the index of a timeline that had to be scanned beside it
+        self._known: dict[tuple[str, Identity, int], tuple[int, int, int]] = {}
+
+    def listed(self) -> list[Timeline]:
+        """All timelines, newest first. Raises StorageFailureError."""
+        found: list[Timeline] = []
+        with storage_errors("list the timelines", self._log.parent):
+            for name, path in self._files():
+                there = durable.status(path)
+                if there is None or not durable.is_regular(path):
+                    continue
+                facts = self.notes.facts(name.timeline_id) or TimelineFacts()
+                found.append(Timeline(name.timeline_id, name.file, facts, there.size, *self._counts(path, there)))
+        if len(self._known) > len(found) + MAX_GONE:
+            present = {timeline.file for timeline in found}
+            self._known = {key: counts for key, counts in self._known.items() if key[0] in present}
+        return found
+
+    def before(self, live: StoredLog) -> list[Timeline]:
+        """Those there were while `live` was the live log: not that log itself, nor what was set aside after it."""
+        found = self.listed()
+        if live.file is not None:
+            for number, timeline in enumerate(found):
+                if is_file(self._log.parent / timeline.file, live.file.identity):
+                    return found[number + 1 :]
+        return found
+
+    def path(self, timeline_id: str) -> Path:
+        """The file of a timeline. Raises TimelineNotFoundError, StorageFailureError."""
+        with storage_errors("look for a timeline", self._log.parent):
+            for name, path in self._files():
+                if name.timeline_id == timeline_id:
+                    return path
+        raise TimelineNotFoundError(f"no timeline {timeline_id!r:.80}", timelineId=timeline_id)
+
+    def reader(self, timeline_id: str) -> StoredLog:
+        """A reader of one timeline; never writes. Its `damage` says what is missing at its end, too."""
+        path = self.path(timeline_id)
+        with storage_errors(f"read the timeline {timeline_id}", path):
+            loaded = load(path, writable=False)
+        if loaded.cut and not loaded.lost:
+            end = loaded.log.state
+            loaded.log.lost = Damage("damagedRecord", "its end is cut off", end.lines, end.length, loaded.cut)
+        else:
+            loaded.log.lost = loaded.lost
+        return loaded.log
+
+    def _files(self) -> Iterator[tuple[TimelineName, Path]]:
+        """The names of timelines and their files; the live log itself, which a replacement may have linked, is none."""
+        live = durable.status(self._log)
+        for name in timeline_names(self._log):
+            path = self._log.parent / name.file
+            if not (live and is_file(path, live.identity)):
+                yield name, path
+
+    def same(self, timeline_id: str, other_id: str) -> bool:
+        known = {timeline.timeline_id: (timeline.bytes, timeline.chain) for timeline in self.listed()}
+        if known.get(timeline_id, 0) != known.get(other_id, 1):
+            return False
+        file, other = self.reader(timeline_id).file, self.reader(other_id).file
+        return file is not None and other is not None and same_bytes(file, other)
+
+    def remove(self, timeline_id: str) -> None:
+        """Delete a timeline and its index; its number is not used again."""
+        path = self.path(timeline_id)
+        with storage_errors(f"remove the timeline {timeline_id}", path):
+            self.notes.remember(rotation=highest_number(self._log))
+            durable.remove_file(index_path(path))  # first: alone it would be left, with a checksum of each line
+            durable.remove_file(path)
+            durable.sync_directory(path.parent)
+
+    def equal_to(self, log: StoredLog) -> str | None:
+        """The newest timeline with the very bytes of a log, or None."""
+        if log.file is None:
+            return None
+        for timeline in self.listed():
+            if timeline.may_equal(log.state):
+                try:
+                    if same_bytes(OpenFile(self._log.parent / timeline.file), log.file):
+                        return timeline.timeline_id
+                except OSError:
+                    continue  # what cannot be read cannot stand for the log
+        return None
+
+    def _counts(self, path: Path, there: FileStatus) -> tuple[int, int, int]:
+        key = (path.name, there.identity, there.size)
+        if key not in self._known:
+            try:
+                state = peek(path) or self._scanned(path)
+            except OSError:
+                return 0, 0, 0
+            self._known[key] = (state.messages, state.checkpoints, state.chain)
+        return self._known[key]
+
+    def _scanned(self, path: Path) -> LogState:
+        loaded = load(path, writable=False)
+        file, state = loaded.log.file, loaded.log.state
+        # An index that knows of more than there is stays: it is what tells that something is missing.
+        if self._keep_index and file is not None and not loaded.cut and loaded.lost is None:
+            try:
+                save(loaded.log.store, path, file.identity.inode, parsed=loaded.parsed)
+            except OSError:
+                return state  # it is only a convenience
+        return state
+
+
+def same_bytes(file: OpenFile, other: OpenFile) -> bool:
+    size, offset = file.status().size, 0
+    if size != other.status().size:
+        return False
+    while offset < size:
+        data = file.pread(offset, _FLUSH)
+        if not data or data != other.pread(offset, _FLUSH):
+            return False
+        offset += len(data)
+    return True
+
+
+# The new log
 
 
 @dataclass(slots=True)
@@ -75,7 +218,7 @@ class Draft:
         except BaseException:
             durable.remove_file(file.path)
             raise
-        return cls(StoredLog(path, file, EntryStore(index, 0, writable=True), LogState()), index)
+        return cls(StoredLog(path, file, EntryStore(index, 0, writable=True)), index)
 
     @property
     def file(self) -> OpenFile:
@@ -83,6 +226,10 @@ class Draft:
         return self.log.file
 
     def holds(self, state: LogState, *, open_ended: bool) -> None:
+        """The lines up to `state` are in the file and the index; their pending characters are counted if need be."""
+        if state.pending_chars < 0:
+            counted = scan.count_pending(self.file, self.log.store, state)
+            state, open_ended = counted.state, counted.open_ended
         self.log = StoredLog(self.log.path, self.file, self.log.store, state, open_ended=open_ended)
 
     def add(self, records: list[NewRecord]) -> None:
@@ -95,6 +242,10 @@ class Draft:
         self.log.store.truncate(group.first_line)
         self.log.store.extend(group.entries)
         self.log = self.log.at(group.after)
+
+    def live(self, file: OpenFile) -> StoredLog:
+        """The draft in its place, where it is `file`."""
+        return StoredLog(self.log.path, file, self.log.store, self.log.state, open_ended=self.log.open_ended)
 
     def finish(self) -> None:
         """Make the draft durable (its index need not be)."""
@@ -153,7 +304,7 @@ def _replace(log: StoredLog, replacement: Replacement, timelines: Timelines, low
                 copy_prefix(draft, log, replacement.keep_lines)
             draft.add(list(replacement.records))
             number = max(lowest, highest_number(log.path) + 1)
-            while durable.status(timeline := log.path.parent / file_name(log.path, number)) is not None:
+            while durable.status(timeline := log.path.parent / timeline_file(log.path, number)) is not None:
                 number += 1
             equals = None
             if replacement.reuse:
@@ -175,15 +326,10 @@ def _replace(log: StoredLog, replacement: Replacement, timelines: Timelines, low
             check_untouched(log)
             live = OpenFile(draft.file.path, writable=True, appending=True)  # now: after the step nothing may fail
             _exchange(log, draft, timeline)
-    live.reopened_at(log.path)
+    live.path = log.path
     _move_indexes(log.path, draft, timeline)
     _settle(replacement, prepared, timelines)
-    return ReplacedLog(_live(live, draft), prepared.kept_as or "", number)
-
-
-def _live(file: OpenFile, draft: Draft) -> StoredLog:
-    log = draft.log
-    return StoredLog(log.path, file, log.store, log.state, open_ended=log.open_ended)
+    return ReplacedLog(draft.live(live), prepared.kept_as or "", number)
 
 
 def _settle(replacement: Replacement, prepared: Prepared, timelines: Timelines) -> None:
@@ -212,7 +358,7 @@ def copy_prefix(draft: Draft, log: StoredLog, keep_lines: int) -> None:
     if log.file is None or keep_lines <= 0:
         return
     state = log.store.state(keep_lines)
-    damaged = first_difference(log.file, log.store, keep_lines)
+    damaged = first_difference(log.file, log.store, 0, keep_lines)
     if damaged is not None:
         raise CorruptedError(
             f"line {damaged} of {log.path.name} is not what was written; verify the session",
@@ -221,11 +367,10 @@ def copy_prefix(draft: Draft, log: StoredLog, keep_lines: int) -> None:
             offset=log.store.entry(damaged).offset,
         )
     if state.has_damage:
-        _copy_lines(draft, log, keep_lines, None)
+        copy_lines(draft, log, keep_lines, None)
     else:
         log.file.copy_to(draft.file, 0, state.length)
         _take_entries(draft, log, keep_lines)
-    _count_pending(draft)
     # A batch that was cut through on purpose is no incomplete one: its members lose their marks.
     log = draft.log
     keep = cut_through(log)
@@ -247,13 +392,7 @@ def _take_entries(draft: Draft, log: StoredLog, lines: int) -> None:
     draft.holds(state, open_ended=draft.file.pread(state.length - 1, 1) != b"\n")
 
 
-def _count_pending(draft: Draft) -> None:
-    if draft.log.state.pending_chars < 0:
-        scanned = scan.count_pending(draft.file, draft.log.store, draft.log.state)
-        draft.holds(scanned.state, open_ended=scanned.open_ended)
-
-
-def _copy_lines(draft: Draft, log: StoredLog, lines: int, edit: Edit | None) -> int:
+def copy_lines(draft: Draft, log: StoredLog, lines: int, edit: Edit | None) -> int:
     """Fill a draft with the first lines of a log as `edit` leaves them, or without those that are known to be damaged;
     says how many were edited. The entries are made again, since lines move."""
     assert log.file is not None
@@ -318,7 +457,7 @@ def _is_known(draft: Draft, source: Loaded) -> bool:
     if not source.parsed or log.state.has_damage or log.state.pending_chars < 0 or not log.state.lines:
         return False
     try:
-        return first_difference(draft.file, log.store, log.state.lines) is None
+        return first_difference(draft.file, log.store, 0, log.state.lines) is None
     except IndexDamagedError:
         return False
 
@@ -400,7 +539,7 @@ def _move_indexes(path: Path, draft: Draft, timeline: Path) -> None:
             durable.replace_file(index, index_path(timeline))
         failpoint("replace.old_index_moved")
         durable.replace_file(draft.index.path, index)
-        draft.index.reopened_at(index)
+        draft.index.path = index
         failpoint("replace.done")
     except OSError:
         with suppress(OSError):
@@ -409,122 +548,3 @@ def _move_indexes(path: Path, draft: Draft, timeline: Path) -> None:
 
 def _external_change(path: Path) -> ExternallyModifiedError:
     return ExternallyModifiedError(f"another program is changing the logs of {path.name}; reload the session")
-
-
-# Rewriting lines, so that nothing of what they were stays
-
-
-def revise_live(log: StoredLog, edit: Edit, prepare: Callable[[], None]) -> tuple[StoredLog, int]:
-    """Rewrite the live log, which is settled and locked. Blocking. `prepare` is called before the step; it does no harm
-    if the step does not come. Returns the log after it (the same if no line changed), and how many of its lines changed.
-
-    Raises:
-        ExternallyModifiedError, StorageFailureError: Nothing was changed.
-        UnwritableError: It was changed, but that may not last.
-    """
-    check_untouched(log)
-    if log.file is None:
-        return log, 0
-    with storage_errors("redact the log", log.path):
-        for leftover in same_as_live(log.path):
-            durable.remove_file(leftover)
-        with Draft.for_log(log.path) as draft:
-            changed = revise(draft, log, edit)
-            if not changed:
-                draft.discard()
-                return log, 0
-            draft.finish()
-            failpoint("revise.built")
-            prepare()
-            failpoint("revise.prepared")
-            check_untouched(log)
-            live = OpenFile(draft.file.path, writable=True, appending=True)  # now: after the step nothing may fail
-            if not durable.HOLD_OPEN:
-                draft.file.close()
-            durable.replace_file(draft.file.path, log.path)
-    live.reopened_at(log.path)
-    try:
-        failpoint("revise.renamed")
-        durable.sync_directory(log.path.parent)
-    except OSError as error:
-        failure = StorageFailureError.of(error, "redact the log", log.path)
-        raise UnwritableError(f"{failure.message}; open the session again", **failure.data) from error
-    finally:
-        _move_index(draft, log.path)
-    failpoint("revise.done")
-    return _live(live, draft), changed
-
-
-def revise_closed(path: Path, edit: Edit) -> int:
-    """Rewrite a log that nobody writes to: a timeline, or that of a session which is not open. Blocking. Says how many
-    lines changed; what is torn at its end is edited as a line, and stays torn.
-
-    Raises:
-        StorageFailureError: Nothing was changed, or that it was may not last.
-    """
-    with storage_errors("redact the log", path):
-        log = load(path, writable=False).log
-        if log.file is None:
-            return 0
-        with Draft.for_log(path) as draft:
-            changed = revise(draft, log, edit) + _revise_tail(draft, log, edit)
-            if not changed:
-                draft.discard()
-                return 0
-            draft.finish()
-            failpoint("revise.closed_built")
-            draft.file.close()
-            draft.index.close()
-            durable.replace_file(draft.file.path, path)
-        _move_index(draft, path)
-        durable.sync_directory(path.parent)
-    return changed
-
-
-def revise(draft: Draft, log: StoredLog, edit: Edit) -> int:
-    """Fill a draft with the lines of a log as `edit` leaves them; says how many it changed."""
-    changed = _copy_lines(draft, log, log.state.lines, edit)
-    _count_pending(draft)
-    return changed
-
-
-def raw_lines(log: StoredLog) -> Iterator[tuple[Entry | None, bytes]]:
-    """The lines of a log as they stand in its file, without line feeds, with their entries; what does not count at its
-    end has none."""
-    if log.file is None:
-        return
-    for start in range(0, log.state.lines, _STEP):
-        for entry in log.entries(start, start + _STEP):
-            yield entry, log.file.pread(entry.offset, entry.length).removesuffix(b"\n")
-    for line in _tail(log):
-        yield None, line
-
-
-def _tail(log: StoredLog) -> list[bytes]:
-    assert log.file is not None
-    rest = log.file.status().size - log.state.length
-    return log.file.pread(log.state.length, rest).split(b"\n") if rest > 0 else []
-
-
-def _revise_tail(draft: Draft, log: StoredLog, edit: Edit) -> int:
-    """The same for what does not count at the end of a log: it gets no entries."""
-    at, changed = draft.log.state.length, 0
-    lines = _tail(log)
-    for number, line in enumerate(lines):
-        new = edit(log.state.lines + number, line)
-        changed += new is not None
-        piece = (line if new is None else new) + (b"\n" if number + 1 < len(lines) else b"")
-        draft.file.pwrite(piece, at)
-        at += len(piece)
-    return changed
-
-
-def _move_index(draft: Draft, path: Path) -> None:
-    """The new index in the place of the old one, which must not stay; without one the log is scanned."""
-    try:
-        durable.replace_file(draft.index.path, index_path(path))
-        draft.index.reopened_at(index_path(path))
-    except OSError:
-        for leftover in (draft.index.path, index_path(path)):
-            with suppress(OSError):
-                durable.remove_file(leftover)

@@ -9,9 +9,8 @@ from tests.crash.storage.workloads import Expected, Log, lines_of
 from tests.unit.storage.logs import say
 
 from timeleap.storage.jsonl import JsonlEngine
-from timeleap.storage.reader import StoredLog
+from timeleap.storage.reader import StoredLog, same_as_live
 from timeleap.storage.record import message_record, strip_tl
-from timeleap.storage.timelines import same_as_live
 
 
 async def complaints(log: Path, state: State, expected: Expected) -> list[str]:

@@ -15,7 +15,7 @@ from tests.unit.storage.logs import say
 from timeleap.errors import TimeleapError
 from timeleap.storage.appending import UnwritableError
 from timeleap.storage.jsonl import JsonlEngine
-from timeleap.storage.timelines import same_as_live
+from timeleap.storage.reader import same_as_live
 
 CODES = [errno.EIO, errno.ENOSPC]
 LIMIT = 200  # more calls than any operation makes

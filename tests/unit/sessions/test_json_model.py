@@ -37,12 +37,12 @@ from timeleap.sessions.requests import is_request_line
 from timeleap.sessions.statefile import StateFile
 from timeleap.sessions.transaction import MAX_NOTICES
 from timeleap.sessions.warnings import file_problems
-from timeleap.storage import recovery, timelines
-from timeleap.storage.engine import MAX_ROTATION, LogState, TimelineFacts, highest_noted
+from timeleap.storage.engine import MAX_ROTATION, LogState, MemoryNotes, TimelineFacts, highest_noted
 from timeleap.storage.index import EntryStore
+from timeleap.storage.load import intent_path, settle_intent
 from timeleap.storage.lock import SessionLock, decode_record
-from timeleap.storage.reader import StoredLog
-from timeleap.storage.timelines import MemoryNotes
+from timeleap.storage.reader import StoredLog, highest_number, timeline_names
+from timeleap.storage.rewrite import MAX_GONE, Timelines
 
 DEEP: Any = json.loads("[" * (MAX_DEPTH + 2) + "]" * (MAX_DEPTH + 2))
 
@@ -192,8 +192,8 @@ def test_a_number_nobody_gave_is_not_counted_on_from(tmp_path: Path) -> None:
     assert highest_noted(["context_3", "context_" + "9" * 5000, "context_x", "context_٣"]) == 3
     for high in (4, MAX_ROTATION + 1, 10**17):
         (tmp_path / f"context_{high}.jsonl").touch()
-    assert timelines.highest_number(tmp_path / "context.jsonl") == 4
-    assert len(timelines.names(tmp_path / "context.jsonl")) == 3
+    assert highest_number(tmp_path / "context.jsonl") == 4
+    assert len(timeline_names(tmp_path / "context.jsonl")) == 3
 
 
 def test_what_a_newer_version_says_goes_back_as_it_is(tmp_path: Path) -> None:
@@ -347,8 +347,8 @@ def test_an_intent_touches_nothing_but_what_it_may_name(tmp_path: Path, record: 
     names = ["context_1.jsonl", "timeleap.json", "state.json", *(["context.jsonl"] if live else [])]
     for name in names:
         (tmp_path / name).write_text(name)
-    recovery.intent_path(tmp_path / "context.jsonl").write_text(json.dumps(record))
-    recovery.settle_intent(tmp_path / "context.jsonl")
+    intent_path(tmp_path / "context.jsonl").write_text(json.dumps(record))
+    settle_intent(tmp_path / "context.jsonl")
     assert sorted(os.listdir(tmp_path)) == sorted(names)
     assert all((tmp_path / name).read_text() == name for name in names)
 
@@ -379,13 +379,13 @@ async def test_warnings_are_the_newest_hundred(world: World) -> None:
 def test_counts_of_timelines_that_are_gone_are_forgotten(tmp_path: Path) -> None:
     log = tmp_path / "context.jsonl"
     log.touch()
-    listed = timelines.Timelines(log, MemoryNotes(), keep_index=False)
-    for at in range(1, timelines.MAX_GONE + 50):
+    listed = Timelines(log, MemoryNotes(), keep_index=False)
+    for at in range(1, MAX_GONE + 50):
         path = tmp_path / f"context_{at}.jsonl"
         path.write_text("")
         assert len(listed.listed()) == 1
         path.unlink()
-    assert len(listed._known) <= timelines.MAX_GONE + 1
+    assert len(listed._known) <= MAX_GONE + 1
 
 
 @pytest.mark.parametrize(

@@ -284,7 +284,7 @@ async def test_a_log_whose_end_cannot_be_established_is_only_read(
         case _:
             patch = faults(errno.EIO, 1, calls=("fdatasync",))
     if trouble == "bytes":
-        monkeypatch.setattr(appending, "same_lines", lambda *_: False)
+        monkeypatch.setattr(appending, "first_difference", lambda *_: 0)
     elif trouble == "index":
         os.truncate(engine.path.parent / ".context.jsonl.idx", 10)
     elif trouble == "size":

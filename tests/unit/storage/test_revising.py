@@ -16,7 +16,7 @@ from timeleap.storage import durable
 from timeleap.storage.engine import Edit, LogEngine, RecordKind
 from timeleap.storage.jsonl import JsonlEngine
 from timeleap.storage.record import read_tl
-from timeleap.storage.rewrite import revise_closed
+from timeleap.storage.scrub import revise_closed
 
 
 @pytest.fixture(params=ENGINES)

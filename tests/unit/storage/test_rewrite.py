@@ -17,15 +17,13 @@ from timeleap.errors import (
     StorageFailureError,
     TimelineNotFoundError,
 )
-from timeleap.storage import durable, load, recovery, rewrite, timelines
-from timeleap.storage.engine import LogState, Prepared, Replacement, TimelineFacts
-from timeleap.storage.index import HEADER_SIZE, first_difference, index_path
+from timeleap.storage import durable, load, rewrite
+from timeleap.storage.engine import LogState, MemoryNotes, Prepared, Replacement, TimelineFacts
+from timeleap.storage.index import HEADER_SIZE, first_difference, index_path, peek
 from timeleap.storage.jsonl import JsonlEngine
-from timeleap.storage.load import peek
 from timeleap.storage.log_files import fork_log
 from timeleap.storage.reader import StoredLog
 from timeleap.storage.record import message_record, usage_record
-from timeleap.storage.timelines import MemoryNotes
 
 
 @pytest.fixture
@@ -359,9 +357,9 @@ async def test_the_counts_of_a_foreign_timeline_are_found_once(
     assert engine.timelines()[0].messages == 7
     assert peek(path) == engine.timeline("context_4").state
     scans: list[object] = []
-    monkeypatch.setattr(timelines, "load", lambda *_, **__: scans.append(1))
+    monkeypatch.setattr(rewrite, "load", lambda *_, **__: scans.append(1))
     assert engine.timelines()[0].messages == 7
-    other = timelines.Timelines(engine.path, MemoryNotes(), keep_index=False)
+    other = rewrite.Timelines(engine.path, MemoryNotes(), keep_index=False)
     assert other.listed()[0].messages == 7
     assert scans == []
 
@@ -412,11 +410,11 @@ async def test_a_leftover_intent_of_a_step_that_never_began_is_withdrawn(log: Pa
     log.write_bytes(line("a"))
     temporary = log.parent / ".context.jsonl.0123456789abcdef.tmp"
     temporary.write_bytes(line("b"))
-    recovery.declare_intent(log, log.parent / "context_1.jsonl", temporary)
+    load.declare_intent(log, log.parent / "context_1.jsonl", temporary)
     await (await JsonlEngine.open(log)).aclose()
     assert log.read_bytes() == line("a")
     assert not temporary.exists()
-    assert not recovery.intent_path(log).exists()
+    assert not load.intent_path(log).exists()
 
 
 @pytest.mark.parametrize("new_log_is_there", [True, False])
@@ -425,8 +423,8 @@ async def test_a_step_cut_in_two_is_finished_or_undone(log: Path, new_log_is_the
     timeline.write_bytes(line("old"))
     if new_log_is_there:
         temporary.write_bytes(line("new"))
-    recovery.declare_intent(log, timeline, temporary)
-    assert recovery.intent_pending(log)
+    load.declare_intent(log, timeline, temporary)
+    assert load.intent_pending(log)
     follower = await JsonlEngine.open(log, access="read")
     assert not await follower.refresh()
     await follower.aclose()
@@ -442,12 +440,12 @@ async def test_a_step_cut_in_two_is_finished_or_undone(log: Path, new_log_is_the
 async def test_a_damaged_intent_touches_nothing(log: Path, record: bytes) -> None:
     log.write_bytes(line("a"))
     (log.parent.parent / "x").write_text("x")
-    recovery.intent_path(log).write_bytes(record)
+    load.intent_path(log).write_bytes(record)
     await (await JsonlEngine.open(log)).aclose()
     assert log.read_bytes() == line("a")
     assert (log.parent.parent / "x").exists()
     log.unlink()
-    recovery.intent_path(log).write_bytes(record)
+    load.intent_path(log).write_bytes(record)
     await (await JsonlEngine.open(log)).aclose()
     assert log.read_bytes() == b""
 

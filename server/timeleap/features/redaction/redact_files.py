@@ -29,7 +29,7 @@ from timeleap.sessions.session_files import AUDIT_NAME, LOG_NAME, META_NAME, REQ
 from timeleap.storage.durable import atomic_write, status, storage_errors
 from timeleap.storage.engine import RecordFlag, RecordKind
 from timeleap.storage.load import load
-from timeleap.storage.rewrite import raw_lines, revise_closed
+from timeleap.storage.scrub import raw_lines, revise_closed
 
 Json = dict[str, Any]
 Kind = Literal["log", "timeline", "quarantine", "other"]

@@ -24,7 +24,7 @@ from timeleap.sessions.session_files import LOG_NAME, META_NAME, STATE_NAME
 from timeleap.sessions.store import OpenedSession, SessionStore
 from timeleap.sessions.store_requests import Ledger
 from timeleap.storage.durable import OpenFile, create_exclusive, list_directory, storage_errors, sync_directory
-from timeleap.storage.timelines import names as timeline_names
+from timeleap.storage.reader import timeline_names
 
 Work = Generator[tuple[int, int], None, Arrival]
 """Writes the logs of a session into a directory, and returns its other data. Pauses often, with the bytes done
