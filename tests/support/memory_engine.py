@@ -100,17 +100,12 @@ class MemoryEngine(LogEngine):
         self._epoch = 0
         self._generation = 0
         self._closed = False
-        self._writer = WriteQueue(_MemoryTarget(self))
+        self._writer = _MemoryQueue(self)
         self._recovery = Recovery(warnings=tuple(self._log.damage()))
 
     def head_at(self, state: LogState) -> str:
-        """The head the present log has at `state`."""
-        return self._log.head(self._epoch, self._generation, state)
-
-    @property
-    def head(self) -> str:
         """Epoch, generation, and length with a fingerprint of the log's bytes."""
-        return self.head_at(self._log.state)
+        return self._log.head(self._epoch, self._generation, state)
 
     @property
     def view(self) -> StoredLog:
@@ -259,28 +254,17 @@ class MemoryEngine(LogEngine):
         raise TimelineNotFoundError(f"no timeline {timeline_id!r:.80}", timelineId=timeline_id)
 
 
-class _MemoryTarget:
-    """The engine as the target of its writer."""
+class _MemoryQueue(WriteQueue):
+    """The queue of an engine: nothing is ever waited for."""
 
     def __init__(self, engine: MemoryEngine) -> None:
+        super().__init__()
         self._engine = engine
-
-    def immediate(self) -> bool:
-        return True
-
-    def commit_now(self, group: WriteGroup) -> list[Appended]:
-        return self._engine._commit(group)
-
-    async def enter(self) -> None:
-        return
-
-    async def leave(self) -> None:
-        return
 
     def group(self) -> WriteGroup:
         return group_on(self._engine._log)
 
-    async def commit(self, group: WriteGroup) -> list[Appended]:
+    def commit_now(self, group: WriteGroup) -> list[Appended]:
         return self._engine._commit(group)
 
 

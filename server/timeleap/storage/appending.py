@@ -13,6 +13,7 @@ The log is cut back, opened again and checked; if that cannot be done the log is
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
@@ -20,7 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from queue import SimpleQueue
 from threading import Thread
-from typing import Any, Final, NamedTuple, Protocol, TypeVar, TypeVarTuple
+from typing import Any, Final, NamedTuple, TypeVar, TypeVarTuple
 from zlib import crc32
 
 from timeleap import clock
@@ -190,27 +191,6 @@ def group_on(log: StoredLog) -> WriteGroup:
     return WriteGroup(state, state, last.line, bytearray(b"\n"), bytearray(entry))
 
 
-class CommitTarget(Protocol):
-    def immediate(self) -> bool:
-        """True if a group can be written at once, by `commit_now`, without waiting for anything."""
-        ...
-
-    def commit_now(self, group: WriteGroup) -> list[Appended]: ...
-
-    async def enter(self) -> None:
-        """Make ready for a write; what it raises goes to all who wait for it."""
-        ...
-
-    async def leave(self) -> None: ...
-
-    def group(self) -> WriteGroup: ...
-
-    async def commit(self, group: WriteGroup) -> list[Appended]:
-        """Write a group, as durable as was asked for, and make its state the present one; or raise
-        ExternallyModifiedError or StorageFailureError, and change nothing."""
-        ...
-
-
 class _Append(Outcome[Appended]):
     def __init__(self, plan: Plan, mark: bool) -> None:
         super().__init__()
@@ -223,17 +203,40 @@ class _Job(Outcome[Any]):
         self.work = work
 
 
-class WriteQueue:
-    """The queue of one log.
+class WriteQueue(ABC):
+    """The queue of what changes one log; who makes one says how a group gets into its log.
 
     It is drained by a task that ends with the work: so an engine is not tied to one event loop, and programs that never
     close one leave nothing behind.
     """
 
-    def __init__(self, medium: CommitTarget) -> None:
-        self._medium = medium
+    def __init__(self) -> None:
         self._waiting: deque[_Append | _Job] = deque()
         self._task: asyncio.Task[None] | None = None
+
+    @abstractmethod
+    def group(self) -> WriteGroup:
+        """An empty group on the log as it is."""
+
+    @abstractmethod
+    def commit_now(self, group: WriteGroup) -> list[Appended]:
+        """Write a group and make its state the present one; or raise ExternallyModifiedError or StorageFailureError, and
+        change nothing."""
+
+    async def commit(self, group: WriteGroup) -> list[Appended]:
+        """The same, as durable as was asked for."""
+        return self.commit_now(group)
+
+    def immediate(self) -> bool:
+        """True if a group can be written at once, by `commit_now`, without waiting for anything."""
+        return True
+
+    async def enter(self) -> None:
+        """Make ready for a write; what it raises goes to all who wait for it."""
+        return
+
+    async def leave(self) -> None:
+        return
 
     @property
     def busy(self) -> bool:
@@ -241,10 +244,10 @@ class WriteQueue:
 
     async def append(self, plan: Plan, *, mark: bool) -> Appended:
         """Append at its turn. Cancelled while it waits it does nothing; later it is finished, its result returned."""
-        if self._task is None and not self._waiting and self._medium.immediate():
-            group = self._medium.group()
+        if self._task is None and not self._waiting and self.immediate():
+            group = self.group()
             group.add(marked(plan(group.after), mark=mark))
-            return self._medium.commit_now(group)[0]
+            return self.commit_now(group)[0]
         result: Appended = await self._submit(_Append(plan, mark))
         return result
 
@@ -282,7 +285,7 @@ class WriteQueue:
         if all(step.done() for step in steps):
             return
         try:
-            await self._medium.enter()
+            await self.enter()
             try:
                 wanted = [step for step in steps if not step.done()]
                 if wanted and isinstance(job := wanted[0], _Job):
@@ -291,7 +294,7 @@ class WriteQueue:
                 elif wanted:
                     await self._commit([step for step in wanted if isinstance(step, _Append)])
             finally:
-                await self._medium.leave()
+                await self.leave()
         except BaseException as error:
             for step in steps:
                 if step not in self._waiting:
@@ -300,10 +303,10 @@ class WriteQueue:
                 raise
 
     async def _commit(self, steps: list[_Append]) -> None:
-        group = self._medium.group()
+        group = self.group()
         planned, refused = self._plan(steps, group)
         try:
-            results = await self._medium.commit(group) if planned else []
+            results = await self.commit(group) if planned else []
         except Exception as error:
             if isinstance(error, StorageFailureError) and len(planned) > 1:
                 again = [step for step in steps if step in planned or step in refused]

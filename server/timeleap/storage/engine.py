@@ -52,9 +52,7 @@ class RecordFlag(IntFlag):
     UNREADABLE = 16  # the original program cannot read it
     VALIDATED = 32  # its JSON was parsed at least once since the index was built
     IRREGULAR = 64  # cumulative: up to here some checkpoint id was not last + 1
-    LENIENT = (
-        128  # JSON for lenient parsers only (raw control characters, lone surrogates, NaN); `read` makes it strict
-    )
+    LENIENT = 128  # JSON for lenient parsers only (control characters, lone surrogates, NaN); `read` makes it strict
     HAS_DAMAGE = 256  # cumulative: up to here some line is damaged or not readable by the original
     MADE_HERE = 512  # with REQUEST: an attached process made the id (an index of an earlier release does not say)
 
@@ -254,9 +252,12 @@ class Recovery:
     """Findings and repairs of opening the log."""
 
     quarantined: tuple[Quarantined, ...] = ()
-    cut_bytes: int = 0
     index_rebuilt: bool = False
     warnings: tuple[Damage, ...] = ()
+
+    @property
+    def cut_bytes(self) -> int:
+        return sum(cut.bytes for cut in self.quarantined)
 
 
 Progress = Callable[[int, int], None]
@@ -399,13 +400,13 @@ class LogEngine(LogReader):
         return self.view
 
     @property
-    @abstractmethod
     def head(self) -> str:
         """Opaque; changes with every change of the log; never repeats in a session (G7)."""
+        return self.head_at(self.state)
 
+    @abstractmethod
     def head_at(self, state: LogState) -> str:
         """The head the present log has at `state`: what a plan compares `expectedHead` with."""
-        return f"{self.head.rpartition('.')[0]}.{state.length}"
 
     @property
     @abstractmethod
@@ -571,31 +572,3 @@ class Notes(Protocol):
     def remember(self, *, rotation: int) -> None:
         """Keep the highest timeline number used up to now, durably before returning."""
         ...
-
-
-class MemoryNotes:
-    """Notes for logs that have nothing beside them; forgotten with the object."""
-
-    def __init__(self) -> None:
-        self.epoch = 0
-        self.rotation = 0
-        self._facts: dict[str, TimelineFacts] = {}
-
-    @property
-    def noted(self) -> int:
-        return highest_noted(self._facts)
-
-    def facts(self, timeline_id: str) -> TimelineFacts | None:
-        return self._facts.get(timeline_id)
-
-    def note(self, timeline_id: str, facts: TimelineFacts) -> None:
-        self._facts[timeline_id] = facts
-
-    def refresh(self) -> None:
-        return
-
-    def bump_epoch(self) -> None:
-        self.epoch += 1
-
-    def remember(self, *, rotation: int) -> None:
-        self.rotation = max(self.rotation, rotation)

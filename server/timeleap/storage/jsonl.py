@@ -1,7 +1,7 @@
 """The `jsonl` engine: a log in a file with one JSON record a line, its index beside it.
 
-It has three parts: a `Follower` (the log as it is shown), a `LockedLog` (the right to write to it) and a `WriteQueue`
-(of what changes it).
+It has two parts: a `Follower` (the log as it is shown) and a `LockedLog` (the right to write to it, and the queue of what
+changes it).
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from timeleap.storage.engine import (
     LogEngine,
     LogReader,
     LogState,
-    MemoryNotes,
     NewRecord,
     Notes,
     Progress,
@@ -37,7 +36,7 @@ from timeleap.storage.engine import (
 from timeleap.storage.load import Loaded, Validation
 from timeleap.storage.lock import Endpoint, LockMode, SessionLock
 from timeleap.storage.reader import StoredLog
-from timeleap.storage.rewrite import Timelines
+from timeleap.storage.rewrite import MemoryNotes, Timelines
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -126,10 +125,6 @@ class Follower:
     def head_at(self, state: LogState) -> str:
         return self.log.head(self.notes.epoch, self.generation, state)
 
-    @property
-    def head(self) -> str:
-        return self.head_at(self.log.state)
-
     def take_notes(self, notes: Notes) -> None:
         """Use these notes, if there are only such in memory."""
         if self.own_notes is not None:
@@ -144,13 +139,9 @@ class Follower:
     async def recover(self, create: bool, progress: Progress | None, *, trust_index: bool) -> None:
         """Mend what is on disk and show it; we have the lock."""
         found = await self.in_thread(load.recovered, self.path, create, progress, trust_index)
-        earlier = self.recovery
+        quarantined = (*self.recovery.quarantined, *found.recovery.quarantined)
         self._show(found, owned=True)
-        self.recovery = replace(
-            found.recovery,
-            quarantined=(*earlier.quarantined, *found.recovery.quarantined),
-            cut_bytes=earlier.cut_bytes + found.recovery.cut_bytes,
-        )
+        self.recovery = replace(found.recovery, quarantined=quarantined)
 
     async def take_as_it_is(self, create: bool) -> None:
         """The same, whatever the checksums were; the head changes."""
@@ -171,13 +162,13 @@ class Follower:
                 return False
             if self.log is log:
                 break  # else what was found is older than what is shown by now
-        before, parsed = self.head, self._parsed
+        before, parsed = self.head_at(log.state), self._parsed
         if self._access == "read":
             self.notes.refresh()  # the number of a timeline that was removed again stands only there
         self._show(found)
         if self.log.file is log.file:  # it was only added to
             self._parsed = self._parsed and parsed
-        return self.head != before
+        return self.head_at(self.log.state) != before
 
     async def refresh_if_changed(self) -> bool:
         """The same at the cost of a look at the file's size, as long as that does not change."""
@@ -225,7 +216,7 @@ class Follower:
             if self.closed or log.file is not found.log.file:
                 found.discard()  # the log was closed or replaced meanwhile
                 return [], False
-            before, known = log.state, log.damage()
+            before, known = log.state, {damage.offset for damage in log.damage()}
             try:
                 adopted = await self.in_thread(load.adopt, found, log)
             except StorageFailureError:
@@ -235,11 +226,12 @@ class Follower:
                 break  # else more was written by others, and is shown already
         self.log = adopted
         self._parsed = True
-        changed = not load.same_history(before, adopted.state)
+        # Two readings of the same bytes may differ in `has_damage` alone, which only a thorough one can know.
+        changed = replace(before, has_damage=adopted.state.has_damage) != adopted.state
         if changed and self._access == "write":
             await self.in_thread(self.notes.bump_epoch)
         lost = [found.lost] if found.lost is not None else []
-        return lost + load.newly_found(known, self.log.damage()), changed
+        return lost + [damage for damage in self.log.damage() if damage.offset not in known], changed
 
     async def in_thread(self, work: Callable[[*Ts], T], *args: *Ts) -> T:
         """Do blocking work in this log's own thread; never torn. Raises StorageFailureError for an OSError."""
@@ -261,8 +253,8 @@ class Follower:
         self.owned = owned
 
 
-class LockedLog:
-    """The end of a log that we have the lock of, or take it for each write: where the groups of the queue go.
+class LockedLog(WriteQueue):
+    """The end of a log that we have the lock of, or take it for each write, and the queue of what changes it.
 
     Attributes:
         lock_mode: `hold`: the lock is held while the log is open; `per-write`: it is taken for each group of writes,
@@ -272,6 +264,7 @@ class LockedLog:
     """
 
     def __init__(self, shown: Follower, durability: Durability, lock_mode: LockMode) -> None:
+        super().__init__()
         self.durability: Durability = durability
         self.lock_mode: LockMode = lock_mode
         self.lock = SessionLock(shown.path)
@@ -356,8 +349,8 @@ class LockedLog:
         """Without a sync a write costs a fraction of the trip to another thread."""
         self.check_unmodified()
         if group.empty:
-            state, head = self._shown.log.state, self._shown.head
-            return [Appended(state, state, head) for _ in group.spans]
+            state = self._shown.log.state
+            return [Appended(state, state, self._shown.head_at(state)) for _ in group.spans]
         try:
             written = appending.write_group(self._shown.log, group, self.durability)
         except (ExternallyModifiedError, UnwritableError) as error:
@@ -380,7 +373,6 @@ class JsonlEngine(LogEngine):
         self.access = access
         self._shown = Follower(self.path, access, notes)
         self._locked = LockedLog(self._shown, durability, lock)
-        self._queue = WriteQueue(self._locked)
         self._watch = Watch(self._look)
         self._closing: asyncio.Task[None] | None = None
 
@@ -440,22 +432,18 @@ class JsonlEngine(LogEngine):
             self._shown.take_notes(notes)
         if lock == "hold" and self.access == "write" and self._locked.lock_mode != "hold":
             self._locked.lock.reachable_at(endpoint)
-            await self._queue.run(lambda: self._locked.hold(progress))
+            await self._locked.run(lambda: self._locked.hold(progress))
         if self._locked.lock_mode == "per-write":
             await self._look()
 
     async def let_go(self) -> None:
-        await self._queue.run(self._locked.let_go)
+        await self._locked.run(self._locked.let_go)
 
     # The log as it is shown
 
     @property
     def view(self) -> StoredLog:
         return self._shown.log
-
-    @property
-    def head(self) -> str:
-        return self._shown.head
 
     def head_at(self, state: LogState) -> str:
         return self._shown.head_at(state)
@@ -469,7 +457,7 @@ class JsonlEngine(LogEngine):
 
     @property
     def externally_modified(self) -> bool:
-        return self._locked.modified if self._queue.busy else self._locked.look()
+        return self._locked.modified if self._locked.busy else self._locked.look()
 
     async def refresh(self) -> bool:
         return await self._shown.refresh()
@@ -486,7 +474,7 @@ class JsonlEngine(LogEngine):
 
     async def validate(self, progress: Progress | None = None) -> list[Damage]:
         """Check the whole log now; it can be used meanwhile. Ends early if cancelled, or when the log is closed."""
-        damage, changed = await self._shown.validate(progress, None if self.access == "read" else self._queue.run)
+        damage, changed = await self._shown.validate(progress, None if self.access == "read" else self._locked.run)
         if changed:
             self._watch.tell()
         return damage
@@ -496,7 +484,7 @@ class JsonlEngine(LogEngine):
         if self.access == "write" and self._locked.lock_mode == "hold":
             before = self._locked.modified
             return self.externally_modified and not before
-        return not self._queue.busy and await self._shown.refresh_if_changed()
+        return not self._locked.busy and await self._shown.refresh_if_changed()
 
     # Timelines
 
@@ -521,15 +509,15 @@ class JsonlEngine(LogEngine):
 
     async def append(self, plan: Callable[[LogState], Sequence[NewRecord]], *, mark: bool = True) -> Appended:
         self._check_writable()
-        return await self._queue.append(plan, mark=mark)
+        return await self._locked.append(plan, mark=mark)
 
     async def run(self, job: Callable[[LogState], Awaitable[T]]) -> T:
         self._check_writable()
-        return await self._queue.run(lambda: job(self._shown.log.state))
+        return await self._locked.run(lambda: job(self._shown.log.state))
 
     async def replace(self, plan: Callable[[LogState], Replacement]) -> Replaced:
         self._check_writable()
-        return await self._queue.run(lambda: self._replace(plan))
+        return await self._locked.run(lambda: self._replace(plan))
 
     async def _replace(self, plan: Callable[[LogState], Replacement]) -> Replaced:
         self._locked.check_unmodified()
@@ -569,7 +557,7 @@ class JsonlEngine(LogEngine):
         if self.access == "read":
             await self.refresh()
             return self.recovery
-        return await self._queue.run(self._reload)
+        return await self._locked.run(self._reload)
 
     async def _reload(self) -> Recovery:
         await self._shown.take_as_it_is(self._locked.lock_mode == "hold")
@@ -585,7 +573,7 @@ class JsonlEngine(LogEngine):
         await asyncio.shield(self._closing)
 
     async def _let_all_go(self) -> None:
-        await self._queue.finished()
+        await self._locked.finished()
         self._locked.lock.release()
         self._shown.thread.end()
 

@@ -417,7 +417,6 @@ def _described(loaded: Loaded, cut: Quarantined | None = None) -> Loaded:
         warnings += log.damage()
     recovery = Recovery(
         quarantined=(cut,) if cut else (),
-        cut_bytes=cut.bytes if cut else 0,
         index_rebuilt=loaded.rebuilt and log.state.lines > 0,
         warnings=tuple(warnings),
     )
@@ -529,17 +528,6 @@ def adopt(found: Validation, log: StoredLog) -> StoredLog:
         durable.replace_file(found.index.path, index_path(log.path))
         found.index.path = index_path(log.path)
     return found.log
-
-
-def same_history(state: LogState, other: LogState) -> bool:
-    """True if two readings of the same bytes agree, but for `has_damage`, which only a thorough reading can know."""
-    return replace(state, has_damage=other.has_damage) == other
-
-
-def newly_found(before: list[Damage], after: list[Damage]) -> list[Damage]:
-    """Damage in `after` at offsets where `before` has none."""
-    known = {damage.offset for damage in before}
-    return [damage for damage in after if damage.offset not in known]
 
 
 def _unchanged(log: StoredLog, file: OpenFile, progress: Progress) -> bool:

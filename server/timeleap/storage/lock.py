@@ -167,7 +167,7 @@ def _is_word(value: object) -> bool:
     return isinstance(value, str) and len(value) <= _LONGEST_WORD and value.isprintable()
 
 
-class SessionLock:
+class SessionLock(FileLock):
     """The right to write to a log. Freed by the system at once when the process dies.
 
     A lock held for as long as a session is open says so in its record: waiting for it is in vain. One taken for each
@@ -175,17 +175,12 @@ class SessionLock:
     """
 
     def __init__(self, log: Path, endpoint: Endpoint | None = None) -> None:
-        self._path = log.parent / f".{log.name}.lock"
-        self._lock = FileLock(self._path)
+        super().__init__(log.parent / f".{log.name}.lock")
         self._endpoint = endpoint
-
-    @property
-    def held(self) -> bool:
-        return self._lock.held
 
     def holder(self) -> OwnerRecord:
         """The record that was written last; valid only while the lock is held."""
-        return decode_record(self._lock.read())
+        return decode_record(self.read())
 
     def reachable_at(self, endpoint: Endpoint | None) -> None:
         """From the next record on, say how we are reached."""
@@ -198,10 +193,10 @@ class SessionLock:
         """True if a process holds the lock now. Takes it for an instant to see; never creates the lock file."""
         if not self._path.exists():
             return False
-        if self._try():
-            self._lock.release()
-            return False
-        return True
+        free = self.try_acquire()
+        if free:
+            self.release()
+        return not free
 
     async def acquire(self, mode: LockMode, wait: float = WAIT_SECONDS) -> None:
         """Take the lock, waiting so many seconds for one who holds it only for a write.
@@ -212,7 +207,7 @@ class SessionLock:
         """
         until = time.monotonic() + wait
         attempts = 0
-        while not self._try():
+        while not self.try_acquire():
             attempts += 1
             held = self.holder().mode == "hold"
             # The first failures may be somebody who only looked (`taken`), the record of an owner who is gone.
@@ -231,14 +226,11 @@ class SessionLock:
         if mode == "hold" and self._endpoint is not None:
             record["endpoint"] = dict(self._endpoint)
         with suppress(OSError):  # the record is a courtesy; the lock is what counts
-            self._lock.write(json.dumps(record).encode())
+            self.write(json.dumps(record).encode())
 
-    def release(self) -> None:
-        self._lock.release()
-
-    def _try(self) -> bool:
+    def try_acquire(self) -> bool:
         with durable.storage_errors("take the session's lock", self._path):
-            return self._lock.try_acquire()
+            return super().try_acquire()
 
     def _locked(self) -> SessionLockedError:
         owner = self.holder().owner

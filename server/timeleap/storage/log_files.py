@@ -11,23 +11,13 @@ from pathlib import Path
 from timeleap.errors import SessionExistsError
 from timeleap.storage import durable
 from timeleap.storage.durable import Identity, status, storage_errors
-from timeleap.storage.engine import (
-    Access,
-    Durability,
-    LogEngine,
-    LogReader,
-    LogState,
-    MemoryNotes,
-    Notes,
-    Progress,
-    Timeline,
-)
+from timeleap.storage.engine import Access, Durability, LogEngine, LogReader, LogState, Notes, Progress, Timeline
 from timeleap.storage.index import index_path, peek
 from timeleap.storage.jsonl import JsonlEngine
 from timeleap.storage.load import load
 from timeleap.storage.lock import Endpoint, LockMode
 from timeleap.storage.reader import StoredLog, timeline_names
-from timeleap.storage.rewrite import Draft, Timelines, copy_prefix
+from timeleap.storage.rewrite import Draft, MemoryNotes, Timelines, copy_prefix
 
 _Key = tuple[Identity | str, str, Access]
 

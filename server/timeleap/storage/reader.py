@@ -448,13 +448,13 @@ def _only(flags: bytes, which: bytes, wanted: bool) -> bytes:
 
 
 class TimelineName(NamedTuple):
-    file: str
+    path: Path
     number: int
     foreign: bool  # called `context.jsonl.3`, as the documents of the original have it, not `context_3.jsonl`
 
     @property
     def timeline_id(self) -> str:
-        return self.file if self.foreign else Path(self.file).stem
+        return self.path.name if self.foreign else self.path.stem
 
 
 def timeline_file(log: Path, number: int) -> str:
@@ -468,9 +468,9 @@ def timeline_names(log: Path) -> list[TimelineName]:
     found = []
     for file in durable.list_directory(log.parent):
         if match := ours.fullmatch(file):
-            found.append(TimelineName(file, int(match[1]), foreign=False))
+            found.append(TimelineName(log.parent / file, int(match[1]), foreign=False))
         elif match := seeds.fullmatch(file):
-            found.append(TimelineName(file, int(match[1]), foreign=True))
+            found.append(TimelineName(log.parent / file, int(match[1]), foreign=True))
     return sorted(found, key=lambda name: (not name.foreign, name.number), reverse=True)
 
 
@@ -478,7 +478,7 @@ def highest_number(log: Path, *, besides: Identity | None = None) -> int:
     """The highest number in use by our names, 0 if none; the file `besides` (the live log) does not count, nor does a
     number so high that somebody else must have given it."""
     ours = [name for name in timeline_names(log) if not name.foreign and name.number <= MAX_ROTATION]
-    return max((name.number for name in ours if not is_file(log.parent / name.file, besides)), default=0)
+    return max((name.number for name in ours if not is_file(name.path, besides)), default=0)
 
 
 def same_as_live(log: Path) -> list[Path]:
@@ -486,11 +486,7 @@ def same_as_live(log: Path) -> list[Path]:
     live = durable.status(log)
     if live is None or live.names < 2:
         return []
-    return [
-        log.parent / n.file
-        for n in timeline_names(log)
-        if not n.foreign and is_file(log.parent / n.file, live.identity)
-    ]
+    return [name.path for name in timeline_names(log) if not name.foreign and is_file(name.path, live.identity)]
 
 
 def is_file(path: Path, identity: Identity | None) -> bool:

@@ -182,15 +182,11 @@ def _tl_tail(line: bytes) -> bytes | None:
     return tail
 
 
-def request_flags(request_id: object) -> RecordFlag:
-    made_here = isinstance(request_id, str) and request_id.startswith(MADE_HERE)
-    return _MADE if made_here else RecordFlag.REQUEST
-
-
 def tl_flags(tl: Mapping[str, Any]) -> RecordFlag:
     flags = RecordFlag.HAS_TL
     if "r" in tl:
-        flags |= request_flags(tl["r"])
+        made_here = isinstance(tl["r"], str) and tl["r"].startswith(MADE_HERE)
+        flags |= _MADE if made_here else RecordFlag.REQUEST
     position, size = tl.get("i"), tl.get("n")
     if "b" in tl and isinstance(position, int) and isinstance(size, int):
         if position < size - 1:
@@ -305,11 +301,7 @@ def system_prompt_record(text: str, tl: Mapping[str, Any] | None = None, style: 
 
 def batch_member(record: NewRecord, batch_id: str, position: int, size: int) -> NewRecord:
     """The record marked as number `position` (from 0) of a batch of `size`."""
-    flags = record.flags | RecordFlag.HAS_TL
-    if position < size - 1:
-        flags |= RecordFlag.BATCH_OPEN
-    if position > 0:
-        flags |= RecordFlag.BATCH_TAIL
+    flags = record.flags | tl_flags({"b": batch_id, "i": position, "n": size})
     marks = b'"b":"%b","i":%d,"n":%d' % (batch_id.encode(), position, size)
     if record.flags & RecordFlag.HAS_TL:
         body = record.body[:-2] + b"," + marks + b"}}"
@@ -336,11 +328,8 @@ def _control(record: dict[str, Any], style: Style) -> bytes:
 def _with_tl(record: NewRecord, tl: Mapping[str, Any] | None) -> NewRecord:
     if not tl:
         return record
-    flags = record.flags | RecordFlag.HAS_TL
-    if "r" in tl:
-        flags |= request_flags(tl["r"])
     body = record.body[:-1] + b',"_tl":' + encode_json(tl) + b"}"
-    return NewRecord(body, record.kind, record.role, record.value, flags)
+    return NewRecord(body, record.kind, record.role, record.value, record.flags | tl_flags(tl))
 
 
 def _check_int(value: object, name: str) -> None:

@@ -9,7 +9,7 @@ it leaves the new one live and the old one as a timeline.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,6 +40,7 @@ from timeleap.storage.engine import (
     Timeline,
     TimelineFacts,
     damaged_before,
+    highest_noted,
     new_damage,
     not_restored,
 )
@@ -77,6 +78,34 @@ _logger = logging.getLogger(__name__)
 # Timelines
 
 
+class MemoryNotes:
+    """Notes for logs that have nothing beside them; forgotten with the object."""
+
+    def __init__(self) -> None:
+        self.epoch = 0
+        self.rotation = 0
+        self._facts: dict[str, TimelineFacts] = {}
+
+    @property
+    def noted(self) -> int:
+        return highest_noted(self._facts)
+
+    def facts(self, timeline_id: str) -> TimelineFacts | None:
+        return self._facts.get(timeline_id)
+
+    def note(self, timeline_id: str, facts: TimelineFacts) -> None:
+        self._facts[timeline_id] = facts
+
+    def refresh(self) -> None:
+        return
+
+    def bump_epoch(self) -> None:
+        self.epoch += 1
+
+    def remember(self, *, rotation: int) -> None:
+        self.rotation = max(self.rotation, rotation)
+
+
 class Timelines:
     def __init__(self, log: Path, notes: Notes, *, keep_index: bool) -> None:
         self.notes = notes
@@ -88,12 +117,13 @@ class Timelines:
         """All timelines, newest first. Raises StorageFailureError."""
         found: list[Timeline] = []
         with storage_errors("list the timelines", self._log.parent):
-            for name, path in self._files():
-                there = durable.status(path)
-                if there is None or not durable.is_regular(path):
-                    continue
-                facts = self.notes.facts(name.timeline_id) or TimelineFacts()
-                found.append(Timeline(name.timeline_id, name.file, facts, there.size, *self._counts(path, there)))
+            for name in self._names():
+                there = durable.status(name.path)
+                if there is not None and durable.is_regular(name.path):
+                    facts, counts = self.notes.facts(name.timeline_id), self._counts(name.path, there)
+                    found.append(
+                        Timeline(name.timeline_id, name.path.name, facts or TimelineFacts(), there.size, *counts)
+                    )
         if len(self._known) > len(found) + MAX_GONE:
             present = {timeline.file for timeline in found}
             self._known = {key: counts for key, counts in self._known.items() if key[0] in present}
@@ -111,9 +141,9 @@ class Timelines:
     def path(self, timeline_id: str) -> Path:
         """The file of a timeline. Raises TimelineNotFoundError, StorageFailureError."""
         with storage_errors("look for a timeline", self._log.parent):
-            for name, path in self._files():
+            for name in self._names():
                 if name.timeline_id == timeline_id:
-                    return path
+                    return name.path
         raise TimelineNotFoundError(f"no timeline {timeline_id!r:.80}", timelineId=timeline_id)
 
     def reader(self, timeline_id: str) -> StoredLog:
@@ -128,13 +158,10 @@ class Timelines:
             loaded.log.lost = loaded.lost
         return loaded.log
 
-    def _files(self) -> Iterator[tuple[TimelineName, Path]]:
-        """The names of timelines and their files; the live log itself, which a replacement may have linked, is none."""
+    def _names(self) -> Iterator[TimelineName]:
+        """The names of timelines; the live log itself, which a replacement may have linked, is none."""
         live = durable.status(self._log)
-        for name in timeline_names(self._log):
-            path = self._log.parent / name.file
-            if not (live and is_file(path, live.identity)):
-                yield name, path
+        return (name for name in timeline_names(self._log) if not (live and is_file(name.path, live.identity)))
 
     def same(self, timeline_id: str, other_id: str) -> bool:
         known = {timeline.timeline_id: (timeline.bytes, timeline.chain) for timeline in self.listed()}
@@ -180,10 +207,8 @@ class Timelines:
         file, state = loaded.log.file, loaded.log.state
         # An index that knows of more than there is stays: it is what tells that something is missing.
         if self._keep_index and file is not None and not loaded.cut and loaded.lost is None:
-            try:
+            with suppress(OSError):  # it is only a convenience
                 save(loaded.log.store, path, file.identity.inode, parsed=loaded.parsed)
-            except OSError:
-                return state  # it is only a convenience
         return state
 
 
@@ -232,7 +257,7 @@ class Draft:
             state, open_ended = counted.state, counted.open_ended
         self.log = StoredLog(self.log.path, self.file, self.log.store, state, open_ended=open_ended)
 
-    def add(self, records: list[NewRecord]) -> None:
+    def add(self, records: Sequence[NewRecord]) -> None:
         """Add records at the end; they need no batch marks, since the draft becomes live as a whole."""
         if not records:
             return
@@ -302,7 +327,7 @@ def _replace(log: StoredLog, replacement: Replacement, timelines: Timelines, low
                 copy_timeline(draft, load(path, writable=False), known)
             else:
                 copy_prefix(draft, log, replacement.keep_lines)
-            draft.add(list(replacement.records))
+            draft.add(replacement.records)
             number = max(lowest, highest_number(log.path) + 1)
             while durable.status(timeline := log.path.parent / timeline_file(log.path, number)) is not None:
                 number += 1

@@ -37,12 +37,12 @@ from timeleap.sessions.requests import is_request_line
 from timeleap.sessions.statefile import StateFile
 from timeleap.sessions.transaction import MAX_NOTICES
 from timeleap.sessions.warnings import file_problems
-from timeleap.storage.engine import MAX_ROTATION, LogState, MemoryNotes, TimelineFacts, highest_noted
+from timeleap.storage.engine import MAX_ROTATION, LogState, TimelineFacts, highest_noted
 from timeleap.storage.index import EntryStore
 from timeleap.storage.load import intent_path, settle_intent
 from timeleap.storage.lock import SessionLock, decode_record
 from timeleap.storage.reader import StoredLog, highest_number, timeline_names
-from timeleap.storage.rewrite import MAX_GONE, Timelines
+from timeleap.storage.rewrite import MAX_GONE, MemoryNotes, Timelines
 
 DEEP: Any = json.loads("[" * (MAX_DEPTH + 2) + "]" * (MAX_DEPTH + 2))
 

@@ -19,11 +19,11 @@ from tests.unit.storage.logs import always, keep, restore, said, say, texts
 from timeleap.errors import SessionLockedError, StorageFailureError
 from timeleap.storage import durable, jsonl, load
 from timeleap.storage import lock as locks
-from timeleap.storage.engine import MemoryNotes
 from timeleap.storage.jsonl import JsonlEngine, Watch
 from timeleap.storage.lock import SessionLock
 from timeleap.storage.log_files import share
 from timeleap.storage.record import message_record
+from timeleap.storage.rewrite import MemoryNotes
 
 
 @pytest.fixture
@@ -55,14 +55,14 @@ class Attempts:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._failed = 0
-        real = SessionLock._try
+        real = SessionLock.try_acquire
 
         def attempt(lock: SessionLock) -> bool:
             taken = real(lock)
             self._failed += not taken
             return taken
 
-        monkeypatch.setattr(SessionLock, "_try", attempt)
+        monkeypatch.setattr(SessionLock, "try_acquire", attempt)
 
     async def more(self, number: int) -> None:
         """Return after so many more."""

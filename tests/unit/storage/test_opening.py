@@ -11,10 +11,11 @@ from tests.unit.storage.logs import always, count, hidden, keep, mark, names, re
 
 from timeleap.errors import ReadOnlyError, StorageFailureError
 from timeleap.storage import durable, load, scan
-from timeleap.storage.engine import LogState, MemoryNotes, RecordKind
+from timeleap.storage.engine import LogState, RecordKind
 from timeleap.storage.index import ENTRY_SIZE, HEADER_SIZE, index_path
 from timeleap.storage.jsonl import JsonlEngine
 from timeleap.storage.record import message_record
+from timeleap.storage.rewrite import MemoryNotes
 
 
 @pytest.fixture

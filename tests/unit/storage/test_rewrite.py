@@ -18,12 +18,13 @@ from timeleap.errors import (
     TimelineNotFoundError,
 )
 from timeleap.storage import durable, load, rewrite
-from timeleap.storage.engine import LogState, MemoryNotes, Prepared, Replacement, TimelineFacts
+from timeleap.storage.engine import LogState, Prepared, Replacement, TimelineFacts
 from timeleap.storage.index import HEADER_SIZE, first_difference, index_path, peek
 from timeleap.storage.jsonl import JsonlEngine
 from timeleap.storage.log_files import fork_log
 from timeleap.storage.reader import StoredLog
 from timeleap.storage.record import message_record, usage_record
+from timeleap.storage.rewrite import MemoryNotes
 
 
 @pytest.fixture

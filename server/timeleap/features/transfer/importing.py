@@ -167,7 +167,7 @@ def _original(path: Path, directory: Path) -> Work:
     if not is_session(path):
         raise refused(f"is a directory without a session: there is no {LOG_NAME}")
     logs = [(path / LOG_NAME, LOG_NAME)] if LOG_NAME in list_directory(path) else []
-    logs += [(path / timeline.file, timeline.file) for timeline in timeline_names(path / LOG_NAME)]
+    logs += [(timeline.path, timeline.path.name) for timeline in timeline_names(path / LOG_NAME)]
     lines = yield from _copy(logs, directory)
     notes = files.read_document(path / META_NAME).members
     state = files.read_document(path / STATE_NAME)
