@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Self
 
 from timeleap import clock
-from timeleap.api.log_view import LogView, OnLog, Own, message_records
+from timeleap.api.log_view import LogView, OnLog, message_records
 from timeleap.api.message import Message, system
 from timeleap.api.simple import CompactionResult
 from timeleap.errors import CheckpointNotFoundError, RotationUnavailableError
-from timeleap.message_text import CHARS_PER_TOKEN
 from timeleap.storage.engine import (
     Durability,
     LogEngine,
@@ -74,8 +73,7 @@ class Context(OnLog):
     @property
     def token_count_with_pending(self) -> int:
         """The same with an estimate for the messages appended since."""
-        seen = self._view.seen
-        return seen.token_count + seen.pending_chars // CHARS_PER_TOKEN
+        return self._view.seen.token_count_with_pending
 
     @property
     def n_checkpoints(self) -> int:
@@ -104,13 +102,8 @@ class Context(OnLog):
         # A compaction's result is a tuple, so it has to be told from a sequence of messages first.
         given = message.messages if isinstance(message, CompactionResult) else message
         messages = list(given) if isinstance(given, Sequence) else [given]
-        records = message_records([entry.model_dump_json(exclude_none=True) for entry in messages])
-
-        def seen(own: Own) -> None:
-            own.messages += messages
-            own.pending_chars += sum(record.value for record in records)
-
-        await self._view.append(lambda _: records, seen)
+        records = _records(messages)
+        await self._view.append(lambda _: records, messages)
 
     async def checkpoint(self, add_user_message: bool) -> None:
         """Set a checkpoint, to which `revert_to` can go back.
@@ -118,30 +111,20 @@ class Context(OnLog):
         Args:
             add_user_message: Whether a message tells the model its id.
         """
-        made: list[int] = []
+        messages: list[Message] = []
 
         def plan(state: LogState) -> list[NewRecord]:
-            made[:] = [state.next_checkpoint_id]
-            lines = [_checkpoint_message(made[0]).model_dump_json(exclude_none=True)] if add_user_message else []
-            return [checkpoint_record(made[0]), *message_records(lines)]
-
-        def seen(own: Own) -> None:
-            own.next_checkpoint_id = made[0] + 1
+            checkpoint_id = state.next_checkpoint_id
             if add_user_message:
-                own.messages.append(_checkpoint_message(made[0]))
-                own.pending_chars += len(own.messages[-1].extract_text())
+                messages[:] = [Message(role="user", content=[system(f"CHECKPOINT {checkpoint_id}")])]
+            return [checkpoint_record(checkpoint_id), *_records(messages)]
 
         # The original's very bytes, without the marks of a batch: half of it is a checkpoint, and whole.
-        await self._view.append(plan, seen, mark=False)
+        await self._view.append(plan, messages, mark=False)
 
     async def update_token_count(self, token_count: int) -> None:
         """Record the number of tokens the model reported for the history up to here."""
-
-        def seen(own: Own) -> None:
-            own.token_count = token_count
-            own.pending_chars = 0
-
-        await self._view.append(lambda _: [usage_record(token_count)], seen)
+        await self._view.append(lambda _: [usage_record(token_count)])
 
     async def revert_to(self, checkpoint_id: int) -> None:
         """Go back to a checkpoint: it and all that came after it leave the history, in one step.
@@ -195,17 +178,14 @@ class Context(OnLog):
                 raise _NotEmptyError
             return [record]
 
-        def seen(own: Own) -> None:
-            own.system_prompt = prompt
-
         def prepended(log: LogEngine, state: LogState) -> Replacement:
             rows = (row for row in log.rows(0, state.lines) if row.kind not in (*dropped, RecordKind.DAMAGED))
             return Replacement(_facts("unknown"), records=[record, *(classify(row.body) for row in rows)])
 
         try:
-            await self._view.append(only, seen)
+            await self._view.append(only)
         except _NotEmptyError:
-            await self._view.replace(prepended, seen)
+            await self._view.replace(prepended, record)
 
     def _check_directory(self) -> None:
         if not self.file_backend.parent.is_dir():
@@ -219,8 +199,8 @@ class _NotEmptyError(Exception):
     """The log has records already."""
 
 
-def _checkpoint_message(checkpoint_id: int) -> Message:
-    return Message(role="user", content=[system(f"CHECKPOINT {checkpoint_id}")])
+def _records(messages: Sequence[Message]) -> list[NewRecord]:
+    return message_records([message.model_dump_json(exclude_none=True) for message in messages])
 
 
 def _facts(reason: TimelineReason) -> TimelineFacts:

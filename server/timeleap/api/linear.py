@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from timeleap.api.log_view import LogView, OnLog, Own, message_records
+from timeleap.api.log_view import LogView, OnLog, message_records
 from timeleap.api.message import Message
 from timeleap.storage.engine import Appended, Durability, LogState
 from timeleap.storage.record import usage_record
@@ -135,24 +135,17 @@ class JsonlLinearStorage(OnLog, MemoryLinearStorage):
         """
         line = json.dumps(message.model_dump(exclude_none=True), ensure_ascii=False, separators=(",", ":"))
         records = message_records([line])
-
-        def seen(own: Own) -> None:
-            own.messages.append(message)
-            self._messages.append(message)
-
-        self._note(await self._view.append(lambda _: records, seen), [message])
+        self._note(await self._view.append(lambda _: records, [message]), [message])
 
     async def mark_token_count(self, token_count: int) -> None:
         """Record the token count of the messages so far; returns when it is durable."""
-
-        def seen(own: Own) -> None:
-            own.token_count = token_count
-
-        self._note(await self._view.append(lambda _: [usage_record(token_count, style="compact")], seen), [])
+        self._note(await self._view.append(lambda _: [usage_record(token_count, style="compact")]), [])
 
     def _note(self, appended: Appended, messages: list[Message]) -> None:
         """Keep the very objects that were appended, where nothing else came between: they need not be read again."""
-        if self._view.state is not None and _same_log(appended.before, self._shown):
+        if self._view.state is None:
+            self._messages += messages
+        elif _same_log(appended.before, self._shown):
             self._messages += messages
             self._shown = appended.after
 

@@ -12,7 +12,6 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Self, SupportsIndex, overload
 
@@ -29,7 +28,7 @@ from timeleap.storage.engine import (
     Replacement,
 )
 from timeleap.storage.log_files import Lease, share
-from timeleap.storage.record import classify, decode_json
+from timeleap.storage.record import after_record, classify, decode_json
 
 CACHE_BYTES: Final = 8 << 20
 """How much memory messages may take that were looked at, by estimate."""
@@ -167,19 +166,9 @@ def _step(log: LogReader, line: int, wanted: int) -> int:
     return max(1, len(entries))
 
 
-@dataclass(slots=True)
-class Own:
-    """What an object wrote to a log that it has not read; the counts as in `LogState`."""
-
-    messages: list[Message] = field(default_factory=list[Message])
-    token_count: int = 0
-    pending_chars: int = 0
-    next_checkpoint_id: int = 0
-    system_prompt: str | None = None
-
-
 class LogView:
-    """One object's view of the log at `path`.
+    """One object's view of the log at `path`: of the whole log, or else of what the object wrote itself, as if a log had
+    nothing but that.
 
     Attributes:
         path: The log file.
@@ -199,7 +188,9 @@ class LogView:
         self._engine: LogEngine | None = None
         self._lease: Lease | None = None
         self._whole = False
-        self._own = Own()
+        self._own = LogState()
+        self._own_messages: list[Message] = []
+        self._own_prompt: str | None = None
 
     @property
     def state(self) -> LogState | None:
@@ -209,7 +200,7 @@ class LogView:
         return LogState() if self._engine is None else self._engine.state
 
     @property
-    def seen(self) -> LogState | Own:
+    def seen(self) -> LogState:
         """The counts as far as this object sees: the log's, or those of what it wrote itself."""
         return self._own if self.state is None else self.state
 
@@ -218,11 +209,10 @@ class LogView:
         """The system prompt in force."""
         state = self.state
         if state is None:
-            return self._own.system_prompt
+            return self._own_prompt
         if self._engine is None or state.system_prompt_line < 0:
             return None
-        [body] = self._engine.read(state.system_prompt_line, state.system_prompt_line + 1)
-        return str(decode_json(body)["content"])
+        return _prompt(self._engine.read(state.system_prompt_line, state.system_prompt_line + 1)[0])
 
     async def restore(self) -> bool:
         """Show the log from its first record on. Writes nothing.
@@ -238,7 +228,7 @@ class LogView:
         found = self.path.exists() and self.path.stat().st_size > 0
         if found:
             await self.engine()
-        self._show_log()
+        self._whole = True
         return found
 
     async def engine(self) -> LogEngine:
@@ -261,51 +251,63 @@ class LogView:
         return bool(last) and (last[0].state.chain, last[0].state.messages) == (earlier.chain, earlier.messages)
 
     async def append(
-        self, plan: Callable[[LogState], Sequence[NewRecord]], seen: Callable[[Own], None], *, mark: bool = True
+        self, plan: Callable[[LogState], Sequence[NewRecord]], messages: Sequence[Message] = (), *, mark: bool = True
     ) -> Appended:
         """Append records.
 
         Args:
             plan: Says which, from the state of the log (see `LogEngine.append`).
-            seen: Notes what this object wrote, in case it does not see the log itself.
+            messages: Those among them; read when they are written.
             mark: Mark several records as one batch.
         """
-        appended = await (await self.engine()).append(plan, mark=mark)
+        records: Sequence[NewRecord] = ()
+
+        def on_turn(state: LogState) -> Sequence[NewRecord]:
+            nonlocal records
+            records = plan(state)
+            return records
+
+        appended = await (await self.engine()).append(on_turn, mark=mark)
         if appended.before.lines == 0:
-            self._show_log()
-        elif not self._whole:
-            seen(self._own)
+            self._whole = True
+        self._note(records, messages)
         return appended
 
-    async def replace(
-        self, plan: Callable[[LogEngine, LogState], Replacement], seen: Callable[[Own], None] | None = None
-    ) -> None:
+    async def replace(self, plan: Callable[[LogEngine, LogState], Replacement], wrote: NewRecord | None = None) -> None:
         """Put a new log in the place of the present one.
 
         Args:
             plan: Says which, from the present one and its state (see `LogEngine.replace`).
-            seen: As for `append`; without it this object sees the new log from now on.
+            wrote: The record in it that is new; without it this object sees the new log from now on.
         """
         engine = await self.engine()
         await engine.replace(lambda state: plan(engine, state))
-        if seen is None:
-            self._show_log()
-        elif not self._whole:
-            seen(self._own)
+        if wrote is None:
+            self._whole = True
+        else:
+            self._note([wrote])
 
     async def aclose(self) -> None:
         lease, self._lease = self._lease, None
         if lease is not None:
             await lease.aclose()
 
-    def _show_log(self) -> None:
-        self._whole = True
-        self._own = Own()
+    def _note(self, records: Iterable[NewRecord], messages: Sequence[Message] = ()) -> None:
+        """Keep what this object wrote, in case it does not see the log itself."""
+        if self._whole:
+            return
+        self._own_messages += messages
+        for record in records:
+            self._own = after_record(self._own, record)
+            if record.kind is RecordKind.SYSTEM_PROMPT:
+                self._own_prompt = _prompt(record.body)
 
     def _messages(self) -> LogReader | list[Message]:
-        if self._whole and self._engine is not None:
-            return self._engine
-        return self._own.messages
+        return self._engine if self._whole and self._engine is not None else self._own_messages
+
+
+def _prompt(body: bytes) -> str:
+    return str(decode_json(body)["content"])
 
 
 class OnLog:
