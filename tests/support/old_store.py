@@ -24,7 +24,7 @@ from tests.support.server import Launch, Message, Pending, Server
 from tests.support.session import Session, assistant, user
 from tests.wire.operations import OPERATIONS, Operation, prepare
 
-from timeleap.service.config import Config
+from timeleap.service import config
 from timeleap.service.service import Service
 from timeleap.sessions.seal import ENVIRONMENT
 
@@ -83,7 +83,7 @@ def ask_again(home: Path, requests: list[Message]) -> list[Message]:
 async def made(home: Path, requests: list[Message]) -> list[Any]:
     """What the next owner of a session tells an attached process of the requests that it got no answers to."""
     os.environ[ENVIRONMENT] = str(home.parent / "user" / "key")
-    service = Service(Config(home=home))
+    service = Service(config.load(home, environ={}))
     found: list[Any] = []
     try:
         for request in requests:

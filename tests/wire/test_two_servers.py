@@ -49,6 +49,16 @@ def test_two_opens_of_one_owner_hold_the_lock_until_the_last_close(start: StartS
     assert Session.open(second, "s", attach=False).state["access"] == "owner"
 
 
+def test_a_fork_that_is_asked_for_again_is_closed_by_as_many_closes(start: StartServer) -> None:
+    first, second = start(), start()
+    Session.open(first, "s").say("x")
+    params = {"sessionId": "s", "newSessionId": "f", "requestId": "fork"}
+    for fork in [Session(first, first.call("session/fork", **params)) for _ in range(2)]:
+        assert second.refuse("session/open", sessionId="f", attach=False)["code"] == 4003
+        fork.call("session/close")
+    assert Session.open(second, "f", attach=False).state["access"] == "owner"
+
+
 def test_a_reader_does_not_hold_the_lock(start: StartServer) -> None:
     first, second = start(), start()
     Session.open(first, "s").call("session/close")

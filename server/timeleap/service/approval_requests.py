@@ -10,12 +10,12 @@ import json
 from typing import TYPE_CHECKING, Any, Literal
 
 from timeleap.errors import ApprovalTimeoutError, CancelledError, SessionNotOpenError, TooLargeError
-from timeleap.service.mutation import cause, guard
 from timeleap.service.reading import at_its_turn
 from timeleap.service.scheduling import to_its_end
+from timeleap.service.service import guard
 from timeleap.service.writing import depth
 from timeleap.sessions import shapes
-from timeleap.sessions.outcomes import ApprovalQuestion
+from timeleap.sessions.outcomes import ApprovalQuestion, Cause
 from timeleap_protocol.limits import DEFAULT_APPROVAL_TIMEOUT, MAX_APPROVAL_DETAIL_BYTES, MAX_DEPTH
 
 if TYPE_CHECKING:
@@ -85,7 +85,9 @@ async def _decision(service: Service, held: OpenHandle, answer: Answer, call: Ca
 async def respond(service: Service, params: ApprovalRespondParams, call: Call) -> Json:
     """Decide what was asked."""
     session = service.session(call, params)
-    await session.approval_requests.decide(params.approval_id, params.decision, params.reason, cause(call))
+    await session.approval_requests.decide(
+        params.approval_id, params.decision, params.reason, Cause(client=call.client.name)
+    )
     return {}
 
 

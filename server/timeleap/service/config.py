@@ -9,16 +9,17 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, NamedTuple
 
 import msgspec
 
 from timeleap.errors import InvalidInputError, StorageFailureError
-from timeleap.message_text import reserve_fits, should_compact
+from timeleap.message_text import reserve_fits
 from timeleap.sessions.files import read_bytes
 from timeleap.sessions.outcomes import Retention
+from timeleap.sessions.shapes import Budget
 from timeleap.storage.engine import Durability
 from timeleap_protocol.limits import (
     DEFAULT_PRESERVED_MESSAGES,
@@ -37,42 +38,18 @@ _MOST_WARNINGS: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
-    """The model's window, in tokens, and when a context is due for compaction."""
-
-    max_context_size: int | None = None  # None: never suggest compaction
-    reserved_context_size: int = DEFAULT_RESERVED_CONTEXT  # for the answer; counts only if less than half the window
-    trigger_ratio: float = DEFAULT_TRIGGER_RATIO  # part of the window that may be used
-
-    def should_compact(self, tokens: int) -> bool:
-        """True if a context of so many tokens is due for compaction."""
-        ratio, reserved = self.trigger_ratio, self.reserved_context_size
-        return should_compact(tokens, self.max_context_size, trigger_ratio=ratio, reserved_context_size=reserved)
-
-    def wire(self) -> dict[str, Any]:
-        """`budget` of the contract."""
-        return {
-            "maxContextSize": self.max_context_size,
-            "reservedContextSize": self.reserved_context_size,
-            "triggerRatio": self.trigger_ratio,
-        }
-
-
-@dataclass(frozen=True, slots=True)
 class Config:
     """All settings, resolved."""
 
     home: Path
-    durability: Durability = "disk"
-    budget: Budget = Budget()
-    max_preserved_messages: int = (
-        DEFAULT_PRESERVED_MESSAGES  # of user and assistant, that a compaction keeps as they are
-    )
-    retention: Retention = Retention()
-    trash_max_age: int | None = None  # seconds after which a deleted session is removed for good; None: never
-    summarizer: Mapping[str, Any] = field(default_factory=dict)  # by the last part of their names; never the key itself
-    flags: Mapping[str, Any] = field(default_factory=dict)  # merged again when a client's options arrive
-    warnings: tuple[str, ...] = ()
+    durability: Durability
+    budget: Budget
+    max_preserved_messages: int  # of user and assistant, that a compaction keeps as they are
+    retention: Retention
+    trash_max_age: int | None  # seconds after which a deleted session is removed for good; None: never
+    summarizer: Mapping[str, Any]  # by the last part of their names; never the key itself
+    flags: Mapping[str, Any]  # merged again when a client's options arrive
+    warnings: tuple[str, ...]
 
 
 def default_home() -> Path:
@@ -102,31 +79,53 @@ def load(
         StorageFailureError: `config.toml` exists but cannot be read.
     """
     environ = os.environ if environ is None else environ
-    options = dict(options or {})
-    chosen = options.get("home") or home or environ.get("TIMELEAP_HOME") or default_home()
-    try:
-        if not isinstance(chosen, (str, os.PathLike)) or not os.fspath(chosen) or "\0" in str(chosen):
-            raise _refused("home", "a path", "initializationOptions")
-        root = Path(chosen).expanduser().absolute()
-    except RuntimeError:
-        raise _refused("home", "a path below a home directory there is", "initializationOptions") from None
-    file = root / FILE_NAME
-    stored, from_environment = _read_file(file), _from_environment(environ)
+    options, flags = dict(options or {}), dict(flags or {})
+    root = _home(options.get("home") or home or environ.get("TIMELEAP_HOME") or default_home())
+    sources = {str(root / FILE_NAME): _read_file(root / FILE_NAME), "environment": _from_environment(environ)}
     if environ.get(KEY_VARIABLE):
         # The key itself goes before a file that holds one, unless a flag or an option names it.
-        stored, from_environment = _without_key_file(stored), _without_key_file(from_environment)
-    flags = dict(flags or {})
+        for values in sources.values():
+            if isinstance(group := values.get("summarizer"), dict):
+                group.pop("apiKeyFile", None)
+    sources |= {"command line": flags, "initializationOptions": options}
     warnings: list[str] = []
     settings: dict[str, Any] = {}
-    sources = {
-        str(file): stored,
-        "environment": from_environment,
-        "command line": flags,
-        "initializationOptions": options,
-    }
     for source, values in sources.items():
         warnings += _merge(settings, values, source)
-    return _resolve(root, settings, flags, warnings)
+    resolved = {name: settings.get(name, setting.default) for name, setting in SETTINGS.items()}
+    budget = Budget(resolved["maxContextSize"], resolved["reservedContextSize"], resolved["triggerRatio"])
+    size, reserved = budget.max_context_size, budget.reserved_context_size
+    if size is not None and not reserve_fits(size, reserved):
+        warnings.append(
+            f"reservedContextSize {reserved} is half of maxContextSize {size} "
+            "or more, so it is not counted: only triggerRatio decides when to compact"
+        )
+    group = "summarizer."
+    summarizer = {name.removeprefix(group): value for name, value in settings.items() if name.startswith(group)}
+    if _is_insecure(summarizer.get("baseUrl", "")):
+        warnings.append(
+            "summarizer.baseUrl begins with http: conversations and key would cross the network unencrypted"
+        )
+    return Config(
+        home=root,
+        durability=resolved["durability"],
+        budget=budget,
+        max_preserved_messages=resolved["maxPreservedMessages"],
+        retention=Retention(resolved["retention.maxTimelines"], resolved["retention.maxTimelineBytes"]),
+        trash_max_age=resolved["trash.maxAge"],
+        summarizer=summarizer,
+        flags=flags,
+        warnings=tuple(warnings),
+    )
+
+
+def _home(chosen: Any) -> Path:
+    try:
+        if isinstance(chosen, (str, os.PathLike)) and os.fspath(chosen) and "\0" not in str(chosen):
+            return Path(chosen).expanduser().absolute()
+    except RuntimeError:
+        raise _refused("home", "a path below a home directory there is", "initializationOptions") from None
+    raise _refused("home", "a path", "initializationOptions")
 
 
 def _read_file(path: Path) -> dict[str, Any]:
@@ -159,13 +158,6 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
     return found
 
 
-def _without_key_file(values: dict[str, Any]) -> dict[str, Any]:
-    group = values.get("summarizer")
-    if not isinstance(group, Mapping):
-        return values
-    return {**values, "summarizer": {key: value for key, value in group.items() if key != "apiKeyFile"}}
-
-
 def _merge(settings: dict[str, Any], values: Mapping[str, Any], source: str) -> list[str]:
     """Put `values` over `settings`, by dotted name and checked; returns warnings about unknown keys."""
     warnings = []
@@ -192,33 +184,6 @@ def _flat(values: Mapping[str, Any], source: str) -> Iterator[tuple[str, str, An
             yield from ((key, inner, each) for inner, each in value.items())
         elif value is not None:
             raise _refused(key, "an object", source)
-
-
-def _resolve(home: Path, settings: dict[str, Any], flags: Mapping[str, Any], warnings: list[str]) -> Config:
-    resolved = {name: settings.get(name, setting.default) for name, setting in SETTINGS.items()}
-    size, reserved = resolved["maxContextSize"], resolved["reservedContextSize"]
-    if size is not None and not reserve_fits(size, reserved):
-        warnings.append(
-            f"reservedContextSize {reserved} is half of maxContextSize {size} "
-            "or more, so it is not counted: only triggerRatio decides when to compact"
-        )
-    group = "summarizer."
-    summarizer = {name.removeprefix(group): value for name, value in settings.items() if name.startswith(group)}
-    if _is_insecure(summarizer.get("baseUrl", "")):
-        warnings.append(
-            "summarizer.baseUrl begins with http: conversations and key would cross the network unencrypted"
-        )
-    return Config(
-        home=home,
-        durability=resolved["durability"],
-        budget=Budget(size, reserved, resolved["triggerRatio"]),
-        max_preserved_messages=resolved["maxPreservedMessages"],
-        retention=Retention(resolved["retention.maxTimelines"], resolved["retention.maxTimelineBytes"]),
-        trash_max_age=resolved["trash.maxAge"],
-        summarizer=summarizer,
-        flags=flags,
-        warnings=tuple(warnings),
-    )
 
 
 def _is_insecure(url: str) -> bool:

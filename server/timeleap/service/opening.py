@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING
 from timeleap.attach import handover
 from timeleap.attach.handover import HandoverNote
 from timeleap.errors import InvalidInputError, SessionLockedError, SessionNotOpenError
-from timeleap.service.mutation import guard
+from timeleap.service.service import guard
 from timeleap.service.subscribers import tell_recovery
+from timeleap.sessions.shapes import set_members
 
 if TYPE_CHECKING:
     from timeleap.attach.attachment import Attachment
     from timeleap.call import Call
-    from timeleap.service.service import Access, OpenHandle, Service
+    from timeleap.service.service import OpenHandle, Service
     from timeleap.service.views import Json
+    from timeleap.sessions.outcomes import Access
     from timeleap.sessions.store import OpenedSession
     from timeleap_protocol.session import (
         SessionCloseParams,
@@ -61,14 +63,11 @@ async def open_session(service: Service, params: SessionOpenParams, call: Call) 
 async def _open_again(
     service: Service, params: SessionOpenParams, call: Call, held: OpenHandle, wanted: Access
 ) -> Json:
-    setting = params.auto_checkpoint
-    if setting is not None and setting != held.session.facts.auto_checkpoint and held.access == wanted == "owner":
-        await held.session.set_auto_checkpoint(setting)
     duplicate = await service.store.made_by(held.session.session_id, guard(params, call))
     _same_access(held.session.session_id, held.access, wanted)
-    opened_again = service.hold(call, held.session, held.access)
-    await held.session.keep_auto_checkpoint(setting)
-    return answer(service, opened_again, duplicate)
+    held.times += 1
+    await held.session.keep_auto_checkpoint(params.auto_checkpoint)
+    return answer(service, held, duplicate)
 
 
 async def _open_here(
@@ -87,15 +86,15 @@ async def _open_here(
             guard=guard(params, call),
             progress=call.byte_progress("reading the log"),
         )
-        held = _hold(service, call, opened, wanted)
+        held = await _hold(service, call, opened, wanted)
     if held.access == "readOnly" and params.attach is not False:
         await service.watch(call, held)
     return answer(service, held, opened.duplicate)
 
 
-def _hold(service: Service, call: Call, opened: OpenedSession, wanted: Access = "owner") -> OpenHandle:
+async def _hold(service: Service, call: Call, opened: OpenedSession, wanted: Access = "owner") -> OpenHandle:
     access: Access = "owner" if wanted == "owner" and opened.session.access == "owner" else "readOnly"
-    held = service.hold(call, opened.session, access)
+    held = await service.hold(call, opened.session, access)
     tell_recovery(call.client, opened.session)
     return held
 
@@ -106,13 +105,11 @@ async def _attach(service: Service, params: SessionOpenParams, call: Call, path:
     place = service.store.place(params.session_id, path)
     duplicate = path is None and await service.store.made_by(place.session_id, mine)
     attachment = service.attachment(call, place)
-    asked = {"access": "write"}
-    if params.auto_checkpoint is not None:
-        asked["autoCheckpoint"] = params.auto_checkpoint
+    asked = {"access": "write", **set_members(autoCheckpoint=params.auto_checkpoint)}
     found = await attachment.open(asked, call.byte_progress("reading the log"))
     if not isinstance(found, dict):
         attachment.leave()
-        return answer(service, _hold(service, call, found), duplicate)
+        return answer(service, await _hold(service, call, found), duplicate)
     service.attached(call)[place.session_id] = attachment
     return {**found, "duplicate": True} if duplicate else found
 
@@ -122,8 +119,7 @@ async def _attach_again(
 ) -> Json:
     session_id = attachment.place.session_id
     _same_access(session_id, attachment.access, wanted)
-    setting = params.auto_checkpoint
-    asked = replace(call, params={"autoCheckpoint": setting} if setting is not None else {})
+    asked = replace(call, params=set_members(autoCheckpoint=params.auto_checkpoint))
     state: Json = await attachment.request(call.method, params, asked)
     if service.attached(call).get(session_id) is attachment:  # else it was opened again here
         attachment.times += 1
@@ -146,13 +142,13 @@ async def _join(service: Service, params: SessionOpenParams, path: Path | None, 
     if not service.has(session):
         await session.aclose()
         raise SessionNotOpenError(f"session {session.session_id} is being handed over")
-    held = service.hold(call, session, "readOnly" if params.access == "readOnly" else "owner")
-    state = answer(service, held, duplicate=False)
+    held = await service.hold(call, session, "readOnly" if params.access == "readOnly" else "owner")
+    state = answer(service, held)
     ends = await session.approval_requests.ends(asked.approvals)  # after `hold`: later ones are heard
     return HandoverNote(made=made, ended_approvals=ends, session=session.meta.uid).put_into(state)
 
 
-def answer(service: Service, held: OpenHandle, duplicate: bool) -> Json:
+def answer(service: Service, held: OpenHandle, duplicate: bool = False) -> Json:
     """`SessionState` of the contract, of a session that was opened."""
     state = service.views.state(held.session, held.access)
     return {**state, "duplicate": True} if duplicate else state
@@ -180,7 +176,7 @@ async def close_session(service: Service, params: SessionCloseParams, call: Call
 async def get_state(service: Service, params: SessionGetStateParams, call: Call) -> Json:
     """The session as it is now; one that is not open is read without taking its lock."""
     if held := service.opened(call).get(params.session_id):
-        return await held.session.at_turn(lambda: service.views.state(held.session, held.access))
+        return await held.session.at_turn(lambda: answer(service, held))
     async with service.borrowed(call, params) as session:
         return service.views.state(session, "readOnly")
 
@@ -189,7 +185,7 @@ async def reload_session(service: Service, params: SessionReloadParams, call: Ca
     """Take over what another program wrote to the log."""
     held = service.held(call, params.session_id)
     await held.session.reload()
-    return service.views.state(held.session, held.access)
+    return answer(service, held)
 
 
 async def fork_session(service: Service, params: SessionForkParams, call: Call) -> Json:
@@ -206,5 +202,5 @@ async def fork_session(service: Service, params: SessionForkParams, call: Call) 
             title=params.title,
             guard=guard(params, call),
         )
-        held = service.hold(call, forked.session, "owner")
+        held = await service.hold(call, forked.session, "owner")
     return answer(service, held, forked.duplicate)

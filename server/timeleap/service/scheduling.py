@@ -42,15 +42,11 @@ class RequestOrder:
     """Queues of the requests that block later requests on the same session of a connection."""
 
     def __init__(self) -> None:
-        self._last: dict[str, asyncio.Future[None]] = {}
+        self.blocked: dict[str, asyncio.Future[None]] = {}  # sessions, and the end of the last request that blocks them
         self._elsewhere: set[str] = set()  # sessions held up by what waits for somebody else
         self._readers: dict[str, asyncio.Future[None]] = {}  # done when that begins
         self._in_trash: set[asyncio.Future[None]] = set()  # what changes the trash, or waits to do so
         self._reading: dict[str, list[asyncio.Future[None]]] = {}  # who waits in `turn_to_read`; done when it goes on
-
-    def held_up(self, session_id: str) -> bool:
-        """True if requests on the session have to wait."""
-        return session_id in self._last
 
     @contextlib.contextmanager
     def waiting_elsewhere(self, session_id: str) -> Iterator[None]:
@@ -77,7 +73,7 @@ class RequestOrder:
                 signal = self._readers.setdefault(session_id, asyncio.get_running_loop().create_future())
                 async with self.holding_up([session_id], unless=signal):
                     pass
-                if session_id not in self._last:
+                if session_id not in self.blocked:
                     self._readers.pop(session_id, None)
         finally:
             self._go_on(session_id, mine)
@@ -104,14 +100,14 @@ class RequestOrder:
         """
         mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         names = list(session_ids)
-        ahead = {self._last[name] for name in names if name in self._last}
+        ahead = {self.blocked[name] for name in names if name in self.blocked}
         if WHOLE_TRASH in names:
             ahead |= self._in_trash
-        elif in_trash and (whole := self._last.get(WHOLE_TRASH)) is not None:
+        elif in_trash and (whole := self.blocked.get(WHOLE_TRASH)) is not None:
             ahead.add(whole)
         if in_trash:
             self._in_trash.add(mine)
-        self._last.update(dict.fromkeys(names, mine))
+        self.blocked.update(dict.fromkeys(names, mine))
         try:
             for turn in ahead:
                 if unless is None:
@@ -130,8 +126,8 @@ class RequestOrder:
         """Let the current request go first: no request that has arrived, but has not begun, overtakes it."""
         loop = asyncio.get_running_loop()
         mine: asyncio.Future[None] = loop.create_future()
-        if session_id not in self._last:
-            self._last[session_id] = mine
+        if session_id not in self.blocked:
+            self.blocked[session_id] = mine
             loop.call_soon(self._finish, [session_id], mine)
         elif session_id in self._elsewhere:
             self._reading.setdefault(session_id, []).append(mine)
@@ -148,8 +144,8 @@ class RequestOrder:
         mine.set_result(None)
         self._in_trash.discard(mine)
         for name in names:
-            if self._last.get(name) is mine:
-                del self._last[name]
+            if self.blocked.get(name) is mine:
+                del self.blocked[name]
 
 
 class Slices:

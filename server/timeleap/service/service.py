@@ -9,19 +9,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import hashlib
 import importlib
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from timeleap.attach.handover import SessionDrain
+from timeleap.attach.handover import SessionDrain, note_of
 from timeleap.errors import OverloadedError, ReadOnlyError, SessionLockedError, SessionNotOpenError, TimeleapError
 from timeleap.service import config as settings
-from timeleap.service.mutation import IGNORED, guard
 from timeleap.service.scheduling import WHOLE_TRASH, RequestOrder, Slices
 from timeleap.service.subscribers import Subscribers, tell_recovery
 from timeleap.service.views import Views
+from timeleap.sessions.outcomes import Access, Cause, Mutation
 from timeleap.sessions.session_files import move_in
+from timeleap.storage.record import MADE_HERE
 from timeleap_protocol.methods import ANSWERED, REQUESTS
 
 if TYPE_CHECKING:
@@ -39,7 +42,6 @@ if TYPE_CHECKING:
     from timeleap.sessions.store import OpenedSession, SessionStore
     from timeleap.storage.engine import Progress
 
-Access = Literal["owner", "readOnly"]
 Handler = Callable[["Service", Any, "Call"], Awaitable[Any]]
 
 MAX_ASKING = 256
@@ -47,6 +49,9 @@ MAX_ASKING = 256
 
 WARM_UP = 0.005
 """Seconds after the reply to `initialize`."""
+
+IGNORED = frozenset({"expected_head", "request_id", "meta", "work_done_token", "partial_result_token", "timeout"})
+"""Params that do not change the effect of a request."""
 
 
 @dataclass(slots=True)
@@ -67,6 +72,35 @@ class _Connection:
     attached: dict[str, Attachment] = field(default_factory=dict)
     order: RequestOrder = field(default_factory=RequestOrder)
     asking: int = 0
+
+
+def guard(params: Any, call: Call) -> Mutation:
+    """The guard under which a mutating request makes its change.
+
+    A request for an approval, which is no change of the log, expects no head.
+    """
+    request_id = params.request_id
+    of_client = request_id if request_id is None or not request_id.startswith(MADE_HERE) else None
+    return Mutation(
+        expected_head=getattr(params, "expected_head", None),
+        request_id=request_id,
+        method=call.method,
+        fingerprint=fingerprint(call.method, params) if request_id else "",
+        cause=Cause(request_id=of_client, client=call.client.name),
+        again=call.again or (call.client.is_peer and note_of(call.params).again),
+    )
+
+
+def fingerprint(method: str, params: Any) -> str:
+    """16 hexadecimal digits that tell one request from another with the same id.
+
+    Order of keys does not count, nor does what does not change the effect (expected head, tokens, `_meta`), nor what
+    the session is called here: another process may know the same directory under another id.
+    """
+    ignored = IGNORED if REQUESTS[method].session_id_counts else IGNORED | {"session_id"}
+    fields = params.model_dump(mode="json", by_alias=True, exclude=ignored, exclude_none=True)
+    text = json.dumps([method, fields], sort_keys=True, separators=(",", ":"))
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 async def _change_session(service: Service, params: Any, call: Call, *, change: str) -> Json:
@@ -106,7 +140,7 @@ class Service:
         self.slices = Slices()
         self._store: SessionStore | None = None
         self._connections: dict[int, _Connection] = {}
-        self._audiences: dict[int, Subscribers] = {}
+        self._subscribers: dict[int, Subscribers] = {}
         self._dropping: set[asyncio.Task[None]] = set()
         self._make_network = make_network
         self._network: LocalNetwork | None = None
@@ -145,16 +179,14 @@ class Service:
             InvalidInputError: A known option has an unusable value.
             StorageFailureError: The home cannot be used.
         """
-        if client.is_peer:
-            self._connections[id(client)] = _Connection(client)
-            return []
-        if options and self._store is None:
-            self.config = settings.load(self.config.home, options=options, flags=self.config.flags)
-            self.views = Views(self.config.budget)
-        move_in(self.config.home)
-        asyncio.get_running_loop().call_later(WARM_UP, self._warm_up)
+        if not client.is_peer:
+            if options and self._store is None:
+                self.config = settings.load(self.config.home, options=options, flags=self.config.flags)
+                self.views = Views(self.config.budget)
+            move_in(self.config.home)
+            asyncio.get_running_loop().call_later(WARM_UP, self._warm_up)
         self._connections[id(client)] = _Connection(client)
-        return list(self.config.warnings)
+        return [] if client.is_peer else list(self.config.warnings)
 
     def _warm_up(self) -> None:
         """Load the store, and look after its trash."""
@@ -187,7 +219,7 @@ class Service:
             names = {session_id, getattr(params, "new_session_id", None) or session_id}
             async with order.holding_up(names, in_trash=in_trash):
                 return await self.act(method, params, call)
-        if order.held_up(session_id):
+        if session_id in order.blocked:
             await (order.turn_to_read if row.leaves_log_alone(params) else order.turn)(session_id)
         return await self.act(method, params, call)
 
@@ -251,7 +283,7 @@ class Service:
             await attachment.close()
         while connection.held:
             _, held = connection.held.popitem()
-            await self._release(client, held)
+            await self._close(connection, held)
         self._connections.pop(id(client), None)
 
     async def aclose(self) -> None:
@@ -301,6 +333,44 @@ class Service:
         """By id: what this connection has open here."""
         return self._connection(call).held
 
+    def attached(self, call: Call) -> dict[str, Attachment]:
+        """By id: what this connection has open through their owners."""
+        return self._connection(call).attached
+
+    @contextlib.asynccontextmanager
+    async def borrowed(self, call: Call, params: Any) -> AsyncIterator[Session]:
+        """The session that a request is about, for its time; opened for it where its method takes any session.
+
+        Raises:
+            TimeleapError: As `session`, or as opening it would.
+        """
+        if REQUESTS[call.method].scope == "open" or params.session_id in self.opened(call):
+            yield self.session(call, params)
+            return
+        self.store.locate(params.session_id)
+        access: Literal["write", "read"] = "write" if REQUESTS[call.method].writes(params) else "read"
+        async with self.store.borrowed(params.session_id, access) as session:
+            yield session
+
+    @contextlib.contextmanager
+    def asking(self, call: Call, session_id: str) -> Iterator[None]:
+        """A request for an approval is under way: it may take for ever, and not many may.
+
+        What it does in the loop's next turn precedes all later requests on its connection.
+
+        Raises:
+            OverloadedError: Too many requests of this connection wait for decisions already.
+        """
+        connection = self._connection(call)
+        if connection.asking >= MAX_ASKING:
+            raise OverloadedError(f"{MAX_ASKING} requests for approvals of this connection wait already")
+        connection.asking += 1
+        connection.order.hold_up_for_now(session_id)
+        try:
+            yield
+        finally:
+            connection.asking -= 1
+
     # Sessions that are ours, and sessions that are another process's
 
     async def own(self, place: SessionLocation, progress: Progress | None = None) -> OpenedSession:
@@ -329,12 +399,8 @@ class Service:
 
     def _rest(self) -> None:
         """Listen no longer than there is something to be reached for."""
-        if self._network is not None and not self._opening and not self._audiences:
+        if self._network is not None and not self._opening and not self._subscribers:
             self._network.rest()
-
-    def attached(self, call: Call) -> dict[str, Attachment]:
-        """By id: what this connection has open through its owners."""
-        return self._connection(call).attached
 
     def attachment(self, call: Call, place: SessionLocation, *, quiet: bool = False) -> Attachment:
         """A session that another process owns, for this client to be attached to; `quiet`: for one request."""
@@ -359,38 +425,39 @@ class Service:
         connection.order.hold_up_for_now(attachment.place.session_id)
         connection.attached.pop(attachment.place.session_id, None)
         connection.held[attachment.place.session_id] = OpenHandle(session, "owner", attachment.times)
-        self._audience(session).join(client, attachment.notified_approvals)
+        self._subscribers_of(session).join(client, attachment.notified_approvals)
         tell_recovery(client, session)
 
-    @contextlib.contextmanager
-    def asking(self, call: Call, session_id: str) -> Iterator[None]:
-        """A request for an approval is under way: it may take for ever, and not many may.
+    # What each connection has open here
 
-        What it does in the loop's next turn precedes all later requests on its connection.
-
-        Raises:
-            OverloadedError: Too many requests of this connection wait for decisions already.
-        """
-        connection = self._connection(call)
-        if connection.asking >= MAX_ASKING:
-            raise OverloadedError(f"{MAX_ASKING} requests for approvals of this connection wait already")
-        connection.asking += 1
-        connection.order.hold_up_for_now(session_id)
-        try:
-            yield
-        finally:
-            connection.asking -= 1
+    async def hold(self, call: Call, session: Session, access: Access) -> OpenHandle:
+        """Note that this connection has opened `session`; it is notified of its changes from now on. The store counts
+        one opening for a connection, however often that has it open."""
+        held = self._connection(call).held
+        if (known := held.get(session.session_id)) is not None:
+            known.times += 1
+            await session.aclose()
+            return known
+        made = held[session.session_id] = OpenHandle(session, access)
+        self._subscribers_of(session).join(call.client)
+        return made
 
     async def watch(self, call: Call, held: OpenHandle) -> None:
         """Pass the notifications of the session's owner to a reader, now and whenever there is an owner."""
-        if self.network is None or held.session.access == "owner":
+        if self.network is None or held.session.access == "owner" or held.watcher is not None:
             return
         from timeleap.attach.watcher import Watcher
 
-        audience = self._audience(held.session)
-        gone = functools.partial(self._drop_soon, call.client, held)
-        held.watcher = Watcher(self.network, held.session, call.client, audience, gone)
+        gone = functools.partial(self._drop_soon, self._connection(call), held)
+        held.watcher = Watcher(self.network, held.session, call.client, self._subscribers_of(held.session), gone)
         await held.watcher.start()
+
+    def _subscribers_of(self, session: Session) -> Subscribers:
+        found = self._subscribers.get(id(session))
+        if found is None:
+            deleted = functools.partial(self._drop_readers, session)
+            found = self._subscribers[id(session)] = Subscribers(session, self.config.budget, deleted)
+        return found
 
     def has(self, session: Session) -> bool:
         """True if a client of our own has the session open: while none has, it is being handed over."""
@@ -404,95 +471,56 @@ class Service:
             if connection.client.is_peer is peers and any(held.session is session for held in connection.held.values())
         ]
 
-    @contextlib.asynccontextmanager
-    async def borrowed(self, call: Call, params: Any) -> AsyncIterator[Session]:
-        """The session that a request is about, for its time; opened for it where its method takes any session.
-
-        Raises:
-            TimeleapError: As `session`, or as opening it would.
-        """
-        if REQUESTS[call.method].scope == "open" or params.session_id in self.opened(call):
-            yield self.session(call, params)
-            return
-        self.store.locate(params.session_id)
-        access: Literal["write", "read"] = "write" if REQUESTS[call.method].writes(params) else "read"
-        opened = await self.store.open(params.session_id, create=False, access=access)
-        try:
-            yield opened.session
-        finally:
-            await opened.session.aclose()
-
-    def hold(self, call: Call, session: Session, access: Access) -> OpenHandle:
-        """Note that this connection has opened `session`; it is notified of its changes from now on."""
-        held = self._connection(call).held
-        known = held.get(session.session_id)
-        if known is not None:
-            known.times += 1
-            return known
-        held[session.session_id] = OpenHandle(session, access)
-        self._audience(session).join(call.client)
-        return held[session.session_id]
-
-    def _audience(self, session: Session) -> Subscribers:
-        audience = self._audiences.get(id(session))
-        if audience is None:
-            audience = self._audiences[id(session)] = Subscribers(
-                session, self.config.budget, lambda: self._drop_readers(session)
-            )
-        return audience
-
     async def let_go(self, call: Call, session_id: str) -> None:
         """Undo one `hold`; the last one closes the session for this connection."""
         held = self.held(call, session_id)
         held.times -= 1
         if held.times == 0:
-            del self._connection(call).held[session_id]
-            await self._release(call.client, held)
+            del self.opened(call)[session_id]
+            await self._close(self._connection(call), held)
 
     async def drop(self, session_id: str) -> None:
         """Close a session that is gone, for every connection that has it open."""
         for connection in list(self._connections.values()):
             if held := connection.held.get(session_id):
-                await self._drop_deleted(connection.client, held)
+                await self._drop(connection, held)
 
     def _drop_readers(self, session: Session) -> None:
         """Close a deleted session for all who read it; those whom its owner tells of the deletion are dropped then."""
         for connection in self._connections.values():
             held = connection.held.get(session.session_id)
             if held is not None and held.session is session and not (held.watcher and held.watcher.has_owner):
-                self._drop_soon(connection.client, held)
+                self._drop_soon(connection, held)
 
-    def _drop_soon(self, client: Client, held: OpenHandle) -> None:
-        task = asyncio.get_running_loop().create_task(self._drop_deleted(client, held))
+    def _drop_soon(self, connection: _Connection, held: OpenHandle) -> None:
+        task = asyncio.get_running_loop().create_task(self._drop(connection, held))
         self._dropping.add(task)
         task.add_done_callback(self._dropping.discard)
 
-    async def _drop_deleted(self, client: Client, held: OpenHandle) -> None:
-        connection = self._connections.get(id(client))
-        if connection is not None and connection.held.get(held.session.session_id) is held:
+    async def _drop(self, connection: _Connection, held: OpenHandle) -> None:
+        if connection.held.get(held.session.session_id) is held:
             del connection.held[held.session.session_id]
-            await self._let_go(client, held)
+            await self._close(connection, held, deleted=True)
 
-    async def _release(self, client: Client, held: OpenHandle) -> None:
-        """Close a session for a connection; after the last one of our own, other processes get it."""
-        if not self.drain.under_way(held.session):
-            for request in list(held.waiting):
-                await held.session.approval_requests.stop_waiting(request, "cancelled")
-        if not client.is_peer and not self.has(held.session) and (peers := self._clients_of(held.session, peers=True)):
-            await self.drain.drain(held.session, peers)
-        await self._let_go(client, held)
-
-    async def _let_go(self, client: Client, held: OpenHandle) -> None:
+    async def _close(self, connection: _Connection, held: OpenHandle, *, deleted: bool = False) -> None:
+        """Close a session for a connection; after the last one of our own, other processes get it, unless it is gone."""
+        client, session = connection.client, held.session
+        if not deleted:
+            if not self.drain.under_way(session):
+                for request in list(held.waiting):
+                    await session.approval_requests.stop_waiting(request, "cancelled")
+            if not client.is_peer and not self.has(session) and (peers := self._clients_of(session, peers=True)):
+                await self.drain.drain(session, peers)
         if held.watcher is not None:
             held.watcher.close()
-        audience = self._audiences.get(id(held.session))
-        if audience is not None:
-            audience.leave(client)
-            if audience.empty:
-                audience.close()
-                del self._audiences[id(held.session)]
-        await held.session.aclose()
+        subscribers = self._subscribers_of(session)
+        subscribers.leave(client)
+        if subscribers.empty:
+            subscribers.close()
+            del self._subscribers[id(session)]
+        await session.aclose()
         self._rest()
 
     def _connection(self, call: Call) -> _Connection:
-        return self._connections.setdefault(id(call.client), _Connection(call.client))
+        key = id(call.client)
+        return self._connections.get(key) or self._connections.setdefault(key, _Connection(call.client))

@@ -12,13 +12,14 @@ import msgspec
 
 from timeleap.errors import InvalidInputError, StorageFailureError
 from timeleap.service import paging, views
-from timeleap.service.mutation import cause, guard
+from timeleap.service.service import guard
 from timeleap.sessions import shapes
 from timeleap.sessions.audit import Audit
 from timeleap.sessions.logs import parse_time
-from timeleap.sessions.outcomes import Retention
+from timeleap.sessions.outcomes import Cause, Retention
 from timeleap.sessions.pruning import PruneRequest
 from timeleap.sessions.purge import PurgeOutcome, PurgeRequest, Trashed
+from timeleap.sessions.purge import plan as plan_purge
 from timeleap.sessions.warnings import FileProblem, audit_warnings, file_problems, leftover_warnings
 from timeleap.storage.engine import Damage
 from timeleap_protocol.limits import DEFAULT_PAGE, DEFAULT_SESSION_PAGE
@@ -112,7 +113,7 @@ async def purge(service: Service, params: SessionPurgeParams, call: Call) -> Jso
         raise InvalidInputError(f"deletedAt: {text}", errors=[{"loc": ["deletedAt"], "msg": text, "type": "choice"}])
     request = PurgeRequest(params.session_id, params.deleted_at, params.older_than or 0)
     if params.dry_run:
-        return _purged(await service.store.plan_purge(request))
+        return _purged(await plan_purge(service.store.home, request))
     return _purged(await service.store.purge(request, guard(params, call)))
 
 
@@ -194,7 +195,10 @@ async def repair(service: Service, params: Any, call: Call) -> Json:
         if params.dry_run or not problems:
             removed = await asyncio.to_thread(lambda: engine.as_reloaded().damaged_lines()) if problems else 0
             return {"head": session.head, "removedLines": removed, "problems": list(map(_problem, problems))}
-        return {**await session.repair(cause=cause(call)), "problems": [_problem(problem) for problem in problems]}
+        return {
+            **await session.repair(cause=Cause(client=call.client.name)),
+            "problems": [_problem(problem) for problem in problems],
+        }
 
 
 def _problem(problem: Damage | FileProblem) -> Json:

@@ -6,12 +6,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from timeleap.attach.notified import NotifiedApprovals
-from timeleap.sessions.shapes import APPROVAL_REQUESTED, APPROVAL_RESOLVED, CONTEXT, Event
+from timeleap.sessions.shapes import APPROVAL_REQUESTED, APPROVAL_RESOLVED, CONTEXT, Budget, Event
 from timeleap.sessions.warnings import recovered
 
 if TYPE_CHECKING:
     from timeleap.call import Client
-    from timeleap.service.config import Budget
     from timeleap.service.views import Json
     from timeleap.sessions.session import Session
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from timeleap.sessions.shapes import Shapes, approval, pending_dmail, set_members, subagents
 
 if TYPE_CHECKING:
-    from timeleap.service.config import Budget
     from timeleap.sessions.outcomes import SessionInfo
     from timeleap.sessions.session import Session
     from timeleap.storage.engine import Timeline
@@ -56,10 +55,6 @@ def session_info(info: SessionInfo) -> Json:
 class Views(Shapes):
     """The shapes of the contract, those of outcomes and events included."""
 
-    def __init__(self, budget: Budget) -> None:
-        super().__init__(budget.should_compact)
-        self._budget = budget
-
     def state(self, session: Session, access: str) -> Json:
         """`SessionState` of the contract, as seen with `access`."""
         return {
@@ -71,7 +66,7 @@ class Views(Shapes):
             "access": access,
             "head": session.head,
             "context": self.summary(session.summary()),
-            "budget": self._budget.wire(),
+            "budget": self.budget.wire(),
             "approval": approval(session.facts.approval),
             "dynamicSubagents": subagents(session.facts.subagents),
             "pendingDMail": pending_dmail(session.facts.pending_dmail),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from timeleap.errors import InvalidInputError, TooLargeError
-from timeleap.service.mutation import guard
+from timeleap.service.service import guard
 from timeleap_protocol.limits import MAX_DEPTH
 
 if TYPE_CHECKING:

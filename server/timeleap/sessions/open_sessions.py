@@ -108,11 +108,6 @@ class Openings:
         """All that are open."""
         return (entry.session for entry in list(self._entries.values()))
 
-    def name_at(self, path: Path) -> str | None:
-        """The id under which the directory `path` is open."""
-        key = _identity(path)
-        return next((name for name, entry in self._entries.items() if entry.key == key), None)
-
     def place(self, path: Path, wanted: str | None) -> SessionLocation:
         """Where the session in the directory `path` lies, and what it is called here: of the store as its directory,
         else as it is open, `wanted`, its directory's name if that can be had, or a new id.
@@ -134,11 +129,11 @@ class Openings:
                 raise SessionNotFoundError(f"there is no session in {path}", path=str(path))
         except OSError as error:
             raise StorageFailureError.of(error, f"look for a session in {path}", path) from error
-        if (open_as := self.name_at(path)) is not None:
+        key = _identity(path)
+        open_as = next((name for name, entry in self._entries.items() if entry.key == key), None)
+        if open_as is not None:
             return SessionLocation(open_as, path, path)
-        name = wanted or path.name
-        if wanted is not None:
-            check_session_id(wanted)
+        name = path.name if wanted is None else check_session_id(wanted)
         taken = name in self or not is_session_id(name) or self._home.twin(name) is not None
         if taken and wanted is not None:
             raise InvalidInputError(f"sessionId: {wanted} is taken", errors=[_problem("sessionId", "is taken")])
@@ -253,14 +248,14 @@ class Openings:
         problem = (self._endpoint() or {}).get("problem")
         return str(problem) if problem is not None else None
 
+    def _entry_of(self, transactions: SessionTransactions) -> _Entry | None:
+        entry = self._entries.get(transactions.session_id)
+        return entry if entry is not None and entry.session.transactions is transactions else None
+
     def _moved_away(self, transactions: SessionTransactions) -> bool:
         """Of the store's own sessions: one that somebody moved elsewhere may be on a file system that is gone for now."""
-        entry = self._entries.get(transactions.session_id)
-        if (
-            entry is None
-            or entry.session.transactions is not transactions
-            or transactions.path.parent != self._home.sessions
-        ):
+        entry = self._entry_of(transactions)
+        if entry is None or transactions.path.parent != self._home.sessions:
             return False
         try:
             there = status(transactions.path)
@@ -273,12 +268,10 @@ class Openings:
     async def _release(self, transactions: SessionTransactions) -> None:
         """Undo one opening of a session."""
         async with self.turn(transactions.session_id):
-            entry = self._entries.get(transactions.session_id)
-            if entry is None or entry.session.transactions is not transactions:
-                return
-            entry.times -= 1
-            if entry.times == 0:
-                await self.shut(transactions.session_id)
+            if (entry := self._entry_of(transactions)) is not None:
+                entry.times -= 1
+                if entry.times == 0:
+                    await self.shut(transactions.session_id)
 
 
 def _check(entry: _Entry) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from timeleap.message_text import should_compact
 from timeleap.sessions.outcomes import (
     Approval,
     Cause,
@@ -110,11 +111,33 @@ def set_members(**members: Any) -> Json:
     return {name: value for name, value in members.items() if value is not None}
 
 
-class Shapes:
-    """The forms that depend on the budget: `should_compact` says whether a context of so many tokens is due."""
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """The model's window, in tokens, and when a context is due for compaction."""
 
-    def __init__(self, should_compact: Callable[[int], bool] = lambda tokens: False) -> None:
-        self._should_compact = should_compact
+    max_context_size: int | None = None  # None: never suggest compaction
+    reserved_context_size: int = 0  # for the answer; counts only if less than half the window
+    trigger_ratio: float = 1.0  # part of the window that may be used
+
+    def should_compact(self, tokens: int) -> bool:
+        """True if a context of so many tokens is due for compaction."""
+        ratio, reserved = self.trigger_ratio, self.reserved_context_size
+        return should_compact(tokens, self.max_context_size, trigger_ratio=ratio, reserved_context_size=reserved)
+
+    def wire(self) -> Json:
+        """`budget` of the contract."""
+        return {
+            "maxContextSize": self.max_context_size,
+            "reservedContextSize": self.reserved_context_size,
+            "triggerRatio": self.trigger_ratio,
+        }
+
+
+class Shapes:
+    """The forms that depend on the budget."""
+
+    def __init__(self, budget: Budget = Budget()) -> None:
+        self.budget = budget
 
     def summary(self, summary: Summary) -> Json:
         """`ContextSummary` of the contract."""
@@ -130,7 +153,7 @@ class Shapes:
             "timelines": summary.timelines,
             "canUndo": summary.can_undo,
             "canRedo": summary.can_redo,
-            "shouldCompact": self._should_compact(summary.token_count_with_pending),
+            "shouldCompact": self.budget.should_compact(summary.token_count_with_pending),
         }
 
     def appended(self, before: LogState, after: LogState) -> Json:
@@ -139,7 +162,7 @@ class Shapes:
             "firstIndex": before.messages,
             "messageCount": after.messages,
             "tokenCountWithPending": after.token_count_with_pending,
-            "shouldCompact": self._should_compact(after.token_count_with_pending),
+            "shouldCompact": self.budget.should_compact(after.token_count_with_pending),
         }
 
 

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from timeleap.errors import (
     HeadConflictError,
@@ -125,10 +125,20 @@ class SessionStore:
                 created = await asyncio.to_thread(self._create, session_id, traits, guard)
             elif path is None:
                 duplicate = await self.made_by(session_id, guard)
-            async with self._taken_back(session_id) if created else contextlib.nullcontext():
+            no_turn = contextlib.nullcontext()  # it is ours already
+            async with self._taken_back(session_id, no_turn) if created else contextlib.nullcontext():
                 session = await self._openings.open(session_id, path, access, progress)
         await session.keep_auto_checkpoint(auto_checkpoint)
         return OpenedSession(session, created, duplicate)
+
+    @contextlib.asynccontextmanager
+    async def borrowed(self, session_id: str, access: Asked, *, path: Path | None = None) -> AsyncIterator[Session]:
+        """A session that exists, open or not, for the time of a block. Raises as `open`."""
+        session = (await self.open(session_id, path=path, create=False, access=access)).session
+        try:
+            yield session
+        finally:
+            await session.aclose()
 
     def turn(self, session_id: str) -> contextlib.AbstractAsyncContextManager[None]:
         """Serialize operations that move sessions of an id, or change them in place."""
@@ -142,9 +152,8 @@ class SessionStore:
         """Where a session lies and what it is called here."""
         if path is not None:
             return self._openings.place(path, session_id)
-        session_id = session_id or ""
-        directory = self.locate(session_id)
-        return SessionLocation(session_id, directory, None if self.contains(directory) else directory)
+        directory = self.locate(session_id or "")
+        return SessionLocation(session_id or "", directory, None if self.contains(directory) else directory)
 
     def locate(self, session_id: str) -> Path:
         """The directory of a session of this store, or of one that is open by path. Raises as `Home.locate`."""
@@ -274,27 +283,24 @@ class SessionStore:
     async def _read(self, session_id: str, look: Callable[[Session], T]) -> T:
         """Look at a session, open or not, at the turn of the request."""
         session = self._openings.again(session_id)  # without waiting, which would let later requests pass
-        if session is None:
-            session = (await self.open(session_id, create=False, access="read")).session
-        try:
-            return await session.at_turn(lambda: look(session))
-        finally:
-            await session.aclose()
+        async with contextlib.aclosing(session) if session else self.borrowed(session_id, "read") as found:
+            return await found.at_turn(lambda: look(found))
 
     async def open_made(self, session_id: str) -> OpenedSession:
         """Open a session that was just made; if that fails, it goes again. Raises as `open`."""
-        async with self._taken_back(session_id, its_turn=False):
+        async with self._taken_back(session_id, self._openings.turn(session_id)):
             return replace(await self.open(session_id, create=False), created=True)
 
     @contextlib.asynccontextmanager
-    async def _taken_back(self, session_id: str, *, its_turn: bool = True) -> AsyncIterator[None]:
+    async def _taken_back(
+        self, session_id: str, turn: contextlib.AbstractAsyncContextManager[None]
+    ) -> AsyncIterator[None]:
         """Remove a new session that its creator cannot open (no descriptors, no space), unless others have it open."""
         try:
             yield
         except SessionLockedError:
             raise
         except BaseException:
-            turn = contextlib.nullcontext() if its_turn else self._openings.turn(session_id)
             await asyncio.shield(self._withdraw(session_id, turn))
             raise
 
@@ -317,24 +323,6 @@ class SessionStore:
             if left is not None:
                 await asyncio.to_thread(discard, left)
 
-    async def archive(self, session_id: str, guard: Mutation = NOBODY) -> dict[str, Any]:
-        """Put a session away, open or not."""
-        async with self._borrowed(session_id) as session:
-            return await session.archive(guard)
-
-    async def unarchive(self, session_id: str, guard: Mutation = NOBODY) -> dict[str, Any]:
-        """Take a session out of the archive, open or not."""
-        async with self._borrowed(session_id) as session:
-            return await session.unarchive(guard)
-
-    @contextlib.asynccontextmanager
-    async def _borrowed(self, session_id: str) -> AsyncIterator[Session]:
-        opened = await self.open(session_id, create=False)
-        try:
-            yield opened.session
-        finally:
-            await opened.session.aclose()
-
     # The trash
 
     async def delete(self, session_id: str, guard: Mutation = NOBODY) -> bool:
@@ -345,7 +333,9 @@ class SessionStore:
             HeadConflictError, SessionNotFoundError, SessionLockedError, StorageFailureError: It is where it was.
         """
         if guard.expected_head is not None and await asyncio.to_thread(self._ledger.moved, guard) is None:
-            await self._expect(session_id, guard.expected_head)
+            expected, now = guard.expected_head, await self._read(session_id, lambda session: session.head)
+            if now != expected:
+                raise HeadConflictError(f"the log has changed: its head is {now}, not {expected[:80]}", head=now)
         async with self._openings.turn(session_id):
             if await asyncio.to_thread(self._ledger.moved, guard) is not None:
                 return False
@@ -382,10 +372,6 @@ class SessionStore:
             await asyncio.to_thread(self._from_trash, session_id, guard)
         return True
 
-    async def plan_purge(self, request: PurgeRequest) -> PurgeOutcome:
-        """A dry run of `purge`. Raises SessionNotFoundError where there is nothing of that id in the trash."""
-        return await purge.plan(self.home, request)
-
     async def purge(self, request: PurgeRequest, guard: Mutation = NOBODY) -> PurgeOutcome:
         """Remove sessions from the trash for good, and finish what a crash cut short.
 
@@ -401,15 +387,6 @@ class SessionStore:
         with contextlib.suppress(StorageFailureError):  # it counts as done while the directory is in the trash
             await asyncio.to_thread(self._keys.change, Register.finish_deletes, self.home.real_path)
         await asyncio.to_thread(purge.finish, self.home, self._ledger, self._keys)
-
-    async def _expect(self, session_id: str, head: str) -> None:
-        session = (await self.open(session_id, create=False, access="read")).session
-        try:
-            now = await session.at_turn(lambda: session.head)
-        finally:
-            await session.aclose()
-        if now != head:
-            raise HeadConflictError(f"the log has changed: its head is {now}, not {head[:80]}", head=now)
 
     def home_of(self, session_id: str) -> SealLocation:
         """Where the user's key knows a session of this store to be at home."""

@@ -8,7 +8,7 @@ import pytest
 
 from timeleap.errors import InvalidInputError
 from timeleap.service import config
-from timeleap.service.config import Budget
+from timeleap.sessions.shapes import Budget
 
 
 def test_options_win_over_command_line_over_environment_over_file(tmp_path: Path):
@@ -103,8 +103,9 @@ def test_a_file_that_is_no_toml_is_refused_and_named(tmp_path: Path):
         (1_000, 850, True),
     ],
 )
-def test_when_compaction_is_due(size: int | None, tokens: int, due: bool):
-    assert Budget(size).should_compact(tokens) is due
+def test_when_compaction_is_due(tmp_path: Path, size: int | None, tokens: int, due: bool):
+    loaded = config.load(tmp_path, environ={}, options={"maxContextSize": size})
+    assert loaded.budget.should_compact(tokens) is due
 
 
 def test_a_reserve_that_does_not_count_is_said(tmp_path: Path):

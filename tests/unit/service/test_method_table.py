@@ -19,7 +19,7 @@ from timeleap.call import Call, Client
 from timeleap.errors import ReadOnlyError, SessionLockedError
 from timeleap.rpc.connection import Connection
 from timeleap.rpc.protocol import ClientMessage, EdgeProtocol, Running
-from timeleap.service import config, mutation, service
+from timeleap.service import config, service
 from timeleap.service.service import Service
 from timeleap.sessions.session import Session
 from timeleap_protocol.method import Cancel, Forward, Method, Order
@@ -46,8 +46,7 @@ def call(row: Method = PROBE) -> Call:
 def serve(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> MakeService:
     def make(handlers: Mapping[Method, Handler], network: Any = None) -> Service:
         table = {**REQUESTS, **{row.name: row for row in handlers}}
-        for module in (service, mutation):
-            monkeypatch.setattr(module, "REQUESTS", table)
+        monkeypatch.setattr(service, "REQUESTS", table)
         made = Service(config.load(tmp_path), lambda _: network)
         made._handlers = {row.name: handler for row, handler in handlers.items()}
         return made
@@ -76,7 +75,7 @@ def _name_of(handler: Any) -> str:
 @pytest.mark.parametrize("row", [row for row in ANSWERED.values() if (row.handler or "").startswith("Session.")])
 def test_handler_a_method_of_the_session_takes_the_params_by_their_names(row: Method) -> None:
     fields = {name: field.is_required() for name, field in row.params_model.model_fields.items()}
-    of_its_own = {name: required for name, required in fields.items() if name not in {*mutation.IGNORED, "session_id"}}
+    of_its_own = {name: required for name, required in fields.items() if name not in {*service.IGNORED, "session_id"}}
     signature = inspect.signature(getattr(Session, (row.handler or "").partition(".")[2]))
     signature.bind(None, **of_its_own, guard=None)
     signature.bind(None, **{name: None for name, required in of_its_own.items() if required}, guard=None)
@@ -273,5 +272,5 @@ def test_session_id_counts_says_whether_a_repeat_names_the_same_session(serve: M
         PROBE.params_model.model_validate({"sessionId": session_id, "title": "t", "requestId": "1"})
         for session_id in ("a", "b")
     ]
-    first, second = (mutation.fingerprint(NAME, model) for model in models)
+    first, second = (service.fingerprint(NAME, model) for model in models)
     assert (first != second) is counts

@@ -207,12 +207,12 @@ async def test_a_limit_out_of_range_is_refused(world: World, limit: int) -> None
 
 
 async def test_archived_sessions_are_listed_only_if_asked_for(world: World) -> None:
-    await world.session("s1")
+    session = await world.session("s1")
     await world.session("s2")
-    await world.store.archive("s1")
+    await session.archive()
     assert [one.session_id for one in (await world.store.list()).sessions] == ["s2"]
     assert len((await world.store.list(include_archived=True)).sessions) == 2
-    await world.store.unarchive("s1")
+    await session.unarchive()
     assert len((await world.store.list()).sessions) == 2
 
 

@@ -25,8 +25,8 @@ from timeleap.features.compaction.summarizers import (
     summarised,
 )
 from timeleap.message_text import called
-from timeleap.service.mutation import guard
 from timeleap.service.scheduling import to_its_end
+from timeleap.service.service import guard
 from timeleap.sessions.outcomes import CompactionPlan, Mutation, Review
 from timeleap.storage.engine import RecordKind
 from timeleap.storage.record import decode_json

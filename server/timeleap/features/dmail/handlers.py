@@ -19,11 +19,12 @@ from typing import TYPE_CHECKING, Any
 from timeleap.attach.peer import plain
 from timeleap.errors import InvalidInputError, ReadOnlyError, SessionLockedError, SessionNotFoundError
 from timeleap.failpoints import failpoint
-from timeleap.service.mutation import DMAIL_HERE, fingerprint, guard
+from timeleap.service.service import fingerprint, guard
 from timeleap.sessions import shapes
 from timeleap.sessions.home import check_session_id
 from timeleap.sessions.outcomes import Mutation
 from timeleap.sessions.session import Session
+from timeleap.storage.record import MADE_HERE
 from timeleap_protocol.context import SendDMailParams
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ async def _send_elsewhere(
     id_there = None  # the same for each repeat, unique otherwise
     if params.request_id is not None:
         sender = f"{session.meta.uid}\n{params.request_id}".encode()
-        id_there = f"{DMAIL_HERE}{hashlib.blake2b(sender, digest_size=16).hexdigest()}"
+        id_there = f"{MADE_HERE}dmail.{hashlib.blake2b(sender, digest_size=16).hexdigest()}"
     if (known := await session.answered(mine)) is not None:
         return known
     there = params.model_copy(

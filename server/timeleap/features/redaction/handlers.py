@@ -21,8 +21,8 @@ from timeleap.features.redaction.redaction import (
     redact_in_trash,
 )
 from timeleap.features.redaction.redactor import Redactor
-from timeleap.service.mutation import guard
-from timeleap.sessions import shapes
+from timeleap.service.service import guard
+from timeleap.sessions import purge, shapes
 from timeleap.sessions.home import in_trash
 from timeleap.sessions.purge import PurgeRequest
 from timeleap.sessions.store_requests import Ledger
@@ -62,7 +62,7 @@ async def redact_session(service: Service, params: SessionRedactParams, call: Ca
     if params.deleted_at is not None:
         order = replace(order, progress=call.byte_progress("looking through it"))
         async with service.store.turn(params.session_id):
-            found = (await service.store.plan_purge(PurgeRequest(params.session_id, params.deleted_at))).purged[0]
+            found = (await purge.plan(home, PurgeRequest(params.session_id, params.deleted_at))).purged[0]
             directory = home.trash / found.name
             if params.dry_run:
                 result = render(await plan_in_trash(directory, order, params.expected_head))

@@ -10,8 +10,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from timeleap.service import opening
-from timeleap.service.mutation import guard
 from timeleap.service.scheduling import to_its_end
+from timeleap.service.service import guard
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,18 +60,13 @@ def _heed_cancellation() -> None:
 
 @contextlib.asynccontextmanager
 async def _looked_at(service: Service, params: SessionExportParams, call: Call) -> AsyncIterator[Session]:
-    attachment = service.attached(call).get(params.session_id)
-    if attachment is None:
-        async with service.borrowed(call, params) as session:
-            yield session
-        return
-    await attachment.settle()  # what is exported is read from disk
-    place = attachment.place
-    opened = await service.store.open(params.session_id, path=place.path, create=False, access="read")
-    try:
-        yield opened.session
-    finally:
-        await opened.session.aclose()
+    if (attachment := service.attached(call).get(params.session_id)) is None:
+        borrowed = service.borrowed(call, params)
+    else:
+        await attachment.settle()  # what is exported is read from disk
+        borrowed = service.store.borrowed(params.session_id, "read", path=attachment.place.path)
+    async with borrowed as session:
+        yield session
 
 
 def _gathered(pieces: Iterator[bytes]) -> Work[bytes | None]:
@@ -110,7 +105,7 @@ async def import_session(service: Service, params: SessionImportParams, call: Ca
         opened = await admission.repeated()
         if opened is None:
             opened = await _made(service, (path, params.format, params.session_id), call, admission)
-        held = service.hold(call, opened.session, "owner")
+        held = await service.hold(call, opened.session, "owner")
     state = opening.answer(service, held, opened.duplicate)
     return {**state, "losses": sanitize.origin_losses(opened.session.meta)}
 
