@@ -56,9 +56,9 @@ from timeleap.features.transfer.exhibit import exhibit_of
 from timeleap.features.transfer.importing import Admission, take_in
 from timeleap.sessions.approvals import Approvals
 from timeleap.sessions.meta import Meta
-from timeleap.sessions.outcomes import Mutation, Retention
 from timeleap.sessions.seal import KeyRing
 from timeleap.sessions.session import Session
+from timeleap.sessions.shapes import Mutation, Retention
 from timeleap.sessions.statefile import StateFile
 from timeleap.sessions.store import SessionStore
 from timeleap.sessions.transaction import Files, SessionServices, SessionTransactions

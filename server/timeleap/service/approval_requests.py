@@ -14,8 +14,7 @@ from timeleap.service.reading import at_its_turn
 from timeleap.service.scheduling import to_its_end
 from timeleap.service.service import guard
 from timeleap.service.writing import depth
-from timeleap.sessions import shapes
-from timeleap.sessions.outcomes import ApprovalQuestion, Cause
+from timeleap.sessions.shapes import ApprovalQuestion, Cause
 from timeleap_protocol.limits import DEFAULT_APPROVAL_TIMEOUT, MAX_APPROVAL_DETAIL_BYTES, MAX_DEPTH
 
 if TYPE_CHECKING:
@@ -97,4 +96,4 @@ async def list_approvals(service: Service, params: ApprovalListParams, call: Cal
     if held.watcher is not None and (answer := await held.watcher.ask(call.method)) is not None:
         return answer
     pending = await held.session.at_turn(lambda: held.session.approval_requests.pending)
-    return {"approvals": [shapes.approval_request(request) for request in pending]}
+    return {"approvals": [request.wire() for request in pending]}

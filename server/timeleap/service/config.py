@@ -18,8 +18,7 @@ import msgspec
 from timeleap.errors import InvalidInputError, StorageFailureError
 from timeleap.message_text import reserve_fits
 from timeleap.sessions.files import read_bytes
-from timeleap.sessions.outcomes import Retention
-from timeleap.sessions.shapes import Budget
+from timeleap.sessions.shapes import Budget, Retention
 from timeleap.storage.engine import Durability
 from timeleap_protocol.limits import (
     DEFAULT_PRESERVED_MESSAGES,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from timeleap.call import Call
     from timeleap.service.service import OpenHandle, Service
     from timeleap.service.views import Json
-    from timeleap.sessions.outcomes import Access
+    from timeleap.sessions.shapes import Access
     from timeleap.sessions.store import OpenedSession
     from timeleap_protocol.session import (
         SessionCloseParams,

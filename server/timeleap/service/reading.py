@@ -145,7 +145,7 @@ def list_checkpoints(session: Session, params: ListCheckpointsParams, call: Call
     found = list_checkpoints_of(reader, start, count, left.newest_first)
     left = replace(left, done=left.done + count)
     cursor = paging.encode_cursor(call.method, **asdict(left)) if left.done < left.total else None
-    return {"checkpoints": list(map(shapes.checkpoint, found)), **shapes.set_members(nextCursor=cursor)}
+    return {"checkpoints": [checkpoint.wire() for checkpoint in found], **shapes.set_members(nextCursor=cursor)}
 
 
 @at_its_turn
@@ -263,8 +263,8 @@ async def at(service: Service, params: AtParams, call: Call) -> Json:
     found = await asyncio.to_thread(look)
     return {
         **shapes.set_members(timelineId=found.timeline_id),
-        "checkpoint": shapes.checkpoint(found.checkpoint) if found.checkpoint else None,
-        "nextCheckpoint": shapes.checkpoint(found.following) if found.following else None,
+        "checkpoint": found.checkpoint and found.checkpoint.wire(),
+        "nextCheckpoint": found.following and found.following.wire(),
         "state": _state(found.state),
     }
 

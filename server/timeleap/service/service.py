@@ -22,8 +22,8 @@ from timeleap.service import config as settings
 from timeleap.service.scheduling import WHOLE_TRASH, RequestOrder, Slices
 from timeleap.service.subscribers import Subscribers, tell_recovery
 from timeleap.service.views import Views
-from timeleap.sessions.outcomes import Access, Cause, Mutation
 from timeleap.sessions.session_files import move_in
+from timeleap.sessions.shapes import Access, Cause, Mutation
 from timeleap.storage.record import MADE_HERE
 from timeleap_protocol.methods import ANSWERED, REQUESTS
 

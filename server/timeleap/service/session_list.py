@@ -16,10 +16,10 @@ from timeleap.service.service import guard
 from timeleap.sessions import shapes
 from timeleap.sessions.audit import Audit
 from timeleap.sessions.logs import parse_time
-from timeleap.sessions.outcomes import Cause, Retention
 from timeleap.sessions.pruning import PruneRequest
 from timeleap.sessions.purge import PurgeOutcome, PurgeRequest, Trashed
 from timeleap.sessions.purge import plan as plan_purge
+from timeleap.sessions.shapes import Cause, Retention
 from timeleap.sessions.warnings import FileProblem, audit_warnings, file_problems, leftover_warnings
 from timeleap.storage.engine import Damage
 from timeleap_protocol.limits import DEFAULT_PAGE, DEFAULT_SESSION_PAGE
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from timeleap.call import Call
     from timeleap.service.service import Service
     from timeleap.service.views import Json
-    from timeleap.sessions.outcomes import SessionPage
+    from timeleap.sessions.shapes import SessionPage
     from timeleap.sessions.store import SessionStore
     from timeleap_protocol.session import (
         SessionDeleteParams,

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from timeleap.sessions.shapes import Shapes, approval, pending_dmail, set_members, subagents
+from timeleap.sessions.shapes import Shapes, set_members
 
 if TYPE_CHECKING:
-    from timeleap.sessions.outcomes import SessionInfo
     from timeleap.sessions.session import Session
+    from timeleap.sessions.shapes import SessionInfo
     from timeleap.storage.engine import Timeline
 
 Json = dict[str, Any]
@@ -67,9 +67,9 @@ class Views(Shapes):
             "head": session.head,
             "context": self.summary(session.summary()),
             "budget": self.budget.wire(),
-            "approval": approval(session.facts.approval),
-            "dynamicSubagents": subagents(session.facts.subagents),
-            "pendingDMail": pending_dmail(session.facts.pending_dmail),
+            "approval": session.facts.approval.wire(),
+            "dynamicSubagents": [agent.wire() for agent in session.facts.subagents],
+            "pendingDMail": session.facts.pending_dmail and session.facts.pending_dmail.wire(),
             **set_members(pins=list(session.facts.pins) or None),
             "warnings": list(session.warnings),
         }

@@ -8,9 +8,8 @@ from typing import Any, Final
 
 from timeleap.errors import InvalidInputError, TooLargeError
 from timeleap.message_text import harmless
-from timeleap.sessions import shapes
 from timeleap.sessions.checkpoints import first_words, new_checkpoint, preview_of, state_after
-from timeleap.sessions.outcomes import AutoCheckpoint, Checkpoint
+from timeleap.sessions.shapes import AutoCheckpoint, Checkpoint
 from timeleap.storage.engine import LogState, NewRecord, Role
 from timeleap.storage.record import SENDER, as_sent, message_record, system_prompt_record, usage_record
 
@@ -114,7 +113,7 @@ def checkpoint(state: LogState, label: str | None, add_user_message: bool, marks
     note = {"role": "user", "content": f"<system>CHECKPOINT {number}</system>"} if add_user_message else None
     record, made = new_checkpoint(state, number, label, preview_of(note) if note else None, marks)
     records = [record, message_record(note)] if note else [record]
-    return AppendPlan(records, {"checkpoint": shapes.checkpoint(made)}, [made])
+    return AppendPlan(records, {"checkpoint": made.wire()}, [made])
 
 
 def note(state: LogState, text: str, sender: str, marks: Marks) -> AppendPlan:

@@ -24,17 +24,18 @@ from timeleap.failpoints import failpoint
 from timeleap.sessions import shapes
 from timeleap.sessions.approvals import ApprovalChange, with_action
 from timeleap.sessions.audit import FIELD, MAX_PENDING, Audit, ends, entry, left_open
-from timeleap.sessions.outcomes import (
+from timeleap.sessions.request_table import RepeatedError, Transaction
+from timeleap.sessions.shapes import (
+    APPROVAL_REQUESTED,
     Approval,
     ApprovalQuestion,
     Cause,
     Decision,
+    Event,
     Mutation,
     PendingApproval,
     Resolution,
 )
-from timeleap.sessions.request_table import RepeatedError, Transaction
-from timeleap.sessions.shapes import APPROVAL_REQUESTED, Event
 from timeleap.sessions.transaction import SessionTransactions
 from timeleap.storage.engine import LogState
 
@@ -115,7 +116,7 @@ class ApprovalRequests:
             with session.telling_half(cause):
                 if changed:
                     await asyncio.to_thread(session.state.change_approvals, change, cause)
-                result = {"approval": shapes.approval(session.state.facts.approval)}
+                result = {"approval": session.state.facts.approval.wire()}
                 told = [Event("approvalChanged", session.head, result)] if changed else []
                 await session.note(transaction.record({"head": session.head, **result}, told))
 
@@ -207,7 +208,7 @@ class ApprovalRequests:
         self._left.pop(approval_id, None)
         if returned is not None:
             returned.set_result(None)
-        members = {"approval": shapes.approval_request(pending)}
+        members = {"approval": pending.wire()}
         session.emit(Event("approvalRequested", session.head, members, APPROVAL_REQUESTED, cause))
         return asked.join()
 
@@ -248,7 +249,7 @@ class ApprovalRequests:
             with session.telling_half(cause):
                 change = with_action(state.facts.approval, action, True)
                 await asyncio.to_thread(state.change_approvals, change, cause)
-            members = {"approval": shapes.approval(state.facts.approval)}
+            members = {"approval": state.facts.approval.wire()}
             session.emit(Event("approvalChanged", session.head, members, cause=cause))
         await self._settle([(asked, shapes.decision(decision, reason, cause.client, clock.now_iso()))], cause)
         if changed:

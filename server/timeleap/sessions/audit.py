@@ -15,7 +15,7 @@ from timeleap import clock
 from timeleap.errors import StorageFailureError
 from timeleap.sessions import files, session_files
 from timeleap.sessions.files import is_date
-from timeleap.sessions.outcomes import Cause
+from timeleap.sessions.shapes import Cause
 from timeleap.storage.durable import OpenFile, atomic_write, status
 
 MAX_BYTES = 16 << 20

@@ -11,7 +11,7 @@ from typing import Any
 from timeleap import clock
 from timeleap.errors import CheckpointNotFoundError, CorruptedError
 from timeleap.message_text import texts
-from timeleap.sessions.outcomes import Checkpoint, Summary
+from timeleap.sessions.shapes import Checkpoint, Summary
 from timeleap.sessions.undo import Stacks
 from timeleap.storage.engine import LogReader, LogState, NewRecord, RecordKind
 from timeleap.storage.record import after_record, checkpoint_record, decode_json, read_tl

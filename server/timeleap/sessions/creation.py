@@ -12,9 +12,9 @@ from timeleap.errors import StorageFailureError
 from timeleap.sessions import files, meta, statefile
 from timeleap.sessions.checkpoints import find_line, read_checkpoint
 from timeleap.sessions.home import Home, new_session_id, taken_error
-from timeleap.sessions.outcomes import Approval, AutoCheckpoint, Mutation, Parent, Subagent
 from timeleap.sessions.requests import short
 from timeleap.sessions.session_files import LOG_NAME, META_NAME, STATE_NAME
+from timeleap.sessions.shapes import Approval, AutoCheckpoint, Mutation, Parent, Subagent
 from timeleap.storage.durable import atomic_write
 from timeleap.storage.engine import LogReader
 from timeleap.storage.log_files import fork_log

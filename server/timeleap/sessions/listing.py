@@ -13,8 +13,8 @@ from timeleap import clock
 from timeleap.errors import InvalidInputError, StorageFailureError
 from timeleap.sessions.home import Home, is_session
 from timeleap.sessions.meta import Meta
-from timeleap.sessions.outcomes import Owner, SessionInfo, SessionPage
 from timeleap.sessions.session_files import LOG_NAME, META_NAME, STATE_NAME
+from timeleap.sessions.shapes import Owner, SessionInfo, SessionPage
 from timeleap.sessions.statefile import StateFile
 from timeleap.storage.durable import list_directory
 from timeleap.storage.engine import LogState

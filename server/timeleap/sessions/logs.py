@@ -19,7 +19,7 @@ from timeleap.errors import (
     TimelineNotFoundError,
 )
 from timeleap.sessions.checkpoints import find_line, has_uid, prompt_at, read_checkpoint
-from timeleap.sessions.outcomes import Checkpoint
+from timeleap.sessions.shapes import Checkpoint
 from timeleap.storage.engine import (
     LogEngine,
     LogReader,

@@ -36,9 +36,9 @@ from timeleap.sessions.files import (
     whole,
     wire_value,
 )
-from timeleap.sessions.outcomes import Access, AutoCheckpoint, Parent, PendingDMail, Subagent
 from timeleap.sessions.requests import HIGHEST
 from timeleap.sessions.seal import Seal
+from timeleap.sessions.shapes import Access, AutoCheckpoint, Parent, PendingDMail, Subagent
 from timeleap.sessions.statefile import parse_subagents
 from timeleap.storage.engine import MAX_ROTATION, TimelineFacts, TimelineReason, highest_noted
 

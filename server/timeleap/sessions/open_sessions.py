@@ -20,11 +20,10 @@ from timeleap.sessions import listing, session_files
 from timeleap.sessions.approvals import Approvals
 from timeleap.sessions.home import Home, check_session_id, is_session, is_session_id, new_session_id
 from timeleap.sessions.meta import Meta
-from timeleap.sessions.outcomes import Retention
 from timeleap.sessions.seal import KeyRing
 from timeleap.sessions.session import Session
 from timeleap.sessions.session_files import LOG_NAME
-from timeleap.sessions.shapes import Event, Shapes
+from timeleap.sessions.shapes import Event, Retention, Shapes
 from timeleap.sessions.statefile import StateFile
 from timeleap.sessions.transaction import Files, SessionServices, SessionTransactions
 from timeleap.storage.durable import Identity, status

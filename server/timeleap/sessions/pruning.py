@@ -16,8 +16,8 @@ from timeleap.errors import CorruptedError, StorageFailureError, TimelineNotFoun
 from timeleap.sessions import undo
 from timeleap.sessions.checkpoints import has_uid
 from timeleap.sessions.meta import Meta
-from timeleap.sessions.outcomes import Retention
 from timeleap.sessions.session_files import quarantine_files
+from timeleap.sessions.shapes import Retention
 from timeleap.storage.durable import remove_file
 from timeleap.storage.engine import LogEngine, LogReader, LogState, Prepared, Replacement, Timeline, TimelineFacts
 

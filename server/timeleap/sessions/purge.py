@@ -22,9 +22,9 @@ from timeleap.errors import SessionLockedError, SessionNotFoundError, StorageFai
 from timeleap.failpoints import failpoint
 from timeleap.sessions.home import UNTOUCHED_SECONDS, Home, check_session_id
 from timeleap.sessions.open_sessions import Openings
-from timeleap.sessions.outcomes import Mutation
 from timeleap.sessions.seal import KeyRing, Register
 from timeleap.sessions.session_files import LOG_NAME, list_files
+from timeleap.sessions.shapes import Mutation
 from timeleap.sessions.store_requests import MAX_ANSWERED, Gone, Ledger
 from timeleap.storage.lock import SessionLock
 

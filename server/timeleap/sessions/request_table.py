@@ -19,7 +19,6 @@ from timeleap.errors import CorruptedError, HeadConflictError, StorageFailureErr
 from timeleap.sessions import shapes
 from timeleap.sessions.checkpoints import past_of, read_checkpoint, summarize
 from timeleap.sessions.meta import REQUESTS_REDACTED, Meta
-from timeleap.sessions.outcomes import Checkpoint, Mutation
 from timeleap.sessions.requests import (
     HIGHEST,
     MADE_REMEMBERED,
@@ -37,7 +36,7 @@ from timeleap.sessions.requests import (
     window_of,
 )
 from timeleap.sessions.session_state import StateManager
-from timeleap.sessions.shapes import Event, Shapes
+from timeleap.sessions.shapes import Checkpoint, Event, Mutation, Shapes
 from timeleap.storage.engine import LogEngine, LogState, RecordFlag, RecordKind
 from timeleap.storage.record import read_tl
 
@@ -309,8 +308,8 @@ class RequestTable:
         """Of a result with these members, those that say how the session is, as it is now."""
         engine, facts = self._engine, self._state.facts
         now: Json = {
-            "dynamicSubagents": shapes.subagents(facts.subagents),
-            "approval": shapes.approval(facts.approval),
+            "dynamicSubagents": [agent.wire() for agent in facts.subagents],
+            "approval": facts.approval.wire(),
         }
         if "compacted" not in members:  # a compaction's say which pins its summary has
             now["pins"] = list(facts.pins)
@@ -327,7 +326,7 @@ class RequestTable:
         head = {"head": self._head_of(known, after)}
         if entry.kind is RecordKind.CHECKPOINT and known.method == "checkpoint":
             # Its preview is what was written with it; what follows by now was not there when it was answered.
-            return {**head, "checkpoint": shapes.checkpoint(read_checkpoint(engine, line, after.messages))}
+            return {**head, "checkpoint": read_checkpoint(engine, line, after.messages).wire()}
         if entry.kind is RecordKind.USAGE:
             return {**head, "tokenCount": entry.value}
         if entry.kind is RecordKind.SYSTEM_PROMPT:

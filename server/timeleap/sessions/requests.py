@@ -30,8 +30,8 @@ from typing import Any
 
 from timeleap.errors import InvalidInputError, StorageFailureError
 from timeleap.sessions import files
-from timeleap.sessions.outcomes import Mutation
 from timeleap.sessions.session_files import REQUESTS_NAME
+from timeleap.sessions.shapes import Mutation
 from timeleap.storage.durable import atomic_write, is_regular, status
 from timeleap.storage.record import MADE_HERE
 

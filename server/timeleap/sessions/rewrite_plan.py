@@ -27,8 +27,19 @@ from timeleap.sessions.checkpoints import (
     summarize_prefix,
     with_past,
 )
-from timeleap.sessions.outcomes import Checkpoint, CompactionPlan, Exchange, HistoryStep, PendingDMail, Summary
-from timeleap.sessions.shapes import CONTEXT, Event, Json, Shapes, checkpoint, review, set_members, stepped
+from timeleap.sessions.shapes import (
+    CONTEXT,
+    Checkpoint,
+    CompactionPlan,
+    Event,
+    Exchange,
+    HistoryStep,
+    Json,
+    PendingDMail,
+    Shapes,
+    Summary,
+    set_members,
+)
 from timeleap.sessions.undo import Direction, Stacks, is_step
 from timeleap.storage.engine import (
     DAMAGE_LIMIT,
@@ -109,12 +120,17 @@ class RewritePlan:
             "removed": self.removed,
             "context": shapes.summary(context),
             **set_members(
-                checkpoint=made and checkpoint(made),
-                toolExchange=exchange
-                and {"index": exchange.index, "openCalls": list(exchange.calls), "healed": exchange.healed},
+                checkpoint=made and made.wire(),
+                toolExchange=exchange and exchange.wire(),
             ),
-            **(stepped(self.steps, context) if self.steps is not None else {}),
+            **self._stepped(context),
         }
+
+    def _stepped(self, after: Summary) -> Json:
+        """Members of the results of undo and redo beyond those of other rewrites."""
+        if self.steps is None:
+            return {}
+        return {"steps": [step.wire() for step in self.steps], "canUndo": after.can_undo, "canRedo": after.can_redo}
 
     def event(self, shapes: Shapes, head: str, timeline_id: str | None, context: Summary) -> Event:
         """What listeners are told when it is done; `timeline_id` is None where the log before it was empty."""
@@ -328,7 +344,7 @@ def plan_compact(engine: LogEngine, state: LogState, plan: CompactionPlan) -> Re
             "tokenCountBefore": before,
             "tokenCountAfter": after,
         },
-        reviewed=review(plan.review) if plan.review is not None else {},
+        reviewed=plan.review,
     )
 
 

@@ -35,7 +35,7 @@ from typing import Any, Concatenate, ParamSpec
 from timeleap.errors import StorageFailureError, TimeleapError
 from timeleap.sessions import files
 from timeleap.sessions.files import BAD, MAX_NUMBER, Problems, whole
-from timeleap.sessions.outcomes import Approval
+from timeleap.sessions.shapes import Approval
 from timeleap.storage.durable import atomic_write, make_directory
 
 ENVIRONMENT = "TIMELEAP_KEY_FILE"

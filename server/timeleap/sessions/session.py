@@ -19,21 +19,23 @@ from timeleap.sessions import append_plan, approvals, checkpoints, rewrite_plan,
 from timeleap.sessions.approval_requests import ApprovalRequests
 from timeleap.sessions.checkpoints import summarize
 from timeleap.sessions.meta import Meta
-from timeleap.sessions.outcomes import (
+from timeleap.sessions.pruning import PruneRequest
+from timeleap.sessions.request_table import Effect
+from timeleap.sessions.session_state import StateChange, StateSnapshot
+from timeleap.sessions.shapes import (
+    CONTEXT,
+    WARNING,
     Access,
     AutoCheckpoint,
     Cause,
     Checkpoint,
     CompactionPlan,
+    Event,
     Mutation,
     PendingDMail,
     Subagent,
     Summary,
 )
-from timeleap.sessions.pruning import PruneRequest
-from timeleap.sessions.request_table import Effect
-from timeleap.sessions.session_state import StateChange, StateSnapshot
-from timeleap.sessions.shapes import CONTEXT, WARNING, Event
 from timeleap.sessions.statefile import subagent_members
 from timeleap.sessions.transaction import NOBODY, Files, Scrub, SessionServices, SessionTransactions
 from timeleap.sessions.warnings import LARGE, SMALL, line_problems, log_warnings, recovered
@@ -349,7 +351,7 @@ class Session:
             if facts.pending_dmail is not None:
                 raise DMailPendingError("a D-Mail is pending already; deliver or cancel it first")
             dmail = PendingDMail(target.id, target.uid, message, sender)
-            members = {"pendingDMail": shapes.pending_dmail(dmail)}
+            members = {"pendingDMail": dmail.wire()}
             return StateChange(replace(facts, pending_dmail=dmail), meta=members, result=members)
 
         return await self.transactions.change(guard, change)
@@ -495,7 +497,7 @@ class _ClosingError(Exception):
 
 def _with_subagents(facts: StateSnapshot, many: Iterable[Subagent]) -> StateChange:
     after = replace(facts, subagents=tuple(many))
-    shown = shapes.subagents(after.subagents)
+    shown = [agent.wire() for agent in after.subagents]
     return StateChange(
         after,
         state={"dynamic_subagents": subagent_members(after.subagents)},

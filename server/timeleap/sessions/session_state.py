@@ -17,13 +17,12 @@ from typing import Any
 
 from timeleap.errors import StorageFailureError
 from timeleap.failpoints import failpoint
-from timeleap.sessions import pruning, shapes, undo
+from timeleap.sessions import pruning, undo
 from timeleap.sessions.approvals import ApprovalChange, Approvals
 from timeleap.sessions.checkpoints import has_uid
 from timeleap.sessions.meta import Meta
-from timeleap.sessions.outcomes import Approval, AutoCheckpoint, Cause, PendingDMail, Subagent
 from timeleap.sessions.requests import RequestFile, StoredResponse, decode
-from timeleap.sessions.shapes import Event
+from timeleap.sessions.shapes import Approval, AutoCheckpoint, Cause, Event, PendingDMail, Subagent
 from timeleap.sessions.statefile import StateFile
 from timeleap.sessions.undo import Stacks
 from timeleap.storage.durable import FileStatus, status
@@ -324,11 +323,11 @@ class StateManager:
 def changes(before: StateSnapshot, after: StateSnapshot, head: str) -> list[Event]:
     """The events for a difference in the state outside the log."""
     many: tuple[tuple[str, bool, Json], ...] = (
-        ("approvalChanged", before.approval != after.approval, {"approval": shapes.approval(after.approval)}),
+        ("approvalChanged", before.approval != after.approval, {"approval": after.approval.wire()}),
         (
             "subagentsChanged",
             before.subagents != after.subagents,
-            {"dynamicSubagents": shapes.subagents(after.subagents)},
+            {"dynamicSubagents": [agent.wire() for agent in after.subagents]},
         ),
         ("titleChanged", before.title != after.title, {"title": after.title}),
         ("workspaceChanged", before.workspace != after.workspace, {"workspace": after.workspace}),
@@ -336,7 +335,7 @@ def changes(before: StateSnapshot, after: StateSnapshot, head: str) -> list[Even
         (
             "dmailChanged",
             before.pending_dmail != after.pending_dmail,
-            {"pendingDMail": shapes.pending_dmail(after.pending_dmail)},
+            {"pendingDMail": after.pending_dmail and after.pending_dmail.wire()},
         ),
         ("pinsChanged", before.pins != after.pins, {"pins": list(after.pins)}),
     )

@@ -1,5 +1,5 @@
-"""Results and notifications in the members of the contract: what the journal keeps of a change, what its request is
-answered with, and what listeners are told.
+"""Values of sessions, plain and frozen, and their form in the members of the contract: what the journal keeps of a
+change, what its request is answered with, and what listeners are told.
 
 All three are one form, made by the session in the step that makes the change: so a repeat is answered word for word,
 whichever process and release is asked again.
@@ -9,28 +9,21 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
 
 from timeleap.message_text import should_compact
-from timeleap.sessions.outcomes import (
-    Approval,
-    Cause,
-    Checkpoint,
-    Decision,
-    HistoryStep,
-    PendingApproval,
-    PendingDMail,
-    Resolution,
-    Review,
-    Subagent,
-    Summary,
-)
 from timeleap.storage.engine import LogState
 
 _log = logging.getLogger(__name__)
 
 Json = dict[str, Any]
+AutoCheckpoint = Literal["off", "turn", "step"]
+Access = Literal["owner", "readOnly"]
+Decision = Literal["approve", "approveForSession", "reject"]
+Resolution = Literal["approve", "approveForSession", "reject", "cancelled", "timedOut"]
+StepKind = Literal["revert", "clear", "compact", "restore", "dmail"]
 
 CONTEXT = "context/didChange"
 SESSION = "session/didChange"
@@ -40,29 +33,55 @@ APPROVAL_REQUESTED = "approval/didRequest"
 APPROVAL_RESOLVED = "approval/didResolve"
 
 
+def set_members(**members: Any) -> Json:
+    """The members that are not None."""
+    return {name: value for name, value in members.items() if value is not None}
+
+
+# Requests, and what listeners are told of them
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Origin of a change; events carry it."""
+
+    request_id: str | None = None  # that of the contract, where the request had one
+    client: str | None = None  # name of the client program
+
+    def wire(self) -> Json:
+        return set_members(requestId=self.request_id, client=self.client)
+
+
+@dataclass(frozen=True, slots=True)
+class Mutation:
+    """The circumstances of one mutating request."""
+
+    expected_head: str | None = None  # the change is made only if this is still the head
+    request_id: str | None = None  # a repeat of a known id is answered from the table and changes nothing
+    method: str = ""  # its wire name
+    fingerprint: str = ""  # 16 hexadecimal digits over method and parameters; tells a repeat from a reused id
+    cause: Cause = Cause()  # goes into the events
+    again: bool = (
+        False  # a process asks again on its own, whose client has asked once: a repeat is answered as the first
+    )
+    earlier: tuple[str, ...] = ()  # the fingerprints that earlier releases made of the same request
+
+
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What listeners are told, after a change is durable and before its method returns, in the order of the changes.
+    """What listeners are told, after a change is durable and before its method returns, in the order of the changes."""
 
-    Attributes:
-        kind: Of change, or of warning.
-        head: The head after it.
-        members: The notification's own.
-        method: The notification's.
-        cause: Who asked for it; empty where no request did.
-    """
-
-    kind: str
-    head: str
-    members: Json = field(default_factory=dict)
-    method: str = SESSION
-    cause: Cause = Cause()
+    kind: str  # of change, or of warning
+    head: str  # after it
+    members: Json = field(default_factory=dict)  # the notification's own
+    method: str = SESSION  # the notification's
+    cause: Cause = Cause()  # empty where no request asked for it
 
     def params(self, session_id: str) -> Json:
         """The notification's params."""
         if self.method not in (CONTEXT, SESSION):
             return {"sessionId": session_id, **self.members}
-        about = {"head": self.head, "kind": self.kind, "cause": cause(self.cause)}
+        about = {"head": self.head, "kind": self.kind, "cause": self.cause.wire()}
         return {"sessionId": session_id, **about, **self.members}
 
 
@@ -93,22 +112,106 @@ class Listeners:
                     _log.exception("a listener failed at %s", event.kind)
 
 
+# The log
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A point of the log to come back to."""
+
+    id: int  # the number of the record; the next one is last + 1, and it restarts after a revert
+    uid: str  # never reused in a session
+    label: str | None  # what the user or the server called it
+    created_at: str | None  # ISO-8601 UTC; None for records of the original program
+    message_count: int  # messages before it
+    token_count: int  # at it, without pending
+    preview: str | None  # the first 120 characters of the next message's text
+
+    def wire(self) -> Json:
+        """`Checkpoint` of the contract."""
+        return {
+            "id": self.id,
+            "uid": self.uid,
+            **set_members(label=self.label, createdAt=self.created_at),
+            "messageCount": self.message_count,
+            "tokenCount": self.token_count,
+            **set_members(preview=self.preview),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The facts of a log that fit on a screen."""
+
+    message_count: int
+    token_count: int
+    token_count_with_pending: int
+    n_checkpoints: int  # the id the next checkpoint will have
+    checkpoints: tuple[Checkpoint, ...]  # the newest 50, oldest first
+    checkpoints_omitted: int  # how many older ones there are
+    system_prompt: str | None
+    log_bytes: int
+    timelines: int  # how many earlier logs are kept
+    can_undo: int = 0  # steps
+    can_redo: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryStep:
+    """A step that can be undone or redone."""
+
+    kind: StepKind
+    timeline_id: str | None  # the timeline with the log that undoing (redoing) it brings back; None: an empty log
+
+    def wire(self) -> Json:
+        return {"kind": self.kind, **set_members(timelineId=self.timeline_id)}
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A tool exchange that the end of a log stands in the middle of: models refuse such a history."""
+
+    index: int  # the message that makes the calls; where it is healed, the first message that went for it
+    calls: tuple[str, ...]  # ids of the calls without a result
+    healed: bool = False  # the log was cut back to before it
+
+    def wire(self) -> Json:
+        return {"index": self.index, "openCalls": list(self.calls), "healed": self.healed}
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionPlan:
+    """A compaction that was worked out on the log as it was at `head`."""
+
+    head: str  # appends since are preserved, too; a rewrite since makes the plan void
+    preserved_from: int  # index of the first message that stays; those before it are what `message` stands for
+    message: Json  # the summary as a user message, the contract's preface first
+    summary: str  # its text, as the result shows it
+    summary_tokens: int | None = None  # of `message` as the summarising model counted them; None = estimate
+    review: Json = field(default_factory=dict)  # members of the result that tell of the summary
+    calls: frozenset[str] = frozenset()  # ids of the tool calls that go; a late result of theirs would be orphaned
+    replaced_tokens: int = 0  # an estimate of what goes, tool calls and results included
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How much of the past a session keeps: the newest timelines up to both limits, never less than one."""
+
+    max_timelines: int = 50
+    max_timeline_bytes: int = 2 << 30
+
+
 def appended_events(
     head: str, made: Sequence[Checkpoint], told: tuple[str, Json] | None, before: int, after: int
 ) -> list[Event]:
     """What listeners are told of an append that made checkpoints, and took a log from `before` messages to `after`."""
-    found = [Event("checkpointCreated", head, {"checkpoint": checkpoint(each)}, CONTEXT) for each in made]
+    found = [Event("checkpointCreated", head, {"checkpoint": checkpoint.wire()}, CONTEXT) for checkpoint in made]
     if told is not None:
         kind, members = told
         found.append(Event(kind, head, members, CONTEXT))
     if after > before:
         found.append(Event("messagesAppended", head, {"firstIndex": before, "count": after - before}, CONTEXT))
     return found
-
-
-def set_members(**members: Any) -> Json:
-    """The members that are not None."""
-    return {name: value for name, value in members.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +249,7 @@ class Shapes:
             "tokenCount": summary.token_count,
             "tokenCountWithPending": summary.token_count_with_pending,
             "nCheckpoints": summary.n_checkpoints,
-            "checkpoints": [checkpoint(each) for each in summary.checkpoints],
+            "checkpoints": [checkpoint.wire() for checkpoint in summary.checkpoints],
             "checkpointsOmitted": summary.checkpoints_omitted,
             "systemPrompt": summary.system_prompt,
             "logBytes": summary.log_bytes,
@@ -166,50 +269,65 @@ class Shapes:
         }
 
 
-def cause(cause: Cause) -> Json:
-    """Who asked for a change."""
-    return set_members(requestId=cause.request_id, client=cause.client)
+# Approvals
 
 
-def checkpoint(checkpoint: Checkpoint) -> Json:
-    """`Checkpoint` of the contract."""
-    return {
-        "id": checkpoint.id,
-        "uid": checkpoint.uid,
-        **set_members(label=checkpoint.label, createdAt=checkpoint.created_at),
-        "messageCount": checkpoint.message_count,
-        "tokenCount": checkpoint.token_count,
-        **set_members(preview=checkpoint.preview),
-    }
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """The approvals to run without asking."""
+
+    yolo: bool = False
+    afk: bool = False
+    actions: tuple[str, ...] = ()  # approved by name, sorted
+    sealed: bool = False  # the stored values carry a valid seal; without one nothing is ever on
+    changed_at: str | None = None  # ISO-8601 UTC
+    changed_by: str | None = None  # name of the client that asked for it
+
+    @property
+    def anything_on(self) -> bool:
+        """True if any action runs without asking."""
+        return self.yolo or self.afk or bool(self.actions)
+
+    def wire(self) -> Json:
+        """`Approval` of the contract."""
+        return {
+            "yolo": self.yolo,
+            "afk": self.afk,
+            "autoApproveActions": list(self.actions),
+            "sealed": self.sealed,
+            **set_members(changedAt=self.changed_at, changedBy=self.changed_by),
+        }
 
 
-def approval(approval: Approval) -> Json:
-    """`Approval` of the contract."""
-    return {
-        "yolo": approval.yolo,
-        "afk": approval.afk,
-        "autoApproveActions": list(approval.actions),
-        "sealed": approval.sealed,
-        **set_members(changedAt=approval.changed_at, changedBy=approval.changed_by),
-    }
+@dataclass(frozen=True, slots=True)
+class ApprovalQuestion:
+    """The action that an approval is asked for."""
+
+    action: str  # kind of action; automatic approvals match it
+    description: str | None = None  # the action in detail, for a person
+    detail: Json | None = None  # the same for a program that can show more; in memory only
+    tool_call_id: str | None = None  # the tool call that waits for it
 
 
-def approval_request(pending: PendingApproval) -> Json:
-    """`ApprovalRequest` of the contract."""
-    question = pending.question
-    return {
-        "approvalId": pending.approval_id,
-        "action": question.action,
-        **set_members(description=question.description, detail=question.detail, toolCallId=question.tool_call_id),
-        "requestedAt": pending.requested_at,
-        **set_members(client=pending.client),
-    }
+@dataclass(frozen=True, slots=True)
+class PendingApproval:
+    """A question that waits for a decision; `client` is the name of the program that asks."""
 
+    approval_id: str
+    question: ApprovalQuestion
+    requested_at: str
+    client: str | None = None
 
-def approval_resolved(head: str, approval_id: str, decision: Resolution, reason: str | None, who: Cause) -> Event:
-    """A request for an approval needs no decision any more."""
-    members = {"approvalId": approval_id, "decision": decision, **set_members(reason=reason), "cause": cause(who)}
-    return Event("approvalResolved", head, members, APPROVAL_RESOLVED, who)
+    def wire(self) -> Json:
+        """`ApprovalRequest` of the contract."""
+        question = self.question
+        return {
+            "approvalId": self.approval_id,
+            "action": question.action,
+            **set_members(description=question.description, detail=question.detail, toolCallId=question.tool_call_id),
+            "requestedAt": self.requested_at,
+            **set_members(client=self.client),
+        }
 
 
 def decision(decision: Decision, reason: str | None, client: str | None, at: str, *, automatic: bool = False) -> Json:
@@ -222,37 +340,83 @@ def decision(decision: Decision, reason: str | None, client: str | None, at: str
     }
 
 
-def subagents(many: tuple[Subagent, ...]) -> list[Json]:
-    """Sub-agent definitions, in the order they were put."""
-    return [{"name": agent.name, "systemPrompt": agent.system_prompt} for agent in many]
+def approval_resolved(head: str, approval_id: str, decision: Resolution, reason: str | None, who: Cause) -> Event:
+    """A request for an approval needs no decision any more."""
+    members = {"approvalId": approval_id, "decision": decision, **set_members(reason=reason), "cause": who.wire()}
+    return Event("approvalResolved", head, members, APPROVAL_RESOLVED, who)
 
 
-def pending_dmail(pending: PendingDMail | None) -> Json | None:
-    """The D-Mail that waits to be delivered."""
-    if pending is None:
-        return None
-    return {
-        "checkpointId": pending.checkpoint_id,
-        "checkpointUid": pending.checkpoint_uid,
-        "message": pending.message,
-        **set_members(fromSessionId=pending.sender),
-    }
+# What else stands beside the log
 
 
-def review(review: Review) -> Json:
-    """Review of a summary: its author, scorecard and pins."""
-    kinds: Json = asdict(review.scorecard)
-    tallies = {kind: {**tally, "lost": list(tally["lost"])} for kind, tally in kinds.items()}
-    report = (
-        {"kept": len(review.pins) - len(review.pins_added), "added": list(review.pins_added)} if review.pins else None
-    )
-    return {"summarizer": review.summarizer, "scorecard": tallies, **set_members(pins=report)}
+@dataclass(frozen=True, slots=True)
+class Subagent:
+    """A sub-agent that was defined while the session ran."""
+
+    name: str
+    system_prompt: str
+
+    def wire(self) -> Json:
+        return {"name": self.name, "systemPrompt": self.system_prompt}
 
 
-def stepped(steps: Sequence[HistoryStep], after: Summary) -> Json:
-    """Members of the results of undo and redo beyond those of other rewrites."""
-    return {
-        "steps": [{"kind": step.kind, **set_members(timelineId=step.timeline_id)} for step in steps],
-        "canUndo": after.can_undo,
-        "canRedo": after.can_redo,
-    }
+@dataclass(frozen=True, slots=True)
+class PendingDMail:
+    """A note to an earlier self that waits to be delivered; `sender` is the session it came from, if another."""
+
+    checkpoint_id: int
+    checkpoint_uid: str
+    message: str
+    sender: str | None = None
+
+    def wire(self) -> Json:
+        return {
+            "checkpointId": self.checkpoint_id,
+            "checkpointUid": self.checkpoint_uid,
+            "message": self.message,
+            **set_members(fromSessionId=self.sender),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Parent:
+    """Where a fork came from."""
+
+    session_id: str
+    checkpoint_uid: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The process that holds a session's lock."""
+
+    pid: int
+    host: str
+    since: str
+
+
+@dataclass(frozen=True, slots=True)
+class SessionInfo:
+    """A session as a list shows it."""
+
+    session_id: str
+    title: str | None
+    path: Path
+    workspace: str | None
+    created_at: str
+    updated_at: str
+    archived: bool
+    message_count: int
+    token_count: int
+    parent: Parent | None = None
+    owner: Owner | None = None
+    damaged: str | None = None  # why part of it could not be read
+    deleted_at: str | None = None  # ISO-8601 UTC; only in the trash
+
+
+@dataclass(frozen=True, slots=True)
+class SessionPage:
+    """A page of a listing; `next_cursor` is None on the last one."""
+
+    sessions: tuple[SessionInfo, ...]
+    next_cursor: str | None = None

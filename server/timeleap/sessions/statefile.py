@@ -24,7 +24,7 @@ from timeleap.sessions.files import (
     number,
     text,
 )
-from timeleap.sessions.outcomes import Approval, Subagent
+from timeleap.sessions.shapes import Approval, Subagent
 
 VERSION = 1
 

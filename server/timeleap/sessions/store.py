@@ -24,12 +24,11 @@ from timeleap.sessions.creation import Copy, Traits
 from timeleap.sessions.home import Home, check_session_id, discard, new_session_id, trash_name
 from timeleap.sessions.meta import Meta
 from timeleap.sessions.open_sessions import Asked, Openings, SessionLocation
-from timeleap.sessions.outcomes import AutoCheckpoint, Mutation, Retention, SessionInfo, SessionPage
 from timeleap.sessions.purge import PurgeOutcome, PurgeRequest
 from timeleap.sessions.seal import KeyRing, Register, SealLocation
 from timeleap.sessions.session import Session
 from timeleap.sessions.session_files import LOG_NAME
-from timeleap.sessions.shapes import Event, Shapes
+from timeleap.sessions.shapes import AutoCheckpoint, Event, Mutation, Retention, SessionInfo, SessionPage, Shapes
 from timeleap.sessions.store_requests import Ledger
 from timeleap.sessions.transaction import NOBODY
 from timeleap.storage.engine import Durability, Progress

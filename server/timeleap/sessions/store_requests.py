@@ -23,8 +23,8 @@ from timeleap.errors import StorageFailureError
 from timeleap.sessions import files
 from timeleap.sessions.home import Home, is_session_id, parse_trash_name
 from timeleap.sessions.meta import Meta
-from timeleap.sessions.outcomes import Mutation
 from timeleap.sessions.requests import RequestFile, StoredResponse, check_same, encode, short
+from timeleap.sessions.shapes import Mutation
 from timeleap.storage.durable import is_regular, list_directory, remove_file, status
 
 DELETE = "delete"

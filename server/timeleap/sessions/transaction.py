@@ -23,12 +23,11 @@ from timeleap.sessions.append_plan import AppendPlan, Marks
 from timeleap.sessions.approvals import Approvals
 from timeleap.sessions.checkpoints import Past, fewer_steps, past_of, summarize
 from timeleap.sessions.meta import Meta
-from timeleap.sessions.outcomes import Access, Cause, Mutation, Retention
 from timeleap.sessions.pruning import PruneRequest
 from timeleap.sessions.request_table import RepeatedError, RequestTable, Transaction, refuse_other_head
 from timeleap.sessions.rewrite_plan import RewritePlan, foreseen_context, refuse_damaged, timelines_after
 from timeleap.sessions.session_state import StateChange, StateManager, StateSnapshot, changes, follow
-from timeleap.sessions.shapes import CONTEXT, WARNING, Event, Listeners, Shapes
+from timeleap.sessions.shapes import CONTEXT, WARNING, Access, Cause, Event, Listeners, Mutation, Retention, Shapes
 from timeleap.sessions.undo import Stacks
 from timeleap.sessions.warnings import SMALL, line_problems, recovered
 from timeleap.storage.engine import LogEngine, LogState, NewRecord, Prepared, Replacement, Timeline

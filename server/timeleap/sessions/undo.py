@@ -20,7 +20,7 @@ from timeleap.errors import (
     UndoUnavailableError,
 )
 from timeleap.sessions.files import BAD, Problems, choice, model, text, whole
-from timeleap.sessions.outcomes import HistoryStep, StepKind
+from timeleap.sessions.shapes import HistoryStep, StepKind
 from timeleap.storage.engine import LogEngine, LogState, Prepared, Timeline
 
 MEMBER: Final = "undo"

@@ -12,9 +12,9 @@ from timeleap.attach.notified import MAX_KNOWN, NotifiedApprovals
 from timeleap.sessions import files
 from timeleap.sessions.approval_requests import automatic
 from timeleap.sessions.audit import FIELD, MAX_PENDING, Audit, ends, left_open
-from timeleap.sessions.outcomes import Approval
 from timeleap.sessions.shapes import APPROVAL_REQUESTED as REQUESTED
 from timeleap.sessions.shapes import APPROVAL_RESOLVED as RESOLVED
+from timeleap.sessions.shapes import Approval
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,9 @@ from timeleap import failpoints
 from timeleap.errors import StorageFailureError
 from timeleap.sessions import seal
 from timeleap.sessions.approvals import judge
-from timeleap.sessions.outcomes import Approval, Cause, Mutation
 from timeleap.sessions.seal import KeyRing, Register, Seal, mac_of
 from timeleap.sessions.session import Session
+from timeleap.sessions.shapes import Approval, Cause, Mutation
 
 KEY = b"k" * 32
 ON = Approval(yolo=True, actions=("shell",))

@@ -19,8 +19,8 @@ from timeleap.errors import (
     SessionNotFoundError,
     TimelineNotFoundError,
 )
-from timeleap.sessions.outcomes import Cause, Mutation, SessionInfo
 from timeleap.sessions.session import Session
+from timeleap.sessions.shapes import Cause, Mutation, SessionInfo
 from timeleap.sessions.store import OpenedSession
 from timeleap.storage.durable import list_directory
 
@@ -383,7 +383,7 @@ async def test_a_repeated_move_is_done_once(world: World) -> None:
 MOVER = """
 import asyncio, sys
 from pathlib import Path
-from timeleap.sessions.outcomes import Mutation
+from timeleap.sessions.shapes import Mutation
 from timeleap.sessions.store import SessionStore
 
 async def main(home, how):

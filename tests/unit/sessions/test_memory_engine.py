@@ -10,9 +10,9 @@ from tests.unit.sessions.worlds import ANSWER, USER, asked, heard, kinds, texts
 
 from timeleap.sessions.approvals import Approvals
 from timeleap.sessions.meta import Meta
-from timeleap.sessions.outcomes import Retention
 from timeleap.sessions.seal import KeyRing
 from timeleap.sessions.session import Session
+from timeleap.sessions.shapes import Retention
 from timeleap.sessions.statefile import StateFile
 from timeleap.sessions.transaction import Files, SessionServices, SessionTransactions
 

@@ -11,7 +11,7 @@ from tests.unit.sessions.worlds import USER, World, texts
 
 from timeleap.sessions import meta as metafile
 from timeleap.sessions.meta import Meta
-from timeleap.sessions.outcomes import Parent
+from timeleap.sessions.shapes import Parent
 from timeleap.storage.engine import TimelineFacts
 
 

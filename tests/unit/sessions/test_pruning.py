@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 import pytest
 
 from timeleap.errors import TimelineNotFoundError
-from timeleap.sessions.outcomes import Retention
 from timeleap.sessions.pruning import Plan, PruneRequest, plan_prune
+from timeleap.sessions.shapes import Retention
 from timeleap.storage.engine import Timeline, TimelineFacts
 
 NEWEST_FIRST = [

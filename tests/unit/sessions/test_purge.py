@@ -9,8 +9,8 @@ from tests.unit.sessions.worlds import Json, World, asked, texts
 
 from timeleap.errors import SessionNotFoundError, StorageFailureError
 from timeleap.sessions import purge
-from timeleap.sessions.outcomes import Mutation
 from timeleap.sessions.purge import PurgeOutcome, PurgeRequest, Trashed
+from timeleap.sessions.shapes import Mutation
 from timeleap.sessions.store_requests import Ledger
 
 

@@ -14,9 +14,9 @@ from tests.unit.sessions.worlds import ANSWER, USER, World, asked, heard, run_ch
 
 from timeleap.errors import HeadConflictError, InvalidInputError
 from timeleap.features.compaction.prepare import summary_message
-from timeleap.sessions.outcomes import CompactionPlan, Mutation
 from timeleap.sessions.requests import REMEMBERED, RequestFile
 from timeleap.sessions.session import Session
+from timeleap.sessions.shapes import CompactionPlan, Mutation
 
 Call = Callable[[Session, Mutation], Awaitable[dict[str, Any]]]
 
@@ -291,7 +291,7 @@ async def test_a_forks_ids_are_its_own(world: World) -> None:
 CHILD = """
 import asyncio, json, sys
 from pathlib import Path
-from timeleap.sessions.outcomes import CompactionPlan, Mutation
+from timeleap.sessions.shapes import CompactionPlan, Mutation
 from timeleap.sessions.store import SessionStore
 from tests.unit.sessions.test_requests import MUTATORS
 from tests.support.plain_shapes import PLAIN

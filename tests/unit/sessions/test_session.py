@@ -22,9 +22,8 @@ from timeleap.errors import (
     TimelineNotFoundError,
 )
 from timeleap.features.compaction.prepare import summary_message
-from timeleap.sessions.outcomes import Cause, CompactionPlan, Mutation
 from timeleap.sessions.session import Session
-from timeleap.sessions.shapes import Event, checkpoint
+from timeleap.sessions.shapes import Cause, CompactionPlan, Event, Mutation
 
 
 def user(text: str) -> dict[str, Any]:
@@ -301,7 +300,7 @@ async def test_every_turn_begins_with_a_checkpoint_if_wanted(world: World) -> No
     assert kinds(told) == ["checkpointCreated", "messagesAppended", "checkpointCreated", "messagesAppended"]
     assert {event.head for event in told[:2]} == {told[0].head}
     created = told[0]
-    assert (created.kind, created.members) == ("checkpointCreated", {"checkpoint": checkpoint(found[0])})
+    assert (created.kind, created.members) == ("checkpointCreated", {"checkpoint": found[0].wire()})
     session = await world.reopened()
     assert session.facts.auto_checkpoint == "turn"
     await session.append([user("y")])

@@ -16,7 +16,7 @@ from timeleap.errors import StorageFailureError
 from timeleap.sessions import audit as audit_file
 from timeleap.sessions import files
 from timeleap.sessions.audit import Audit
-from timeleap.sessions.outcomes import Cause
+from timeleap.sessions.shapes import Cause
 from timeleap.storage.durable import OpenFile
 
 

@@ -12,7 +12,7 @@ import pytest
 from tests.unit.sessions.worlds import USER, World, heard, kinds
 
 from timeleap.errors import StorageFailureError
-from timeleap.sessions.outcomes import Approval, Subagent
+from timeleap.sessions.shapes import Approval, Subagent
 from timeleap.sessions.statefile import StateFile, StateValues
 
 ORIGINAL = {

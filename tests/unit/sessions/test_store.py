@@ -394,7 +394,7 @@ async def test_a_repeated_fork_is_answered_with_the_session_it_made(world: World
 CREATOR = """
 import asyncio, sys
 from pathlib import Path
-from timeleap.sessions.outcomes import Mutation
+from timeleap.sessions.shapes import Mutation
 from timeleap.sessions.store import SessionStore
 
 async def main(home, how):

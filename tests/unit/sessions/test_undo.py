@@ -9,7 +9,7 @@ import pytest
 from timeleap.errors import RedoUnavailableError, UndoUnavailableError
 from timeleap.sessions import undo
 from timeleap.sessions.files import Problems
-from timeleap.sessions.outcomes import HistoryStep
+from timeleap.sessions.shapes import HistoryStep
 from timeleap.sessions.undo import MAX_STEPS, Stacks
 from timeleap.storage.engine import LogState, Prepared, Timeline, TimelineFacts
 

@@ -11,9 +11,8 @@ from typing import Any
 
 from tests.support.plain_shapes import PLAIN
 
-from timeleap.sessions.outcomes import Cause, Mutation, Retention
 from timeleap.sessions.session import Session
-from timeleap.sessions.shapes import Event
+from timeleap.sessions.shapes import Cause, Event, Mutation, Retention
 from timeleap.sessions.store import SessionStore
 
 Json = dict[str, Any]

@@ -27,16 +27,15 @@ from timeleap.features.compaction.summarizers import (
 from timeleap.message_text import called
 from timeleap.service.scheduling import to_its_end
 from timeleap.service.service import guard
-from timeleap.sessions.outcomes import CompactionPlan, Mutation, Review
+from timeleap.sessions.shapes import CompactionPlan, Mutation, set_members
 from timeleap.storage.engine import RecordKind
 from timeleap.storage.record import decode_json
 
 if TYPE_CHECKING:
     from timeleap.call import Call
-    from timeleap.features.compaction.summarizers import Summarizer
+    from timeleap.features.compaction.summarizers import Name, Summarizer
     from timeleap.service.service import Service
     from timeleap.service.views import Json
-    from timeleap.sessions.outcomes import Summarizer as Name
     from timeleap.sessions.session import Session
     from timeleap_protocol.compaction import CompactParams, PrepareCompactionParams
 
@@ -165,13 +164,15 @@ def _plan(history: CompactionInput, name: Name, answer: Answer, pins: tuple[str,
     from timeleap.features.compaction.scorecard import score
 
     summary, added = with_pins(answer.text, pins)
+    card = score(history.removed, summary, history.messages[history.preserved_from :])
+    pinned = {"kept": len(pins) - len(added), "added": list(added)} if pins else None
     return CompactionPlan(
         history.head,
         history.preserved_from,
         summary_message(summary),
         summary,
         summary_tokens=None if added else answer.tokens,
-        review=Review(name, score(history.removed, summary, history.messages[history.preserved_from :]), pins, added),
+        review={"summarizer": name, "scorecard": card, **set_members(pins=pinned)},
         calls=frozenset[str]().union(*(called(message) for message in history.removed)),
         replaced_tokens=message_text.estimate_tokens_with_calls(history.removed),
     )

@@ -23,6 +23,7 @@ from timeleap.features.compaction.prepare import SUMMARISER_SYSTEM_PROMPT
 from timeleap.features.compaction.summarizers import (
     Answer,
     Hear,
+    Name,
     Record,
     TooLongAnswerError,
     TooLongPromptError,
@@ -34,7 +35,6 @@ from timeleap_protocol.limits import DEFAULT_SUMMARIZER_TIMEOUT
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
-    from timeleap.sessions.outcomes import Summarizer as Name
 
 BACK_OFF = (0.5, 2.0, 8.0)
 """Seconds before the second attempt, the third, the fourth (the last), unless the endpoint says how long."""

@@ -9,14 +9,22 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 from timeleap import message_text
 from timeleap.features.compaction import fact_patterns
 from timeleap.features.compaction.prepare import call_texts, is_summary, is_system_text
-from timeleap.sessions.outcomes import FactTally, Scorecard
 
 Record = Mapping[str, Any]
+
+
+class Tally(TypedDict):
+    """Numbers of facts of one kind that were found and kept, and the first of the lost facts themselves."""
+
+    found: int
+    kept: int
+    lost: list[str]
+
 
 MAX_FACTS = 200
 """Facts of one kind that are looked for: the newest, of identifiers the most frequent."""
@@ -36,7 +44,7 @@ _IDENTIFIER = re.compile(
 _URL = re.compile(r"\b[a-z][a-z0-9+.-]*://\S+")
 
 
-def score(removed: Sequence[Record], summary: str, kept: Iterable[Record] = ()) -> Scorecard:
+def score(removed: Sequence[Record], summary: str, kept: Iterable[Record] = ()) -> dict[str, Tally]:
     """Look for the facts of the messages that go in what the model is shown instead: the summary and the messages that
     stay."""
     facts = _Facts()
@@ -48,19 +56,19 @@ def score(removed: Sequence[Record], summary: str, kept: Iterable[Record] = ()) 
             break
     texts = [text for message in kept for text in (*message_text.texts(message), *call_texts(message))]
     after = _SearchedText("\n".join([summary, *texts]))
-    return Scorecard(
-        paths=_tally(facts.files(), after.has_path),
-        identifiers=_tally(facts.names(), after.has_name),
-        errors=_tally(facts.errors, after.has_sentence),
-        todos=_tally(facts.todos, after.has_sentence),
-        constraints=_tally(facts.constraints, after.has_sentence),
-    )
+    return {
+        "paths": _tally(facts.files(), after.has_path),
+        "identifiers": _tally(facts.names(), after.has_name),
+        "errors": _tally(facts.errors, after.has_sentence),
+        "todos": _tally(facts.todos, after.has_sentence),
+        "constraints": _tally(facts.constraints, after.has_sentence),
+    }
 
 
-def _tally(facts: Iterable[str], is_there: Callable[[str], bool]) -> FactTally:
+def _tally(facts: Iterable[str], is_there: Callable[[str], bool]) -> Tally:
     many = list(facts)
     lost = [fact for fact in many if not is_there(fact)]
-    return FactTally(len(many), len(many) - len(lost), tuple(lost[:MAX_LOST]))
+    return {"found": len(many), "kept": len(many) - len(lost), "lost": lost[:MAX_LOST]}
 
 
 class _Facts:

@@ -12,7 +12,7 @@ import itertools
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from timeleap import message_text
 from timeleap.errors import ClientRequestError, CompactionFailedError
@@ -21,9 +21,10 @@ from timeleap_protocol.limits import DEFAULT_SUMMARIZER_TIMEOUT
 
 if TYPE_CHECKING:
     from timeleap.call import Call
-    from timeleap.sessions.outcomes import Summarizer as Name
 
 Record = Mapping[str, Any]
+Name = Literal["caller", "client", "server", "builtin"]
+"""Who made a summary; `caller`: it was handed in."""
 
 BYTES_PER_TOKEN = 3
 """Of UTF-8, on the safe side: English has about four, code three, Chinese three (a character)."""

@@ -22,8 +22,8 @@ from timeleap.failpoints import failpoint
 from timeleap.service.service import fingerprint, guard
 from timeleap.sessions import shapes
 from timeleap.sessions.home import check_session_id
-from timeleap.sessions.outcomes import Mutation
 from timeleap.sessions.session import Session
+from timeleap.sessions.shapes import Mutation
 from timeleap.storage.record import MADE_HERE
 from timeleap_protocol.context import SendDMailParams
 

@@ -27,11 +27,11 @@ from timeleap.sessions.approvals import ApprovalChange
 from timeleap.sessions.audit import Audit
 from timeleap.sessions.checkpoints import past_of, summarize
 from timeleap.sessions.meta import Meta
-from timeleap.sessions.outcomes import Cause, Mutation, Summary
 from timeleap.sessions.requests import HIGHEST, RequestFile, StoredResponse, encode, short
 from timeleap.sessions.session import Session
 from timeleap.sessions.session_files import LOG_NAME, list_files
 from timeleap.sessions.session_state import StateManager
+from timeleap.sessions.shapes import Cause, Mutation, Summary
 from timeleap.sessions.transaction import NOBODY
 from timeleap.storage.durable import storage_errors
 from timeleap.storage.engine import Progress

@@ -25,9 +25,9 @@ from timeleap.sessions import files, session_files, undo
 from timeleap.sessions.checkpoints import list_checkpoints, prompt_at
 from timeleap.sessions.listing import created_at, last_change_ns
 from timeleap.sessions.logs import left_out, line_of_message, pages, shared_lines
-from timeleap.sessions.outcomes import Checkpoint, Parent, Subagent
 from timeleap.sessions.session import Session
 from timeleap.sessions.session_files import LOG_NAME, STATE_NAME
+from timeleap.sessions.shapes import Checkpoint, Parent, Subagent
 from timeleap.storage.engine import LogReader, Timeline, TimelineReason
 from timeleap.storage.record import decode_json, without_marks
 

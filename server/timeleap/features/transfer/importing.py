@@ -19,8 +19,8 @@ from timeleap.features.transfer.formats import IMPORTED, ExportLoss, listed, uns
 from timeleap.features.transfer.sanitize import Arrival, Origin, settle_in
 from timeleap.sessions import creation, files
 from timeleap.sessions.home import check_session_id, is_session
-from timeleap.sessions.outcomes import Mutation
 from timeleap.sessions.session_files import LOG_NAME, META_NAME, STATE_NAME
+from timeleap.sessions.shapes import Mutation
 from timeleap.sessions.store import OpenedSession, SessionStore
 from timeleap.sessions.store_requests import Ledger
 from timeleap.storage.durable import OpenFile, create_exclusive, list_directory, storage_errors, sync_directory

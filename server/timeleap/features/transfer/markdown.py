@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from timeleap.features.transfer.exhibit import Exhibit, Said, Strand
 from timeleap.features.transfer.formats import ExportLoss, LossTally
-from timeleap.sessions.outcomes import Checkpoint
+from timeleap.sessions.shapes import Checkpoint
 
 _FENCES: Final = re.compile("`{3,}")
 _LINE: Final = re.compile(r"([^\r\n]*)(\r\n?|\n|$)")

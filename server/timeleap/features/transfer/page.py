@@ -30,8 +30,7 @@ from timeleap.errors import TooLargeError
 from timeleap.features.transfer.exhibit import Exhibit, Strand
 from timeleap.features.transfer.formats import ExportLoss
 from timeleap.sessions.logs import state_after_lines
-from timeleap.sessions.outcomes import Checkpoint
-from timeleap.sessions.shapes import set_members
+from timeleap.sessions.shapes import Checkpoint, set_members
 from timeleap.storage.engine import LogReader, LogState
 from timeleap.storage.record import encode_quickly
 

@@ -12,9 +12,8 @@ from timeleap.features.transfer.formats import ExportLoss
 from timeleap.sessions import files, undo
 from timeleap.sessions.creation import Traits, trait_members, write_meta
 from timeleap.sessions.meta import REASONS, Meta, decode, dmail_members
-from timeleap.sessions.outcomes import Approval, Mutation
 from timeleap.sessions.session_files import META_NAME, STATE_NAME
-from timeleap.sessions.shapes import set_members
+from timeleap.sessions.shapes import Approval, Mutation, set_members
 from timeleap.sessions.statefile import VERSION as STATE_VERSION
 from timeleap.sessions.statefile import approval_members, subagent_members
 from timeleap.sessions.statefile import decode as decode_fields

@@ -27,11 +27,13 @@ def test_facts_of_each_kind_are_found_once():
         say("user", "<system>You must do this in sys.py</system>"),
     ]
     card = score(many, "")
-    assert card.paths.lost == ("app/src/login.py",), "not those of URLs and of the system, not the end of another one"
-    assert set(card.identifiers.lost) == {"send_mail", "sendMail", "KeyError"}
-    assert card.errors.lost == ("KeyError: 'token'",)
-    assert card.todos.lost == ("We still need to test send_mail.",)
-    assert card.constraints.lost == ("You must not rename send_mail.",)
+    assert card["paths"]["lost"] == ["app/src/login.py"], (
+        "not those of URLs and of the system, not the end of another one"
+    )
+    assert set(card["identifiers"]["lost"]) == {"send_mail", "sendMail", "KeyError"}
+    assert card["errors"]["lost"] == ["KeyError: 'token'"]
+    assert card["todos"]["lost"] == ["We still need to test send_mail."]
+    assert card["constraints"]["lost"] == ["You must not rename send_mail."]
 
 
 def test_a_fact_counts_as_kept_in_other_words_and_in_what_stays():
@@ -41,31 +43,31 @@ def test_a_fact_counts_as_kept_in_other_words_and_in_what_stays():
     ]
     kept = [say("tool", "valueerror: BAD token")]
     card = score(many, "The public function's signature stays; please keep to it. See src/login.py.", kept)
-    for tally in (card.paths, card.errors, card.constraints):
-        assert (tally.found, tally.kept, tally.lost) == (1, 1, ())
+    for tally in (card["paths"], card["errors"], card["constraints"]):
+        assert tally == {"found": 1, "kept": 1, "lost": []}
 
 
 def test_a_name_is_kept_only_as_a_word():
     many = [say("assistant", "call send_mail")]
-    assert score(many, "send_mails").identifiers.kept == 0
-    assert score(many, "(send_mail)").identifiers.kept == 1
+    assert score(many, "send_mails")["identifiers"]["kept"] == 0
+    assert score(many, "(send_mail)")["identifiers"]["kept"] == 1
 
 
 def test_tool_calls_are_looked_at_and_old_summaries_demand_nothing():
     call = {"id": "c", "type": "function", "function": {"name": "edit", "arguments": '{"path": "lib/a.ts"}'}}
     card = score([{"role": "assistant", "tool_calls": [call]}, summary_message("You must see it.")], "")
-    assert card.paths.lost == ("lib/a.ts",)
-    assert card.constraints.found == 0
+    assert card["paths"]["lost"] == ["lib/a.ts"]
+    assert card["constraints"]["found"] == 0
 
 
 def test_numbers_and_lists_are_bounded():
     card = score([say("tool", "\n".join(f"ValueError: {n}" for n in range(MAX_FACTS * 2)))], "")
-    assert card.errors.found == MAX_FACTS
-    assert len(card.errors.lost) == MAX_LOST
+    assert card["errors"]["found"] == MAX_FACTS
+    assert len(card["errors"]["lost"]) == MAX_LOST
 
 
 def test_strange_messages_do_no_harm():
-    assert score([{"role": "user"}, {"role": "x", "content": 5, "tool_calls": 5}], "").paths.found == 0
+    assert score([{"role": "user"}, {"role": "x", "content": 5, "tool_calls": 5}], "")["paths"]["found"] == 0
 
 
 def test_only_what_is_missing_is_pinned_behind_and_only_once():

@@ -27,9 +27,9 @@ from timeleap.features.redaction.redaction import (
     redact_in_trash,
 )
 from timeleap.rpc.errors import to_wire
-from timeleap.sessions.outcomes import Mutation, PendingDMail
 from timeleap.sessions.rewrite_plan import RewritePlan
 from timeleap.sessions.session import Session
+from timeleap.sessions.shapes import Mutation, PendingDMail
 from timeleap.sessions.store_requests import Ledger
 from timeleap.storage.lock import SessionLock
 

@@ -17,9 +17,9 @@ from timeleap.features.redaction.redaction import RedactionRequest, redact
 from timeleap.features.redaction.redactor import Redactor
 from timeleap.sessions import session_files
 from timeleap.sessions.home import Home
-from timeleap.sessions.outcomes import Mutation
 from timeleap.sessions.pruning import PruneRequest
 from timeleap.sessions.purge import PurgeRequest
+from timeleap.sessions.shapes import Mutation
 from timeleap.storage.lock import SessionLock
 
 SECRET = "hunter2-Tq9"
@@ -105,7 +105,7 @@ PRUNE = """
 import asyncio, os, sys
 from pathlib import Path
 from timeleap.sessions.pruning import PruneRequest
-from timeleap.sessions.outcomes import Retention
+from timeleap.sessions.shapes import Retention
 from timeleap.sessions.store import SessionStore
 from timeleap.storage import durable
 
@@ -245,7 +245,7 @@ async def test_a_purge_leaves_what_is_being_built_however_long_nothing_was_writt
 
 
 async def test_the_name_of_the_client_in_a_seal_is_redacted_and_the_seal_stays(world: World) -> None:
-    from timeleap.sessions.outcomes import Cause
+    from timeleap.sessions.shapes import Cause
 
     client = Cause(None, f"agent --password {SECRET}")
     session = await world.session()

@@ -19,8 +19,8 @@ from timeleap.features.transfer.archive import unpack, write_archive
 from timeleap.features.transfer.exhibit import Exhibit, exhibit_of
 from timeleap.features.transfer.export_file import NewFile, check_target
 from timeleap.features.transfer.sanitize import Arrival
-from timeleap.sessions.outcomes import Retention
 from timeleap.sessions.session import Session
+from timeleap.sessions.shapes import Retention
 from timeleap.storage import durable
 from timeleap.storage.durable import OpenFile
 
