@@ -16,7 +16,7 @@ from timeleap.service.service import guard
 from timeleap.sessions import shapes
 from timeleap.sessions.audit import Audit
 from timeleap.sessions.logs import parse_time
-from timeleap.sessions.pruning import PruneRequest
+from timeleap.sessions.past import PruneRequest
 from timeleap.sessions.purge import PurgeOutcome, PurgeRequest, Trashed
 from timeleap.sessions.purge import plan as plan_purge
 from timeleap.sessions.shapes import Cause, Retention

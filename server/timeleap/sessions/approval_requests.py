@@ -103,7 +103,6 @@ class ApprovalRequests:
     async def change(self, guard: Mutation, work_out: Callable[[Approval], ApprovalChange]) -> Json:
         """Change what runs without asking, at its turn, and answer what waits and is covered by that."""
         session, changed = self._session, False
-        session.refuse_reader()
 
         async def work(transaction: Transaction) -> None:
             nonlocal changed

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from timeleap import clock
 from timeleap.errors import CheckpointNotFoundError, CorruptedError
 from timeleap.message_text import texts
-from timeleap.sessions.shapes import Checkpoint, Summary
-from timeleap.sessions.undo import Stacks
+from timeleap.sessions.shapes import Checkpoint, Past, Summary
 from timeleap.storage.engine import LogReader, LogState, NewRecord, RecordKind
 from timeleap.storage.record import after_record, checkpoint_record, decode_json, read_tl
 
@@ -151,70 +150,30 @@ def first_words(message: Mapping[str, Any]) -> str | None:
     return start + "…"
 
 
-@dataclass(frozen=True, slots=True)
-class Past:
-    """Counts of states to go back to: earlier logs, steps to undo and to redo."""
-
-    timelines: int
-    can_undo: int = 0
-    can_redo: int = 0
-
-
-def past_of(timeline_ids: Collection[str], stacks: Stacks, state: LogState, going: Collection[str] = ()) -> Past:
-    """The past of a log at `state`, with these timelines, but for some that are about to go."""
-    left = {timeline_id for timeline_id in timeline_ids if timeline_id not in going}
-    now = stacks.at(state).within(left)
-    return Past(len(left), len(now.undo), len(now.redo))
-
-
-def with_past(summary: Summary, past: Past) -> Summary:
-    """The summary of the same log with another past."""
-    return replace(summary, timelines=past.timelines, can_undo=past.can_undo, can_redo=past.can_redo)
-
-
-def fewer_steps(before: Past, after: Past) -> str:
-    """Text to append to the warning that timelines are gone; empty where undo and redo reach as far as before."""
-    if (before.can_undo, before.can_redo) == (after.can_undo, after.can_redo):
-        return ""
-    return f"; {after.can_undo} steps can be undone and {after.can_redo} redone now"
-
-
-def summarize(reader: LogReader, past: Past) -> Summary:
-    """The summary of a log as it is."""
-    return summarize_prefix(reader, reader.state, (), (), past)
-
-
-def summarize_prefix(
+def summarize(
     reader: LogReader,
-    state: LogState,
-    records: Sequence[NewRecord],
-    made: Sequence[Checkpoint],
     past: Past,
+    kept: LogState | None = None,
+    records: Sequence[NewRecord] = (),
+    made: Sequence[Checkpoint] = (),
 ) -> Summary:
-    """The summary of the log that is the beginning of another, up to `state`, and then `records`.
-
-    Args:
-        reader: The other log.
-        state: Its state where the beginning ends, pending characters known.
-        records: What comes then.
-        made: The checkpoints among them.
-        past: What there will be to go back to.
-    """
+    """The summary of a log; or of one that would be its beginning, up to `kept` (pending characters known), and then
+    `records`, with the checkpoints `made` among them."""
+    state = reader.state if kept is None else kept
     end = state_after(state, records)
-    total = state.checkpoints + len(made)
     prompt = _prompt_among(records)
     from_reader = min(state.checkpoints, SHOWN_CHECKPOINTS - len(made))
-    kept = list_checkpoints(
+    listed = list_checkpoints(
         reader, state.checkpoints - from_reader, from_reader, newest_first=False, messages=state.messages
     )
-    checkpoints = (*_followed(kept, state.messages, records), *made)
+    checkpoints = (*_followed(listed, state.messages, records), *made)
     return Summary(
         message_count=end.messages,
         token_count=end.token_count,
         token_count_with_pending=end.token_count_with_pending,
         n_checkpoints=end.next_checkpoint_id,
         checkpoints=checkpoints,
-        checkpoints_omitted=total - len(checkpoints),
+        checkpoints_omitted=state.checkpoints + len(made) - len(checkpoints),
         system_prompt=prompt if prompt is not None else prompt_at(reader, state),
         log_bytes=end.length,
         timelines=past.timelines,

@@ -5,8 +5,8 @@ Members: `version`, `uid` (of the session, for ever), `createdAt`, `createdBy` (
 the head), `timelines` (facts by timeline id), `importedFrom` (see `timeleap.features.transfer.sanitize`), `journal`
 (see `timeleap.sessions.requests`), `requestsMarked` (the records of its requests all say whose they are), `requestsOf`
 (what they say, where this file was lost), `requestsRedacted` (the number of the newest request at the last redaction:
-fingerprints up to it do not count), `removing` (see `timeleap.sessions.pruning`) and `undo` (see
-`timeleap.sessions.undo`). All are optional; members nobody here knows are kept.
+fingerprints up to it do not count), `removing` (see `timeleap.sessions.session_state`) and `undo` (see
+`timeleap.sessions.past`). All are optional; members nobody here knows are kept.
 
 The file belongs to the holder of the session's lock; a follower reads it again when the owner has written.
 """
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Final, get_args
 
 from timeleap import clock
-from timeleap.sessions import files, session_files, undo
+from timeleap.sessions import files, past, session_files
 from timeleap.sessions.files import (
     MAX_NUMBER,
     Check,
@@ -115,7 +115,7 @@ MODEL: Final[Mapping[str, Check]] = {
     "requestsMarked": flag,
     "requestsOf": text(),
     REQUESTS_REDACTED: whole(0, HIGHEST),
-    "undo": undo.CHECK,
+    past.MEMBER: past.CHECK,
 }
 """What each member has to be. A new member is one more row; one that is not here is kept as it stands."""
 

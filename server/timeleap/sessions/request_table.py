@@ -17,8 +17,9 @@ import msgspec
 
 from timeleap.errors import CorruptedError, HeadConflictError, StorageFailureError
 from timeleap.sessions import shapes
-from timeleap.sessions.checkpoints import past_of, read_checkpoint, summarize
+from timeleap.sessions.checkpoints import read_checkpoint, summarize
 from timeleap.sessions.meta import REQUESTS_REDACTED, Meta
+from timeleap.sessions.past import past_of
 from timeleap.sessions.requests import (
     HIGHEST,
     MADE_REMEMBERED,
@@ -126,7 +127,7 @@ class Transaction:
         """The journal line that is to become durable with the change, which says its result and what listeners are told
         (None: a repeat does not tell it again); none where the request carries no id."""
         self.result = result
-        self.events = [replace(event, cause=self.request.cause) for event in told or ()]
+        self.events = list(told or ())
         known = self._known(result=result, before=self.before, told=None if told is None else _stored(told, result))
         if known is None:
             return []

@@ -6,7 +6,7 @@ Each function looks at a log through its reader, writes nothing, and costs the s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -16,17 +16,14 @@ from timeleap.errors import HeadConflictError, InvalidInputError, NoPendingDMail
 from timeleap.message_text import answered, called, orphan_results
 from timeleap.sessions.append_plan import DMAIL_LABEL, dmail_text
 from timeleap.sessions.checkpoints import (
-    Past,
     find_line,
     new_checkpoint,
-    past_of,
     preview_of,
     read_checkpoint,
     state_after,
     summarize,
-    summarize_prefix,
-    with_past,
 )
+from timeleap.sessions.past import Direction, Stacks, is_step
 from timeleap.sessions.shapes import (
     CONTEXT,
     Checkpoint,
@@ -35,12 +32,11 @@ from timeleap.sessions.shapes import (
     Exchange,
     HistoryStep,
     Json,
+    Past,
     PendingDMail,
-    Shapes,
     Summary,
     set_members,
 )
-from timeleap.sessions.undo import Direction, Stacks, is_step
 from timeleap.storage.engine import (
     DAMAGE_LIMIT,
     DAMAGED_LINES,
@@ -74,10 +70,9 @@ class RewritePlan:
     Attributes:
         kind: What listeners are told.
         replacement: What the engine is given.
+        source: The log that the new one begins as.
+        kept: The state of that where the beginning ends.
         removed: Messages, checkpoints and tokens that go; negative where a restore brings more back.
-        context: The log it makes (its size is off by a few bytes where batch marks or damaged lines are left out); the
-            past beside it is for others to say.
-        after: The state of that log.
         target: The checkpoint a revert goes back to.
         made: The checkpoint it writes.
         refused: Why it is not to be carried out.
@@ -90,9 +85,9 @@ class RewritePlan:
 
     kind: RewriteKind
     replacement: Replacement
+    source: LogReader
+    kept: LogState
     removed: Json
-    context: Summary
-    after: LogState
     target: Checkpoint | None = None
     made: Checkpoint | None = None
     refused: str | None = None
@@ -102,7 +97,7 @@ class RewritePlan:
     compacted: Json | None = None
     reviewed: Json = field(default_factory=dict)
 
-    def result(self, shapes: Shapes, head: str, timeline_id: str | None, context: Summary) -> Json:
+    def result(self, head: str, timeline_id: str | None, context: Json) -> Json:
         """What the request is answered with; in a dry run `timeline_id` is None."""
         if self.compacted is not None:
             return {
@@ -110,29 +105,26 @@ class RewritePlan:
                 "compacted": self.refused is None,
                 **set_members(reason=self.refused, timelineId=timeline_id),
                 **self.compacted,
-                "context": shapes.summary(context),
+                "context": context,
                 **self.reviewed,
             }
         made, exchange = self.made if self.kind == "dmailDelivered" else None, self.exchange
-        return {
+        found: Json = {
             "head": head,
             **set_members(timelineId=timeline_id),
             "removed": self.removed,
-            "context": shapes.summary(context),
+            "context": context,
             **set_members(
                 checkpoint=made and made.wire(),
                 toolExchange=exchange and exchange.wire(),
             ),
-            **self._stepped(context),
         }
+        if self.steps is not None:
+            steps = [step.wire() for step in self.steps]
+            found |= {"steps": steps, "canUndo": context["canUndo"], "canRedo": context["canRedo"]}
+        return found
 
-    def _stepped(self, after: Summary) -> Json:
-        """Members of the results of undo and redo beyond those of other rewrites."""
-        if self.steps is None:
-            return {}
-        return {"steps": [step.wire() for step in self.steps], "canUndo": after.can_undo, "canRedo": after.can_redo}
-
-    def event(self, shapes: Shapes, head: str, timeline_id: str | None, context: Summary) -> Event:
+    def event(self, head: str, timeline_id: str | None, context: Json) -> Event:
         """What listeners are told when it is done; `timeline_id` is None where the log before it was empty."""
         target = self.target
         members = {
@@ -143,53 +135,60 @@ class RewritePlan:
                 timelineId=timeline_id,
             ),
             "removed": self.removed,
-            "context": shapes.summary(context),
+            "context": context,
         }
         return Event(self.kind, head, members, CONTEXT)
 
     def stacks_after(self, before: Stacks, prepared: Prepared, same: Callable[[str, str], bool]) -> Stacks:
         """The undo and redo stacks after the rewrite as it is about to be done; `same` says whether two timelines have the
         same bytes."""
-        if self.steps is None:
-            reason = self.replacement.facts.reason
-            return before.pushed(reason, prepared) if is_step(reason) else before
+        if self.steps is not None:
+            return before.moved("undo" if self.kind == "undone" else "redo", len(self.steps), prepared, same)
+        reason = self.replacement.facts.reason
+        return before.pushed(reason, prepared) if is_step(reason) else before
 
-        def equal(timeline_id: str | None, other: str | None) -> bool:
-            return timeline_id == other or (timeline_id is not None and other is not None and same(timeline_id, other))
+    def foreseen(self, engine: LogEngine, before: Stacks) -> tuple[Prepared, Stacks]:
+        """The rewrite as if it were about to be done, and the stacks after it, as far as sizes and fingerprints tell what
+        equals what."""
+        now, after, timelines = engine.state, state_after(self.kept, self.replacement.records), engine.timelines()
+        equals = next((log.timeline_id for log in timelines if log.may_equal(now)), None) if now.length else ""
+        prepared = Prepared(_TO_COME, (after.length, after.chain) != (now.length, now.chain), equals, after)
+        known = {log.timeline_id: (log.bytes, log.chain) for log in timelines}
+        return prepared, self.stacks_after(
+            before, prepared, lambda one, other: known.get(one, 0) == known.get(other, 1)
+        )
 
-        return before.moved("undo" if self.kind == "undone" else "redo", len(self.steps), prepared, equal)
+    def summary(self, past: Past) -> Summary:
+        """The log it would make (its size is off by a few bytes where batch marks or damaged lines are left out)."""
+        made = [self.made] if self.made is not None else []
+        return summarize(self.source, past, self.kept, self.replacement.records, made)
 
 
 def plan_revert(
-    engine: LogEngine, checkpoint_id: int | None, checkpoint_uid: str | None, heal: bool = False
+    engine: LogEngine,
+    checkpoint_id: int | None = None,
+    checkpoint_uid: str | None = None,
+    message_index: int | None = None,
+    heal: bool = False,
 ) -> RewritePlan:
-    """Remove a checkpoint and all after it; with `heal` go back further where the log would end in the middle of a tool
-    exchange: to before its calls.
+    """Remove a checkpoint, or a message, and all after it; with `heal` go back further where the log would end in the middle
+    of a tool exchange: to before its calls.
 
     Raises:
-        CheckpointNotFoundError: There is no such checkpoint.
+        CheckpointNotFoundError, InvalidInputError: There is no such checkpoint; no such message.
     """
-    line = find_line(engine, checkpoint_id, checkpoint_uid)
-    target = read_checkpoint(engine, line)
-    line, exchange = _sound(engine, line, heal)
-    kept = engine.state_before(line)
-    planned = _rewrite(engine, "reverted", "revert", kept, keep_lines=line, target=target)
-    return replace(planned, exchange=exchange)
-
-
-def plan_revert_to_message(engine: LogEngine, index: int, heal: bool = False) -> RewritePlan:
-    """Remove a message and all after it; `heal` as in `plan_revert`.
-
-    Raises:
-        InvalidInputError: There is no such message.
-    """
-    count = engine.state.messages
-    if not 0 <= index < count:
-        text = f"there is no message {index}: the history has {count}"
+    target = None
+    if message_index is None:
+        line = find_line(engine, checkpoint_id, checkpoint_uid)
+        target = read_checkpoint(engine, line)
+    elif 0 <= message_index < (count := engine.state.messages):
+        line = engine.line_of_message(message_index)
+    else:
+        text = f"there is no message {message_index}: the history has {count}"
         raise InvalidInputError(text, errors=[{"loc": ["messageIndex"], "msg": text, "type": "out_of_range"}])
-    line, exchange = _sound(engine, engine.line_of_message(index), heal)
-    planned = _rewrite(engine, "reverted", "revert", engine.state_before(line), keep_lines=line)
-    return replace(planned, exchange=exchange, message_index=index)
+    line, exchange = _sound(engine, line, heal)
+    planned = _rewrite(engine, "reverted", "revert", engine.state_before(line), keep_lines=line, target=target)
+    return replace(planned, exchange=exchange, message_index=message_index)
 
 
 def plan_undo(engine: LogEngine, stacks: Stacks, direction: Direction, steps: int) -> RewritePlan:
@@ -199,32 +198,9 @@ def plan_undo(engine: LogEngine, stacks: Stacks, direction: Direction, steps: in
         NothingToUndoError, NothingToRedoError: There are fewer steps.
     """
     taken = stacks.taken(direction, steps)
-    kind: RewriteKind = "undone" if direction == "undo" else "redone"
     name = taken[-1].timeline_id
-    if name is None:
-        planned = _rewrite(engine, kind, "restore", LogState())
-    else:
-        timeline = engine.timeline(name)
-        end = timeline.state_before(timeline.state.lines)
-        planned = _rewrite(engine, kind, "restore", end, reader=timeline, from_timeline=name)
-    return replace(planned, steps=taken)
-
-
-def foreseen_context(
-    engine: LogEngine, planned: RewritePlan, stacks: Stacks, going: Callable[[Prepared], Collection[str]]
-) -> Summary:
-    """The log a rewrite would make, as far as sizes and fingerprints tell what equals what; `going` gives the timelines that
-    would go by themselves after it."""
-    timelines, state = engine.timelines(), engine.state
-    known = {timeline.timeline_id: (timeline.bytes, timeline.chain) for timeline in timelines}
-    if planned.refused is not None:
-        return with_past(planned.context, past_of(known, stacks, state))
-    equals = next((log.timeline_id for log in timelines if log.may_equal(state)), None) if state.length else ""
-    replaces = (planned.after.length, planned.after.chain) != (state.length, state.chain)
-    prepared = Prepared(_TO_COME, replaces, equals, planned.after)
-    after = planned.stacks_after(stacks, prepared, lambda name, other: known.get(name, 0) == known.get(other, 1))
-    left = timelines_after(known, prepared)
-    return with_past(planned.context, past_of(left, after, prepared.after, going(prepared)))
+    planned = plan_restore(engine, name) if name is not None else _rewrite(engine, "undone", "restore", LogState())
+    return replace(planned, kind="undone" if direction == "undo" else "redone", steps=taken)
 
 
 def refuse_damaged(engine: LogEngine, directory: Path, timeline_id: str | None) -> None:
@@ -237,11 +213,6 @@ def refuse_damaged(engine: LogEngine, directory: Path, timeline_id: str | None) 
     damage = new_damage(engine.timeline(known.timeline_id), damaged_before(known.facts)) if known else []
     if known and damage:
         raise not_restored(directory / known.file, damage[0].offset)
-
-
-def timelines_after(timeline_ids: Iterable[str], prepared: Prepared) -> set[str]:
-    """The timelines that there are after a rewrite."""
-    return {*timeline_ids, *([prepared.kept_as] if prepared.kept_as is not None else [])}
 
 
 def plan_clear(engine: LogEngine, keep_system_prompt: bool) -> RewritePlan:
@@ -300,13 +271,13 @@ def _sound(engine: LogEngine, line: int, heal: bool) -> tuple[int, Exchange | No
     return line, exchange
 
 
-def plan_compact(engine: LogEngine, state: LogState, plan: CompactionPlan) -> RewritePlan:
+def plan_compact(engine: LogEngine, plan: CompactionPlan) -> RewritePlan:
     """Replace all messages before `plan.preserved_from` by a summary; what was appended since the plan was made is preserved.
 
     Raises:
         HeadConflictError: The log was rewritten since, so the summary is one of another past.
     """
-    head = engine.head_at(state)
+    head = engine.head_at(engine.state)
     if plan.head.rpartition(".")[0] != head.rpartition(".")[0]:  # what follows the last dot changes with an append
         raise HeadConflictError(
             "the log was rewritten while the summary was made: look at it and compact again", head=head
@@ -323,7 +294,7 @@ def plan_compact(engine: LogEngine, state: LogState, plan: CompactionPlan) -> Re
         summary_tokens = plan.summary_tokens
     checkpoint, made = new_checkpoint(LogState(), 0, COMPACTED_LABEL, preview_of(plan.message), {})
     records = [*prompt, checkpoint, summary, *preserved, usage_record(after)]
-    before = engine.state_before(state.lines).token_count_with_pending
+    before = engine.state_before(engine.state.lines).token_count_with_pending
     refused = None
     if plan.preserved_from <= 0:
         refused = "there is nothing to compact"
@@ -335,7 +306,6 @@ def plan_compact(engine: LogEngine, state: LogState, plan: CompactionPlan) -> Re
     planned = _rewrite(engine, "compacted", "compact", LogState(), records=records, made=made)
     return replace(
         planned,
-        context=planned.context if refused is None else summarize(engine, Past(0)),
         refused=refused,
         compacted={
             "summary": plan.summary,
@@ -385,13 +355,13 @@ def _rewrite(
             records=records,
             reuse=True,
         ),
+        source=reader or engine,
+        kept=kept,
         removed={
             "messages": now.messages - end.messages,
             "checkpoints": now.checkpoints - end.checkpoints,
             "tokens": now.token_count - end.token_count,
         },
-        context=summarize_prefix(reader or engine, kept, records, [made] if made else [], Past(0)),
-        after=end,
         target=target,
         made=made,
     )

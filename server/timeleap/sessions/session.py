@@ -16,11 +16,11 @@ from typing import Any
 from timeleap import clock
 from timeleap.errors import DMailPendingError, InvalidInputError, NoPendingDMailError, TimeleapError
 from timeleap.sessions import append_plan, approvals, checkpoints, rewrite_plan, shapes
-from timeleap.sessions.approval_requests import ApprovalRequests
-from timeleap.sessions.checkpoints import summarize
+from timeleap.sessions.approval_requests import ApprovalRequests, automatic
 from timeleap.sessions.meta import Meta
-from timeleap.sessions.pruning import PruneRequest
+from timeleap.sessions.past import Direction, PruneRequest
 from timeleap.sessions.request_table import Effect
+from timeleap.sessions.rewrite_plan import RewritePlan
 from timeleap.sessions.session_state import StateChange, StateSnapshot
 from timeleap.sessions.shapes import (
     CONTEXT,
@@ -34,7 +34,6 @@ from timeleap.sessions.shapes import (
     Mutation,
     PendingDMail,
     Subagent,
-    Summary,
 )
 from timeleap.sessions.statefile import subagent_members
 from timeleap.sessions.transaction import NOBODY, Files, Scrub, SessionServices, SessionTransactions
@@ -61,7 +60,12 @@ class Session:
         self.transactions = transactions = SessionTransactions(session_id, path, files, services)
         self.approval_requests = ApprovalRequests(transactions)
         self.listen, self.emit, self.at_turn = transactions.listen, transactions.emit, transactions.at_turn
-        self.expect_head, self.answered = transactions.expect_head, transactions.answered
+        self.expect_head, self.answered, self.summary = (
+            transactions.expect_head,
+            transactions.answered,
+            transactions.summary,
+        )
+        self._append, self._rewrite, self._change = transactions.append, transactions.rewrite, transactions.change
 
     def adopt(self, files: Files) -> None:
         """Go on with other files, when a follower becomes the owner."""
@@ -107,9 +111,6 @@ class Session:
         message = f"other processes cannot attach to this session: {self.unreachable}"
         return [*found, {"kind": "notReachable", "message": message}]
 
-    def summary(self) -> Summary:
-        return summarize(self.engine, self.transactions.past())
-
     def checkpoints(
         self, reader: LogReader, start_ordinal: int, count: int, newest_first: bool = False
     ) -> list[Checkpoint]:
@@ -126,11 +127,8 @@ class Session:
 
     def is_approved(self, action: str) -> tuple[bool, str]:
         """True if an action runs without asking; with the reason: `yolo`, `autoApprove` or `notApproved`."""
-        if self.facts.approval.yolo:
-            return True, "yolo"
-        if action in self.facts.approval.actions:
-            return True, "autoApprove"
-        return False, "notApproved"
+        decision, reason = automatic(self.facts.approval, action) or ("", "")
+        return (True, reason) if decision == "approve" else (False, "notApproved")
 
     async def catch_its_turn(self) -> None:
         """Return when all earlier requests have taken effect."""
@@ -140,33 +138,31 @@ class Session:
 
     async def append(self, messages: Sequence[Json], guard: Mutation = NOBODY) -> Json:
         """Append messages as one step, with the checkpoints that `auto_checkpoint` asks for."""
-        return await self.transactions.append(
+        return await self._append(
             guard, lambda state, marks: append_plan.messages(state, messages, marks, self.facts.auto_checkpoint)
         )
 
     async def update_token_count(self, token_count: int, guard: Mutation = NOBODY) -> Json:
         """Note the model's reported input usage."""
-        return await self.transactions.append(guard, lambda _, marks: append_plan.usage(token_count, marks))
+        return await self._append(guard, lambda _, marks: append_plan.usage(token_count, marks))
 
     async def set_system_prompt(self, system_prompt: str, guard: Mutation = NOBODY) -> Json:
         """Set the system prompt; a revert brings back the one of that time."""
-        return await self.transactions.append(guard, lambda _, marks: append_plan.system_prompt(system_prompt, marks))
+        return await self._append(guard, lambda _, marks: append_plan.system_prompt(system_prompt, marks))
 
     async def checkpoint(
         self, label: str | None = None, add_user_message: bool = False, guard: Mutation = NOBODY
     ) -> Json:
         """Write a checkpoint, and in the same step, if asked for, the user message that names it."""
-        return await self.transactions.append(
+        return await self._append(
             guard, lambda state, marks: append_plan.checkpoint(state, label, add_user_message, marks)
         )
 
     async def take_note(self, message: str, sender: str, guard: Mutation = NOBODY) -> Json:
         """Append a note from another session (see `append_plan.note`)."""
-        return await self.transactions.append(
-            guard, lambda state, marks: append_plan.note(state, message, sender, marks)
-        )
+        return await self._append(guard, lambda state, marks: append_plan.note(state, message, sender, marks))
 
-    # What puts another log in the place of the present one
+    # What puts another log in the place of the present one: see the plans in `rewrite_plan`
 
     async def revert(
         self,
@@ -178,66 +174,45 @@ class Session:
         guard: Mutation = NOBODY,
         dry_run: bool = False,
     ) -> Json:
-        """Remove a checkpoint, or a message, and all after it (see `rewrite_plan.plan_revert`, `plan_revert_to_message`)."""
-
-        def work_out(_: LogState) -> rewrite_plan.RewritePlan:
-            if message_index is not None:
-                return rewrite_plan.plan_revert_to_message(self.engine, message_index, heal)
-            return rewrite_plan.plan_revert(self.engine, checkpoint_id, checkpoint_uid, heal)
-
-        return await self.transactions.rewrite(guard, work_out, dry_run=dry_run)
+        """Remove a checkpoint, or a message, and all after it."""
+        at = checkpoint_id, checkpoint_uid, message_index
+        return await self._rewrite(guard, lambda: rewrite_plan.plan_revert(self.engine, *at, heal), dry_run=dry_run)
 
     async def clear(self, keep_system_prompt: bool = True, guard: Mutation = NOBODY, *, dry_run: bool = False) -> Json:
         """Remove everything, but if asked for not the system prompt."""
-        return await self.transactions.rewrite(
-            guard, lambda _: rewrite_plan.plan_clear(self.engine, keep_system_prompt), dry_run=dry_run
+        return await self._rewrite(
+            guard, lambda: rewrite_plan.plan_clear(self.engine, keep_system_prompt), dry_run=dry_run
         )
 
     async def restore_timeline(self, timeline_id: str, guard: Mutation = NOBODY, *, dry_run: bool = False) -> Json:
         """Put an earlier log back, byte for byte."""
-        return await self.transactions.rewrite(
-            guard, lambda _: rewrite_plan.plan_restore(self.engine, timeline_id), dry_run=dry_run
-        )
+        return await self._rewrite(guard, lambda: rewrite_plan.plan_restore(self.engine, timeline_id), dry_run=dry_run)
 
     async def undo(self, steps: int = 1, guard: Mutation = NOBODY, *, dry_run: bool = False) -> Json:
-        """Bring back the log as it was before the last `steps` rewrites, as one step.
-
-        Raises:
-            NothingToUndoError: There are fewer that can be undone.
-        """
-        return await self.transactions.rewrite(
-            guard,
-            lambda state: rewrite_plan.plan_undo(self.engine, self.transactions.stacks(state), "undo", steps),
-            dry_run=dry_run,
-        )
+        """Bring back the log as it was before the last `steps` rewrites, as one step."""
+        return await self._step("undo", steps, guard, dry_run)
 
     async def redo(self, steps: int = 1, guard: Mutation = NOBODY, *, dry_run: bool = False) -> Json:
-        """Take back the last `steps` undone rewrites, as one step.
+        """Take back the last `steps` undone rewrites, as one step."""
+        return await self._step("redo", steps, guard, dry_run)
 
-        Raises:
-            NothingToRedoError: There are fewer that can be redone.
-        """
-        return await self.transactions.rewrite(
-            guard,
-            lambda state: rewrite_plan.plan_undo(self.engine, self.transactions.stacks(state), "redo", steps),
-            dry_run=dry_run,
-        )
+    async def _step(self, direction: Direction, steps: int, guard: Mutation, dry_run: bool) -> Json:
+        """Raises NothingToUndoError or NothingToRedoError where there are fewer steps."""
+
+        def work_out() -> RewritePlan:
+            return rewrite_plan.plan_undo(self.engine, self.transactions.stacks(), direction, steps)
+
+        return await self._rewrite(guard, work_out, dry_run=dry_run)
 
     async def deliver_dmail(self, guard: Mutation = NOBODY, *, heal: bool = False, dry_run: bool = False) -> Json:
-        """Go back to the pending D-Mail's checkpoint and leave the note there (see `rewrite_plan.plan_deliver`)."""
-        return await self.transactions.rewrite(
-            guard, lambda _: rewrite_plan.plan_deliver(self.engine, self.facts.pending_dmail, heal), dry_run=dry_run
+        """Go back to the pending D-Mail's checkpoint and leave the note there."""
+        return await self._rewrite(
+            guard, lambda: rewrite_plan.plan_deliver(self.engine, self.facts.pending_dmail, heal), dry_run=dry_run
         )
 
     async def compact(self, compaction: CompactionPlan, guard: Mutation = NOBODY, *, dry_run: bool = False) -> Json:
-        """Replace what a plan summarises by its summary, unless the context would become longer.
-
-        Raises:
-            HeadConflictError: The log was rewritten since the plan was made.
-        """
-        return await self.transactions.rewrite(
-            guard, lambda state: rewrite_plan.plan_compact(self.engine, state, compaction), dry_run=dry_run
-        )
+        """Replace what a plan summarises by its summary, unless the context would become longer."""
+        return await self._rewrite(guard, lambda: rewrite_plan.plan_compact(self.engine, compaction), dry_run=dry_run)
 
     async def leave_uncompacted(self, reason: str, guard: Mutation = NOBODY) -> Json:
         """Answer a compaction for which there is nothing to do.
@@ -272,11 +247,11 @@ class Session:
             many[name] = Subagent(name, system_prompt)
             return _with_subagents(facts, many.values())
 
-        return await self.transactions.change(guard, change)
+        return await self._change(guard, change)
 
     async def remove_subagent(self, name: str, guard: Mutation = NOBODY) -> Json:
         """Remove a sub-agent; nothing happens if there is none of that name."""
-        return await self.transactions.change(
+        return await self._change(
             guard, lambda facts: _with_subagents(facts, (agent for agent in facts.subagents if agent.name != name))
         )
 
@@ -284,43 +259,35 @@ class Session:
         """Call it something else."""
         # The original would otherwise replace it by one of its own making.
         members = {"custom_title": title, "title_generated": True}
-        return await self.transactions.change(
-            guard, lambda facts: StateChange(replace(facts, title=title), state=members)
-        )
+        return await self._change(guard, lambda facts: StateChange(replace(facts, title=title), state=members))
 
     async def set_workspace(self, workspace: str | None, guard: Mutation = NOBODY) -> Json:
         """Say which folder it is about; None: none."""
-        return await self.transactions.change(
+        return await self._change(
             guard, lambda facts: StateChange(replace(facts, workspace=workspace), meta={"workspace": workspace})
         )
 
     async def set_pins(self, pins: Iterable[str], guard: Mutation = NOBODY) -> Json:
         """Pin other strings in the place of those pinned before."""
         many = list(dict.fromkeys(pins))
-        return await self.transactions.change(
-            guard,
-            lambda facts: StateChange(
-                replace(facts, pins=tuple(many)), meta={"pins": many or None}, result={"pins": many}
-            ),
+        meta, result = {"pins": many or None}, {"pins": many}
+        return await self._change(
+            guard, lambda facts: StateChange(replace(facts, pins=tuple(many)), meta=meta, result=result)
         )
 
     async def archive(self, guard: Mutation = NOBODY) -> Json:
         """Put it away: it is not listed unless asked for."""
         state = {"archived": True, "archived_at": clock.now(), "auto_archive_exempt": False}
-        return await self.transactions.change(
-            guard, lambda facts: StateChange(replace(facts, archived=True), state=state)
-        )
+        return await self._change(guard, lambda facts: StateChange(replace(facts, archived=True), state=state))
 
     async def unarchive(self, guard: Mutation = NOBODY) -> Json:
         """Take it out again; it is not to be archived again by itself."""
         state = {"archived": False, "archived_at": None, "auto_archive_exempt": True}
-        return await self.transactions.change(
-            guard, lambda facts: StateChange(replace(facts, archived=False), state=state)
-        )
+        return await self._change(guard, lambda facts: StateChange(replace(facts, archived=False), state=state))
 
     async def set_auto_checkpoint(self, setting: AutoCheckpoint, guard: Mutation = NOBODY) -> Json:
         """Write checkpoints before turns, before steps, or not; stays until set otherwise."""
-        return await self.transactions.change(
+        return await self._change(
             guard, lambda facts: StateChange(replace(facts, auto_checkpoint=setting), meta={"autoCheckpoint": setting})
         )
 
@@ -354,7 +321,7 @@ class Session:
             members = {"pendingDMail": dmail.wire()}
             return StateChange(replace(facts, pending_dmail=dmail), meta=members, result=members)
 
-        return await self.transactions.change(guard, change)
+        return await self._change(guard, change)
 
     async def cancel_dmail(self, guard: Mutation = NOBODY) -> Json:
         """Take the pending D-Mail back.
@@ -368,11 +335,11 @@ class Session:
                 raise NoPendingDMailError("there is no D-Mail to cancel")
             return StateChange(replace(facts, pending_dmail=None), meta={"pendingDMail": None})
 
-        return await self.transactions.change(guard, change)
+        return await self._change(guard, change)
 
     async def mail_sent(self, guard: Mutation, answer: Json) -> Json:
         """Remember a request that took effect in another session; `answer` says where."""
-        return await self.transactions.change(guard, lambda facts: StateChange(facts, result=answer))
+        return await self._change(guard, lambda facts: StateChange(facts, result=answer))
 
     async def set_yolo(self, yolo: bool, guard: Mutation = NOBODY) -> Json:
         """Let everything run without asking, or not."""
@@ -394,7 +361,7 @@ class Session:
         """Remove timelines for good.
 
         Raises:
-            TimelineNotFoundError, ReadOnlyError, StorageFailureError: See `pruning.plan_prune`; after the last of them some
+            TimelineNotFoundError, ReadOnlyError, StorageFailureError: See `past.plan_prune`; after the last of them some
                 may be gone.
         """
         return await self.transactions.prune(selection, guard, dry_run=dry_run)
@@ -442,7 +409,7 @@ class Session:
             facts = rewrite_plan.facts_now(engine, "unknown", {"by": "repair"})
             replacement = Replacement(facts, keep_lines=state.lines)
             # Nobody asked for it by a request; what is remembered of the past goes along all the same.
-            stacks, keep = transactions.stacks(state).without_redo(), transactions.state
+            stacks, keep = transactions.stacks().without_redo(), transactions.state
             carried = transactions.requests.leaving(state.lines)
             return replace(
                 replacement,

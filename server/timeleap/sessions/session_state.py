@@ -17,20 +17,25 @@ from typing import Any
 
 from timeleap.errors import StorageFailureError
 from timeleap.failpoints import failpoint
-from timeleap.sessions import pruning, undo
+from timeleap.sessions import past
 from timeleap.sessions.approvals import ApprovalChange, Approvals
 from timeleap.sessions.checkpoints import has_uid
 from timeleap.sessions.meta import Meta
+from timeleap.sessions.past import Stacks
 from timeleap.sessions.requests import RequestFile, StoredResponse, decode
+from timeleap.sessions.session_files import quarantine_files
 from timeleap.sessions.shapes import Approval, AutoCheckpoint, Cause, Event, PendingDMail, Subagent
 from timeleap.sessions.statefile import StateFile
-from timeleap.sessions.undo import Stacks
-from timeleap.storage.durable import FileStatus, status
+from timeleap.storage.durable import FileStatus, remove_file, status, storage_errors
 from timeleap.storage.engine import LogEngine, Prepared, Replacement, Timeline, highest_noted
 
 Json = dict[str, Any]
 
 POLL_SECONDS = 0.25
+REMOVING = "removing"
+"""Member of `timeleap.json`: what was asked to go for good. It is noted first, together with the request, then removed. So a
+crash in between loses neither: the next opening removes what still is there, and a repeat of the request gets the answer
+it would have got."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +114,7 @@ class StateManager:
             auto_checkpoint=self._meta.auto_checkpoint,
             workspace=self._meta.workspace,
             approval=self._approvals.current,
-            stacks=undo.in_force(self._meta.get(undo.MEMBER), self._log),
+            stacks=past.in_force(self._meta.get(past.MEMBER), self._log),
         )
         self._problems = values.warnings
 
@@ -173,10 +178,48 @@ class StateManager:
     def remove_noted(self, timeline_ids: Sequence[str], files: Sequence[str], requests: list[Json]) -> None:
         """Delete timelines and quarantine files that requests, of these journal lines, ask for: what is noted is finished,
         whenever that may be."""
-        self.note(pruning.members(timeline_ids, files), requests)
+        going = (
+            {REMOVING: {"timelines": list(timeline_ids), "quarantine": list(files)}} if timeline_ids or files else {}
+        )
+        self.note(going, requests)
         failpoint("prune.noted")
-        pruning.finish(self._meta, self._log)
+        self.finish_removing()
         self.forget_steps()
+
+    def finish_removing(self) -> None:
+        """Remove what was noted to go and is still there.
+
+        Raises:
+            StorageFailureError: Some of it is there, and stays noted.
+        """
+        noted, directory = self._meta.get(REMOVING), self._meta.path.parent
+        if noted is None:
+            return
+        timelines, files = set(noted.get("timelines", ())), set(noted.get("quarantine", ()))
+        for timeline in self._log.timelines():
+            if timeline.timeline_id in timelines:
+                self._log.remove_timeline(timeline.timeline_id)
+        for name, _ in quarantine_files(directory):
+            if name in files:
+                with storage_errors("remove what recovery kept", directory / name):
+                    remove_file(directory / name)
+        self._meta.write({REMOVING: None, "timelines": self._meta.without_facts(timelines)})
+
+    def _remove_duplicate(self) -> None:
+        """Remove the timeline of a rewrite that was not to stay, if it is still there: one of an empty log, or of a log that
+        another timeline has the bytes of.
+
+        Raises:
+            StorageFailureError: It is there, and stays noted.
+        """
+        noted = (self._meta.get(past.MEMBER) or {}).get("duplicate")
+        if noted is None:
+            return
+        name, equals, log = noted["timelineId"], noted["equals"], self._log
+        there = next((timeline for timeline in log.timelines() if timeline.timeline_id == name), None)
+        # A program that gave that name to another log keeps it.
+        if there and (equals != name and log.same_timelines(name, equals) if equals else there.bytes == 0):
+            log.remove_timeline(name)
 
     def note(self, members: Json, requests: list[Json]) -> None:
         """Write members of `timeleap.json` together with the journal lines of the requests that asked for it."""
@@ -195,7 +238,7 @@ class StateManager:
         members: Json = {
             "timelines": self._meta.with_facts(prepared.timeline_id, replacement.facts),
             "journal": None,
-            undo.MEMBER: undo.noted(self.facts.stacks, stacks, prepared, old),
+            past.MEMBER: past.noted(self.facts.stacks, stacks, prepared, old),
         }
         if requests:
             # A program that does not know of the journal may give the name to another log before we are asked again.
@@ -211,7 +254,7 @@ class StateManager:
 
     def note_stacks(self, stacks: Stacks, requests: list[Json]) -> None:
         """Write what can be undone and redone after a step that leaves the log as it is."""
-        changes = {} if stacks == self.facts.stacks else {undo.MEMBER: stacks.members()}
+        changes = {} if stacks == self.facts.stacks else {past.MEMBER: stacks.members()}
         self.note(changes, requests)
         self.facts = replace(self.facts, stacks=stacks)
 
@@ -225,15 +268,15 @@ class StateManager:
         """Forget what cannot be gone back to any more, since its timeline is gone."""
         left = self.facts.stacks.within(self._log.timeline_ids())
         if left != self.facts.stacks:
-            self._meta.write({undo.MEMBER: left.members()})
+            self._meta.write({past.MEMBER: left.members()})
             self.facts = replace(self.facts, stacks=left)
 
     def forget_fingerprints(self, *, live_changes: bool) -> None:
         """Leave nothing in the file that tells of the bytes of logs as they were before a redaction; if the live log is
         one of those that change, that ends redo, as any change of it."""
         stacks = self.facts.stacks.without_redo() if live_changes else self.facts.stacks.at(self._log.state)
-        if self._meta.get(undo.MEMBER) is not None:
-            self._meta.write({undo.MEMBER: stacks.members()})
+        if self._meta.get(past.MEMBER) is not None:
+            self._meta.write({past.MEMBER: stacks.members()})
         self.facts = replace(self.facts, stacks=stacks)
 
     def requests(self) -> Iterator[StoredResponse]:
@@ -262,8 +305,8 @@ class StateManager:
             changes["journal"] = None
         if self._meta.get("pendingDMail") is not None and self.facts.pending_dmail is None:
             changes["pendingDMail"] = None
-        following = undo.next_of(self._meta.get(undo.MEMBER))
-        must = bool(changes) or (following is not None and not undo.happened(following, self._log))
+        following = past.next_of(self._meta.get(past.MEMBER))
+        must = bool(changes) or (following is not None and not past.happened(following, self._log))
         changes = {**self._unconditional(), **changes}
         if changes:
             try:
@@ -273,8 +316,8 @@ class StateManager:
                 if must:
                     raise
         with contextlib.suppress(StorageFailureError):  # it stays noted, and the next opening tries again
-            pruning.remove_duplicate(self._meta, self._log)
-            pruning.finish(self._meta, self._log)
+            self._remove_duplicate()
+            self.finish_removing()
         self._approvals.settle()
         self.facts = replace(self.facts, approval=self._approvals.current)
 
@@ -282,15 +325,15 @@ class StateManager:
         """The notes of the last rewrite, in a form that stays true when the timeline that proves it is gone."""
         found: Json = {}
         journal = self._meta.get("journal")
-        if isinstance(journal, dict) and "timelineId" in journal:
+        if journal is not None and "timelineId" in journal:
             lines = self._true_journal()
             found["journal"] = {"requests": lines} if lines else None
-        following = undo.next_of(self._meta.get(undo.MEMBER))
+        following = past.next_of(self._meta.get(past.MEMBER))
         if following is not None:
-            found[undo.MEMBER] = self.facts.stacks.members()
+            found[past.MEMBER] = self.facts.stacks.members()
             name, equals = following["timelineId"], following.get("equals")
-            if isinstance(equals, str) and undo.happened(following, self._log):
-                found[undo.MEMBER]["duplicate"] = {"timelineId": name, "equals": equals}
+            if equals is not None and past.happened(following, self._log):
+                found[past.MEMBER]["duplicate"] = {"timelineId": name, "equals": equals}
                 found["timelines"] = self._meta.without_facts([name])
                 found["rotation"] = max(self._meta.rotation, highest_noted([name]))
         return found
@@ -298,11 +341,9 @@ class StateManager:
     def _true_journal(self) -> list[Any]:
         """The journal's lines, if the step they belong to was done."""
         journal = self._meta.get("journal")
-        if not isinstance(journal, dict) or not isinstance(journal.get("requests"), list):
+        if journal is None or ("timelineId" in journal and not past.happened(journal, self._log)):
             return []
-        if "timelineId" in journal and not undo.happened(journal, self._log):
-            return []
-        return [line for line in journal["requests"] if isinstance(line, dict)]
+        return list(journal["requests"])
 
     def empty_journal(self) -> None:
         """Move what the journal says to `requests.jsonl`: before its next step, and before a timeline goes, since it may

@@ -140,6 +140,15 @@ class Checkpoint:
 
 
 @dataclass(frozen=True, slots=True)
+class Past:
+    """Counts of states to go back to: earlier logs, steps to undo and to redo."""
+
+    timelines: int
+    can_undo: int = 0
+    can_redo: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Summary:
     """The facts of a log that fit on a screen."""
 

@@ -9,7 +9,7 @@ that has begun is finished; the engine sees to that. A dry run is the plan of a 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,17 +18,29 @@ from typing import Any, Protocol, TypeVar
 
 from timeleap.errors import ReadOnlyError, SessionNotOpenError, StorageFailureError, TimeleapError
 from timeleap.failpoints import failpoint
-from timeleap.sessions import pruning, shapes
+from timeleap.sessions import past, shapes
 from timeleap.sessions.append_plan import AppendPlan, Marks
 from timeleap.sessions.approvals import Approvals
-from timeleap.sessions.checkpoints import Past, fewer_steps, past_of, summarize
+from timeleap.sessions.checkpoints import summarize
 from timeleap.sessions.meta import Meta
-from timeleap.sessions.pruning import PruneRequest
+from timeleap.sessions.past import PrunePlan, PruneRequest, Stacks
 from timeleap.sessions.request_table import RepeatedError, RequestTable, Transaction, refuse_other_head
-from timeleap.sessions.rewrite_plan import RewritePlan, foreseen_context, refuse_damaged, timelines_after
+from timeleap.sessions.rewrite_plan import RewritePlan, refuse_damaged
+from timeleap.sessions.session_files import quarantine_files
 from timeleap.sessions.session_state import StateChange, StateManager, StateSnapshot, changes, follow
-from timeleap.sessions.shapes import CONTEXT, WARNING, Access, Cause, Event, Listeners, Mutation, Retention, Shapes
-from timeleap.sessions.undo import Stacks
+from timeleap.sessions.shapes import (
+    CONTEXT,
+    WARNING,
+    Access,
+    Cause,
+    Event,
+    Listeners,
+    Mutation,
+    Past,
+    Retention,
+    Shapes,
+    Summary,
+)
 from timeleap.sessions.warnings import SMALL, line_problems, recovered
 from timeleap.storage.engine import LogEngine, LogState, NewRecord, Prepared, Replacement, Timeline
 
@@ -123,7 +135,7 @@ class SessionTransactions:
             self.requests.settle()
         self.recovered = recovered(engine)
         self.notices += [problem.warning() for problem in line_problems(self.path, SMALL)]
-        stop_log = engine.watch(self._changed_outside)
+        stop_log = engine.watch(partial(self.reread, log_changed=True))
         stop_state = follow(self.state.stamp, self.reread) if engine.access == "read" else lambda: None
         self._stop_watching = lambda: (stop_log(), stop_state())
 
@@ -177,13 +189,11 @@ class SessionTransactions:
             transaction.result = {"head": done.head, **result}
             told = shapes.appended_events(done.head, planned.made, planned.told, before.messages, after.messages)
             transaction.appended(done.head, before.lines)
-            self.emit(*(replace(event, cause=request.cause) for event in told))
+            self.tell(told, request.cause)
 
         return await self._once(guard, attempt)
 
-    async def rewrite(
-        self, guard: Mutation, work_out: Callable[[LogState], RewritePlan], *, dry_run: bool = False
-    ) -> Json:
+    async def rewrite(self, guard: Mutation, work_out: Callable[[], RewritePlan], *, dry_run: bool = False) -> Json:
         """Put at its turn the log in the place of the present one that `work_out` plans; a dry run stops at the plan.
 
         Raises:
@@ -196,30 +206,27 @@ class SessionTransactions:
         async def attempt(transaction: Transaction) -> None:
             def on_turn(state: LogState) -> Replacement:
                 transaction.admit(self.engine.head_at(state))
-                planned = work_out(state)
+                planned = work_out()
                 if planned.refused:
                     raise _NothingDoneError(planned)
                 transaction.begin()
-                return self._prepared(transaction, planned, self.stacks(state))
+                return self._prepared(transaction, planned)
 
             await self.engine.replace(on_turn)
             timelines = self.engine.timelines()
             transaction.finish()
-            self.emit(*transaction.events)
-            self._drop_dmail(transaction.request.cause)
+            self.tell(transaction.events, guard.cause)
+            self._drop_dmail(guard.cause)
             await self._prune(timelines)
 
         try:
             return await self._once(guard, attempt)
         except _NothingDoneError as nothing:
             planned = nothing.planned
-            return await self.leave(
-                guard, lambda: planned.result(self.shapes, self.head, None, summarize(self.engine, self.past()))
-            )
+            return await self.leave(guard, lambda: planned.result(self.head, None, self.shapes.summary(self.summary())))
 
     async def change(self, guard: Mutation, work_out: Callable[[StateSnapshot], StateChange]) -> Json:
         """Change state beside the log at its turn, as `work_out` says."""
-        self.refuse_reader()
 
         async def work(transaction: Transaction) -> None:
             transaction.admit(self.head)
@@ -235,7 +242,6 @@ class SessionTransactions:
 
     async def leave(self, guard: Mutation, work_out: Callable[[], Json]) -> Json:
         """Answer at its turn a request that is refused by its result: asked again, it must not be done after all."""
-        self.refuse_reader()
 
         async def work(transaction: Transaction) -> None:
             transaction.admit(self.head)
@@ -257,7 +263,6 @@ class SessionTransactions:
             ReadOnlyError: It is open to be looked at.
             TimeleapError: As `work`; some of it may be done.
         """
-        self.refuse_reader()
 
         def reread() -> None:
             # Nothing in memory is to remember more than the files say now.
@@ -286,7 +291,7 @@ class SessionTransactions:
             finally:
                 if self.head != head:  # also of what was done before it failed
                     self.emit(Event(kind, self.head, members, CONTEXT, request.cause))
-                self._tell(before, request.cause)
+                self._tell_changes(before, request.cause)
             if request.request_id is not None:
                 self.requests.load()  # else this is not among what is known
             transaction.before = ""  # nothing may be left in which a guess could be tried
@@ -295,16 +300,21 @@ class SessionTransactions:
         return await self.at_its_turn(guard, on_turn)
 
     async def prune(self, selection: PruneRequest, guard: Mutation, *, dry_run: bool = False) -> Json:
-        """Remove timelines for good (see `pruning.plan_prune`)."""
-        plan = partial(pruning.plan_on, self.engine, self.path, selection, self._fork_points)
+        """Remove timelines for good (see `past.plan_prune`)."""
+
+        def plan() -> PrunePlan:
+            timelines = self.engine.timelines()
+            kept = past.referred_to(timelines, self._fork_points(), self.engine)
+            files = quarantine_files(self.path) if selection.quarantine else ()
+            return past.plan_prune(timelines, selection, kept, files)
+
         if dry_run:
             await self.at_turn(lambda: self.expect_head(guard.expected_head))
             return (await asyncio.to_thread(plan)).result(self.head)
-        self.refuse_reader()
 
         async def work(transaction: Transaction) -> None:
             # What an earlier request left undone: also where this one asks for it again.
-            await asyncio.to_thread(pruning.finish, self.meta, self.engine)
+            await asyncio.to_thread(self.state.finish_removing)
             transaction.admit(self.head)
             planned = await asyncio.to_thread(plan)
             transaction.begin()
@@ -318,15 +328,15 @@ class SessionTransactions:
                 raise
             if names:
                 text = f"{len(names)} timelines were removed on request: {', '.join(names[:10])}"
-                warning = {"kind": "timelinesPruned", "message": text + fewer_steps(before, self.past())}
-                cause = transaction.request.cause
-                transaction.events.append(Event(warning["kind"], self.head, warning, WARNING, cause))
+                warning = {"kind": "timelinesPruned", "message": text + past.fewer_steps(before, self.past())}
+                transaction.events.append(Event(warning["kind"], self.head, warning, WARNING))
 
         return await self.at_its_turn(guard, work)
 
     async def at_its_turn(self, guard: Mutation, work: Callable[[Transaction], Awaitable[None]]) -> Json:
         """Change something beside the log at its turn: `work` admits, works out, begins, and makes it durable together
         with what the transaction records of it."""
+        self.refuse_reader()
 
         async def attempt(transaction: Transaction) -> None:
             async def on_turn(_: LogState) -> None:
@@ -334,7 +344,7 @@ class SessionTransactions:
                 transaction.finish()
 
             await self.engine.run(on_turn)
-            self.emit(*transaction.events)
+            self.tell(transaction.events, guard.cause)
 
         return await self._once(guard, attempt)
 
@@ -346,10 +356,8 @@ class SessionTransactions:
             try:
                 await attempt(transaction)
             except RepeatedError as repeated:
-                if repeated.result is not None and guard.again:
-                    return dict(repeated.result)
                 if repeated.result is not None:
-                    return {**repeated.result, "duplicate": True, "head": self.head}
+                    return {**repeated.result, **({} if guard.again else {"duplicate": True, "head": self.head})}
                 if repeated.first is not None:
                     await asyncio.wait([repeated.first])
             else:
@@ -375,25 +383,21 @@ class SessionTransactions:
         if lines:
             await asyncio.to_thread(self.state.note, {}, lines)
 
-    def _prepared(self, transaction: Transaction, planned: RewritePlan, stacks: Stacks) -> Replacement:
+    def _prepared(self, transaction: Transaction, planned: RewritePlan) -> Replacement:
         """The rewrite, noted before and after it is done, with the request ids that the new log loses."""
         carried = self.requests.leaving(planned.replacement.keep_lines)
-        after = stacks
+        before = after = self.stacks()
 
         def prepare(prepared: Prepared) -> None:
             nonlocal after
             assert prepared.log is not None
             # Lines that carry ids are about to move; and if the rewrite fails, looking again costs nothing.
             self.requests.forget()
-            after = planned.stacks_after(stacks, prepared, self.engine.same_timelines)
-            going = self._going_after(planned, prepared)
-            past = past_of(timelines_after(self.engine.timeline_ids(), prepared), after, prepared.after, going)
-            head, name = prepared.head if prepared.replaces else transaction.before, prepared.kept_as
+            after = planned.stacks_after(before, prepared, self.engine.same_timelines)
             # Of the log that was made: a plan does not know what the lines left out of it change, in size and in uids.
-            context = summarize(prepared.log, past)
-            own = transaction.record(
-                planned.result(self.shapes, head, name, context), [planned.event(self.shapes, head, name, context)]
-            )
+            context = self.shapes.summary(summarize(prepared.log, self._past_after(planned, prepared, after)))
+            head, name = prepared.head if prepared.replaces else transaction.before, prepared.kept_as
+            own = transaction.record(planned.result(head, name, context), [planned.event(head, name, context)])
             if prepared.replaces:
                 self.state.note_rewrite(prepared, planned.replacement, [*carried, *own], after)
             else:
@@ -406,15 +410,23 @@ class SessionTransactions:
             settle=lambda prepared: self.state.settle_rewrite(prepared, after),
         )
 
-    def _foretold(self, guard: Mutation, work_out: Callable[[LogState], RewritePlan]) -> Json:
+    def _foretold(self, guard: Mutation, work_out: Callable[[], RewritePlan]) -> Json:
         self.expect_head(guard.expected_head)
-        state = self.engine.state
-        planned = work_out(state)
+        planned = work_out()
         refuse_damaged(self.engine, self.path, planned.replacement.from_timeline)
-        context = foreseen_context(
-            self.engine, planned, self.stacks(state), lambda prepared: self._going_after(planned, prepared)
+        if planned.refused is not None:
+            return planned.result(self.head, None, self.shapes.summary(self.summary()))
+        prepared, after = planned.foreseen(self.engine, self.stacks())
+        return planned.result(
+            self.head, None, self.shapes.summary(planned.summary(self._past_after(planned, prepared, after)))
         )
-        return planned.result(self.shapes, self.head, None, context)
+
+    def _past_after(self, planned: RewritePlan, prepared: Prepared, stacks: Stacks) -> Past:
+        """What there will be to go back to: without the timelines that go by themselves then."""
+        left = {*self.engine.timeline_ids(), *([prepared.kept_as] if prepared.kept_as is not None else [])}
+        limits = self._services.retention
+        going = past.going_after(self.engine, planned.replacement, prepared, limits, self._fork_points)
+        return past.past_of(left, stacks, prepared.after, going)
 
     # Turns
 
@@ -438,31 +450,31 @@ class SessionTransactions:
 
     # The past
 
-    def stacks(self, state: LogState) -> Stacks:
-        """The undo and redo stacks where the log is at `state`."""
-        return self.state.facts.stacks.at(state).within(self.engine.timeline_ids())
+    def stacks(self) -> Stacks:
+        """The undo and redo stacks as they are now."""
+        return self.state.facts.stacks.at(self.engine.state).within(self.engine.timeline_ids())
 
     def past(self) -> Past:
         """Counts of states to go back to."""
-        return past_of(self.engine.timeline_ids(), self.state.facts.stacks, self.engine.state)
+        return past.past_of(self.engine.timeline_ids(), self.state.facts.stacks, self.engine.state)
 
-    def _going_after(self, planned: RewritePlan, prepared: Prepared) -> set[str]:
-        limits = self._services.retention
-        return pruning.going_after(self.engine, planned.replacement, prepared, limits, self._fork_points)
+    def summary(self) -> Summary:
+        """The facts of the log that fit on a screen."""
+        return summarize(self.engine, self.past())
 
     async def _prune(self, timelines: Sequence[Timeline]) -> None:
         """Remove the oldest timelines beyond the limits, and say so."""
         limits, engine = self._services.retention, self.engine
-        if not pruning.excess(timelines, limits, (), engine.state):
+        if not past.excess(timelines, limits, (), engine.state):
             return
 
         async def on_turn(_: LogState) -> str:
             present = engine.timelines()
-            kept = pruning.referred_to(present, await asyncio.to_thread(self._fork_points), engine)
-            going = pruning.excess(present, limits, kept, engine.state)
+            kept = past.referred_to(present, await asyncio.to_thread(self._fork_points), engine)
+            going = past.excess(present, limits, kept, engine.state)
             before = self.past()
             text = await asyncio.to_thread(self.state.remove_timelines, going)
-            return text and text + fewer_steps(before, self.past())
+            return text and text + past.fewer_steps(before, self.past())
 
         try:
             text = await engine.run(on_turn)
@@ -480,32 +492,25 @@ class SessionTransactions:
             self.state.drop_stale_dmail()
         except StorageFailureError as error:
             self.warn("dmailNotDropped", f"the D-Mail that was dropped is still on disk: {error}")
-        self._tell(before, cause)
+        self._tell_changes(before, cause)
 
     # Changes that others make, and the end
 
-    def _changed_outside(self) -> None:
-        """The owner of a followed log, or a program that takes no lock, has written."""
-        if not self._found_deleted():
-            self.requests.forget()
-            self.emit(Event("external", self.head, method=CONTEXT))
-            self.reread()
-
-    def _found_deleted(self) -> bool:
-        """True if another process has deleted what is only read here; listeners are told once."""
+    def reread(self, *, log_changed: bool = False) -> None:
+        """Take over what stands beside the log; and the log, where its owner or a program that takes no lock has written to
+        it. Of a session that is only read here, and that another process has deleted, listeners are told that, once."""
         if not self.deleted and self.access == "readOnly" and self._services.moved_away(self):
             self.deleted = True
             self.emit(Event("deleted", self.head))
-        return self.deleted
-
-    def reread(self) -> None:
-        """Take over the state beside the log."""
-        if self._found_deleted():
+        if self.deleted:
             return
+        if log_changed:
+            self.requests.forget()
+            self.emit(Event("external", self.head, method=CONTEXT))
         before = self.state.facts
         self.meta.refresh()
         self.state.load()
-        self._tell(before, NOBODY.cause)
+        self._tell_changes(before, NOBODY.cause)
 
     @contextmanager
     def telling_half(self, cause: Cause) -> Iterator[None]:
@@ -514,12 +519,16 @@ class SessionTransactions:
         try:
             yield
         except OSError:
-            self._tell(before, cause)
+            self._tell_changes(before, cause)
             raise
 
-    def _tell(self, before: StateSnapshot, cause: Cause) -> None:
+    def tell(self, events: Iterable[Event], cause: Cause) -> None:
+        """Tell listeners what has happened, and who asked for it."""
+        self.emit(*(replace(event, cause=cause) for event in events))
+
+    def _tell_changes(self, before: StateSnapshot, cause: Cause) -> None:
         """Tell listeners how the state beside the log differs from what it was."""
-        self.emit(*(replace(event, cause=cause) for event in changes(before, self.state.facts, self.head)))
+        self.tell(changes(before, self.state.facts, self.head), cause)
 
     async def shut(self) -> None:
         """Finish what was accepted; whatever is asked for from now on is refused."""

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from timeleap.errors import TimelineNotFoundError
-from timeleap.sessions.pruning import Plan, PruneRequest, plan_prune
+from timeleap.sessions.past import PrunePlan, PruneRequest, plan_prune
 from timeleap.sessions.shapes import Retention
 from timeleap.storage.engine import Timeline, TimelineFacts
 
@@ -24,7 +24,7 @@ NEWEST_FIRST = [
 
 
 def planned(wish: PruneRequest, referred_to: tuple[str, ...] = ()) -> tuple[list[int], list[int]]:
-    plan: Plan = plan_prune(NEWEST_FIRST, wish, referred_to)
+    plan: PrunePlan = plan_prune(NEWEST_FIRST, wish, referred_to)
     return [int(one.timeline_id[8:]) for one in plan.going], [int(name[8:]) for name, _ in plan.kept]
 
 

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.sessions.worlds import USER, World, heard, kinds, small_retention, texts
 
 from timeleap.errors import StorageFailureError
-from timeleap.sessions.pruning import excess
+from timeleap.sessions.past import excess
 from timeleap.sessions.shapes import Retention
 from timeleap.storage.engine import LogState, Timeline, TimelineFacts
 

@@ -21,7 +21,7 @@ from zlib import crc32
 
 from timeleap.errors import StorageFailureError
 from timeleap.features.redaction.redactor import MAX_NESTING, RedactedText, Redactor, Token, each_text, is_json
-from timeleap.sessions import files, session_files, undo
+from timeleap.sessions import files, past, session_files
 from timeleap.sessions.checkpoints import read_checkpoint
 from timeleap.sessions.meta import REQUESTS_REDACTED, decode
 from timeleap.sessions.requests import HIGHEST, RequestFile
@@ -256,11 +256,11 @@ def redact_closed(scan: ScanResult, redactor: Redactor) -> None:
             timeline = f"{journal.get('timelineId')}.jsonl"
             true = "timelineId" not in journal or any(log.path.name == timeline for log in scan.logs)
             members["journal"] = {"requests": journal.get("requests", [])} if true else None
-        if undo.MEMBER in members:
-            following = undo.next_of(members[undo.MEMBER])
+        if past.MEMBER in members:
+            following = past.next_of(members[past.MEMBER])
             done = following is not None and (scan.directory / f"{following['timelineId']}.jsonl").exists()
-            stacks = undo.read(following.get("stacks") if following is not None and done else members[undo.MEMBER])
-            members[undo.MEMBER] = stacks.without_redo().members()
+            stacks = past.read(following.get("stacks") if following is not None and done else members[past.MEMBER])
+            members[past.MEMBER] = stacks.without_redo().members()
         files.write_document(
             scan.directory / META_NAME, {key: value for key, value in members.items() if value is not None}
         )

@@ -22,10 +22,10 @@ from timeleap.features.redaction import redact_files
 from timeleap.features.redaction.matchers import Matcher, TextMatcher, load_rules, secrets_in
 from timeleap.features.redaction.redact_files import FileMatches, ScanResult, forget_request, redacted_meta
 from timeleap.features.redaction.redactor import Redactor
-from timeleap.sessions import undo
+from timeleap.sessions import past
 from timeleap.sessions.approvals import ApprovalChange
 from timeleap.sessions.audit import Audit
-from timeleap.sessions.checkpoints import past_of, summarize
+from timeleap.sessions.checkpoints import summarize
 from timeleap.sessions.meta import Meta
 from timeleap.sessions.requests import HIGHEST, RequestFile, StoredResponse, encode, short
 from timeleap.sessions.session import Session
@@ -333,7 +333,7 @@ async def _head_and_facts(directory: Path) -> tuple[str, Summary]:
     lease = await share(directory / LOG_NAME, access="read", lock="per-write", notes=meta)
     try:
         engine = lease.engine
-        past = past_of(engine.timeline_ids(), undo.in_force(meta.get(undo.MEMBER), engine), engine.state)
-        return engine.head, summarize(engine, past)
+        stacks = past.in_force(meta.get(past.MEMBER), engine)
+        return engine.head, summarize(engine, past.past_of(engine.timeline_ids(), stacks, engine.state))
     finally:
         await lease.aclose()

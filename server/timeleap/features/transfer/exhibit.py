@@ -21,7 +21,7 @@ from typing import Any, Final, cast
 from timeleap import clock
 from timeleap.errors import CorruptedError
 from timeleap.features.transfer.formats import ExportFormat, ExportLoss, listed
-from timeleap.sessions import files, session_files, undo
+from timeleap.sessions import files, past, session_files
 from timeleap.sessions.checkpoints import list_checkpoints, prompt_at
 from timeleap.sessions.listing import created_at, last_change_ns
 from timeleap.sessions.logs import left_out, line_of_message, pages, shared_lines
@@ -172,7 +172,7 @@ def _look(session: Session) -> Exhibit:
         timelines=tuple(_strand(timeline, reader) for timeline in reversed(session.engine.timelines_before(live))),
         directory=session.path,
         state={name: value for name, value in state.members.items() if name != "approval"},
-        notes={**carried, undo.MEMBER: session.transactions.stacks(session.engine.state).members()},
+        notes={**carried, past.MEMBER: session.transactions.stacks().members()},
         lost=(state.problem,) if state.problem is not None else (),
     )
 

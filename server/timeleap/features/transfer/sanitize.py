@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from timeleap import clock
 from timeleap.features.transfer.formats import ExportLoss
-from timeleap.sessions import files, undo
+from timeleap.sessions import files, past
 from timeleap.sessions.creation import Traits, trait_members, write_meta
 from timeleap.sessions.meta import REASONS, Meta, decode, dmail_members
 from timeleap.sessions.session_files import META_NAME, STATE_NAME
@@ -100,7 +100,7 @@ def settle_in(directory: Path, arrival: Arrival, guard: Mutation, present: Itera
             "pendingDMail": dmail_members(brought.pending_dmail),
             "timelines": facts or None,
             "rotation": rotation,
-            undo.MEMBER: _stacks(brought, facts),
+            past.MEMBER: _stacks(brought, facts),
             # The records bring the request ids of another session along, which are none of this one's.
             "inheritedLines": arrival.lines or None,
             "importedFrom": origin.members(),
@@ -142,8 +142,8 @@ def _facts(known: TimelineFacts | None) -> dict[str, Any]:
 
 def _stacks(brought: Meta, timeline_ids: Collection[str]) -> dict[str, Any] | None:
     """Its undo and redo stacks; None where an older release stored none: its timelines tell then."""
-    member = brought.get(undo.MEMBER)
-    return None if member is None else undo.read(member).within(timeline_ids).members()
+    member = brought.get(past.MEMBER)
+    return None if member is None else past.read(member).within(timeline_ids).members()
 
 
 def _title(text: str | None) -> str | None:

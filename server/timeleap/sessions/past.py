@@ -1,0 +1,383 @@
+"""What a session can go back to: the undo and redo stacks, and which of its timelines go for good (G12).
+
+A step leads to a timeline, or to the empty log. The stacks stand in `timeleap.json` (member `undo`) and change in the same
+atomic step as the log: what a rewrite makes of them is noted before it (`next`), with the timeline whose existence says
+that the rewrite was done, and counts from then on. What is appended empties the redo stack without a write: it holds
+only for the log (length and fingerprint) that it was noted for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, Final, Literal, TypeGuard, get_args
+
+from timeleap.errors import (
+    CorruptedError,
+    RedoUnavailableError,
+    StorageFailureError,
+    TimelineNotFoundError,
+    UndoUnavailableError,
+)
+from timeleap.sessions.checkpoints import has_uid
+from timeleap.sessions.files import BAD, Problems, choice, model, text, whole
+from timeleap.sessions.shapes import HistoryStep, Past, Retention, StepKind
+from timeleap.storage.engine import LogEngine, LogReader, LogState, Prepared, Replacement, Timeline, TimelineFacts
+
+MEMBER: Final = "undo"
+"""Of `timeleap.json`."""
+MAX_STEPS: Final = 1000
+"""Of each stack; the oldest are forgotten."""
+KINDS: Final = frozenset(get_args(StepKind))
+
+Direction = Literal["undo", "redo"]
+Json = dict[str, Any]
+
+_STEP: Final = model({"kind": choice(*sorted(KINDS)), "timelineId": text(empty=False)}, required=("kind",))
+
+
+def _steps(value: Any, where: str, problems: Problems) -> Any:
+    """A stack. What lies below a step that cannot be used cannot be gone back to."""
+    if not isinstance(value, list):
+        return problems.add(where, "is not an array")
+    found: list[Any] = []
+    for at, entry in enumerate(value):
+        step = _STEP(entry, f"{where}[{at}]", problems)
+        bad = step is BAD or (isinstance(entry, dict) and "timelineId" in entry and "timelineId" not in step)
+        found = [] if bad else [*found[1 - MAX_STEPS :], step]
+    return found
+
+
+_STACKS: Final = {"undo": _steps, "redo": _steps, "length": whole(), "chain": text("[0-9a-f]{16}")}
+_STACKS_CHECK: Final = model(_STACKS)
+_NEXT: Final = {
+    "timelineId": text(),
+    "length": whole(),
+    "chain": text("[0-9a-f]{16}"),
+    "equals": text(),
+    "stacks": _STACKS_CHECK,
+}
+CHECK: Final = model(
+    {
+        **_STACKS,
+        "next": model(_NEXT, required=("timelineId", "length", "chain", "stacks")),
+        "duplicate": model({"timelineId": text(), "equals": text()}, required=("timelineId", "equals")),
+    }
+)
+"""What the member has to be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stacks:
+    """The undo and redo stacks, the next step last.
+
+    Attributes:
+        undo: The states before the steps that can be undone.
+        redo: The states before the undoing of steps.
+        valid_for: Length and fingerprint of the log that `redo` was noted for.
+    """
+
+    undo: tuple[HistoryStep, ...] = ()
+    redo: tuple[HistoryStep, ...] = ()
+    valid_for: tuple[int, int] | None = None
+
+    def at(self, state: LogState) -> Stacks:
+        """As they are where the log is at `state`."""
+        return self if self.valid_for == (state.length, state.chain) else replace(self, redo=())
+
+    def within(self, timeline_ids: Collection[str]) -> Stacks:
+        """The steps that can be taken while these timelines exist: a missing one ends a stack."""
+        return replace(self, undo=_reachable(self.undo, timeline_ids), redo=_reachable(self.redo, timeline_ids))
+
+    def without_redo(self) -> Stacks:
+        """With nothing that tells of the present log's bytes."""
+        return Stacks(self.undo)
+
+    def pushed(self, kind: StepKind, prepared: Prepared) -> Stacks:
+        """After a step that can be undone; one that changes nothing leaves them as they are."""
+        if not prepared.replaces:
+            return self
+        return _stacks((*self.undo, HistoryStep(kind, prepared.kept_as)), (), prepared.after)
+
+    def moved(self, direction: Direction, steps: int, prepared: Prepared, same: Callable[[str, str], bool]) -> Stacks:
+        """After `steps` steps, of which there are as many, were undone or redone by a rewrite to the last of them. Between
+        two timelines of the `same` bytes there is no step: going from one to the other leaves nothing to come back to."""
+        source, target = (self.undo, self.redo) if direction == "undo" else (self.redo, self.undo)
+        going, present = list(target), prepared.kept_as
+        for step in reversed(source[-steps:]):
+            there = step.timeline_id
+            if present != there and not (present is not None and there is not None and same(present, there)):
+                going.append(HistoryStep(step.kind, present))
+            present = there
+        left, grown = source[:-steps], tuple(going)
+        return _stacks(*((left, grown) if direction == "undo" else (grown, left)), prepared.after)
+
+    def taken(self, direction: Direction, steps: int) -> tuple[HistoryStep, ...]:
+        """The next steps to undo or redo, in that order.
+
+        Raises:
+            UndoUnavailableError, RedoUnavailableError: There are fewer.
+        """
+        source = self.undo if direction == "undo" else self.redo
+        if steps <= len(source):
+            return source[-steps:][::-1]
+        data = {"canUndo": len(self.undo), "canRedo": len(self.redo)}
+        few = f"cannot {direction} {steps} steps: {len(source)} can be {direction}ne" if source else None
+        if direction == "undo":
+            raise UndoUnavailableError(few or "there is nothing to undo: no timeline to go back to", **data)
+        raise RedoUnavailableError(few or "there is nothing to redo: any other change ends redo", **data)
+
+    def members(self) -> Json:
+        """As `timeleap.json` keeps them."""
+        found: Json = {"undo": _members(self.undo)}
+        if self.redo and self.valid_for is not None:
+            length, chain = self.valid_for
+            found |= {"redo": _members(self.redo), "length": length, "chain": f"{chain:016x}"}
+        return found
+
+
+def read(value: Any) -> Stacks:
+    """The stacks that a member of `timeleap.json` holds; what is malformed ends a stack."""
+    found = _STACKS_CHECK(value, MEMBER, Problems())
+    if found is BAD:
+        return Stacks()
+    undo, redo = (
+        tuple(HistoryStep(step["kind"], step.get("timelineId")) for step in found.get(name, ()))
+        for name in ("undo", "redo")
+    )
+    if "length" in found and "chain" in found:
+        return Stacks(undo, redo, (found["length"], int(found["chain"], 16)))
+    return Stacks(undo)
+
+
+def in_force(value: Any, log: LogEngine) -> Stacks:
+    """The stacks of a log, as a member of `timeleap.json` says: those after the last rewrite, if it was done."""
+    if value is None:
+        return after_old_rewrites(log.timelines())
+    following = next_of(value)
+    return read(following.get("stacks") if following is not None and happened(following, log) else value)
+
+
+def happened(proof: Mapping[str, Any], log: LogEngine) -> bool:
+    """True if the log that a rewrite was to set aside is the timeline of that name now."""
+    try:
+        state = log.timeline(str(proof["timelineId"])).state
+    except TimelineNotFoundError:
+        return False
+    except (CorruptedError, StorageFailureError):
+        return True  # it is there, whatever is wrong with it
+    return (state.length, f"{state.chain:016x}") == (proof.get("length"), proof.get("chain"))
+
+
+def noted(before: Stacks, after: Stacks, prepared: Prepared, live: LogState) -> Json:
+    """The member while a rewrite is on its way: what holds before and after it, and what says that it was done: the present
+    log, at `live`, is a timeline then."""
+    proof = {"timelineId": prepared.timeline_id, "length": live.length, "chain": f"{live.chain:016x}"}
+    equals = {"equals": prepared.equals} if prepared.equals is not None else {}
+    return {**before.members(), "next": {**proof, **equals, "stacks": after.members()}}
+
+
+def next_of(value: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """Of the member, the note of a rewrite that may have been done."""
+    return value.get("next") if value is not None else None
+
+
+def after_old_rewrites(timelines: Sequence[Timeline]) -> Stacks:
+    """The undo stack of a session that nobody noted one for: each rewrite made one of its timelines, newest first, and said
+    why."""
+    found = [HistoryStep(log.facts.reason, log.timeline_id) for log in timelines if is_step(log.facts.reason)]
+    return Stacks(tuple(found[:MAX_STEPS][::-1]))
+
+
+def is_step(kind: str) -> TypeGuard[StepKind]:
+    """True if a rewrite for that reason can be undone."""
+    return kind in KINDS
+
+
+def _stacks(undo: Sequence[HistoryStep], redo: Sequence[HistoryStep], after: LogState) -> Stacks:
+    return Stacks(tuple(undo[-MAX_STEPS:]), tuple(redo[-MAX_STEPS:]), (after.length, after.chain))
+
+
+def _reachable(steps: tuple[HistoryStep, ...], timeline_ids: Collection[str]) -> tuple[HistoryStep, ...]:
+    for at in range(len(steps), 0, -1):
+        name = steps[at - 1].timeline_id
+        if name is not None and name not in timeline_ids:
+            return steps[at:]
+    return steps
+
+
+def _members(steps: Sequence[HistoryStep]) -> list[Json]:
+    return [{"kind": step.kind, **({"timelineId": step.timeline_id} if step.timeline_id else {})} for step in steps]
+
+
+def past_of(timeline_ids: Collection[str], stacks: Stacks, state: LogState, going: Collection[str] = ()) -> Past:
+    """The past of a log at `state`, with these timelines, but for some that are about to go."""
+    left = {timeline_id for timeline_id in timeline_ids if timeline_id not in going}
+    now = stacks.at(state).within(left)
+    return Past(len(left), len(now.undo), len(now.redo))
+
+
+def fewer_steps(before: Past, after: Past) -> str:
+    """Text to append to the warning that timelines are gone; empty where undo and redo reach as far as before."""
+    if (before.can_undo, before.can_redo) == (after.can_undo, after.can_redo):
+        return ""
+    return f"; {after.can_undo} steps can be undone and {after.can_redo} redone now"
+
+
+# Timelines that go
+
+
+@dataclass(frozen=True, slots=True)
+class PruneRequest:
+    """Selection of timelines and files to remove.
+
+    Attributes:
+        limits: Timelines beyond these limits, but never the newest; None: no limits.
+        older_than: Timelines set aside before this time, but never the newest.
+        timeline_ids: These, the newest or not.
+        quarantine: Also the torn records that recovery kept.
+    """
+
+    limits: Retention | None = None
+    older_than: datetime | None = None
+    timeline_ids: tuple[str, ...] = ()
+    quarantine: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PrunePlan:
+    """Timelines and files (names and sizes) to remove, and those that were selected but stay, with the reason."""
+
+    going: tuple[Timeline, ...]
+    kept: tuple[tuple[str, str], ...]
+    quarantine: tuple[tuple[str, int], ...] = ()
+
+    def result(self, head: str) -> Json:
+        """What the request is answered with."""
+        sizes = [*(timeline.bytes for timeline in self.going), *(size for _, size in self.quarantine)]
+        return {
+            "head": head,
+            "removed": [{"timelineId": timeline.timeline_id, "bytes": timeline.bytes} for timeline in self.going],
+            "kept": [{"timelineId": name, "reason": reason} for name, reason in self.kept],
+            "quarantine": [{"file": name, "bytes": size} for name, size in self.quarantine],
+            "freedBytes": sum(sizes),
+        }
+
+
+def plan_prune(
+    timelines: Sequence[Timeline],
+    selection: PruneRequest,
+    kept: Collection[str],
+    quarantine: Iterable[tuple[str, int]] = (),
+) -> PrunePlan:
+    """Select the timelines to remove, of all of them, newest first; those in `kept`, which forks refer to, stay.
+
+    Raises:
+        TimelineNotFoundError: One that was named does not exist.
+    """
+    known = {timeline.timeline_id for timeline in timelines}
+    for name in selection.timeline_ids:
+        if name not in known:
+            raise TimelineNotFoundError(f"no timeline {name!r:.80}", timelineId=name)
+    wanted = set(selection.timeline_ids)
+    if selection.limits is not None:
+        wanted |= {timeline.timeline_id for timeline in excess(timelines, selection.limits, ())}
+    if selection.older_than is not None:
+        wanted |= {timeline.timeline_id for timeline in timelines[1:] if _older(timeline, selection.older_than)}
+    selected = [timeline for timeline in timelines if timeline.timeline_id in wanted]
+    return PrunePlan(
+        going=tuple(timeline for timeline in selected if timeline.timeline_id not in kept),
+        kept=tuple((timeline.timeline_id, "fork") for timeline in selected if timeline.timeline_id in kept),
+        quarantine=tuple(quarantine),
+    )
+
+
+def _older(timeline: Timeline, time: datetime) -> bool:
+    try:
+        created = datetime.fromisoformat(timeline.facts.created_at)
+    except ValueError:
+        return False  # nobody noted when
+    return (created if created.tzinfo is not None else created.replace(tzinfo=UTC)) < time
+
+
+def excess(
+    timelines: Sequence[Timeline], limits: Retention, kept: Collection[str], live: LogState | None = None
+) -> list[Timeline]:
+    """The timelines beyond the limits, oldest last, of all of them, newest first; those in `kept` stay all the same."""
+    # What equals the live log does not count: undo and redo go from one timeline to the next, and each way there would
+    # else be one log more than on the way back.
+    going: list[Timeline] = []
+    counted = {(live.length, live.chain)} if live is not None else set()
+    count = size = 0
+    for position, timeline in enumerate(timelines):
+        if timeline.chain and (timeline.bytes, timeline.chain) in counted:
+            continue  # of equal ones the newest counts
+        counted.add((timeline.bytes, timeline.chain))
+        count += 1
+        size += timeline.bytes
+        over = count > limits.max_timelines or size > limits.max_timeline_bytes
+        if over and position > 0 and timeline.timeline_id not in kept:
+            going.append(timeline)
+            count -= 1
+            size -= timeline.bytes
+    return going
+
+
+def referred_to(
+    timelines: Sequence[Timeline],
+    fork_points: Collection[str],
+    engine: LogEngine,
+    reader: Callable[[str], LogReader] | None = None,
+    log: tuple[LogReader, int | None] | None = None,
+) -> set[str]:
+    """The timelines that forks refer to: of each fork's checkpoint the newest one that has it, if the log has not.
+
+    Args:
+        timelines: All of them, newest first.
+        fork_points: The checkpoints, by uid.
+        engine: The session's.
+        reader: Opens a timeline.
+        log: In the place of the live log: the first lines of another one.
+    """
+    live, lines = log or (engine, None)
+    missing = {uid for uid in fork_points if not has_uid(live, uid, lines)}
+    kept: set[str] = set()
+    for timeline in timelines:
+        if not missing:
+            break
+        try:
+            there = (reader or engine.timeline)(timeline.timeline_id)
+            found = {uid for uid in missing if has_uid(there, uid)}
+        except (TimelineNotFoundError, CorruptedError, StorageFailureError):
+            kept.add(timeline.timeline_id)  # what cannot be read cannot be cleared of being referred to
+            continue
+        if found:
+            kept.add(timeline.timeline_id)
+            missing -= found
+    return kept
+
+
+def going_after(
+    engine: LogEngine,
+    replacement: Replacement,
+    prepared: Prepared,
+    limits: Retention,
+    fork_points: Callable[[], Collection[str]],
+) -> set[str]:
+    """The timelines that will go by themselves after a rewrite: what can be undone must not be promised before."""
+    present = engine.timelines()
+    if prepared.replaces and prepared.equals is None:
+        live, facts = engine.state, TimelineFacts()
+        added = Timeline(prepared.timeline_id, "", facts, live.length, live.messages, live.checkpoints, live.chain)
+        present = [added, *present]
+    if not excess(present, limits, (), prepared.after):
+        return set()
+
+    def reader(timeline_id: str) -> LogReader:
+        return engine if timeline_id == prepared.timeline_id else engine.timeline(timeline_id)
+
+    restored = replacement.from_timeline
+    log = (engine, replacement.keep_lines) if restored is None else (reader(restored), None)
+    kept = referred_to(present, fork_points(), engine, reader, log)
+    return {timeline.timeline_id for timeline in excess(present, limits, kept, prepared.after)}
