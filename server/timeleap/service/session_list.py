@@ -19,8 +19,9 @@ from timeleap.sessions.logs import parse_time
 from timeleap.sessions.past import PruneRequest
 from timeleap.sessions.purge import PurgeOutcome, PurgeRequest, Trashed
 from timeleap.sessions.purge import plan as plan_purge
+from timeleap.sessions.session_files import AUDIT_NAME
 from timeleap.sessions.shapes import Cause, Retention
-from timeleap.sessions.warnings import FileProblem, audit_warnings, file_problems, leftover_warnings
+from timeleap.sessions.warnings import AUDIT_DAMAGED, FileProblem, file_problems, leftover_warnings
 from timeleap.storage.engine import Damage
 from timeleap_protocol.limits import DEFAULT_PAGE, DEFAULT_SESSION_PAGE
 
@@ -153,7 +154,7 @@ async def list_audit(service: Service, params: SessionListAuditParams, call: Cal
         "entries": [_entry(entry) for entry in reversed(found.documents[start:stop])],
         **shapes.set_members(
             nextCursor=paging.encode_cursor(call.method, stop=start) if start else None,
-            warnings=audit_warnings(found.problem) or None,
+            warnings=found.problem and [{"kind": AUDIT_DAMAGED, "message": found.problem, "file": AUDIT_NAME}],
         ),
     }
 

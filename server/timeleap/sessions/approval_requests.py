@@ -315,11 +315,8 @@ class ApprovalRequests:
         return next((asked for asked in self._asked.values() if answer in asked.answers), None)
 
     def redact(self, redacted: Callable[[str], str]) -> None:
-        """Take a value out of all that waits for a decision; those who wait go on waiting.
-
-        Args:
-            redacted: Gives a text, JSON or any other, without the value.
-        """
+        """Take a value out of all that waits for a decision; those who wait go on waiting. `redacted` gives a text, JSON or
+        any other, without the value."""
         for asked in self._asked.values():
             asked.pending = _redacted(asked.pending, redacted)
             transaction = asked.transaction

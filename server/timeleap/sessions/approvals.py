@@ -33,15 +33,8 @@ class Verdict:
 
 
 def judge(says: Approval, identity: tuple[str, str], seals: Sequence[Seal], key: bytes | None, highest: int) -> Verdict:
-    """Decide what counts of what `state.json` says.
-
-    Args:
-        says: What it says.
-        identity: The session's uid and id.
-        seals: Those in `timeleap.json`.
-        key: The user's key, if there is one.
-        highest: The highest revision of the session that is noted beside the key.
-    """
+    """Decide what counts of what `state.json` says, by the seals in `timeleap.json` and the highest revision that is noted
+    beside the key; `identity` is the session's uid and id."""
     if not seals:
         return _off(says, "they carry no seal")
     if key is None:
@@ -87,14 +80,10 @@ def with_action(before: Approval, action: str, enabled: bool) -> ApprovalChange:
 
 
 class Approvals:
-    """The approvals of one open session.
+    """The approvals of one open session; one that is not `trusted`, since it lies outside of the store, starts with
+    everything off.
 
     Args:
-        session_id: The session's id.
-        meta: Where the seals are.
-        state: Where the approvals are.
-        keys: The user's key.
-        trusted: Whether the session lies in the store; one opened by path starts with everything off.
         store: The real path of the store.
         in_trash: Whether a uid is that of a directory in the store's trash.
     """
@@ -118,7 +107,7 @@ class Approvals:
         self._trusted = trusted
         self._place = (store, session_id)
         self._in_trash = in_trash
-        self._verdict = Verdict(Approval())
+        self._verdict = Verdict()
 
     @property
     def current(self) -> Approval:

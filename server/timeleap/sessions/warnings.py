@@ -48,13 +48,6 @@ def file_problems(directory: Path) -> list[FileProblem]:
     return [*problems, *line_problems(directory)]
 
 
-def audit_warnings(problem: str | None) -> list[dict[str, Any]]:
-    """The warning of a problem of an audit, if it has one."""
-    return (
-        [{"kind": AUDIT_DAMAGED, "message": problem, "file": session_files.AUDIT_NAME}] if problem is not None else []
-    )
-
-
 def line_problems(directory: Path, most: int = files.MAX_LINES_BYTES, *, least: int = 0) -> Iterator[FileProblem]:
     """Of these, those of JSON lines, of more than `least` and up to `most` bytes."""
     requests, audit = directory / session_files.REQUESTS_NAME, directory / session_files.AUDIT_NAME
