@@ -40,8 +40,6 @@ from timeleap.storage.rewrite import MemoryNotes, Timelines
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
-Checked = tuple[list[Damage], bool]
-"""Damage that was not known before, and whether the history changed."""
 
 # Polling, because it sees the same on every platform and on network file systems, and costs a microsecond.
 PERIOD_SECONDS: Final = 0.1
@@ -173,19 +171,11 @@ class Follower:
     async def refresh_if_changed(self) -> bool:
         """The same at the cost of a look at the file's size, as long as that does not change."""
         there, file = durable.status(self.path), self.log.file
-        if there is None and file is None:
-            return False
-        if there is not None and file is not None and (there.identity, there.size) == (file.identity, self._seen):
-            return False
-        return await self.refresh()
+        shown = None if file is None else (file.identity, self._seen)
+        return (None if there is None else (there.identity, there.size)) != shown and await self.refresh()
 
-    async def validate(
-        self,
-        progress: Progress | None,
-        at_turn: Callable[[Callable[[], Awaitable[Checked]]], Awaitable[Checked]] | None,
-    ) -> Checked:
-        """Check the whole log, in a thread of its own, and show it as the check found it; that second step at a turn of
-        its own, by `at_turn`, unless nobody here writes."""
+    async def check(self, progress: Progress | None) -> Validation | None:
+        """Check the whole log, in a thread of its own; None if there was no need, or nobody needs it any more."""
         thread = LogThread(f"timeleap check of {self.path.parent.name}")
         checking: Outcome[Validation | None] | None = None  # the thread may look at it before `begin` returns
         checking = thread.begin(
@@ -204,13 +194,10 @@ class Follower:
             if found is not None:
                 found.discard()
             raise asyncio.CancelledError
-        if found is None:
-            return [], False
-        if at_turn is None or self.closed:
-            return await self._adopt(found)
-        return await at_turn(lambda: self._adopt(found))
+        return found
 
-    async def _adopt(self, found: Validation) -> Checked:
+    async def adopt(self, found: Validation) -> tuple[list[Damage], bool]:
+        """Show the log as a check found it. Returns damage that was not known before, and whether the history changed."""
         while True:
             log = self.log
             if self.closed or log.file is not found.log.file:
@@ -474,7 +461,12 @@ class JsonlEngine(LogEngine):
 
     async def validate(self, progress: Progress | None = None) -> list[Damage]:
         """Check the whole log now; it can be used meanwhile. Ends early if cancelled, or when the log is closed."""
-        damage, changed = await self._shown.validate(progress, None if self.access == "read" else self._locked.run)
+        found = await self._shown.check(progress)
+        if found is None:
+            return []
+        adopt = partial(self._shown.adopt, found)
+        at_once = self.access == "read" or self._shown.closed
+        damage, changed = await (adopt() if at_once else self._locked.run(adopt))
         if changed:
             self._watch.tell()
         return damage
