@@ -53,8 +53,9 @@ from tests.unit.storage.engines import ENGINES, Opener
 from timeleap.errors import TimeleapError
 from timeleap.features.transfer.archive import write_archive
 from timeleap.features.transfer.exhibit import exhibit_of
-from timeleap.features.transfer.importing import Admission, take_in
+from timeleap.features.transfer.importing import take_in
 from timeleap.sessions.approvals import Approvals
+from timeleap.sessions.creation import free_id
 from timeleap.sessions.meta import Meta
 from timeleap.sessions.seal import KeyRing
 from timeleap.sessions.session import Session
@@ -574,13 +575,13 @@ class StoreMachine(EngineMachine):
         self.run(self.store.delete(name))
 
     async def imported(self, archive: Path, guard: Mutation) -> str:
-        admission = Admission(self.store, guard)
-        opened = await admission.repeated()
+        announced, opened = await self.store.made_before(guard)
         if opened is None:
             with self.store.home.building() as directory:
                 for _ in take_in(archive, None, directory, guard):
                     pass
-                opened = await admission.put_in_place(directory, admission.session_id(None))
+                session_id = free_id(self.store.home, announced)
+                opened = await self.store.put_in_place(directory, session_id, guard)
         await opened.session.aclose()
         return opened.session.session_id
 

@@ -199,7 +199,7 @@ class SessionStore:
         self._ledger.note(guard, {"sessionId": session_id})
         with self.home.building() as directory:
             write(directory)
-            self.publish(directory, session_id)
+            self._publish(directory, session_id)
         return session_id
 
     # The store as a whole
@@ -268,16 +268,42 @@ class SessionStore:
             copy = await self._read(session_id, take)
         except TimeleapError as error:
             copy = error
-        announced, exists = await asyncio.to_thread(self._ledger.making, guard)
-        if exists and announced is not None:
-            return replace(await self.open(announced, create=False), duplicate=True)
+        announced, made = await self.made_before(guard)
+        if made is not None:
+            return made
         if isinstance(copy, TimeleapError):
             raise copy
         wanted = announced if new_session_id is None else check_session_id(new_session_id)
         new_id = await asyncio.to_thread(
             self._build, wanted, guard, lambda directory: creation.build_fork(directory, copy, guard)
         )
-        return await self.open_made(new_id)
+        return await self._open_made(new_id)
+
+    async def made_before(self, guard: Mutation) -> tuple[str | None, OpenedSession | None]:
+        """The id that a request gave, or is to give, to its session; and that session, opened, if it was made.
+
+        Raises:
+            InvalidInputError: The request id was used for another session.
+        """
+        announced, exists = await asyncio.to_thread(self._ledger.making, guard)
+        if announced is None or not exists:
+            return announced, None
+        return announced, replace(await self.open(announced, create=False), duplicate=True)
+
+    async def put_in_place(self, directory: Path, session_id: str, guard: Mutation) -> OpenedSession:
+        """Give what was built in `directory` (see `Home.building`) its place, durably and in one step, and open it.
+
+        Raises:
+            SessionExistsError: Somebody has taken the id meanwhile.
+            StorageFailureError: It could not be moved.
+        """
+
+        def publish() -> None:
+            self._ledger.note(guard, {"sessionId": session_id})
+            self._publish(directory, session_id)
+
+        await asyncio.to_thread(publish)
+        return await self._open_made(session_id)
 
     async def _read(self, session_id: str, look: Callable[[Session], T]) -> T:
         """Look at a session, open or not, at the turn of the request."""
@@ -285,7 +311,7 @@ class SessionStore:
         async with contextlib.aclosing(session) if session else self.borrowed(session_id, "read") as found:
             return await found.at_turn(lambda: look(found))
 
-    async def open_made(self, session_id: str) -> OpenedSession:
+    async def _open_made(self, session_id: str) -> OpenedSession:
         """Open a session that was just made; if that fails, it goes again. Raises as `open`."""
         async with self._taken_back(session_id, self._openings.turn(session_id)):
             return replace(await self.open(session_id, create=False), created=True)
@@ -391,7 +417,7 @@ class SessionStore:
         """Where the user's key knows a session of this store to be at home."""
         return self.home.real_path, session_id
 
-    def publish(self, directory: Path, session_id: str) -> None:
+    def _publish(self, directory: Path, session_id: str) -> None:
         """Put a session in its place that was built aside. The approvals of another one that had its id are over."""
         self._keys.change(Register.retire, self.home_of(session_id))
         self.home.publish(directory, session_id)

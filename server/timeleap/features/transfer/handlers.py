@@ -12,18 +12,15 @@ from typing import TYPE_CHECKING, Any, Final
 from timeleap.service import opening
 from timeleap.service.scheduling import to_its_end
 from timeleap.service.service import guard
+from timeleap.sessions.home import check_session_id
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from timeleap.call import Call
     from timeleap.features.transfer.exhibit import Exhibit
-    from timeleap.features.transfer.importing import Admission
     from timeleap.service.scheduling import T, Work
     from timeleap.service.service import Service
     from timeleap.service.views import Json
     from timeleap.sessions.session import Session
-    from timeleap.sessions.store import OpenedSession
     from timeleap_protocol.session import SessionExportParams, SessionImportParams
 
 WRITTEN_AT_ONCE: Final = 1 << 20  # bytes
@@ -98,29 +95,21 @@ def _size(exhibit: Exhibit) -> int:
 async def import_session(service: Service, params: SessionImportParams, call: Call) -> Json:
     """Make a session of a file, and open it."""
     from timeleap.features.transfer import export_file, importing, sanitize
+    from timeleap.sessions.creation import free_id
 
-    path = export_file.absolute(params.path)
-    admission = importing.Admission(service.store, guard(params, call))
+    path, store, mine = export_file.absolute(params.path), service.store, guard(params, call)
     async with service.reachable():
-        opened = await admission.repeated()
+        announced, opened = await store.made_before(mine)
         if opened is None:
-            opened = await _made(service, (path, params.format, params.session_id), call, admission)
+            wanted = announced if params.session_id is None else check_session_id(params.session_id)
+            session_id = await asyncio.to_thread(free_id, store.home, wanted)
+            with store.home.building() as directory:
+                work = importing.take_in(path, params.format, directory, mine)
+                await _run(service, work, call.byte_progress("reading"))
+                opened = await to_its_end(store.put_in_place(directory, session_id, mine))
         held = await service.hold(call, opened.session, "owner")
     state = opening.answer(service, held, opened.duplicate)
     return {**state, "losses": sanitize.origin_losses(opened.session.meta)}
-
-
-async def _made(
-    service: Service, asked: tuple[Path, str | None, str | None], call: Call, admission: Admission
-) -> OpenedSession:
-    from timeleap.features.transfer.importing import take_in
-
-    path, form, wanted = asked
-    session_id = await asyncio.to_thread(admission.session_id, wanted)
-    with service.store.home.building() as directory:
-        work = take_in(path, form, directory, admission.guard)
-        await _run(service, work, call.byte_progress("reading"))
-        return await to_its_end(admission.put_in_place(directory, session_id))
 
 
 async def _run(service: Service, work: Work[T], progress: Callable[[int, int], None] | None) -> T:

@@ -1,11 +1,9 @@
-"""Making a session of a file, or a directory, from elsewhere: what it is, who reads it, how it gets its place in the store."""
+"""Making a session of a file, or a directory, from elsewhere: what it is, and who reads it."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
@@ -17,12 +15,10 @@ from timeleap.features.transfer.exhibit import CARRIED
 from timeleap.features.transfer.export_file import refused
 from timeleap.features.transfer.formats import IMPORTED, ExportLoss, listed, unsupported
 from timeleap.features.transfer.sanitize import Arrival, Origin, settle_in
-from timeleap.sessions import creation, files
-from timeleap.sessions.home import check_session_id, is_session
+from timeleap.sessions import files
+from timeleap.sessions.home import is_session
 from timeleap.sessions.session_files import LOG_NAME, META_NAME, STATE_NAME
 from timeleap.sessions.shapes import Mutation
-from timeleap.sessions.store import OpenedSession, SessionStore
-from timeleap.sessions.store_requests import Ledger
 from timeleap.storage.durable import OpenFile, create_exclusive, list_directory, storage_errors, sync_directory
 from timeleap.storage.reader import timeline_names
 
@@ -202,49 +198,3 @@ def _copy(logs: list[tuple[Path, str]], directory: Path) -> Generator[tuple[int,
             target.sync()
         sync_directory(directory)
     return lines
-
-
-class Admission:
-    """One request to make a session in a store."""
-
-    def __init__(self, store: SessionStore, guard: Mutation) -> None:
-        self._store = store
-        self.guard = guard
-        self._ledger = Ledger(store.home)
-        self._announced: str | None = None
-
-    async def repeated(self) -> OpenedSession | None:
-        """The session that this very request has made before, opened; None where it is new, or made nothing.
-
-        Raises:
-            InvalidInputError: The request id was used for another session.
-        """
-        announced, exists = await asyncio.to_thread(self._ledger.making, self.guard)
-        self._announced = announced
-        if exists and announced is not None:
-            return replace(await self._store.open(announced, create=False), duplicate=True)
-        return None
-
-    def session_id(self, wanted: str | None) -> str:
-        """The id the session is to have: `wanted`, or a new one. Blocking.
-
-        Raises:
-            InvalidSessionIdError, SessionExistsError: It cannot be had.
-        """
-        chosen = self._announced if wanted is None else check_session_id(wanted)
-        return creation.free_id(self._store.home, chosen)
-
-    async def put_in_place(self, directory: Path, session_id: str) -> OpenedSession:
-        """Give what was built in `directory` (see `Home.building`) its place, durably and in one step, and open it.
-
-        Raises:
-            SessionExistsError: Somebody has taken the id meanwhile.
-            StorageFailureError: It could not be moved.
-        """
-
-        def publish() -> None:
-            self._ledger.note(self.guard, {"sessionId": session_id})
-            self._store.publish(directory, session_id)
-
-        await asyncio.to_thread(publish)
-        return await self._store.open_made(session_id)
