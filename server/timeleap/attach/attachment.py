@@ -129,8 +129,6 @@ def _to_ask_again(requests: Iterable[Forwarded]) -> list[Forwarded]:
 class AttachmentHost(Protocol):
     """What an attached session needs of the process that has it open (`timeleap.service.service.Service`)."""
 
-    def state(self, session: Session) -> Json: ...
-
     async def own(self, place: SessionLocation, progress: Progress | None = None) -> OpenedSession: ...
 
     def reachable(self) -> AbstractAsyncContextManager[None]: ...
@@ -547,7 +545,7 @@ class Attachment:
             self._stop_watching()
             self._service.replace(self._client, self, session)
             self._tell_effects(made)
-            self._catch_up_with(self._service.state(session))
+            self._catch_up_with(session.wire("owner"))
             self._tell(SESSION, "accessChanged", access="owner")
             for request in _to_ask_again(self._unanswered.values()):
                 call = replace(request.call, again=not request.repeat)

@@ -20,9 +20,9 @@ from timeleap_protocol.limits import DEFAULT_APPROVAL_TIMEOUT, MAX_APPROVAL_DETA
 if TYPE_CHECKING:
     from timeleap.call import Call
     from timeleap.service.service import OpenHandle, Service
-    from timeleap.service.views import Json
     from timeleap.sessions.approval_requests import Answer
     from timeleap.sessions.session import Session
+    from timeleap.sessions.shapes import Json
     from timeleap_protocol.approval import ApprovalListParams, ApprovalRequestParams, ApprovalRespondParams
     from timeleap_protocol.session import SessionIsApprovedParams
 

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from timeleap.attach.attachment import Attachment
     from timeleap.call import Call
     from timeleap.service.service import OpenHandle, Service
-    from timeleap.service.views import Json
-    from timeleap.sessions.shapes import Access
+    from timeleap.sessions.shapes import Access, Json
     from timeleap.sessions.store import OpenedSession
     from timeleap_protocol.session import (
         SessionCloseParams,
@@ -150,7 +149,7 @@ async def _join(service: Service, params: SessionOpenParams, path: Path | None, 
 
 def answer(service: Service, held: OpenHandle, duplicate: bool = False) -> Json:
     """`SessionState` of the contract, of a session that was opened."""
-    state = service.views.state(held.session, held.access)
+    state = held.session.wire(held.access)
     return {**state, "duplicate": True} if duplicate else state
 
 
@@ -178,7 +177,7 @@ async def get_state(service: Service, params: SessionGetStateParams, call: Call)
     if held := service.opened(call).get(params.session_id):
         return await held.session.at_turn(lambda: answer(service, held))
     async with service.borrowed(call, params) as session:
-        return service.views.state(session, "readOnly")
+        return session.wire("readOnly")
 
 
 async def reload_session(service: Service, params: SessionReloadParams, call: Call) -> Json:

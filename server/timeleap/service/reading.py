@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from timeleap.service import paging, views
+from timeleap.service import paging
 from timeleap.service.paging import Span
 from timeleap.sessions import shapes
 from timeleap.sessions.checkpoints import find_line
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from timeleap.call import Call
     from timeleap.service.scheduling import Work
     from timeleap.service.service import Service
-    from timeleap.service.views import Json
     from timeleap.sessions.session import Session
-    from timeleap.storage.engine import LogReader
+    from timeleap.sessions.shapes import Json
+    from timeleap.storage.engine import LogReader, Timeline
     from timeleap_protocol.context import (
         GetHistoryParams,
         GetRecordsParams,
@@ -162,7 +162,20 @@ def list_usage(session: Session, params: ListUsageParams, call: Call) -> Json:
 def list_timelines(session: Session, params: ListTimelinesParams, call: Call) -> Json:
     """Earlier logs, newest first."""
     timelines, cursor = _listed(session, session.engine.timelines(), params, call)
-    return {"timelines": list(map(views.timeline, timelines)), **shapes.set_members(nextCursor=cursor)}
+    return {"timelines": list(map(_timeline, timelines)), **shapes.set_members(nextCursor=cursor)}
+
+
+def _timeline(timeline: Timeline) -> Json:
+    """`Timeline` of the contract."""
+    return {
+        "timelineId": timeline.timeline_id,
+        "file": timeline.file,
+        "reason": timeline.facts.reason,
+        "createdAt": timeline.facts.created_at,
+        "bytes": timeline.bytes,
+        "messageCount": timeline.messages,
+        "checkpointCount": timeline.checkpoints,
+    }
 
 
 def _listed(

@@ -21,9 +21,8 @@ from timeleap.errors import OverloadedError, ReadOnlyError, SessionLockedError, 
 from timeleap.service import config as settings
 from timeleap.service.scheduling import WHOLE_TRASH, RequestOrder, Slices
 from timeleap.service.subscribers import Subscribers, tell_recovery
-from timeleap.service.views import Views
 from timeleap.sessions.session_files import move_in
-from timeleap.sessions.shapes import Access, Cause, Mutation
+from timeleap.sessions.shapes import Access, Cause, Mutation, Shapes
 from timeleap.storage.record import MADE_HERE
 from timeleap_protocol.methods import ANSWERED, REQUESTS
 
@@ -35,10 +34,10 @@ if TYPE_CHECKING:
     from timeleap.attach.watcher import Watcher
     from timeleap.call import Call, Client
     from timeleap.service.config import Config
-    from timeleap.service.views import Json
     from timeleap.sessions.approval_requests import Answer
     from timeleap.sessions.open_sessions import SessionLocation
     from timeleap.sessions.session import Session
+    from timeleap.sessions.shapes import Json
     from timeleap.sessions.store import OpenedSession, SessionStore
     from timeleap.storage.engine import Progress
 
@@ -136,7 +135,7 @@ class Service:
     def __init__(self, config: Config, make_network: Callable[[Service], LocalNetwork] | None = None) -> None:
         self._handlers = _handlers()
         self.config = config
-        self.views = Views(config.budget)
+        self.shapes = Shapes(config.budget)
         self.slices = Slices()
         self._store: SessionStore | None = None
         self._connections: dict[int, _Connection] = {}
@@ -164,7 +163,7 @@ class Service:
             self._store = SessionStore(
                 self.config.home,
                 durability=self.config.durability,
-                shapes=self.views,
+                shapes=self.shapes,
                 retention=self.config.retention,
                 endpoint=lambda: self._network.endpoint if self._network is not None else None,
             )
@@ -182,7 +181,7 @@ class Service:
         if not client.is_peer:
             if options and self._store is None:
                 self.config = settings.load(self.config.home, options=options, flags=self.config.flags)
-                self.views = Views(self.config.budget)
+                self.shapes = Shapes(self.config.budget)
             move_in(self.config.home)
             asyncio.get_running_loop().call_later(WARM_UP, self._warm_up)
         self._connections[id(client)] = _Connection(client)
@@ -408,10 +407,6 @@ class Service:
 
         assert self.network is not None
         return Attachment(self, self.network, call.client, place, quiet=quiet)
-
-    def state(self, session: Session) -> Json:
-        """`SessionState` of the contract, of a session that we own."""
-        return self.views.state(session, "owner")
 
     def forget(self, client: Client, attachment: Attachment) -> None:
         """An attached session is gone for good."""

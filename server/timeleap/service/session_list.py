@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 
 from timeleap.errors import InvalidInputError, StorageFailureError
-from timeleap.service import paging, views
+from timeleap.service import paging
 from timeleap.service.service import guard
 from timeleap.sessions import shapes
 from timeleap.sessions.audit import Audit
@@ -31,8 +31,7 @@ if TYPE_CHECKING:
 
     from timeleap.call import Call
     from timeleap.service.service import Service
-    from timeleap.service.views import Json
-    from timeleap.sessions.shapes import SessionPage
+    from timeleap.sessions.shapes import Json, SessionPage
     from timeleap.sessions.store import SessionStore
     from timeleap_protocol.session import (
         SessionDeleteParams,
@@ -67,7 +66,7 @@ async def list_sessions(service: Service, params: SessionListParams, call: Call)
 async def latest_session(service: Service, params: SessionLatestParams, call: Call) -> Json:
     """The session changed last, of those that `session/list` shows."""
     page = await service.store.list(limit=1, workspace=params.workspace, others=_open_by_path(service, call))
-    return {"session": views.session_info(page.sessions[0]) if page.sessions else None}
+    return {"session": page.sessions[0].wire() if page.sessions else None}
 
 
 def _open_by_path(service: Service, call: Call) -> dict[str, Path]:
@@ -83,7 +82,7 @@ async def list_trash(service: Service, params: SessionListTrashParams, _: Call) 
 
 def _listing(page: SessionPage) -> Json:
     return {
-        "sessions": [views.session_info(info) for info in page.sessions],
+        "sessions": [info.wire() for info in page.sessions],
         **shapes.set_members(nextCursor=page.next_cursor),
     }
 

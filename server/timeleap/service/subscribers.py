@@ -11,8 +11,8 @@ from timeleap.sessions.warnings import recovered
 
 if TYPE_CHECKING:
     from timeleap.call import Client
-    from timeleap.service.views import Json
     from timeleap.sessions.session import Session
+    from timeleap.sessions.shapes import Json
 
 
 class Subscribers:

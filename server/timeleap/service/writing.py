@@ -15,7 +15,7 @@ from timeleap_protocol.limits import MAX_DEPTH
 if TYPE_CHECKING:
     from timeleap.call import Call
     from timeleap.service.service import Service
-    from timeleap.service.views import Json
+    from timeleap.sessions.shapes import Json
     from timeleap_protocol.context import AppendMessageParams
 
 RESERVED_KEY = "_tl"

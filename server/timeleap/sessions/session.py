@@ -111,6 +111,26 @@ class Session:
         message = f"other processes cannot attach to this session: {self.unreachable}"
         return [*found, {"kind": "notReachable", "message": message}]
 
+    def wire(self, access: str) -> Json:
+        """`SessionState` of the contract, as seen with `access`."""
+        facts, forms = self.facts, self.transactions.shapes
+        return {
+            "sessionId": self.session_id,
+            "title": facts.title,
+            "path": str(self.path),
+            **shapes.set_members(workspace=facts.workspace),
+            "archived": facts.archived,
+            "access": access,
+            "head": self.head,
+            "context": forms.summary(self.summary()),
+            "budget": forms.budget.wire(),
+            "approval": facts.approval.wire(),
+            "dynamicSubagents": [agent.wire() for agent in facts.subagents],
+            "pendingDMail": facts.pending_dmail and facts.pending_dmail.wire(),
+            **shapes.set_members(pins=list(facts.pins) or None),
+            "warnings": self.warnings,
+        }
+
     def checkpoints(
         self, reader: LogReader, start_ordinal: int, count: int, newest_first: bool = False
     ) -> list[Checkpoint]:

@@ -422,6 +422,27 @@ class SessionInfo:
     damaged: str | None = None  # why part of it could not be read
     deleted_at: str | None = None  # ISO-8601 UTC; only in the trash
 
+    def wire(self) -> Json:
+        """`SessionInfo` of the contract."""
+        parent, owner = self.parent, self.owner
+        return {
+            "sessionId": self.session_id,
+            "title": self.title,
+            "path": str(self.path),
+            **set_members(workspace=self.workspace),
+            "createdAt": self.created_at,
+            "updatedAt": self.updated_at,
+            "archived": self.archived,
+            "messageCount": self.message_count,
+            "tokenCount": self.token_count,
+            **set_members(
+                parent=parent and {"sessionId": parent.session_id, **set_members(checkpointUid=parent.checkpoint_uid)},
+                owner=owner and {"pid": owner.pid, "host": owner.host, "since": owner.since},
+                deletedAt=self.deleted_at,
+                damaged=self.damaged,
+            ),
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class SessionPage:

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from timeleap.call import Call
     from timeleap.features.compaction.summarizers import Name, Summarizer
     from timeleap.service.service import Service
-    from timeleap.service.views import Json
     from timeleap.sessions.session import Session
+    from timeleap.sessions.shapes import Json
     from timeleap_protocol.compaction import CompactParams, PrepareCompactionParams
 
 _LINES_AT_ONCE = 1000

@@ -17,7 +17,7 @@ from timeleap_protocol.limits import DEFAULT_SESSION_PAGE, MAX_PAGE
 if TYPE_CHECKING:
     from timeleap.call import Call
     from timeleap.service.service import Service
-    from timeleap.service.views import Json
+    from timeleap.sessions.shapes import Json
     from timeleap_protocol.space import SessionStorageParams
 
 KINDS: Final = ("log", "timeline", "index", "quarantine", "other")

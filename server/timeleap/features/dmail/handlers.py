@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from timeleap.attach.attachment import Attachment
     from timeleap.call import Call
     from timeleap.service.service import Service
-    from timeleap.service.views import Json
     from timeleap.sessions.open_sessions import SessionLocation
+    from timeleap.sessions.shapes import Json
 
 
 async def send_dmail(service: Service, params: SendDMailParams, call: Call) -> Any:

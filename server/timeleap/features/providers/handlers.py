@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from timeleap.features.providers.transcript import Format
     from timeleap.service.scheduling import Work
     from timeleap.service.service import Service
-    from timeleap.service.views import Json
+    from timeleap.sessions.shapes import Json
     from timeleap.storage.engine import LogReader
     from timeleap_protocol.context import GetHistoryParams
 

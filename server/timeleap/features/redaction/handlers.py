@@ -31,8 +31,8 @@ from timeleap_protocol.limits import MAX_PAGE
 if TYPE_CHECKING:
     from timeleap.call import Call
     from timeleap.service.service import Service
-    from timeleap.service.views import Json
     from timeleap.sessions.session import Session
+    from timeleap.sessions.shapes import Json
     from timeleap_protocol.redaction import SessionRedactParams
 
 REPLACEMENTS = ("[redacted]", "***", "")
@@ -152,7 +152,7 @@ def _shown(service: Service, outcome: RedactOutcome, *, places: bool) -> Json:
         "split": outcome.total(lambda find: find.split),
         "files": [_file(find, places) for find in outcome.finds if find.occurrences][:MAX_PAGE],
         **shapes.set_members(rules=rules),
-        "context": service.views.summary(outcome.context),
+        "context": service.shapes.summary(outcome.context),
     }
 
 

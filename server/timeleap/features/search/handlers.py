@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from timeleap.call import Call
     from timeleap.service.scheduling import Work
     from timeleap.service.service import Service
-    from timeleap.service.views import Json
+    from timeleap.sessions.shapes import Json
     from timeleap_protocol.past import SearchParams, SessionSearchParams
 
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from timeleap.features.transfer.exhibit import Exhibit
     from timeleap.service.scheduling import T, Work
     from timeleap.service.service import Service
-    from timeleap.service.views import Json
     from timeleap.sessions.session import Session
+    from timeleap.sessions.shapes import Json
     from timeleap_protocol.session import SessionExportParams, SessionImportParams
 
 WRITTEN_AT_ONCE: Final = 1 << 20  # bytes
