@@ -144,7 +144,7 @@ class MemoryEngine(LogEngine):
         """Never: nobody else has this memory."""
         return False
 
-    def timelines(self) -> list[Timeline]:
+    def timelines(self, view: LogReader | None = None) -> list[Timeline]:
         """All timelines, newest first."""
         return [
             Timeline(_id(k.number), f"{_id(k.number)}.jsonl", k.facts, s.length, s.messages, s.checkpoints, s.chain)

@@ -444,13 +444,9 @@ class LogEngine(LogReader):
         """Run `job` alone at its turn in the queue (for changes of state beside the log that must keep their order)."""
 
     @abstractmethod
-    def timelines(self) -> list[Timeline]:
-        """All timelines, newest first (counts are derived, and kept once known)."""
-
-    def timelines_before(self, view: LogReader) -> list[Timeline]:
-        """The timelines there were while `view` was the live log, newest first: a reader may be overtaken by the owner,
-        who sets that log aside before the timelines are listed."""
-        return self.timelines()
+    def timelines(self, view: LogReader | None = None) -> list[Timeline]:
+        """All timelines, newest first (counts are derived, and kept once known). With `view` those there were while it was
+        the live log: a reader may be overtaken by the owner, who sets that log aside before the timelines are listed."""
 
     def timeline_ids(self) -> set[str]:
         """The ids of all timelines."""

@@ -141,7 +141,7 @@ class Follower:
         self._show(found, owned=True)
         self.recovery = replace(found.recovery, quarantined=quarantined)
 
-    async def take_as_it_is(self, create: bool) -> None:
+    async def reload(self, create: bool) -> None:
         """The same, whatever the checksums were; the head changes."""
         found = await self.in_thread(load.recovered, self.path, create, None, False)
         await self.in_thread(self.notes.bump_epoch)
@@ -480,12 +480,8 @@ class JsonlEngine(LogEngine):
 
     # Timelines
 
-    def timelines(self) -> list[Timeline]:
-        return self._shown.timelines.listed()
-
-    def timelines_before(self, view: LogReader) -> list[Timeline]:
-        assert isinstance(view, StoredLog)
-        return self._shown.timelines.before(view)
+    def timelines(self, view: LogReader | None = None) -> list[Timeline]:
+        return self._shown.timelines.listed(view.file if isinstance(view, StoredLog) else None)
 
     def timeline(self, timeline_id: str) -> LogReader:
         return self._shown.timelines.reader(timeline_id)
@@ -552,7 +548,7 @@ class JsonlEngine(LogEngine):
         return await self._locked.run(self._reload)
 
     async def _reload(self) -> Recovery:
-        await self._shown.take_as_it_is(self._locked.lock_mode == "hold")
+        await self._shown.reload(self._locked.lock_mode == "hold")
         self._locked.refusal, self._locked.modified = None, False
         return self.recovery
 

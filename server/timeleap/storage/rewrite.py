@@ -113,8 +113,9 @@ class Timelines:
         self._keep_index = keep_index  # write the index of a timeline that had to be scanned beside it
         self._known: dict[tuple[str, Identity, int], tuple[int, int, int]] = {}
 
-    def listed(self) -> list[Timeline]:
-        """All timelines, newest first. Raises StorageFailureError."""
+    def listed(self, live: OpenFile | None = None) -> list[Timeline]:
+        """All timelines, newest first; with `live` those there were while that file was the live log: not that log itself,
+        nor what was set aside after it. Raises StorageFailureError."""
         found: list[Timeline] = []
         with storage_errors("list the timelines", self._log.parent):
             for name in self._names():
@@ -127,14 +128,9 @@ class Timelines:
         if len(self._known) > len(found) + MAX_GONE:
             present = {timeline.file for timeline in found}
             self._known = {key: counts for key, counts in self._known.items() if key[0] in present}
-        return found
-
-    def before(self, live: StoredLog) -> list[Timeline]:
-        """Those there were while `live` was the live log: not that log itself, nor what was set aside after it."""
-        found = self.listed()
-        if live.file is not None:
+        if live is not None:
             for number, timeline in enumerate(found):
-                if is_file(self._log.parent / timeline.file, live.file.identity):
+                if is_file(self._log.parent / timeline.file, live.identity):
                     return found[number + 1 :]
         return found
 

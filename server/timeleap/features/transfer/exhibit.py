@@ -169,7 +169,7 @@ def _look(session: Session) -> Exhibit:
         parent=session.meta.parent,
         subagents=session.facts.subagents,
         live=Strand(live),
-        timelines=tuple(_strand(timeline, reader) for timeline in reversed(session.engine.timelines_before(live))),
+        timelines=tuple(_strand(timeline, reader) for timeline in reversed(session.engine.timelines(live))),
         directory=session.path,
         state={name: value for name, value in state.members.items() if name != "approval"},
         notes={**carried, past.MEMBER: session.transactions.stacks().members()},

@@ -87,7 +87,7 @@ async def test_a_reader_that_the_owner_overtakes_takes_no_later_timeline(world: 
     await session.clear()
     later = session.engine.timelines()
     assert [one.timeline_id for one in later] == ["context_3", "context_2", "context_1"]
-    assert [one.timeline_id for one in session.engine.timelines_before(view)] == ["context_1"]
+    assert [one.timeline_id for one in session.engine.timelines(view)] == ["context_1"]
 
 
 async def test_many_timelines_do_not_use_up_the_descriptors(tmp_path: Path) -> None:
