@@ -35,6 +35,11 @@ class InvalidInputError(TimeleapError, ValueError):
 
     kind = "invalidParams"
 
+    @classmethod
+    def of(cls, name: str, why: str, *, between: str = ": ") -> InvalidInputError:
+        """Refuse the param `name`; `why` completes the sentence "`name` ..."."""
+        return cls(f"{name}{between}{why}", errors=[{"loc": [name], "msg": why, "type": name}])
+
 
 class InvalidSessionIdError(InvalidInputError):
     kind = "invalidSessionId"

@@ -55,7 +55,6 @@ from timeleap.features.transfer.archive import write_archive
 from timeleap.features.transfer.exhibit import exhibit_of
 from timeleap.features.transfer.importing import take_in
 from timeleap.sessions.approvals import Approvals
-from timeleap.sessions.creation import free_id
 from timeleap.sessions.meta import Meta
 from timeleap.sessions.seal import KeyRing
 from timeleap.sessions.session import Session
@@ -580,7 +579,7 @@ class StoreMachine(EngineMachine):
             with self.store.home.building() as directory:
                 for _ in take_in(archive, None, directory, guard):
                     pass
-                session_id = free_id(self.store.home, announced)
+                session_id = self.store.home.free_id(announced)
                 opened = await self.store.put_in_place(directory, session_id, guard)
         await opened.session.aclose()
         return opened.session.session_id

@@ -15,9 +15,11 @@ from timeleap.service import paging
 from timeleap.service.service import guard
 from timeleap.sessions import shapes
 from timeleap.sessions.audit import Audit
+from timeleap.sessions.home import Trashed
+from timeleap.sessions.listing import ListRequest
 from timeleap.sessions.logs import parse_time
 from timeleap.sessions.past import PruneRequest
-from timeleap.sessions.purge import PurgeOutcome, PurgeRequest, Trashed
+from timeleap.sessions.purge import PurgeOutcome, PurgeRequest
 from timeleap.sessions.purge import plan as plan_purge
 from timeleap.sessions.session_files import AUDIT_NAME
 from timeleap.sessions.shapes import Cause, Retention
@@ -52,20 +54,14 @@ MAX_TOLD = 20
 
 async def list_sessions(service: Service, params: SessionListParams, call: Call) -> Json:
     """Sessions of the store and those open by path, newest change first."""
-    page = await service.store.list(
-        cursor=params.cursor,
-        limit=params.limit or DEFAULT_SESSION_PAGE,
-        include_archived=bool(params.include_archived),
-        query=params.query,
-        workspace=params.workspace,
-        others=_open_by_path(service, call),
-    )
-    return _listing(page)
+    limit, archived = params.limit or DEFAULT_SESSION_PAGE, bool(params.include_archived)
+    request = ListRequest(params.cursor, limit, archived, params.query, params.workspace)
+    return _listing(await service.store.list(request, _open_by_path(service, call)))
 
 
 async def latest_session(service: Service, params: SessionLatestParams, call: Call) -> Json:
     """The session changed last, of those that `session/list` shows."""
-    page = await service.store.list(limit=1, workspace=params.workspace, others=_open_by_path(service, call))
+    page = await service.store.list(ListRequest(limit=1, workspace=params.workspace), _open_by_path(service, call))
     return {"session": page.sessions[0].wire() if page.sessions else None}
 
 

@@ -16,14 +16,14 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import Enum
 from pathlib import Path
 from typing import Any, Final
 
 from timeleap import clock
-from timeleap.errors import StorageFailureError, TooLargeError
+from timeleap.errors import TooLargeError
 from timeleap.storage.durable import (
     OpenFile,
     atomic_write,
@@ -33,6 +33,7 @@ from timeleap.storage.durable import (
     remove_file,
     replace_file,
     status,
+    storage_errors,
     sync_directory,
 )
 from timeleap.storage.lock import FileLock
@@ -53,6 +54,7 @@ MAX_NUMBER: Final = (1 << 53) - 1
 MAX_PROBLEMS: Final = 10
 """Described in words; the others are counted."""
 MAX_TEXT: Final = 4 << 20
+REST_COUNTS: Final = "the rest of it counts, and the next save keeps the damaged file"
 _SHOWN: Final = 40
 _DATE_LENGTH: Final = 40
 _ODD: Final = re.compile(rb"NaN|Infinity|[0-9]{18}|[0-9][eE][+]?[0-9]{3}|\\[uU][dD][89a-fA-F]")
@@ -64,11 +66,40 @@ _ODD: Final = re.compile(rb"NaN|Infinity|[0-9]{18}|[0-9][eE][+]?[0-9]{3}|\\[uU][
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A JSON object read from a file: empty, with a `problem` in words, where the file is unusable or not `present`."""
+    """The members of a JSON object that can be used, and the problem of the others, in words.
+
+    Attributes:
+        present: There is such a file; if it is unusable as a whole, there are no members.
+        newer: The document's version, if it is newer than this release knows.
+        not_known: Of a newer version, the members of a form which this release does not know: no damage, they go back.
+        file: The name of the file that was read.
+    """
 
     members: dict[str, Any]
     problem: str | None = None
     present: bool = True
+    newer: int | None = None
+    not_known: dict[str, Any] = field(default_factory=dict)
+    file: str = ""
+
+    def warnings(self, kind: str, outcome: str = REST_COUNTS) -> list[dict[str, Any]]:
+        """Warnings about the file, for the user: damage is of that `kind`, and has that `outcome`."""
+        found: list[dict[str, Any]] = []
+        if self.problem is not None:
+            found.append({"kind": kind, "message": f"{self.problem}; {outcome}", "file": self.file})
+        if self.newer is not None:
+            message = f"{self.file} is of version {self.newer}; what this release does not know is kept"
+            found.append({"kind": "newerVersion", "message": message, "file": self.file})
+        return found
+
+
+def read_checked(path: Path, check: Callable[[dict[str, Any]], Document]) -> Document:
+    """Read a document, and check its members."""
+    found = read_document(path)
+    if found.present and found.problem is None:
+        checked = check(found.members)
+        found = replace(checked, problem=checked.problem and f"{path.name}: {checked.problem}")
+    return replace(found, file=path.name)
 
 
 def read_document(path: Path) -> Document:
@@ -134,27 +165,19 @@ def write_document(path: Path, members: dict[str, Any]) -> None:
     unchanged where that raises StorageFailureError, or TooLargeError: it could not be read again."""
     data = encode_document(members)
     _refuse_large(path.name, len(data), MAX_BYTES)
-    try:
+    with storage_errors(f"write {path.name}", path):
         atomic_write(path, data)
-    except StorageFailureError:
-        raise
-    except OSError as error:
-        raise StorageFailureError.of(error, f"write {path.name}", path) from error
 
 
 def move_aside(path: Path) -> Path:
     """Give a damaged file, which is about to be replaced, a name under which it is kept, and return that. Raises
     StorageFailureError."""
     aside = path.with_name(f"{path.stem}.damaged-{int(clock.now())}-{clock.new_uid(4)}{path.suffix}")
-    try:
+    with storage_errors(f"move the damaged {path.name} aside", path):
         # A second name, where there can be one: a crash before the new file is written leaves the old one in place.
         if not (is_regular(path) and link_exclusive(path, aside)):
             replace_file(path, aside)
         sync_directory(path.parent)
-    except StorageFailureError:
-        raise
-    except OSError as error:
-        raise StorageFailureError.of(error, f"move the damaged {path.name} aside", path) from error
     with suppress(OSError):  # the next one tries again
         form = re.compile(rf"{re.escape(path.stem)}\.damaged-([0-9]{{9,12}})-[0-9a-f]{{4}}{re.escape(path.suffix)}")
         kept = [
@@ -321,29 +344,56 @@ class Problems:
         return "; ".join(self._described) + (f"; and {more} more" if more else "")
 
 
+def is_encodable(value: str) -> bool:
+    """True if a text has no half of a surrogate pair (JSON can escape one)."""
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def is_date(value: object) -> bool:
+    """True if `value` is an ISO-8601 date and time."""
+    if not isinstance(value, str) or len(value) > _DATE_LENGTH or not value.isascii():
+        return False
+    try:
+        datetime.fromisoformat(value)
+    except ValueError:
+        return False
+    return "T" in value
+
+
+def _is_finite(value: float) -> bool:
+    # Beyond 64 bits JSON parsers differ; an int too large for a float is none of ours.
+    return abs(value) < 1 << 64 if isinstance(value, int) else math.isfinite(value)
+
+
 Check = Callable[[Any, str, Problems], Any]
 """Takes a value, where it stands, and where to note what is wrong; returns the value that counts, or `BAD`."""
 
 
-def flag(value: Any, where: str, problems: Problems) -> Any:
-    return value if isinstance(value, bool) else problems.add(where, "is not true or false")
+def _is(fits: Callable[[Any], bool], why: str) -> Check:
+    """Takes the values that fit."""
+    return lambda value, where, problems: value if fits(value) else problems.add(where, why)
+
+
+flag: Final = _is(lambda value: isinstance(value, bool), "is not true or false")
+number: Final = _is(
+    lambda value: isinstance(value, (int, float)) and not isinstance(value, bool) and _is_finite(value),
+    "is not a number",
+)
+date: Final = _is(is_date, "is not a date and time")
 
 
 def whole(least: int = 0, most: int = MAX_NUMBER) -> Check:
     """A whole number from `least` to `most`."""
-
-    def check(value: Any, where: str, problems: Problems) -> Any:
-        if type(value) is int and least <= value <= most:
-            return value
-        return problems.add(where, f"is not a whole number from {least} to {most}")
-
-    return check
+    why = f"is not a whole number from {least} to {most}"
+    return _is(lambda value: type(value) is int and least <= value <= most, why)
 
 
-def number(value: Any, where: str, problems: Problems) -> Any:
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and _is_finite(value):
-        return value
-    return problems.add(where, "is not a number")
+def choice(*values: str) -> Check:
+    return _is(lambda value: isinstance(value, str) and value in values, f"is not one of {', '.join(values)}")
 
 
 def text(pattern: str | None = None, most: int = MAX_TEXT, *, empty: bool = True) -> Check:
@@ -358,20 +408,6 @@ def text(pattern: str | None = None, most: int = MAX_TEXT, *, empty: bool = True
         if len(value) > most or not (value or empty) or (form is not None and form.fullmatch(value) is None):
             return problems.add(where, "is not of its form")
         return value
-
-    return check
-
-
-def date(value: Any, where: str, problems: Problems) -> Any:
-    """An ISO-8601 date and time."""
-    return value if is_date(value) else problems.add(where, "is not a date and time")
-
-
-def choice(*values: str) -> Check:
-    def check(value: Any, where: str, problems: Problems) -> Any:
-        if isinstance(value, str) and value in values:
-            return value
-        return problems.add(where, f"is not one of {', '.join(values)}")
 
     return check
 
@@ -420,21 +456,6 @@ def _object(members: Mapping[str, Check], other: Check, required: tuple[str, ...
     return check
 
 
-@dataclass(frozen=True, slots=True)
-class Decoded:
-    """The members of a document that can be used, and the problem of the others, in words.
-
-    Attributes:
-        newer: The document's version, if it is newer than this release knows.
-        not_known: Of a newer version, the members of a form which this release does not know: no damage, they go back.
-    """
-
-    members: dict[str, Any]
-    problem: str | None = None
-    newer: int | None = None
-    not_known: dict[str, Any] = field(default_factory=dict)
-
-
 def decode(
     document: Mapping[str, Any],
     known: Mapping[str, Check],
@@ -442,7 +463,7 @@ def decode(
     *,
     unversioned: int,
     migrations: Sequence[Callable[[dict[str, Any]], dict[str, Any]]] = (),
-) -> Decoded:
+) -> Document:
     """Check a document member by member; one that cannot be used counts as missing. Without a version it is
     `unversioned`."""
     problems, members = Problems(), dict(document)
@@ -455,8 +476,8 @@ def decode(
     found: dict[str, Any] = model(known)(members, "", problems)
     if given > version:
         rest = {name: each for name, each in members.items() if name not in found}
-        return Decoded(found, None, given, model({})(rest, "", Problems()))
-    return Decoded(found, problems.text or None)
+        return Document(found, newer=given, not_known=model({})(rest, "", Problems()))
+    return Document(found, problems.text or None)
 
 
 def json_value(value: Any, where: str, problems: Problems) -> Any:
@@ -491,28 +512,3 @@ def _levels(value: Any) -> Iterator[list[Any]]:
             if isinstance(each, (dict, list))
             for inner in (each.values() if isinstance(each, dict) else each)
         ]
-
-
-def is_encodable(value: str) -> bool:
-    """True if a text has no half of a surrogate pair (JSON can escape one)."""
-    try:
-        value.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def is_date(value: object) -> bool:
-    """True if `value` is an ISO-8601 date and time."""
-    if not isinstance(value, str) or len(value) > _DATE_LENGTH or not value.isascii():
-        return False
-    try:
-        datetime.fromisoformat(value)
-    except ValueError:
-        return False
-    return "T" in value
-
-
-def _is_finite(value: float) -> bool:
-    # Beyond 64 bits JSON parsers differ; an int too large for a float is none of ours.
-    return abs(value) < 1 << 64 if isinstance(value, int) else math.isfinite(value)

@@ -14,6 +14,7 @@ import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,7 @@ from timeleap.storage.durable import (
     make_directory,
     remove_file,
     replace_file,
+    storage_errors,
     sync_directory,
 )
 from timeleap.storage.lock import FileLock
@@ -107,6 +109,16 @@ def parse_trash_name(name: str) -> tuple[str, str] | None:
 # Directories
 
 
+@dataclass(frozen=True, slots=True)
+class Trashed:
+    """One session in the trash; `name` is that of its directory there."""
+
+    session_id: str
+    deleted_at: str
+    name: str
+    bytes: int = 0
+
+
 class Home:
     """The home directory of a store; made (0700) if it does not exist.
 
@@ -147,12 +159,11 @@ class Home:
         """
         path = self.sessions / check_session_id(session_id)
         missing = SessionNotFoundError(f"there is no session {session_id}", sessionId=session_id)
-        try:
-            mode = os.lstat(path).st_mode
-        except FileNotFoundError:
-            raise missing from None
-        except OSError as error:
-            raise StorageFailureError.of(error, f"look for session {session_id}", path) from error
+        with storage_errors(f"look for session {session_id}", path):
+            try:
+                mode = os.lstat(path).st_mode
+            except FileNotFoundError:
+                raise missing from None
         if not stat.S_ISDIR(mode):
             kinds = ((stat.S_ISLNK, "a link"), (stat.S_ISFIFO, "a FIFO"), (stat.S_ISREG, "a file"))
             kind = next((kind for is_kind, kind in kinds if is_kind(mode)), "something else")
@@ -174,17 +185,14 @@ class Home:
     def twin(self, session_id: str) -> str | None:
         """The name in the store that equals `session_id` or differs from it only by case; None if it is free."""
         folded = session_id.casefold()
-        for name in list_directory(self.sessions):
-            if name.casefold() == folded and not self._is_empty(name):
-                return name
-        return None
+        names = (name for name in list_directory(self.sessions) if name.casefold() == folded)
+        return next((name for name in names if not _is_empty(self.sessions / name)), None)
 
-    def _is_empty(self, name: str) -> bool:
-        """True if a name is only that of an empty directory, which a rename replaces."""
-        try:
-            return _is_directory(self.sessions / name) and not list_directory(self.sessions / name)
-        except OSError:
-            return False
+    def free_id(self, wanted: str | None) -> str:
+        """`wanted` if nobody has it (else SessionExistsError), or a new one where none is wanted."""
+        if wanted is not None and (taken := self.twin(wanted)) is not None:
+            raise _taken_error(wanted, taken)
+        return new_session_id() if wanted is None else wanted
 
     def names(self) -> list[str]:
         """The names in `sessions` that are session ids."""
@@ -192,26 +200,24 @@ class Home:
 
     def trashed(self) -> list[tuple[str, str, Path]]:
         """Id, time of deletion and directory of what lies in the trash, newest first."""
-        found = []
-        for name in self._listed(self.trash):
-            parsed = parse_trash_name(name)
-            if parsed is not None and _is_directory(self.trash / name):
-                found.append((*parsed, self.trash / name))
+        paths = [self.trash / name for name in self._listed(self.trash)]
+        found = [(*parsed, path) for path in paths if (parsed := parse_trash_name(path.name)) and _is_directory(path)]
         return sorted(found, key=lambda entry: (entry[1], entry[2].name), reverse=True)
 
     def newest_trashed(self, session_id: str) -> str:
         """The name in the trash of the session of that id that was deleted last; else raises SessionNotFoundError."""
         check_session_id(session_id)
-        for found, _, path in self.trashed():
-            if found == session_id:
-                return path.name
-        raise SessionNotFoundError(f"there is no session {session_id} in the trash", sessionId=session_id)
+        name = next((path.name for found, _, path in self.trashed() if found == session_id), None)
+        if name is None:
+            raise SessionNotFoundError(f"there is no session {session_id} in the trash", sessionId=session_id)
+        return name
 
     def _listed(self, directory: Path) -> list[str]:
-        try:
+        with storage_errors(f"list {directory.name}", directory):
             return list_directory(directory)
-        except OSError as error:
-            raise StorageFailureError.of(error, f"list {directory.name}", directory) from error
+
+    def _new_staging_path(self) -> Path:
+        return self._staging / f"{int(clock.now())}-{clock.new_uid(16)}"
 
     # Building and moving
 
@@ -219,15 +225,13 @@ class Home:
     def building(self) -> Iterator[Path]:
         """A new, private directory to build a session in; what is left of it at the end is removed."""
         self.sweep()
-        path = self._staging / f"{int(clock.now())}-{clock.new_uid(16)}"
+        path = self._new_staging_path()
         lock = FileLock(_building_lock(path))
         try:
-            try:
+            with storage_errors("make a session", path):
                 make_directory(self._staging)
                 lock.try_acquire()  # nobody else has the name
                 make_directory(path)
-            except OSError as error:
-                raise StorageFailureError.of(error, "make a session", path) from error
             yield path
         finally:
             lock.release()  # its descriptor may be the last one there is, and to remove a directory takes one
@@ -237,7 +241,7 @@ class Home:
 
     def withdraw(self, session_id: str) -> Path | None:
         """Take back a session that was just published, and that nobody has opened; says what is to be discarded."""
-        aside = self._staging / f"{int(clock.now())}-{clock.new_uid(16)}"
+        aside = self._new_staging_path()
         try:
             replace_file(self.sessions / session_id, aside)
         except OSError:
@@ -267,7 +271,7 @@ class Home:
         try:
             make_directory(target.parent)
             if target.parent == self.sessions and (taken := self.twin(session_id)) is not None:
-                raise taken_error(session_id, taken)
+                raise _taken_error(session_id, taken)
             sync_directory(source)
             failpoint("store.before_move")
             replace_file(source, target)
@@ -280,7 +284,7 @@ class Home:
                 raise
         except OSError as error:
             if error.errno in _TAKEN:
-                raise taken_error(session_id, session_id) from error
+                raise _taken_error(session_id, session_id) from error
             if error.errno == errno.ENOENT and not source.exists() and not target.exists():
                 where = " in the trash" if source.parent == self.trash else ""  # another process was quicker
                 raise SessionNotFoundError(f"there is no session {session_id}{where}", sessionId=session_id) from error
@@ -303,30 +307,23 @@ class Home:
         Returns:
             False where there is nothing of that name any more.
         """
-        target = self._staging / f"{_CONDEMNED}{clock.new_uid(8)}-{name}"
-        try:
+        path = self.trash / name
+        with storage_errors(f"remove {name} from the trash", path), suppress(FileNotFoundError):
             make_directory(self._staging)
             self.refuse_linked_trash()
-            _make_writable(self.trash / name)  # else it cannot be moved
-            replace_file(self.trash / name, target)
+            _make_writable(path)  # else it cannot be moved
+            replace_file(path, self._staging / f"{_CONDEMNED}{clock.new_uid(8)}-{name}")
             sync_directory(self._staging)
             sync_directory(self.trash)
-        except FileNotFoundError:
-            return False
-        except OSError as error:
-            raise StorageFailureError.of(error, f"remove {name} from the trash", self.trash / name) from error
-        return True
+            return True
+        return False
 
-    def condemned(self) -> list[tuple[str, str, str, str]]:
-        """Directories to be removed for good: each one's name, its name in the trash, session id and time of
-        deletion."""
+    def condemned(self) -> list[tuple[str, Trashed]]:
+        """Directories to be removed for good: each one's name, and what it was in the trash."""
         self.refuse_linked_trash()
-        found = []
-        for name in self._listed(self._staging):
-            trashed = name[len(_CONDEMNED) + 9 :] if name.startswith(_CONDEMNED) else ""
-            if (parsed := parse_trash_name(trashed)) is not None:
-                found.append((name, trashed, *parsed))
-        return found
+        names = [name for name in self._listed(self._staging) if name.startswith(_CONDEMNED)]
+        was = [(name, name[len(_CONDEMNED) + 9 :]) for name in names]
+        return [(name, Trashed(*parsed, trashed)) for name, trashed in was if (parsed := parse_trash_name(trashed))]
 
     def made_by(self, condemned: str) -> str | None:
         """The request id that made a session which is to be removed."""
@@ -340,13 +337,9 @@ class Home:
             StorageFailureError: Some of it is still there.
         """
         path = self._staging / name
-        try:
+        with storage_errors(f"remove {name}", path), suppress(FileNotFoundError):  # another process was quicker
             _remove_tree(path)
             sync_directory(self._staging)
-        except FileNotFoundError:
-            return  # another process did
-        except OSError as error:
-            raise StorageFailureError.of(error, f"remove {name}", path) from error
 
     def sweep(self, *, untouched: float | None = None) -> None:
         """Remove what a killed process left half built: parts of sessions, with their text.
@@ -455,6 +448,14 @@ def _is_directory(path: Path) -> bool:
         return False
 
 
-def taken_error(session_id: str, taken: str) -> SessionExistsError:
+def _is_empty(path: Path) -> bool:
+    """True if there is only an empty directory, which a rename replaces."""
+    try:
+        return _is_directory(path) and not list_directory(path)
+    except OSError:
+        return False
+
+
+def _taken_error(session_id: str, taken: str) -> SessionExistsError:
     why = "is taken" if taken == session_id else f"is taken: {taken} differs from it only by case"
     return SessionExistsError(f"session id {session_id} {why}", sessionId=session_id)

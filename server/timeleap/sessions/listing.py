@@ -5,9 +5,10 @@ from __future__ import annotations
 import base64
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from timeleap import clock
 from timeleap.errors import InvalidInputError, StorageFailureError
@@ -21,6 +22,7 @@ from timeleap.storage.engine import LogState
 from timeleap.storage.lock import OwnerRecord, SessionLock
 from timeleap.storage.log_files import state_of
 
+T = TypeVar("T")
 MAX_LIMIT = 1000
 
 
@@ -45,59 +47,63 @@ class Glance:
         return self.changed, self.session_id
 
 
-def list_sessions(
-    home: Home,
-    elsewhere: Mapping[str, Path],
-    *,
-    cursor: str | None,
-    limit: int,
-    include_archived: bool,
-    query: str | None,
-    workspace: str | None,
-) -> SessionPage:
-    """A page of sessions, newest change first. Blocking.
+@dataclass(frozen=True, slots=True)
+class ListRequest:
+    """A page of sessions: of `limit` (1 to 1 000), from the `cursor` on that the page before gave; `query` is a text in
+    title or id, whatever its case."""
 
-    Args:
-        home: The store.
-        elsewhere: Id and directory of sessions that are open by path.
-        cursor: Where to go on; from the page before.
-        limit: 1 to 1 000.
-        include_archived: Also those that are put away.
-        query: Only those with this text in title or id, whatever its case.
-        workspace: Only those of this workspace.
+    cursor: str | None = None
+    limit: int = 50
+    include_archived: bool = False
+    query: str | None = None
+    workspace: str | None = None
+
+    def selects(self, session: Glance) -> bool:
+        return (
+            (self.include_archived or not session.archived)
+            and (self.workspace is None or session.workspace == self.workspace)
+            and (self.query or "").casefold() in f"{session.title or ''}\n{session.session_id}".casefold()
+        )
+
+
+def list_sessions(home: Home, elsewhere: Mapping[str, Path], request: ListRequest) -> SessionPage:
+    """A page of the sessions of a store and of those `elsewhere` (id and directory), newest change first. Blocking.
 
     Raises:
         InvalidInputError: Unknown cursor, or a limit out of range.
         StorageFailureError: The store cannot be read.
     """
-    _check_limit(limit)
-    after = _decode("session", cursor)
-    seen = [session for session in glances(home, elsewhere) if include_archived or not session.archived]
-    if query:
-        wanted = query.casefold()
-        seen = [session for session in seen if wanted in f"{session.title or ''}\n{session.session_id}".casefold()]
-    if workspace is not None:
-        seen = [session for session in seen if session.workspace == workspace]
-    if after is not None:
-        seen = [session for session in seen if session.position < after]
-    page = seen[:limit]
-    following = _encode("session", *page[-1].position) if len(seen) > limit else None
+    seen = filter(request.selects, glances(home, elsewhere))
+    page, following = _page("session", seen, lambda session: session.position, request.cursor, request.limit)
     return SessionPage(tuple(read_info(session) for session in page), following)
 
 
 def list_trash(home: Home, *, cursor: str | None, limit: int) -> SessionPage:
     """A page of deleted sessions, last deleted first. Blocking. Raises as `list_sessions`."""
-    _check_limit(limit)
-    after = _decode("trash", cursor)
+    page, following = _page("trash", home.trashed(), lambda entry: (entry[1], entry[2].name), cursor, limit)
     found = []
-    rest = [entry for entry in home.trashed() if after is None or (entry[1], entry[2].name) < after]
-    for session_id, deleted_at, path in rest[:limit]:
+    for session_id, deleted_at, path in page:
         try:
             found.append(read_info(glance(session_id, path), deleted_at))
         except OSError:
             continue
-    last = rest[limit - 1] if len(rest) > limit else None
-    return SessionPage(tuple(found), _encode("trash", last[1], last[2].name) if last else None)
+    return SessionPage(tuple(found), following)
+
+
+def _page(
+    listing: str,
+    entries: Iterable[T],
+    position: Callable[[T], tuple[int | str, str]],
+    cursor: str | None,
+    limit: int,
+) -> tuple[list[T], str | None]:
+    """The entries behind a cursor, up to a limit, and the cursor of the next page; entries fall by their position."""
+    if not 1 <= limit <= MAX_LIMIT:
+        raise InvalidInputError.of("limit", f"must be from 1 to {MAX_LIMIT}", between=" ")
+    after = _decode(listing, cursor)
+    rest = [entry for entry in entries if after is None or position(entry) < after]
+    page = rest[:limit]
+    return page, _encode(listing, *position(page[-1])) if len(rest) > limit else None
 
 
 def fork_points(home: Home, session_id: str) -> set[str]:
@@ -200,15 +206,6 @@ def created_at(path: Path, meta: Meta) -> str:
     return clock.iso(float(getattr(facts, "st_birthtime", facts.st_ctime)))
 
 
-def _check_limit(limit: int) -> None:
-    if not 1 <= limit <= MAX_LIMIT:
-        raise _refused("limit", f"must be from 1 to {MAX_LIMIT}", "limit ")
-
-
-def _refused(field: str, text: str, shown: str) -> InvalidInputError:
-    return InvalidInputError(f"{shown}{text}", errors=[{"loc": [field], "msg": text, "type": field}])
-
-
 def _encode(listing: str, *position: int | str) -> str:
     return base64.urlsafe_b64encode(json.dumps([listing, *position]).encode()).decode().rstrip("=")
 
@@ -218,13 +215,13 @@ def _decode(listing: str, cursor: str | None) -> tuple[int | str, ...] | None:
         return None
     try:
         raw = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
-        match json.loads(raw):
-            case ["session", int(change), str(last)] if listing == "session":
+        match listing, json.loads(raw):
+            case ("session", ["session", int(change), str(last)]):
                 return change, last
-            case ["trash", str(deleted), str(last)] if listing == "trash":
+            case ("trash", ["trash", str(deleted), str(last)]):
                 return deleted, last
             case _:
                 pass
     except (ValueError, RecursionError):
         pass
-    raise _refused("cursor", "unknown cursor: use the nextCursor of this listing", "cursor: ")
+    raise InvalidInputError.of("cursor", "unknown cursor: use the nextCursor of this listing")

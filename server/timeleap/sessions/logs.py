@@ -87,17 +87,17 @@ def pages(reader: LogReader, start: int, stop: int, lost: list[CorruptedError] |
     while start < stop:
         end = fitting(reader, start, min(start + PAGE_LINES, stop), PAGE_BYTES)
         try:
-            yield messages_among(reader.rows(start, end))
+            rows = reader.rows(start, end)
         except CorruptedError:
             if lost is None:
                 raise
-            sound: list[Row] = []
+            rows = []
             for line in range(start, end):
                 try:
-                    sound += reader.rows(line, line + 1)
+                    rows += reader.rows(line, line + 1)
                 except CorruptedError as error:
                     lost.append(error)
-            yield messages_among(sound)
+        yield messages_among(rows)
         start = end
 
 
@@ -223,7 +223,7 @@ def at_message(logs: Logs, index: int, timeline_id: str | None) -> PointInTime:
     """The moment right after a message was added. Raises InvalidInputError where the log has no such message."""
     log = logs.live() if timeline_id is None else logs.timeline(timeline_id)
     if index >= log.state.messages:
-        raise _refused("index", f"there is no message {index}: the log has {log.state.messages}")
+        raise InvalidInputError.of("index", f"there is no message {index}: the log has {log.state.messages}")
     line = log.line_of_message(index)
     return _moment(log, timeline_id, log.entries(line, line + 1)[0].state.checkpoints, line + 1)
 
@@ -260,9 +260,9 @@ def parse_time(text: str, where: str) -> datetime:
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
-        raise _refused(where, "a time is ISO-8601, such as 2026-11-20T09:30:00Z") from None
+        raise InvalidInputError.of(where, "a time is ISO-8601, such as 2026-11-20T09:30:00Z") from None
     if found.tzinfo is None:
-        raise _refused(where, "a time needs its offset from UTC, such as Z")
+        raise InvalidInputError.of(where, "a time needs its offset from UTC, such as Z")
     return found
 
 
@@ -303,10 +303,6 @@ def _noted(text: str | None) -> datetime | None:
     except ValueError:
         return None
     return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
-
-
-def _refused(where: str, message: str) -> InvalidInputError:
-    return InvalidInputError(f"{where}: {message}", errors=[{"loc": [where], "msg": message, "type": where}])
 
 
 # Compared

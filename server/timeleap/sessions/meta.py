@@ -16,14 +16,16 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, get_args
+from typing import Any, Final, Generic, TypeVar, get_args
 
 from timeleap import clock
-from timeleap.sessions import files, past, session_files
+from timeleap.sessions import files, past
 from timeleap.sessions.files import (
     MAX_NUMBER,
     Check,
+    Document,
     Problems,
     choice,
     date,
@@ -38,10 +40,12 @@ from timeleap.sessions.files import (
 )
 from timeleap.sessions.requests import HIGHEST
 from timeleap.sessions.seal import Seal
-from timeleap.sessions.shapes import Access, AutoCheckpoint, Parent, PendingDMail, Subagent
+from timeleap.sessions.session_files import META_NAME
+from timeleap.sessions.shapes import Access, AutoCheckpoint, Parent, PendingDMail, Subagent, set_members
 from timeleap.sessions.statefile import parse_subagents
 from timeleap.storage.engine import MAX_ROTATION, TimelineFacts, TimelineReason, highest_noted
 
+T = TypeVar("T")
 VERSION = 1
 OURS = frozenset({"timelines", "journal", "seals", "undo"})
 """Members whose size no client decides."""
@@ -129,8 +133,38 @@ MIGRATIONS: tuple[Callable[[dict[str, Any]], dict[str, Any]], ...] = (_add_versi
 """`MIGRATIONS[n]` turns a document of version n into one of version n + 1."""
 
 
-def decode(document: Mapping[str, Any]) -> files.Decoded:
+def decode(document: Mapping[str, Any]) -> Document:
     return files.decode(document, MODEL, VERSION, unversioned=0, migrations=MIGRATIONS)
+
+
+def _parent(member: Mapping[str, str]) -> Parent:
+    return Parent(member["sessionId"], member.get("checkpointUid"))
+
+
+def _pending_dmail(member: Mapping[str, Any]) -> PendingDMail:
+    sender = member.get("fromSessionId")
+    return PendingDMail(member["checkpointId"], member["checkpointUid"], member["message"], sender)
+
+
+def _subagents(member: list[Any]) -> tuple[Subagent, ...]:
+    return parse_subagents(member, "systemPrompt")
+
+
+def _seals(member: list[Mapping[str, Any]]) -> tuple[Seal, ...]:
+    return tuple(Seal(seal["revision"], seal["mac"], seal.get("changedAt"), seal.get("changedBy")) for seal in member)
+
+
+class _Attribute(Generic[T]):
+    """A member of the file as an attribute: as `convert` makes it, or `default` where there is none."""
+
+    def __init__(self, name: str, default: T, convert: Callable[[Any], T] = lambda value: value) -> None:
+        self._name = name
+        self._default = default
+        self._convert = convert
+
+    def __get__(self, meta: Meta, _: type[Meta]) -> T:
+        value = meta.get(self._name)
+        return self._default if value is None else self._convert(value)
 
 
 class Meta:
@@ -140,15 +174,34 @@ class Meta:
     owner completes a file that lacks uid or epoch (then `uid_is_new`), a reader writes nothing.
     """
 
+    uid = _Attribute("uid", "")
+    created_at = _Attribute[str | None]("createdAt", None)
+    workspace = _Attribute[str | None]("workspace", None)
+    parent = _Attribute[Parent | None]("parent", None, _parent)
+    auto_checkpoint = _Attribute[AutoCheckpoint]("autoCheckpoint", "off")
+    subagents = _Attribute[tuple[Subagent, ...] | None](
+        "subagents", None, _subagents
+    )  # None: never put or removed here
+    pending_dmail = _Attribute[PendingDMail | None]("pendingDMail", None, _pending_dmail)  # its checkpoint may be gone
+    pins = _Attribute[tuple[str, ...]]("pins", (), tuple)
+    # Older first: the one in force, and while a change is being made the next one.
+    seals = _Attribute[tuple[Seal, ...]]("seals", (), _seals)
+    # Counts the times the log's meaning changed without its bytes being appended to; begins at the time of birth.
+    epoch = _Attribute("epoch", 0)
+    rotation = _Attribute("rotation", 0)  # the highest timeline number ever used
+    inherited_lines = _Attribute("inheritedLines", 0)  # how many of the log's first lines a fork brought along
+    # The number of the newest request that has lost its fingerprint to a redaction.
+    requests_redacted = _Attribute(REQUESTS_REDACTED, -1)
+    _requests_of = _Attribute("requestsOf", "")
+    _timelines = _Attribute[dict[str, dict[str, Any]]]("timelines", {})
+
     def __init__(self, directory: Path, access: Access) -> None:
-        self.path = directory / session_files.META_NAME
+        self.path = directory / META_NAME
         self._access = access
         self._lock = threading.RLock()
-        self._document: dict[str, Any] | None = None
-        self.uid_is_new = False
-        self._problem: str | None = None
-        self._not_known: dict[str, Any] = {}
+        self._document: Document | None = None
         self._warnings: list[dict[str, Any]] = []
+        self.uid_is_new = False
 
     def refresh(self) -> None:
         """Read the file again at the next use."""
@@ -157,14 +210,21 @@ class Meta:
 
     @property
     def warnings(self) -> list[dict[str, Any]]:
-        _ = self._members
+        self._read()
         return self._warnings
 
     @property
     def problem(self) -> str | None:
         """Problem of the file as it is on disk, in words."""
-        _ = self._members
-        return self._problem
+        return self._read().problem
+
+    def get(self, name: str) -> Any:
+        """A member as it stands in the file, or None."""
+        return self._read().members.get(name)
+
+    def names(self) -> list[str]:
+        """The members of the file."""
+        return list(self._read().members)
 
     def write(self, changes: Mapping[str, Any]) -> None:
         """Change members, durably, in one step; a value of None removes a member.
@@ -174,19 +234,17 @@ class Meta:
         """
         files.check_size({name: value for name, value in changes.items() if name not in OURS})
         with self._lock:
-            members = {"version": VERSION, **self._members, **changes}
-            members = {name: value for name, value in members.items() if value is not None}
-            not_known = {name: value for name, value in self._not_known.items() if name not in changes}
-            aside = files.move_aside(self.path) if self._problem is not None else None
+            found = self._read()
+            members = set_members(**{"version": VERSION, **found.members, **changes})
+            not_known = {name: value for name, value in found.not_known.items() if name not in changes}
+            aside = files.move_aside(self.path) if found.problem is not None else None
             files.write_document(self.path, {**not_known, **members})
-            self._document, self._not_known = members, not_known
+            self._document = replace(found, members=members, not_known=not_known, problem=None)
             if aside is not None:
-                self._warnings = []
-                self._warn("metaDamaged", f"{self._problem}; the damaged file is kept as {aside.name}", aside.name)
-                self._problem = None
+                kept = Document({}, found.problem, file=aside.name)
+                self._warnings = kept.warnings("metaDamaged", f"the damaged file is kept as {aside.name}")
 
-    @property
-    def _members(self) -> dict[str, Any]:
+    def _read(self) -> Document:
         with self._lock:
             if self._document is None:
                 self._load()
@@ -194,24 +252,10 @@ class Meta:
             return self._document
 
     def _load(self) -> None:
-        document = files.read_document(self.path)
-        decoded = decode(document.members) if document.present and document.problem is None else files.Decoded({})
-        self._document, self._not_known = decoded.members, decoded.not_known
-        self._problem = document.problem or (
-            f"{session_files.META_NAME}: {decoded.problem}" if decoded.problem else None
-        )
-        self._warnings = []
-        if document.problem is not None:
-            self._warn(
-                "metaDamaged", f"{self._problem}; what it said is lost to this session, the damaged file is kept"
-            )
-        elif self._problem is not None:
-            text = f"{self._problem}; the rest of it counts, and the next save keeps the damaged file"
-            self._warn("metaDamaged", text)
-        if decoded.newer is not None:
-            text = f"{session_files.META_NAME} is of version {decoded.newer}; what this release does not know is kept"
-            self._warn("newerVersion", text)
-        if self._access == "owner" and not (self.uid and self._number("epoch")):
+        self._document = found = files.read_checked(self.path, decode)
+        lost = "what it said is lost to this session, the damaged file is kept"
+        self._warnings = found.warnings("metaDamaged", *([] if found.members else [lost]))
+        if self._access == "owner" and not (self.uid and self.epoch):
             self.uid_is_new = not self.uid
             # What heads the session had before is not known. Milliseconds are more than any epoch counted up from the
             # seconds of a birth, so the new one is one that nobody has seen.
@@ -219,53 +263,29 @@ class Meta:
                 {
                     "uid": self.uid or clock.new_uid(32),
                     "createdAt": self.created_at or clock.now_iso(),
-                    "epoch": self._number("epoch") or int(clock.now() * 1000),
+                    "epoch": self.epoch or int(clock.now() * 1000),
                 }
             )
 
-    def _warn(self, kind: str, message: str, file: str = session_files.META_NAME) -> None:
-        self._warnings.append({"kind": kind, "message": message, "file": file})
-
-    @property
-    def epoch(self) -> int:
-        """Counts the times the log's meaning changed without its bytes being appended to; begins at the time of
-        birth."""
-        return self._number("epoch")
-
-    @property
-    def rotation(self) -> int:
-        """The highest timeline number ever used."""
-        return self._number("rotation")
+    # As the engine's notes
 
     @property
     def noted(self) -> int:
         """The highest timeline number facts were noted for, also where the timeline never came to be, or is gone."""
-        return highest_noted(self._object("timelines"))
+        return highest_noted(self._timelines)
 
     def bump_epoch(self) -> None:
         """Count `epoch` up, durably."""
         if self._access == "owner":
             self.write({"epoch": self.epoch + 1})
 
-    def remember(
-        self, *, rotation: int | None = None, counts: Mapping[str, tuple[int, int, int]] | None = None
-    ) -> None:
+    def remember(self, *, rotation: int) -> None:
         """Keep what the engine wants remembered; a follower's engine has nothing to say."""
-        if self._access != "owner":
-            return
-        changes: dict[str, Any] = {}
-        if rotation is not None and rotation > self.rotation:
-            changes["rotation"] = rotation
-        if counts:
-            timelines = dict(self._object("timelines"))
-            for name, numbers in counts.items():
-                timelines[name] = {**timelines.get(name, {}), "counts": list(numbers)}
-            changes["timelines"] = timelines
-        if changes:
-            self.write(changes)
+        if self._access == "owner" and rotation > self.rotation:
+            self.write({"rotation": rotation})
 
     def facts(self, timeline_id: str) -> TimelineFacts | None:
-        known = self._object("timelines").get(timeline_id)
+        known = self._timelines.get(timeline_id)
         if known is None:
             return None
         return TimelineFacts(known.get("reason", "unknown"), known.get("createdAt", ""), known.get("extra", {}))
@@ -273,63 +293,13 @@ class Meta:
     def with_facts(self, timeline_id: str, facts: TimelineFacts) -> dict[str, Any]:
         """The member `timelines` with the facts of one more."""
         members = {"reason": facts.reason, "createdAt": facts.created_at, "extra": facts.extra}
-        return {**self._object("timelines"), timeline_id: {name: value for name, value in members.items() if value}}
+        return {**self._timelines, timeline_id: {name: value for name, value in members.items() if value}}
 
     def without_facts(self, timeline_ids: Collection[str]) -> dict[str, Any]:
         """The member `timelines` without some."""
-        return {name: facts for name, facts in self._object("timelines").items() if name not in timeline_ids}
+        return {name: facts for name, facts in self._timelines.items() if name not in timeline_ids}
 
-    def get(self, name: str) -> Any:
-        """A member as it stands in the file, or None."""
-        return self._members.get(name)
-
-    def names(self) -> list[str]:
-        """The members of the file."""
-        return list(self._members)
-
-    @property
-    def uid(self) -> str:
-        """The session's uid; empty where it has none yet."""
-        return self._text("uid") or ""
-
-    @property
-    def created_at(self) -> str | None:
-        return self._text("createdAt")
-
-    @property
-    def workspace(self) -> str | None:
-        """URI of the folder the session is about."""
-        return self._text("workspace")
-
-    @property
-    def parent(self) -> Parent | None:
-        """Where the session was forked from."""
-        parent = self.get("parent")
-        return Parent(parent["sessionId"], parent.get("checkpointUid")) if parent is not None else None
-
-    @property
-    def auto_checkpoint(self) -> AutoCheckpoint:
-        value = self.get("autoCheckpoint")
-        return value if value in ("turn", "step") else "off"
-
-    @property
-    def subagents(self) -> tuple[Subagent, ...] | None:
-        """The sub-agents, or None where none was ever put or removed here."""
-        many = self.get("subagents")
-        return parse_subagents(many, "systemPrompt") if many is not None else None
-
-    @property
-    def pending_dmail(self) -> PendingDMail | None:
-        """The D-Mail on record; whether its checkpoint still exists is for the log to say."""
-        note = self.get("pendingDMail")
-        if note is None:
-            return None
-        return PendingDMail(note["checkpointId"], note["checkpointUid"], note["message"], note.get("fromSessionId"))
-
-    @property
-    def pins(self) -> tuple[str, ...]:
-        """Texts that no compaction may lose."""
-        return tuple(self.get("pins") or ())
+    # Whose the requests in the log are
 
     @property
     def origin(self) -> str:
@@ -339,7 +309,7 @@ class Meta:
     @property
     def origins(self) -> frozenset[str]:
         """The origins that are its own: another one only where this file was lost, and with it the uid of then."""
-        return frozenset((self.origin, self._text("requestsOf") or self.origin))
+        return frozenset((self.origin, self._requests_of or self.origin))
 
     def is_of(self, uid: str) -> bool:
         """True if the session has this uid, or had it before this file was lost."""
@@ -351,48 +321,7 @@ class Meta:
         but for a session of an earlier release."""
         return sys.maxsize if self.get("requestsMarked") is True else self.inherited_lines
 
-    @property
-    def inherited_lines(self) -> int:
-        """How many of the log's first lines a fork brought along."""
-        return self._number("inheritedLines")
-
-    @property
-    def requests_redacted(self) -> int:
-        """The number of the newest request that has lost its fingerprint to a redaction; -1 where there was none."""
-        number = self.get(REQUESTS_REDACTED)
-        return -1 if number is None else int(number)
-
-    @property
-    def seals(self) -> tuple[Seal, ...]:
-        """The seals of the approvals, older first: the one in force, and while a change is being made the next one."""
-        many = self.get("seals") or ()
-        return tuple(Seal(seal["revision"], seal["mac"], seal.get("changedAt"), seal.get("changedBy")) for seal in many)
-
-    def _number(self, name: str) -> int:
-        return int(self.get(name) or 0)
-
-    def _text(self, name: str) -> str | None:
-        value = self.get(name)
-        return None if value is None else str(value)
-
-    def _object(self, name: str) -> dict[str, Any]:
-        return dict(self.get(name) or {})
-
 
 def seal_members(seal: Seal) -> dict[str, Any]:
     """A seal as the file keeps it."""
-    members = {"revision": seal.revision, "mac": seal.mac, "changedAt": seal.changed_at, "changedBy": seal.changed_by}
-    return {name: value for name, value in members.items() if value is not None}
-
-
-def dmail_members(dmail: PendingDMail | None) -> dict[str, Any] | None:
-    """A pending D-Mail as the file keeps it."""
-    if dmail is None:
-        return None
-    sender = {"fromSessionId": dmail.sender} if dmail.sender is not None else {}
-    return {
-        "checkpointId": dmail.checkpoint_id,
-        "checkpointUid": dmail.checkpoint_uid,
-        "message": dmail.message,
-        **sender,
-    }
+    return set_members(revision=seal.revision, mac=seal.mac, changedAt=seal.changed_at, changedBy=seal.changed_by)

@@ -15,12 +15,13 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Literal
 
 from timeleap import clock
 from timeleap.errors import SessionLockedError, SessionNotFoundError, StorageFailureError
 from timeleap.failpoints import failpoint
-from timeleap.sessions.home import UNTOUCHED_SECONDS, Home, check_session_id
+from timeleap.sessions.home import UNTOUCHED_SECONDS, Home, Trashed, check_session_id
 from timeleap.sessions.open_sessions import Openings
 from timeleap.sessions.seal import KeyRing, Register
 from timeleap.sessions.session_files import LOG_NAME, list_files
@@ -64,16 +65,6 @@ class PurgeRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Trashed:
-    """One session in the trash; `name` is that of its directory there."""
-
-    session_id: str
-    deleted_at: str
-    name: str
-    bytes: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class PurgeOutcome:
     """Sessions that were removed, or would be, and those that stay, since another process is using them."""
 
@@ -94,11 +85,14 @@ def in_trash(home: Home, request: PurgeRequest) -> list[Trashed]:
     home.refuse_linked_trash()
     every = (Trashed(session_id, deleted_at, path.name) for session_id, deleted_at, path in home.trashed())
     found = [session for session in every if request.selects(session)]
-    sizes = dict.fromkeys((session.name for session in found), 0)
-    for name in sizes:
-        with suppress(StorageFailureError):  # what cannot be looked into is to go, too
-            sizes[name] = sum(file.bytes for file in list_files(home.trash / name))
-    return [replace(session, bytes=sizes[session.name]) for session in found]
+    return [replace(session, bytes=_size(home.trash / session.name)) for session in found]
+
+
+def _size(path: Path) -> int:
+    try:
+        return sum(file.bytes for file in list_files(path))
+    except StorageFailureError:
+        return 0  # what cannot be looked into is to go, too
 
 
 def condemn(home: Home, trashed: Trashed) -> bool:
@@ -114,10 +108,9 @@ def finish(home: Home, ledger: Ledger, keys: KeyRing) -> list[Trashed]:
     Raises:
         StorageFailureError: Some of it is still there; the next one finishes it.
     """
-    condemned = home.condemned()
-    if not condemned:
+    found = home.condemned()
+    if not found:
         return []
-    found = [(name, Trashed(session_id, deleted_at, trashed)) for name, trashed, session_id, deleted_at in condemned]
     present = {*home.names(), *(session_id for session_id, _, _ in home.trashed())}
     ledger.forget_purged(
         [
@@ -128,18 +121,16 @@ def finish(home: Home, ledger: Ledger, keys: KeyRing) -> list[Trashed]:
     with suppress(StorageFailureError):  # what is noted there counts no more in any case
         keys.change(Register.forget, {session.name for _, session in found})
     failpoint("purge.noted")
-    done: list[Trashed] = []
     failed: StorageFailureError | None = None
-    for name, session in found:
+    for name, _ in found:
         try:
             home.remove_condemned(name)
-            done.append(session)
         except StorageFailureError as error:
             failed = error  # the others are to go all the same
         failpoint("purge.removed")
     if failed is not None:
         raise failed
-    return done
+    return [session for _, session in found]
 
 
 async def plan(home: Home, request: PurgeRequest) -> PurgeOutcome:
@@ -200,12 +191,11 @@ async def _condemn(home: Home, openings: Openings, trashed: Trashed) -> Literal[
         try:
             with suppress(StorageFailureError):  # where no lock can be made, nobody has one
                 await lock.acquire("hold", wait=0)
-            condemned = await asyncio.to_thread(condemn, home, trashed)
+            return "condemned" if await asyncio.to_thread(condemn, home, trashed) else "gone"
         except SessionLockedError:
             return "inUse"
         finally:
             lock.release()
-    return "condemned" if condemned else "gone"
 
 
 def _noted(request: PurgeRequest, found: Iterable[Trashed]) -> list[dict[str, Any]]:
@@ -219,9 +209,10 @@ def _answered(request: PurgeRequest, noted: Any, *, gone: bool = False) -> tuple
     found: list[Trashed] = []
     for entry in noted if isinstance(noted, list) else ():
         match entry:
-            case {"session_id": str(name), "deleted_at": str(time), "name": str(directory), "bytes": int(size)}:
-                if not gone or entry.get("gone") is True:
-                    found.append(Trashed(request.session_id or name, time, directory, size))
+            case {"session_id": str(name), "deleted_at": str(time), "name": str(directory), "bytes": int(size)} if (
+                not gone or entry.get("gone") is True
+            ):
+                found.append(Trashed(request.session_id or name, time, directory, size))
             case _:
                 continue
     return tuple(found)

@@ -23,8 +23,7 @@ from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 from typing import Final, Literal
 
-from timeleap.errors import StorageFailureError
-from timeleap.storage.durable import list_directory, make_directory, remove_file, sync_directory
+from timeleap.storage.durable import list_directory, make_directory, remove_file, storage_errors, sync_directory
 
 LOG_NAME: Final = "context.jsonl"
 META_NAME: Final = "timeleap.json"
@@ -50,35 +49,31 @@ class FileRule:
     it goes into a native archive."""
 
     kind: Kind
-    pattern: re.Pattern[str]
+    pattern: str
     redaction: Redaction
     exported: bool = False
-
-
-def _rule(kind: Kind, pattern: str, redaction: Redaction, *, exported: bool = False) -> FileRule:
-    return FileRule(kind, re.compile(pattern), redaction, exported)
 
 
 _TIMELINE = r"context_[0-9]{1,18}\.jsonl|context\.jsonl\.[0-9]{1,18}"
 
 RULES: Final = (
-    _rule("log", r"context\.jsonl", "records", exported=True),
-    _rule("timeline", _TIMELINE, "records", exported=True),
-    _rule("index", rf"\.(?P<of>context\.jsonl|{_TIMELINE})\.idx", "none"),  # rebuilt with its log
+    FileRule("log", r"context\.jsonl", "records", exported=True),
+    FileRule("timeline", _TIMELINE, "records", exported=True),
+    FileRule("index", rf"\.(?P<of>context\.jsonl|{_TIMELINE})\.idx", "none"),  # rebuilt with its log
     # Names the process that holds the lock, and nothing of the conversation.
-    _rule("lock", r"\.context\.jsonl\.lock", "none"),
-    _rule("intent", r"\.context\.jsonl\.intent", "none"),
-    _rule("quarantine", r"context\.jsonl\.quarantine-[0-9]+-.+", "text"),
-    _rule("meta", r"timeleap\.json", "meta", exported=True),
-    _rule("state", r"state\.json", "state", exported=True),
-    _rule("state", r"metadata\.json", "text"),
-    _rule("requests", r"requests\.jsonl", "lines"),
-    _rule("audit", r"audit\.jsonl", "lines"),
+    FileRule("lock", r"\.context\.jsonl\.lock", "none"),
+    FileRule("intent", r"\.context\.jsonl\.intent", "none"),
+    FileRule("quarantine", r"context\.jsonl\.quarantine-[0-9]+-.+", "text"),
+    FileRule("meta", r"timeleap\.json", "meta", exported=True),
+    FileRule("state", r"state\.json", "state", exported=True),
+    FileRule("state", r"metadata\.json", "text"),
+    FileRule("requests", r"requests\.jsonl", "lines"),
+    FileRule("audit", r"audit\.jsonl", "lines"),
     # A damaged file of ours that a save has kept under another name.
-    _rule("damaged", r"(?:state|timeleap|requests|audit)\.damaged-[0-9a-f-]+\.jsonl?", "text"),
-    _rule("temporary", r"\.(?P<of>.+)\.[0-9a-f]{16}\.tmp", "remove"),
+    FileRule("damaged", r"(?:state|timeleap|requests|audit)\.damaged-[0-9a-f-]+\.jsonl?", "text"),
+    FileRule("temporary", r"\.(?P<of>.+)\.[0-9a-f]{16}\.tmp", "remove"),
 )  # fmt: skip
-_FOREIGN: Final = _rule("foreign", r".*", "text")
+_FOREIGN: Final = FileRule("foreign", r".*", "text")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +109,7 @@ def classify(name: str) -> tuple[FileRule, str | None]:
     """The rule for a file of that name, and the file it belongs to. What lies in a folder is foreign."""
     if "/" not in name:
         for rule in RULES:
-            if match := rule.pattern.fullmatch(name):
+            if match := re.fullmatch(rule.pattern, name):
                 return rule, match.groupdict().get("of")
     return _FOREIGN, None
 
@@ -122,10 +117,8 @@ def classify(name: str) -> tuple[FileRule, str | None]:
 def list_files(directory: Path) -> list[SessionFile]:
     """Every regular file of a session's directory, by name; raises StorageFailureError. Links are not followed, what
     vanishes meanwhile is left out."""
-    try:
+    with storage_errors("look at the session's files", directory):
         return sorted(_files(directory), key=lambda file: file.name)
-    except OSError as error:
-        raise StorageFailureError.of(error, "look at the session's files", directory) from error
 
 
 def quarantine_files(directory: Path) -> list[tuple[str, int]]:
@@ -158,13 +151,11 @@ def remove_leftovers(directory: Path) -> list[Leftover]:
     """Remove what a killed process left. Hold the session's lock. Raises StorageFailureError where some is still
     there."""
     found = leftovers(directory)
-    try:
+    with storage_errors("remove leftover files", directory):
         for leftover in found:
             remove_file(directory / leftover.name)
         if found:
             sync_directory(directory)
-    except OSError as error:
-        raise StorageFailureError.of(error, "remove leftover files", directory) from error
     return found
 
 
@@ -189,11 +180,9 @@ def move_in(path: Path) -> None:
     Raises:
         StorageFailureError: It cannot be used.
     """
-    try:
+    with storage_errors(f"use {path} as home", path):
         make_directory(path)
         if not path.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
         if not list_directory(path) and os.name != "nt":
             path.chmod(0o700)  # it may have been made under another umask
-    except OSError as error:
-        raise StorageFailureError.of(error, f"use {path} as home", path) from error

@@ -13,17 +13,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from timeleap.sessions import files, session_files
-from timeleap.sessions.files import (
-    BAD,
-    Check,
-    Problems,
-    flag,
-    items,
-    model,
-    number,
-    text,
-)
+from timeleap.sessions import files
+from timeleap.sessions.files import BAD, Check, Document, Problems, flag, items, model, number, text
+from timeleap.sessions.session_files import LEGACY_STATE_NAME, STATE_NAME
 from timeleap.sessions.shapes import Approval, Subagent
 
 VERSION = 1
@@ -49,19 +41,12 @@ class StateValues:
     subagents: tuple[Subagent, ...] | None = None
     problem: str | None = None
     newer: int | None = None
-    file: str = session_files.STATE_NAME
+    file: str = STATE_NAME
 
     @property
     def warnings(self) -> list[dict[str, Any]]:
         """Warnings about the file, for the user."""
-        found: list[dict[str, Any]] = []
-        if self.problem is not None:
-            message = f"{self.problem}; the rest of it counts, and the next save keeps the damaged file"
-            found.append({"kind": "stateDamaged", "message": message, "file": self.file})
-        if self.newer is not None:
-            message = f"{self.file} is of version {self.newer}; what this release does not know is kept"
-            found.append({"kind": "newerVersion", "message": message, "file": self.file})
-        return found
+        return Document({}, self.problem, newer=self.newer, file=self.file).warnings("stateDamaged")
 
 
 def _approval(value: Any, where: str, problems: Problems) -> Any:
@@ -101,46 +86,39 @@ MODEL: Final[Mapping[str, Check]] = {
 are."""
 
 
-@dataclass(frozen=True, slots=True)
-class StateDocument(files.Decoded):
-    """A document of `state.json`: the fields that can be used, with those that are not ours; and the file that was
-    read."""
-
-    present: bool = True
-    file: str = session_files.STATE_NAME
-
-    def values(self) -> StateValues:
-        approval: Mapping[str, Any] = self.members.get("approval", {})
-        subagents = self.members.get("dynamic_subagents")
-        return StateValues(
-            approval=Approval(
-                approval.get("yolo", False),
-                approval.get("afk", False),
-                tuple(sorted(set(approval.get("auto_approve_actions", ())))),
-            ),
-            title=self.members.get("custom_title"),
-            archived=self.members.get("archived", False),
-            archived_at=self.members.get("archived_at"),
-            subagents=None if subagents is None else parse_subagents(subagents, "system_prompt"),
-            problem=self.problem,
-            newer=self.newer,
-            file=self.file,
-        )
+def values_of(document: Document) -> StateValues:
+    """The values of a document that was checked."""
+    approval: Mapping[str, Any] = document.members.get("approval", {})
+    subagents = document.members.get("dynamic_subagents")
+    return StateValues(
+        approval=Approval(
+            approval.get("yolo", False),
+            approval.get("afk", False),
+            tuple(sorted(set(approval.get("auto_approve_actions", ())))),
+        ),
+        title=document.members.get("custom_title"),
+        archived=document.members.get("archived", False),
+        archived_at=document.members.get("archived_at"),
+        subagents=None if subagents is None else parse_subagents(subagents, "system_prompt"),
+        problem=document.problem,
+        newer=document.newer,
+        file=document.file,
+    )
 
 
 class StateFile:
     """The `state.json` of one session directory."""
 
     def __init__(self, directory: Path) -> None:
-        self.path = directory / session_files.STATE_NAME
+        self.path = directory / STATE_NAME
 
     def read(self) -> StateValues:
         """The present values of the file; defaults for missing ones."""
-        return self._decoded().values()
+        return values_of(self._document())
 
     def fields(self) -> dict[str, Any]:
         """All fields of the file that can be used, those of the original included."""
-        return self._decoded().members
+        return self._document().members
 
     def write(self, changes: Mapping[str, Any], in_force: Mapping[str, Any] | None = None) -> Path | None:
         """Change fields (by the file's names) and keep all others as they are on disk now, those of `approval` included
@@ -154,30 +132,30 @@ class StateFile:
             StorageFailureError, TooLargeError: Nothing was changed.
         """
         files.check_size(changes)
-        decoded = self._decoded()
-        if in_force is not None and approval_members(decoded.values().approval) != in_force:
+        found = self._document()
+        if in_force is not None and approval_members(values_of(found).approval) != in_force:
             changes = {"approval": in_force, **changes}
-        merged: dict[str, Any] = {"version": VERSION, **decoded.not_known, **decoded.members}
+        merged: dict[str, Any] = {"version": VERSION, **found.not_known, **found.members}
         for name, value in changes.items():
             merged[name] = {**merged.get(name, {}), **value} if name == "approval" else value
-        aside = files.move_aside(self.path) if decoded.problem is not None and decoded.present else None
+        aside = files.move_aside(self.path) if found.problem is not None and found.present else None
         files.write_document(self.path, merged)
         return aside
 
-    def _decoded(self) -> StateDocument:
-        document = files.read_document(self.path)
-        if not document.present:
-            return _from_legacy(self.path.with_name(session_files.LEGACY_STATE_NAME))
-        if document.problem is not None:
-            return StateDocument({}, problem=document.problem)
-        decoded = decode(document.members)
-        return replace(decoded, problem=decoded.problem and f"{session_files.STATE_NAME}: {decoded.problem}")
+    def _document(self) -> Document:
+        found = files.read_checked(self.path, decode)
+        if found.present:
+            return found
+        legacy = files.read_checked(
+            self.path.with_name(LEGACY_STATE_NAME), lambda members: decode(upgrade({**members, "version": 0}))
+        )
+        return replace(legacy, present=False) if legacy.members else found
 
 
-def decode(members: Mapping[str, Any]) -> StateDocument:
+def decode(members: Mapping[str, Any]) -> Document:
     found = files.decode(members, MODEL, VERSION, unversioned=VERSION)
     not_known = {name: value for name, value in found.not_known.items() if name != "approval"}
-    return StateDocument(found.members, found.problem, found.newer, not_known)
+    return replace(found, not_known=not_known)
 
 
 def approval_members(approval: Approval) -> dict[str, Any]:
@@ -185,24 +163,14 @@ def approval_members(approval: Approval) -> dict[str, Any]:
     return {"yolo": approval.yolo, "afk": approval.afk, "auto_approve_actions": sorted(approval.actions)}
 
 
-def subagent_members(subagents: tuple[Subagent, ...], prompt_key: str = "system_prompt") -> list[dict[str, str]]:
-    """Sub-agents as the original writes them, or with another name for the prompt as `timeleap.json` keeps them."""
-    return [{"name": subagent.name, prompt_key: subagent.system_prompt} for subagent in subagents]
+def subagent_members(subagents: tuple[Subagent, ...]) -> list[dict[str, str]]:
+    """Sub-agents as the original writes them."""
+    return [{"name": subagent.name, "system_prompt": subagent.system_prompt} for subagent in subagents]
 
 
 def parse_subagents(many: list[Any], prompt_key: str) -> tuple[Subagent, ...]:
     """The sub-agents of a list that was checked, in order; of two with one name the later counts."""
     return tuple({each["name"]: Subagent(each["name"], each[prompt_key]) for each in many}.values())
-
-
-def _from_legacy(path: Path) -> StateDocument:
-    """Content of `metadata.json` of older releases of the original, in the names of `state.json`."""
-    document = files.read_document(path)
-    if not document.members:
-        return StateDocument({}, present=False)
-    decoded = decode(upgrade({**document.members, "version": 0}))
-    problem = decoded.problem and f"{session_files.LEGACY_STATE_NAME}: {decoded.problem}"
-    return replace(decoded, problem=problem, present=False, file=session_files.LEGACY_STATE_NAME)
 
 
 def upgrade(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -222,16 +190,16 @@ def upgrade(document: Mapping[str, Any]) -> dict[str, Any]:
 
 def _from_metadata(document: Mapping[str, Any]) -> dict[str, Any]:
     """Version 0 is what the original kept in `metadata.json` before it had a state file."""
-    names = (
-        ("title", "custom_title"),
-        ("title_generated", "title_generated"),
-        ("title_generate_attempts", "title_generate_attempts"),
-        ("archived", "archived"),
-        ("archived_at", "archived_at"),
-        ("auto_archive_exempt", "auto_archive_exempt"),
-        ("wire_mtime", "wire_mtime"),
+    kept = (
+        "title_generated",
+        "title_generate_attempts",
+        "archived",
+        "archived_at",
+        "auto_archive_exempt",
+        "wire_mtime",
     )
-    found = {new: document[old] for old, new in names if document.get(old) not in (None, "")}
+    names = {"custom_title": "title", **{name: name for name in kept}}
+    found = {new: document[old] for new, old in names.items() if document.get(old) not in (None, "")}
     if found.get("custom_title") == "Untitled":
         del found["custom_title"]
     return {"version": 1, **found}

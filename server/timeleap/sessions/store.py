@@ -20,8 +20,9 @@ from timeleap.errors import (
 )
 from timeleap.failpoints import failpoint
 from timeleap.sessions import creation, listing, purge
-from timeleap.sessions.creation import Copy, Traits
+from timeleap.sessions.creation import Fork, Traits
 from timeleap.sessions.home import Home, check_session_id, discard, new_session_id, trash_name
+from timeleap.sessions.listing import ListRequest
 from timeleap.sessions.meta import Meta
 from timeleap.sessions.open_sessions import Asked, Openings, SessionLocation
 from timeleap.sessions.purge import PurgeOutcome, PurgeRequest
@@ -195,7 +196,7 @@ class SessionStore:
         return True
 
     def _build(self, wanted: str | None, guard: Mutation, write: Callable[[Path], None]) -> str:
-        session_id = creation.free_id(self.home, wanted)
+        session_id = self.home.free_id(wanted)
         self._ledger.note(guard, {"sessionId": session_id})
         with self.home.building() as directory:
             write(directory)
@@ -204,28 +205,11 @@ class SessionStore:
 
     # The store as a whole
 
-    async def list(
-        self,
-        *,
-        cursor: str | None = None,
-        limit: int = 50,
-        include_archived: bool = False,
-        query: str | None = None,
-        workspace: str | None = None,
-        others: Mapping[str, Path] | None = None,
-    ) -> SessionPage:
+    async def list(self, request: ListRequest | None = None, others: Mapping[str, Path] | None = None) -> SessionPage:
         """A page of sessions, newest change first (see `listing.list_sessions`); `others` are directories outside of
         the store that are listed, too, by id."""
-        return await asyncio.to_thread(
-            listing.list_sessions,
-            self.home,
-            self.elsewhere(others or {}),
-            cursor=cursor,
-            limit=limit,
-            include_archived=include_archived,
-            query=query,
-            workspace=workspace,
-        )
+        elsewhere = self.elsewhere(others or {})
+        return await asyncio.to_thread(listing.list_sessions, self.home, elsewhere, request or ListRequest())
 
     def elsewhere(self, others: Mapping[str, Path]) -> dict[str, Path]:
         """By id: directories of sessions outside of the store, those of `others` and those that are open here."""
@@ -258,24 +242,24 @@ class SessionStore:
             CorruptedError, StorageFailureError: Nothing was made.
         """
 
-        def take(source: Session) -> Copy:
+        def plan(source: Session) -> Fork:
             source.expect_head(guard.expected_head)
             log = source.engine.view if timeline_id is None else source.engine.timeline(timeline_id)
-            return creation.taken(source, log, (checkpoint_id, checkpoint_uid), title)
+            return creation.plan_fork(source, log, (checkpoint_id, checkpoint_uid), title)
 
-        copy: Copy | TimeleapError
+        fork: Fork | TimeleapError
         try:
-            copy = await self._read(session_id, take)
+            fork = await self._read(session_id, plan)
         except TimeleapError as error:
-            copy = error
+            fork = error
         announced, made = await self.made_before(guard)
         if made is not None:
             return made
-        if isinstance(copy, TimeleapError):
-            raise copy
+        if isinstance(fork, TimeleapError):
+            raise fork
         wanted = announced if new_session_id is None else check_session_id(new_session_id)
         new_id = await asyncio.to_thread(
-            self._build, wanted, guard, lambda directory: creation.build_fork(directory, copy, guard)
+            self._build, wanted, guard, lambda directory: creation.build_fork(directory, fork, guard)
         )
         return await self._open_made(new_id)
 

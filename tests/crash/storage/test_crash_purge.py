@@ -14,7 +14,8 @@ from tests.crash.storage.states import State, crash_states
 from tests.unit.sessions.worlds import World, asked, texts
 
 from timeleap.sessions import purge
-from timeleap.sessions.purge import PurgeRequest, Trashed
+from timeleap.sessions.home import Trashed
+from timeleap.sessions.purge import PurgeRequest
 from timeleap.sessions.shapes import Mutation
 
 PURGING = asked("purge-1", "session/purge")

@@ -9,7 +9,8 @@ import pytest
 
 from timeleap.errors import StorageFailureError
 from timeleap.service import session_list
-from timeleap.sessions.purge import PurgeOutcome, PurgeRequest, Trashed
+from timeleap.sessions.home import Trashed
+from timeleap.sessions.purge import PurgeOutcome, PurgeRequest
 from timeleap.sessions.store import SessionStore
 
 ONE = Trashed("a", "2020-01-01T00:00:00.000Z", "a~20200101T000000.000000", 5)

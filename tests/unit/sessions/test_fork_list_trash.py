@@ -19,6 +19,7 @@ from timeleap.errors import (
     SessionNotFoundError,
     TimelineNotFoundError,
 )
+from timeleap.sessions.listing import ListRequest
 from timeleap.sessions.session import Session
 from timeleap.sessions.shapes import Cause, Mutation, SessionInfo
 from timeleap.sessions.store import OpenedSession
@@ -167,10 +168,10 @@ async def test_the_list_shows_the_newest_change_first(world: World) -> None:
     assert first.path == world.path("s3")
     assert first.owner is None
     assert first.damaged is None
-    assert [one.session_id for one in (await store.list(query="TITLE 2")).sessions] == ["s2"]
-    assert [one.session_id for one in (await store.list(query="S1")).sessions] == ["s1"]
-    assert [one.session_id for one in (await store.list(workspace="file:///1")).sessions] == ["s1", "s3"]
-    assert (await store.list(query="nothing")).sessions == ()
+    assert [one.session_id for one in (await store.list(ListRequest(query="TITLE 2"))).sessions] == ["s2"]
+    assert [one.session_id for one in (await store.list(ListRequest(query="S1"))).sessions] == ["s1"]
+    assert [one.session_id for one in (await store.list(ListRequest(workspace="file:///1"))).sessions] == ["s1", "s3"]
+    assert (await store.list(ListRequest(query="nothing"))).sessions == ()
 
 
 async def test_pages_follow_each_other_without_gap_or_repeat(world: World) -> None:
@@ -181,7 +182,7 @@ async def test_pages_follow_each_other_without_gap_or_repeat(world: World) -> No
         seen: list[str] = []
         cursor: str | None = None
         while True:
-            page = await lister(cursor=cursor, limit=limit)
+            page = await lister(ListRequest(cursor=cursor, limit=limit))
             seen += [one.session_id for one in page.sessions]
             assert len(page.sessions) <= limit
             cursor = page.next_cursor
@@ -193,7 +194,7 @@ async def test_pages_follow_each_other_without_gap_or_repeat(world: World) -> No
 @pytest.mark.parametrize("cursor", ["", "x", "é", "W10", "WyJzZXNzaW9uIiwgInMiLCAicyJd", "////"])
 async def test_an_unknown_cursor_is_refused(world: World, cursor: str) -> None:
     with pytest.raises(InvalidInputError, match="cursor"):
-        await world.store.list(cursor=cursor)
+        await world.store.list(ListRequest(cursor=cursor))
     with pytest.raises(InvalidInputError, match="cursor"):
         await world.store.list_trash(cursor=cursor)
 
@@ -201,7 +202,7 @@ async def test_an_unknown_cursor_is_refused(world: World, cursor: str) -> None:
 @pytest.mark.parametrize("limit", [0, -1, 1001])
 async def test_a_limit_out_of_range_is_refused(world: World, limit: int) -> None:
     with pytest.raises(InvalidInputError, match="limit"):
-        await world.store.list(limit=limit)
+        await world.store.list(ListRequest(limit=limit))
     with pytest.raises(InvalidInputError, match="limit"):
         await world.store.list_trash(limit=limit)
 
@@ -211,7 +212,7 @@ async def test_archived_sessions_are_listed_only_if_asked_for(world: World) -> N
     await world.session("s2")
     await session.archive()
     assert [one.session_id for one in (await world.store.list()).sessions] == ["s2"]
-    assert len((await world.store.list(include_archived=True)).sessions) == 2
+    assert len((await world.store.list(ListRequest(include_archived=True))).sessions) == 2
     await session.unarchive()
     assert len((await world.store.list()).sessions) == 2
 

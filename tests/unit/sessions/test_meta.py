@@ -107,7 +107,7 @@ def test_the_engines_notes_are_kept(tmp_path: Path) -> None:
     meta = Meta(tmp_path, "owner")
     epoch = meta.epoch
     meta.bump_epoch()
-    meta.remember(rotation=4, counts={"context_4": (10, 2, 1)})
+    meta.remember(rotation=4)
     meta.remember(rotation=3)
     facts = TimelineFacts("revert", "2026-01-01T00:00:00.000Z", {"a": 1})
     meta.write({"timelines": meta.with_facts("context_4", facts)})

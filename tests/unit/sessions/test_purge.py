@@ -9,7 +9,8 @@ from tests.unit.sessions.worlds import Json, World, asked, texts
 
 from timeleap.errors import SessionNotFoundError, StorageFailureError
 from timeleap.sessions import purge
-from timeleap.sessions.purge import PurgeOutcome, PurgeRequest, Trashed
+from timeleap.sessions.home import Trashed
+from timeleap.sessions.purge import PurgeOutcome, PurgeRequest
 from timeleap.sessions.shapes import Mutation
 from timeleap.sessions.store_requests import Ledger
 

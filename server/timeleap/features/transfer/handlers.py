@@ -95,14 +95,13 @@ def _size(exhibit: Exhibit) -> int:
 async def import_session(service: Service, params: SessionImportParams, call: Call) -> Json:
     """Make a session of a file, and open it."""
     from timeleap.features.transfer import export_file, importing, sanitize
-    from timeleap.sessions.creation import free_id
 
     path, store, mine = export_file.absolute(params.path), service.store, guard(params, call)
     async with service.reachable():
         announced, opened = await store.made_before(mine)
         if opened is None:
             wanted = announced if params.session_id is None else check_session_id(params.session_id)
-            session_id = await asyncio.to_thread(free_id, store.home, wanted)
+            session_id = await asyncio.to_thread(store.home.free_id, wanted)
             with store.home.building() as directory:
                 work = importing.take_in(path, params.format, directory, mine)
                 await _run(service, work, call.byte_progress("reading"))

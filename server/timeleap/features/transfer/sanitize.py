@@ -10,12 +10,12 @@ from typing import Any, Final
 from timeleap import clock
 from timeleap.features.transfer.formats import ExportLoss
 from timeleap.sessions import files, past
-from timeleap.sessions.creation import Traits, trait_members, write_meta
-from timeleap.sessions.meta import REASONS, Meta, decode, dmail_members
+from timeleap.sessions.creation import Traits, write_meta
+from timeleap.sessions.meta import REASONS, Meta, decode
 from timeleap.sessions.session_files import META_NAME, STATE_NAME
 from timeleap.sessions.shapes import Approval, Mutation, set_members
 from timeleap.sessions.statefile import VERSION as STATE_VERSION
-from timeleap.sessions.statefile import approval_members, subagent_members
+from timeleap.sessions.statefile import approval_members, subagent_members, values_of
 from timeleap.sessions.statefile import decode as decode_fields
 from timeleap.storage.engine import TimelineFacts
 
@@ -72,7 +72,7 @@ def settle_in(directory: Path, arrival: Arrival, guard: Mutation, present: Itera
     """
     notes, fields = decode(arrival.notes), decode_fields(arrival.state)
     files.write_document(directory / META_NAME, notes.members)
-    brought, state = Meta(directory, "readOnly"), fields.values()
+    brought, state = Meta(directory, "readOnly"), values_of(fields)
     damaged = [
         f"{name}: {problem}" for name, problem in ((META_NAME, notes.problem), (STATE_NAME, fields.problem)) if problem
     ]
@@ -93,11 +93,11 @@ def settle_in(directory: Path, arrival: Arrival, guard: Mutation, present: Itera
     rotation = brought.rotation if 0 < brought.rotation < 1 << 53 else None
     members = set_members(
         **{
-            **trait_members(traits),
+            **traits.members(),
             "createdAt": arrival.created_at or brought.created_at or clock.now_iso(),
             "parent": parent and {"sessionId": parent.session_id, **set_members(checkpointUid=parent.checkpoint_uid)},
-            "subagents": subagent_members(subagents, "systemPrompt") or None,
-            "pendingDMail": dmail_members(brought.pending_dmail),
+            "subagents": [agent.wire() for agent in subagents] or None,
+            "pendingDMail": brought.pending_dmail and brought.pending_dmail.wire(),
             "timelines": facts or None,
             "rotation": rotation,
             past.MEMBER: _stacks(brought, facts),
