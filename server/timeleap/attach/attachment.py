@@ -15,7 +15,7 @@ import contextlib
 import itertools
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
@@ -24,9 +24,10 @@ import msgspec
 
 from timeleap.attach.handover import META, HandoverNote, deleted, note_of
 from timeleap.attach.notified import NotifiedApprovals, NotifiedState, as_here, read_change
-from timeleap.attach.peer import PeerCallbacks, PeerLostError, endpoint_of, plain, unreachable
+from timeleap.attach.peer import PeerCallbacks, PeerConnection, PeerLostError, attach, endpoint_of, unreachable
 from timeleap.clock import new_uid
 from timeleap.errors import CancelledError, SessionLockedError, SessionNotFoundError, SessionNotOpenError, TimeleapError
+from timeleap.rpc.codec import plain
 from timeleap.rpc.errors import OwnersRefusalError
 from timeleap.sessions import shapes
 from timeleap.sessions.listing import holder_of
@@ -37,11 +38,8 @@ from timeleap_protocol.approval_rows import LIST as LIST_APPROVALS
 from timeleap_protocol.errors import ERRORS, ErrorKind
 from timeleap_protocol.limits import DEFAULT_APPROVAL_TIMEOUT
 from timeleap_protocol.methods import REQUESTS
-from timeleap_protocol.session_rows import OPEN as OPEN_SESSION
 
 if TYPE_CHECKING:
-    from timeleap.attach.listener import LocalNetwork
-    from timeleap.attach.peer import PeerConnection
     from timeleap.call import Call, Client
     from timeleap.sessions.open_sessions import SessionLocation
     from timeleap.sessions.session import Session
@@ -62,7 +60,7 @@ _NOT_FOUND = ERRORS[ErrorKind.SESSION_NOT_FOUND].code
 _NOT_PASSED_ON = frozenset({"workDoneToken", "sessionId"})
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Forwarded:
     """A request that is not answered yet."""
 
@@ -72,24 +70,17 @@ class Forwarded:
     call: Call
     answer: asyncio.Future[Any]
     own_id: bool = False  # its request id was made here
+    repeat: bool = False  # the client has used its request id before
     again: bool = False  # it was asked for before
     until: float | None = None  # of one that waits for a decision: the time on the loop's clock at which it times out
     withdrawn: bool = False  # the client no longer waits for it
     task: asyncio.Task[Any] | None = None  # carries it out here, since we own the session
-    repeat: bool = False  # the client has used its request id before
 
     @property
     def request_id(self) -> str | None:
         """Of a change: the client's own, or one made here."""
         request_id = self.params.get("requestId")
         return request_id if isinstance(request_id, str) and REQUESTS[self.method].mutates else None
-
-    def only_what_is_left(self) -> None:
-        """Shorten its timeout by the time it has waited, before it is sent again."""
-        if self.until is not None:
-            left = max(0.001, self.until - asyncio.get_running_loop().time())
-            self.params["timeout"] = left
-            self.model = self.model.model_copy(update={"timeout": left})
 
     def settle_as(self, task: asyncio.Task[Any]) -> None:
         if self.answer.done():
@@ -102,41 +93,13 @@ class Forwarded:
             self.answer.set_result(task.result())
 
 
-def _forwarded(method: str, model: Any, call: Call, request_ids: Iterator[str]) -> Forwarded:
-    """A request as it is passed on: a change without a request id gets the next of `request_ids`."""
-    params = {
-        name: value for name, value in model.without_nulls(dict(call.params)).items() if name not in _NOT_PASSED_ON
-    }
-    request = Forwarded(method, params, model, call, asyncio.get_running_loop().create_future())
-    row = REQUESTS[method]
-    if row.waits:
-        request.until = asyncio.get_running_loop().time() + (model.timeout or DEFAULT_APPROVAL_TIMEOUT)
-    if (row.mutates or row.waits) and getattr(model, "request_id", "") is None:
-        params["requestId"] = next(request_ids)
-        request.own_id = True
-        request.model = model.model_copy(update={"request_id": params["requestId"]})
-    return request
-
-
-def _to_ask_again(requests: Iterable[Forwarded]) -> list[Forwarded]:
-    unanswered = [request for request in requests if not request.answer.done()]
-    for request in unanswered:
-        request.again = True
-        request.only_what_is_left()
-    return unanswered
-
-
 class AttachmentHost(Protocol):
     """What an attached session needs of the process that has it open (`timeleap.service.service.Service`)."""
 
     async def own(self, place: SessionLocation, progress: Progress | None = None) -> OpenedSession: ...
-
     def reachable(self) -> AbstractAsyncContextManager[None]: ...
-
     async def act(self, method: str, params: Any, call: Call) -> Any: ...
-
     def forget(self, client: Client, attachment: Attachment) -> None: ...
-
     def replace(self, client: Client, attachment: Attachment, session: Session) -> None: ...
 
 
@@ -148,33 +111,23 @@ class Attachment:
 
     access = "attached"
 
-    def __init__(
-        self,
-        service: AttachmentHost,
-        network: LocalNetwork,
-        client: Client,
-        place: SessionLocation,
-        *,
-        quiet: bool = False,
-    ) -> None:
+    def __init__(self, service: AttachmentHost, client: Client, place: SessionLocation, *, quiet: bool = False) -> None:
         self.place = place
-        self._quiet = quiet
         self.times = 1  # how often the client has it open
+        self.notified_approvals = NotifiedApprovals()
+        self._quiet = quiet
         self._service = service
-        self._network = network
         self._client = client
+        self._loop = asyncio.get_running_loop()
         self._peer: PeerConnection | None = None
-        self._opening: asyncio.Future[Any] | None = None
         self._owners_id = place.session_id
         self._uid = ""
         self._head = ""
         self._notified_state = NotifiedState()
-        self.notified_approvals = NotifiedApprovals()
         self._heard: deque[tuple[str, str]] = deque(maxlen=_REMEMBERED)  # heads and kinds of changes of the log
         self._given: dict[str, None] = {}  # request ids of the client's that were not refused
         self._missed = False  # it is not known whether the client has heard of all changes up to the head
-        self._unanswered: dict[int, Forwarded] = {}
-        self._numbers = itertools.count(1)
+        self._unanswered: dict[Forwarded, None] = {}  # in the order they came
         name = new_uid(12)
         self._request_ids = (f"{MADE_HERE}{name}.{number}" for number in itertools.count(1))
         self._search: asyncio.Task[None] | None = None
@@ -198,8 +151,7 @@ class Attachment:
             SessionNotFoundError: It was deleted, and may be another one by now.
             TimeleapError: As opening it; OwnersRefusalError if the owner refuses.
         """
-        loop = asyncio.get_running_loop()
-        until, pause = loop.time() + PATIENCE, _FIRST_PAUSE
+        until, pause = self._loop.time() + PATIENCE, _FIRST_PAUSE
         lost = PeerLostError("it is not known")
         while True:
             self._reaching_out = True
@@ -217,7 +169,7 @@ class Attachment:
             try:
                 return await self._own(progress)
             except SessionLockedError as locked:
-                if lost.hopeless or lost.hung or loop.time() >= until:
+                if lost.hopeless or lost.hung or self._loop.time() >= until:
                     raise unreachable(lost, locked.data.get("owner")) from None
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
@@ -231,41 +183,29 @@ class Attachment:
 
     async def _attach(self, params: Json) -> Json:
         endpoint = endpoint_of(self.place.directory)
+        note = HandoverNote(unanswered=self._in_doubt(), approvals=self.notified_approvals.known, session=self._uid)
         callbacks = PeerCallbacks(self._hear, self._be_asked, self._lose)
-        peer = await self._network.connect(endpoint, self._client, callbacks)
-        answer = self._opening = asyncio.get_running_loop().create_future()
         try:
-            asked = {**params, "path": str(self.place.directory), "create": False}
-            note = HandoverNote(unanswered=self._in_doubt(), approvals=self.notified_approvals.known, session=self._uid)
-            peer.send(OPEN_SESSION.name, note.put_into(asked), answer)
-            state = plain(await answer)
-            named = isinstance(state, dict) and [state.get("sessionId"), state.get("head")]
-            if not named or not all(isinstance(name, str) for name in named):
-                raise PeerLostError("the owner broke the protocol: its state of the session is none")
-        except BaseException:
-            peer.close()
-            raise
+            peer, state = await attach(endpoint, self.place.directory, self._client, callbacks, note.put_into(params))
         finally:
-            self._opening = None
-            asyncio.get_running_loop().call_soon(self._catch_up)
+            self._loop.call_soon(self._catch_up)
         self._owners_id = state["sessionId"]
         note = note_of(state)
-        state.pop(META, None)
         self._uid = note.session
         self._tell_effects(note.made)
         self._catch_up_with(state)
         # Behind what was held back, which says more.
         tell = self.notified_approvals.tell_ends
-        asyncio.get_running_loop().call_soon(tell, self._client, self.place.session_id, note.ended_approvals)
+        self._loop.call_soon(tell, self._client, self.place.session_id, note.ended_approvals)
         self._peer = peer
         self._regulate(self._congested)
         return self._as_here(state)
 
     async def close(self) -> None:
         """Finish what was accepted, then leave."""
-        self._withdraw([request for request in self._unanswered.values() if request.until is not None])
-        while waiting := [request.answer for request in self._unanswered.values() if not request.answer.done()]:
-            await asyncio.wait(waiting)
+        self._withdraw([request for request in self._unanswered if request.until is not None])
+        while waiting := self._waiting():
+            await asyncio.wait([request.answer for request in waiting])
         self.leave()
         if self._search is not None:  # it may just have got the session: then it has let go of it when this returns
             await asyncio.wait([self._search])
@@ -305,13 +245,11 @@ class Attachment:
             SessionLockedError: There is no owner that answers; `requestId` in its data tells under which id a change
                 may be asked for again, if it carried one.
         """
-        request = _forwarded(method, model, call, self._request_ids)
-        self._note_id(request)
-        number = next(self._numbers)
-        self._unanswered[number] = request
+        request = self._forwarded(method, model, call)
+        self._unanswered[request] = None
 
         def ending(_: asyncio.Future[None]) -> None:
-            asyncio.get_running_loop().call_later(_LAST_CALL, self._withdraw, [request])
+            self._loop.call_later(_LAST_CALL, self._withdraw, [request])
 
         if request.until is not None:
             call.client.ending.add_done_callback(ending)
@@ -320,7 +258,7 @@ class Attachment:
                 self._send(request)
             else:
                 self._look_for_owner()
-                asyncio.get_running_loop().call_later(PATIENCE, self._give_up, [request], None)
+                self._loop.call_later(PATIENCE, self._give_up, [request], None)
             result = await self._answer(request)
         except TimeleapError:
             if not request.repeat:
@@ -328,8 +266,27 @@ class Attachment:
             raise
         finally:
             call.client.ending.remove_done_callback(ending)
-            del self._unanswered[number]
+            del self._unanswered[request]
         return self._result(request, result)
+
+    def _forwarded(self, method: str, model: Any, call: Call) -> Forwarded:
+        """A request as it is passed on: a change without a request id gets one."""
+        given = model.without_nulls(dict(call.params))
+        params = {name: value for name, value in given.items() if name not in _NOT_PASSED_ON}
+        request = Forwarded(method, params, model, call, self._loop.create_future())
+        row = REQUESTS[method]
+        if row.waits:
+            request.until = self._loop.time() + (model.timeout or DEFAULT_APPROVAL_TIMEOUT)
+        if (row.mutates or row.waits) and getattr(model, "request_id", "") is None:
+            params["requestId"] = next(self._request_ids)
+            request.own_id = True
+            request.model = model.model_copy(update={"request_id": params["requestId"]})
+        elif request.request_id is not None:  # the client's own repeats are told from ours
+            request.repeat = request.request_id in self._given
+            self._given[request.request_id] = None
+            if len(self._given) > _REMEMBERED:
+                del self._given[next(iter(self._given))]
+        return request
 
     async def answers_reads(self, call: Call) -> None:
         """Return when the owner answers what only reads and is asked for now."""
@@ -346,7 +303,7 @@ class Attachment:
             except OwnersRefusalError as refusal:
                 if request.until is None or not refusal.wire["data"].get("handedOver"):
                     raise
-                request.answer = asyncio.get_running_loop().create_future()  # the next owner is asked
+                request.answer = self._loop.create_future()  # the next owner is asked
                 if request.withdrawn:
                     self._withdraw([request])
             except asyncio.CancelledError:
@@ -376,23 +333,28 @@ class Attachment:
 
     async def settle(self) -> None:
         """Return when all that was asked for has taken effect, but for what waits for a person or another party."""
-        for request in list(self._unanswered.values()):
+        for request in list(self._unanswered):
             if request.until is None and REQUESTS[request.method].forward != "readsAhead":
                 await asyncio.wait([request.answer])
 
-    def _note_id(self, request: Forwarded) -> None:
-        """Tell the client's own repeats from ours."""
-        if request.own_id or request.request_id is None:
-            return
-        request.repeat = request.request_id in self._given
-        self._given[request.request_id] = None
-        if len(self._given) > _REMEMBERED:
-            del self._given[next(iter(self._given))]
+    def _waiting(self) -> list[Forwarded]:
+        return [request for request in self._unanswered if not request.answer.done()]
 
     def _in_doubt(self) -> list[str]:
         """The request ids of changes that were asked for once and not answered: they may have taken effect."""
-        waiting = (request for request in self._unanswered.values() if not (request.repeat or request.answer.done()))
-        return [] if self._quiet else [request.request_id for request in waiting if request.request_id]
+        names = [] if self._quiet else [request.request_id for request in self._waiting() if not request.repeat]
+        return [name for name in names if name]
+
+    def _to_ask_again(self) -> list[Forwarded]:
+        """What the last owner left unanswered; of what waits for a decision the timeout is shortened by its wait."""
+        waiting = self._waiting()
+        for request in waiting:
+            request.again = True
+            if request.until is not None:
+                left = max(0.001, request.until - self._loop.time())
+                request.params["timeout"] = left
+                request.model = request.model.model_copy(update={"timeout": left})
+        return waiting
 
     def _send(self, request: Forwarded) -> None:
         assert self._peer is not None
@@ -402,9 +364,7 @@ class Attachment:
 
     def _result(self, request: Forwarded, result: Any) -> Any:
         if REQUESTS[request.method].returns_state and isinstance(result, msgspec.Raw):
-            state = plain(result)
-            state.pop(META, None)  # meant for us: this is no other owner
-            return self._as_here(state)
+            return self._as_here(plain(result))
         if request.again and request.own_id:
             # The client has asked once, and does not know that we asked twice.
             members = plain(result)
@@ -414,12 +374,13 @@ class Attachment:
         return result
 
     def _as_here(self, state: Json) -> Json:
+        """A session's state as our client gets it: without the owner's note, which is meant for us."""
+        state.pop(META, None)
         return {**state, "sessionId": self.place.session_id, "access": self.access}
 
     def _fail(self, error: Exception) -> None:
-        for request in self._unanswered.values():
-            if not request.answer.done():
-                request.answer.set_exception(error)
+        for request in self._waiting():
+            request.answer.set_exception(error)
 
     def _give_up(self, requests: list[Forwarded], lost: PeerLostError | None) -> None:
         if self._peer is not None or self._closed:
@@ -435,7 +396,7 @@ class Attachment:
     # What the owner says
 
     def _hear(self, method: str, params: bytes) -> None:
-        if self._opening is not None or self._held_back:
+        if self._peer is None or self._held_back:
             self._held_back.append((method, params))
         else:
             self._pass_on(method, params)
@@ -460,7 +421,7 @@ class Attachment:
         self._client.notify(method, as_here(params, self._owners_id, self.place.session_id))
         if method == SESSION and change.kind == "deleted":
             self._service.forget(self._client, self)
-            self._leaving = asyncio.get_running_loop().create_task(self.close())
+            self._leaving = self._loop.create_task(self.close())
 
     async def _be_asked(self, method: str, params: Json) -> Any:
         asked = {**params, "sessionId": self.place.session_id} if "sessionId" in params else params
@@ -476,23 +437,21 @@ class Attachment:
     # The end of an owner
 
     def _lose(self, lost: PeerLostError) -> None:
-        if self._opening is not None:
-            if not self._opening.done():
-                self._opening.set_exception(lost)
+        if self._peer is None:
             return
         log.info("lost the owner of a session: %s", lost)
         self._peer = None
-        self._withdraw([request for request in self._unanswered.values() if request.withdrawn])
-        requests = list(self._unanswered.values())
+        requests = list(self._unanswered)
+        self._withdraw([request for request in requests if request.withdrawn])
         if lost.hung:
             self._give_up(requests, lost)
         else:
-            asyncio.get_running_loop().call_later(PATIENCE, self._give_up, requests, lost)
+            self._loop.call_later(PATIENCE, self._give_up, requests, lost)
         self._look_for_owner()
 
     def _look_for_owner(self) -> None:
         if self._search is None and not self._closed:
-            self._search = asyncio.get_running_loop().create_task(self._find_owner())
+            self._search = self._loop.create_task(self._find_owner())
 
     async def _find_owner(self) -> None:
         try:
@@ -519,7 +478,7 @@ class Attachment:
                 self._drop_peer()
                 return
             self._tell(SESSION, "accessChanged", access=self.access)
-            for request in _to_ask_again(self._unanswered.values()):
+            for request in self._to_ask_again():
                 self._send(request)
         elif self._closed:
             await found.session.aclose()
@@ -547,11 +506,10 @@ class Attachment:
             self._tell_effects(made)
             self._catch_up_with(session.wire("owner"))
             self._tell(SESSION, "accessChanged", access="owner")
-            for request in _to_ask_again(self._unanswered.values()):
+            for request in self._to_ask_again():
                 call = replace(request.call, again=not request.repeat)
-                acting = self._service.act(request.method, request.model, call)
-                request.task = task = asyncio.get_running_loop().create_task(acting)
-                task.add_done_callback(request.settle_as)
+                request.task = self._loop.create_task(self._service.act(request.method, request.model, call))
+                request.task.add_done_callback(request.settle_as)
             self.notified_approvals.tell_ends(self._client, self.place.session_id, ends)
 
     def _tell_effects(self, made: list[Effect]) -> None:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import logging
-import secrets
 import socket
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -18,19 +16,20 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
+from timeleap.attach import sockets
 from timeleap.errors import SessionLockedError
-from timeleap.rpc.codec import encode
-from timeleap.rpc.errors import OwnersRefusalError, RefusedError, to_wire
+from timeleap.rpc.codec import encode, plain
+from timeleap.rpc.errors import OwnersRefusalError, RefusedError, to_wire, wire_error
 from timeleap.sessions.listing import holder_of
 from timeleap.storage.lock import Endpoint
-from timeleap_protocol.errors import ErrorKind
+from timeleap_protocol.errors import ERRORS, ErrorKind
 from timeleap_protocol.framing import Fault, FrameReader, Framing
+from timeleap_protocol.limits import PROTOCOL_VERSION
 from timeleap_protocol.methods import CLIENT_REQUESTS, SERVER_NOTIFICATIONS
+from timeleap_protocol.session_rows import OPEN as OPEN_SESSION
 
 if TYPE_CHECKING:
-    from timeleap.call import ReportProgress
-
-log = logging.getLogger(__name__)
+    from timeleap.call import Client, ReportProgress
 
 PATIENCE = 5.0
 """Seconds an owner may say nothing while something is asked of it."""
@@ -85,11 +84,6 @@ def unreachable(lost: PeerLostError, owner: dict[str, Any] | None) -> SessionLoc
     return SessionLockedError(message, owner=owner)
 
 
-def plain(result: Any) -> Any:
-    """A result as a value, whether it is one already or still text."""
-    return msgspec.json.decode(result) if isinstance(result, msgspec.Raw) else result
-
-
 @dataclass(frozen=True, slots=True)
 class PeerCallbacks:
     """What an owner says unasked.
@@ -103,6 +97,65 @@ class PeerCallbacks:
     notified: Callable[[str, bytes], None]
     asked: Callable[[str, dict[str, Any]], Awaitable[Any]]
     lost: Callable[[PeerLostError], None]
+
+
+async def attach(
+    endpoint: Endpoint, directory: Path, client: Client, callbacks: PeerCallbacks, params: Mapping[str, Any]
+) -> tuple[PeerConnection, dict[str, Any]]:
+    """Open a session through its owner, on behalf of `client`; returns the connection, and the session's state.
+
+    Raises:
+        PeerLostError: The owner cannot be reached, does not answer, or turns us away.
+        OwnersRefusalError: It refuses to open the session, or speaks another version of the protocol.
+    """
+    address, token, version = (endpoint.get(name) for name in ("address", "token", "protocolVersion"))
+    if type(version) is not int or version != PROTOCOL_VERSION:
+        spoken = f"protocol version {version}" if type(version) is int else "another version of the protocol"
+        message = (
+            f"the session's owner speaks {spoken}, this process version {PROTOCOL_VERSION}: use the same release "
+            'of Timeleap in both, or open the session with access "readOnly" to follow it'
+        )
+        raise OwnersRefusalError(wire_error(ErrorKind.PROTOCOL_VERSION, message, supported=[PROTOCOL_VERSION]))
+    if not isinstance(address, str) or not isinstance(token, str):
+        raise PeerLostError("its record does not say how it is reached", hopeless=True)
+    try:
+        _, peer = await sockets.connect(address, lambda: PeerConnection(callbacks), PATIENCE)
+    except sockets.UnsafeError as error:
+        raise PeerLostError(f"it must not be trusted: {error}", hopeless=True) from None
+    except TimeoutError:
+        raise PeerLostError("it does not answer", hung=True) from None
+    except (OSError, ValueError) as error:
+        raise PeerLostError(f"it cannot be reached: {type(error).__name__}") from None
+    try:
+        await _introduce(peer, client, token)
+        state = await peer.ask(OPEN_SESSION.name, {**params, "path": str(directory), "create": False})
+        named = isinstance(state, dict) and [state.get("sessionId"), state.get("head")]
+        if not named or not all(isinstance(name, str) for name in named):
+            raise PeerLostError("the owner broke the protocol: its state of the session is none")
+    except BaseException:
+        peer.close()
+        raise
+    return peer, state
+
+
+async def _introduce(peer: PeerConnection, client: Client, token: str) -> None:
+    capabilities = {
+        "protocolVersion": PROTOCOL_VERSION,
+        "summarize": client.can_summarize,
+        "approvals": client.wants_approvals,
+    }
+    params: dict[str, Any] = {
+        "capabilities": {"experimental": {"timeleap": capabilities}},
+        "initializationOptions": {"token": token},
+    }
+    if client.name is not None:
+        params["clientInfo"] = {"name": client.name}
+    try:
+        await peer.ask("initialize", params)
+    except OwnersRefusalError as refusal:
+        if refusal.wire.get("code") == ERRORS[ErrorKind.PROTOCOL_VERSION].code:
+            raise
+        raise PeerLostError("it turned us away") from None
 
 
 class _AnyMessage(msgspec.Struct):
@@ -123,8 +176,8 @@ class _Waiting:
     """A request that was sent."""
 
     answer: asyncio.Future[Any]
+    progress: ReportProgress | None
     sent: float
-    token: str | None = None
     size: int = 0
 
 
@@ -137,14 +190,13 @@ class PeerConnection(asyncio.Protocol):
         self._frames = FrameReader(MAX_FRAME_BYTES)
         self._transport: asyncio.Transport | None = None
         self._numbers = itertools.count(1)
-        self._waiting: dict[int, _Waiting] = {}
-        self._progress: dict[str, ReportProgress] = {}
+        self._waiting: dict[int | str, _Waiting] = {}
         self._answering: dict[int | str, asyncio.Task[None]] = {}
         self._heard = self._looked = self._loop.time()
         self._paused = False
         self._unsent = 0
         self._clock: asyncio.TimerHandle | None = None
-        self._introduction: asyncio.Future[Any] | None = None
+        self._asking: asyncio.Future[Any] | None = None
 
     # What the transport calls
 
@@ -165,7 +217,7 @@ class PeerConnection(asyncio.Protocol):
         del exc
         self._lose(PeerLostError("the connection to the owner ended"))
 
-    # What the service calls
+    # Requests to the owner
 
     def send(
         self,
@@ -182,46 +234,42 @@ class PeerConnection(asyncio.Protocol):
         if self._transport is None:
             return
         number = next(self._numbers)
-        waiting = self._waiting[number] = _Waiting(answer, self._loop.time())
+        waiting = self._waiting[number] = _Waiting(answer, progress, self._loop.time())
         if progress is not None:
-            waiting.token = secrets.token_hex(8)
-            self._progress[waiting.token] = progress
-            params = {**params, "workDoneToken": waiting.token}
+            params = {**params, "workDoneToken": number}
         waiting.size = self._write({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
         if self._clock is None:
             self._looked = waiting.sent
             self._clock = self._loop.call_later(_TICK, self._look)
 
-    async def introduce(self, params: Mapping[str, Any]) -> None:
-        """Say who we are, before anything else; until that has succeeded nobody hears of the connection's end.
+    async def ask(self, method: str, params: Mapping[str, Any]) -> Any:
+        """The result of a request, as a value. Until it is there, only the caller hears of the connection's end.
 
         Raises:
-            OwnersRefusalError: It turns us away.
+            OwnersRefusalError: The owner's error.
             PeerLostError: The connection ended, or nobody answers.
         """
-        self._introduction = answer = self._loop.create_future()
-        self.send("initialize", params, answer)
+        self._asking = answer = self._loop.create_future()
+        self.send(method, params, answer)
         try:
-            await answer
+            result = await answer if self._transport is not None else None
         finally:
-            self._introduction = None
+            self._asking = None
+        if self._transport is None:
+            raise PeerLostError("the connection to the owner ended")
+        return plain(result)
+
+    def take_back(self, answer: asyncio.Future[Any]) -> list[int | str]:
+        """Cancel a request; its answer says whether it took effect all the same. Returns its number."""
+        numbers = [number for number, waiting in self._waiting.items() if waiting.answer is answer]
+        for number in numbers:
+            self._write({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": number}})
+        return numbers
 
     def forget(self, answer: asyncio.Future[Any]) -> None:
-        """The answer is not wanted any more; the request is taken back."""
-        for number in self._numbers_of(answer):
-            self._settle(number)
-            self._cancel(number)
-
-    def take_back(self, answer: asyncio.Future[Any]) -> None:
-        """The request is not wanted any more; its answer says whether it took effect all the same."""
-        for number in self._numbers_of(answer):
-            self._cancel(number)
-
-    def _numbers_of(self, answer: asyncio.Future[Any]) -> list[int]:
-        return [number for number, waiting in self._waiting.items() if waiting.answer is answer]
-
-    def _cancel(self, number: int) -> None:
-        self._write({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": number}})
+        """Cancel a request whose answer is not wanted any more."""
+        for number in self.take_back(answer):
+            del self._waiting[number]
 
     def pause(self) -> None:
         self._paused = True
@@ -254,58 +302,46 @@ class PeerConnection(asyncio.Protocol):
         except (msgspec.MsgspecError, UnicodeDecodeError):
             self._lose(PeerLostError("the owner broke the protocol: what it says is no message"))
             return
+        params = bytes(message.params) or b"{}"
         if message.method is None:
             self._take_answer(message)
         elif message.id is None:
-            self._take_notification(message.method, bytes(message.params) or b"{}")
+            self._take_notification(message.method, params)
         else:
-            task = self._loop.create_task(self._reply(message.id, message.method, bytes(message.params) or b"{}"))
-            self._answering[message.id] = task
+            self._answering[message.id] = self._loop.create_task(self._reply(message.id, message.method, params))
 
     def _take_answer(self, message: _AnyMessage) -> None:
+        error = _object(message.error or b"{}")
         if message.id is None:
-            reason = msgspec.json.decode(message.error or b"{}")
-            said = reason.get("message") if isinstance(reason, dict) else None
-            self._lose(PeerLostError(f"the owner ended the connection: {said}"))
+            self._lose(PeerLostError(f"the owner ended the connection: {error.get('message')}"))
             return
-        waiting = self._settle(message.id)
+        waiting = self._waiting.pop(message.id, None)
         if waiting is None or waiting.answer.done():
             return
-        if bytes(message.error):
-            error = _object(message.error)
-            if _is_error(error):
+        if message.error:
+            code, said, data = (error.get(name) for name in ("code", "message", "data"))
+            if type(code) is int and isinstance(said, str) and isinstance(data, dict):
                 waiting.answer.set_exception(OwnersRefusalError(error))
-                return
-            problem = "an error that is none"
-        elif bytes(message.result):
+            else:
+                self._lose(PeerLostError("the owner broke the protocol: an error that is none"))
+        elif message.result:
             waiting.answer.set_result(_on_one_line(message.result))
-            return
         else:
-            problem = "neither a result nor an error"
-        self._lose(PeerLostError(f"the owner broke the protocol: {problem}"))
-
-    def _settle(self, number: int | str) -> _Waiting | None:
-        waiting = self._waiting.pop(number, None) if isinstance(number, int) else None
-        if waiting is not None and waiting.token is not None:
-            self._progress.pop(waiting.token, None)
-        return waiting
+            self._lose(PeerLostError("the owner broke the protocol: neither a result nor an error"))
 
     def _take_notification(self, method: str, params: bytes) -> None:
         if method == "$/progress":
-            self._take_progress(_object(params))
+            progress = _object(params)
+            token, value = progress.get("token"), progress.get("value")
+            waiting = self._waiting.get(token) if isinstance(token, int) else None
+            if waiting and waiting.progress and isinstance(value, dict) and value.get("kind") == "report":
+                waiting.progress(value.get("message"), value.get("percentage"))
         elif method == "$/cancelRequest":
             number = _object(params).get("id")
-            task = self._answering.get(number) if isinstance(number, int | str) else None
-            if task is not None:
+            if isinstance(number, int | str) and (task := self._answering.get(number)) is not None:
                 task.cancel()
         elif method in SERVER_NOTIFICATIONS and not method.startswith("$/") and params.startswith(b"{"):
             self._callbacks.notified(method, bytes(_on_one_line(params)))
-
-    def _take_progress(self, params: dict[str, Any]) -> None:
-        report = self._progress.get(str(params.get("token")))
-        value = params.get("value")
-        if report is not None and isinstance(value, dict) and value.get("kind") == "report":
-            report(value.get("message"), value.get("percentage"))
 
     async def _reply(self, number: int | str, method: str, params: bytes) -> None:
         message: dict[str, Any] = {"jsonrpc": "2.0", "id": number}
@@ -357,21 +393,15 @@ class PeerConnection(asyncio.Protocol):
         transport = self._transport
         self.close()
         transport.abort()
-        if self._introduction is None:
+        if self._asking is None:
             self._callbacks.lost(why)
-        elif not self._introduction.done():
-            self._introduction.set_exception(why)
+        elif not self._asking.done():
+            self._asking.set_exception(why)
 
 
 def _object(text: bytes | msgspec.Raw) -> dict[str, Any]:
     value = msgspec.json.decode(text)
     return value if isinstance(value, dict) else {}
-
-
-def _is_error(error: dict[str, Any]) -> bool:
-    """True if it has the form of an error that a client may get."""
-    code, message, data = (error.get(name) for name in ("code", "message", "data"))
-    return type(code) is int and isinstance(message, str) and isinstance(data, dict)
 
 
 def _on_one_line(text: bytes | msgspec.Raw) -> msgspec.Raw:

@@ -13,15 +13,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from timeleap.attach.handover import HandoverNote, note_of
 from timeleap.attach.notified import NotifiedApprovals, as_here, read_change
-from timeleap.attach.peer import PeerCallbacks, PeerLostError, endpoint_of, plain
+from timeleap.attach.peer import PeerCallbacks, PeerLostError, attach, endpoint_of
 from timeleap.rpc.errors import OwnersRefusalError
 from timeleap.sessions.shapes import SESSION
-from timeleap_protocol.session_rows import OPEN as OPEN_SESSION
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from timeleap.attach.listener import LocalNetwork
     from timeleap.attach.peer import PeerConnection
     from timeleap.call import Client
     from timeleap.sessions.session import Session
@@ -53,13 +51,11 @@ class Watcher:
 
     def __init__(
         self,
-        network: LocalNetwork,
         session: Session,
         client: Client,
         audience: SubscriberList,
         deleted: Callable[[], None],
     ) -> None:
-        self._network = network
         self._session = session
         self._client = client
         self._audience = audience
@@ -126,18 +122,11 @@ class Watcher:
         if self._session.access == "owner":
             raise PeerLostError("it is this process")
         endpoint = await asyncio.to_thread(endpoint_of, self._session.path)
-        loop = asyncio.get_running_loop()
-        self._lost = lost = loop.create_future()
+        self._lost = lost = asyncio.get_running_loop().create_future()
         callbacks = PeerCallbacks(self._hear, self._refuse, lost.set_result)
-        peer = await self._network.connect(endpoint, self._client, callbacks)
-        answer = loop.create_future()
+        params = HandoverNote(approvals=self._notified.known).put_into({"access": "readOnly"})
+        peer, state = await attach(endpoint, self._session.path, self._client, callbacks, params)
         try:
-            params = {"path": str(self._session.path), "create": False, "access": "readOnly"}
-            peer.send(OPEN_SESSION.name, HandoverNote(approvals=self._notified.known).put_into(params), answer)
-            await asyncio.wait({answer, lost}, return_when=asyncio.FIRST_COMPLETED)
-            if not answer.done():
-                raise PeerLostError("it went away")
-            state = plain(answer.result())
             self._owners_id = state["sessionId"]
             await self._session.catch_up()
             self._notified.tell_ends(self._client, self._session.session_id, note_of(state).ended_approvals)

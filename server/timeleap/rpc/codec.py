@@ -286,3 +286,8 @@ def encode(message: Any) -> bytes:
     except UnicodeEncodeError:
         # A lone surrogate, from a log somebody else wrote: legal JSON when escaped, and kept that way.
         return json.dumps(message, default=_to_json, allow_nan=False, separators=(",", ":")).encode()
+
+
+def plain(result: Any) -> Any:
+    """A result as a value, whether it is one already or still text."""
+    return msgspec.json.decode(result) if isinstance(result, msgspec.Raw) else result

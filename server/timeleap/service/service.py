@@ -405,8 +405,7 @@ class Service:
         """A session that another process owns, for this client to be attached to; `quiet`: for one request."""
         from timeleap.attach.attachment import Attachment
 
-        assert self.network is not None
-        return Attachment(self, self.network, call.client, place, quiet=quiet)
+        return Attachment(self, call.client, place, quiet=quiet)
 
     def forget(self, client: Client, attachment: Attachment) -> None:
         """An attached session is gone for good."""
@@ -444,7 +443,7 @@ class Service:
         from timeleap.attach.watcher import Watcher
 
         gone = functools.partial(self._drop_soon, self._connection(call), held)
-        held.watcher = Watcher(self.network, held.session, call.client, self._subscribers_of(held.session), gone)
+        held.watcher = Watcher(held.session, call.client, self._subscribers_of(held.session), gone)
         await held.watcher.start()
 
     def _subscribers_of(self, session: Session) -> Subscribers:

@@ -36,14 +36,15 @@ async def test_who_leaves_does_not_wait_for_an_owner_that_hangs(
 ) -> None:
     waiting = asyncio.Event()
 
-    async def connect(*_: Any) -> Any:
+    async def attach(*_: Any) -> Any:
         waiting.set()
         await asyncio.Event().wait()
 
     monkeypatch.setattr("timeleap.attach.attachment.endpoint_of", lambda _: {})
+    monkeypatch.setattr("timeleap.attach.attachment.attach", attach)
     client = SimpleNamespace(watch_congestion=lambda _: lambda: None)
-    place, network = SimpleNamespace(session_id="s", directory=tmp_path), SimpleNamespace(connect=connect)
-    attachment = Attachment(cast("Any", None), cast("Any", network), cast("Any", client), cast("Any", place))
+    place = SimpleNamespace(session_id="s", directory=tmp_path)
+    attachment = Attachment(cast("Any", None), cast("Any", client), cast("Any", place))
     attachment._look_for_owner()
     await asyncio.wait_for(waiting.wait(), PATIENCE)
     await asyncio.wait_for(attachment.close(), PATIENCE)

@@ -241,7 +241,7 @@ async def test_an_error_that_is_none_ends_the_connection(error: bytes) -> None:
 
 async def test_an_introduction_that_is_cut_short_is_the_callers_to_know_alone() -> None:
     wire = Wire()
-    introduction = asyncio.ensure_future(wire.peer.introduce({}))
+    introduction = asyncio.ensure_future(wire.peer.ask("initialize", {}))
     await asyncio.sleep(0)
     wire.peer.connection_lost(None)
     with pytest.raises(PeerLostError):

@@ -32,7 +32,7 @@ async def test_it_looks_soon_and_then_less_and_less_often(monkeypatch: pytest.Mo
     monkeypatch.setattr("timeleap.attach.watcher.asyncio.sleep", sleep)
     nothing: Any = None
     with pytest.raises(asyncio.CancelledError):
-        await Lonely(nothing, nothing, nothing, nothing, nothing)._watch(cast("Any", asyncio.Event()))
+        await Lonely(nothing, nothing, nothing, nothing)._watch(cast("Any", asyncio.Event()))
     rising = [min(SOON * 2**number, PERIOD) for number in range(8)]
     assert pauses == [*rising, *rising[:4]]
     assert pauses[7] == PERIOD > 10 * SOON

@@ -16,9 +16,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from timeleap.attach.peer import plain
 from timeleap.errors import InvalidInputError, ReadOnlyError, SessionLockedError, SessionNotFoundError
 from timeleap.failpoints import failpoint
+from timeleap.rpc.codec import plain
 from timeleap.service.service import fingerprint, guard
 from timeleap.sessions import shapes
 from timeleap.sessions.home import check_session_id
