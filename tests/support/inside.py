@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import os
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from unittest import mock
 
 from timeleap.rpc import serve, stdio
@@ -37,12 +38,13 @@ class ServerInside:
         flags = {"durability": options.durability} if options.durability else {}
         settings = {**os.environ, **launch.env}
 
-        def make() -> ServicePort:
+        @functools.cache
+        def service() -> ServicePort:
             return Service(config.load(options.home, environ=settings, flags=flags), serve._network)
 
         ours, theirs = socket.socketpair()
         serve._make_home(options.home)
-        thread = _Thread(serve.Deferred(make), theirs)
+        thread = _Thread(service, theirs)
         thread.start()
         return cls(*await asyncio.open_connection(sock=ours), thread)
 
@@ -92,7 +94,7 @@ class ServerInside:
 class _Thread(threading.Thread):
     """Serves one connection, on an event loop of its own."""
 
-    def __init__(self, service: ServicePort, connection: socket.socket) -> None:
+    def __init__(self, service: Callable[[], ServicePort], connection: socket.socket) -> None:
         super().__init__(name="timeleap-server-inside", daemon=True)
         self.code: int | None = None
         self._service = service

@@ -115,7 +115,7 @@ class LocalNetwork:
         """The connection that takes over from a handshake."""
         transport.set_write_buffer_limits(high=HIGH_WATER, low=LOW_WATER)
         # What a client may just send to its own process has to fit when it is passed on, with the ids that we add.
-        visitor = AttachedConnection(self._service, max_frame_bytes=MAX_FRAME_BYTES + FIRST_FRAME_BYTES)
+        visitor = AttachedConnection(lambda: self._service, max_frame_bytes=MAX_FRAME_BYTES + FIRST_FRAME_BYTES)
         visit = asyncio.get_running_loop().create_task(self._attend(visitor, transport))
         self._visits[visit] = visitor
         visit.add_done_callback(self._visits.pop)
@@ -205,7 +205,7 @@ def _problem(item: bytes | Fault, token: str) -> tuple[str, MessageId | None] | 
     try:
         message = decode(item)
     except UnreadableError as error:
-        return str(error), error.message_id
+        return error.refusal.message, error.message_id
     if not isinstance(message, dict):
         return "the first message is no object", None
     message_id = message.get("id")

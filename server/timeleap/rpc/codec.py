@@ -12,6 +12,7 @@ import json
 import math
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, NoReturn, TypeGuard
 
 import msgspec
@@ -33,29 +34,14 @@ _decode = msgspec.json.Decoder().decode
 MessageId = str | int
 
 
+@dataclass(eq=False)
 class UnreadableError(Exception):
-    """A frame that could not be taken in.
+    """A frame that could not be taken in."""
 
-    Attributes:
-        refusal: What to answer.
-        message_id: Under which id; None: it is not known, or is itself what is wrong.
-        wants_reply: False for a notification, which is never answered.
-        answers: The id of the request of ours that it was to answer, if it was an answer.
-    """
-
-    def __init__(
-        self,
-        refusal: RefusedError,
-        message_id: MessageId | None = None,
-        *,
-        wants_reply: bool = True,
-        answers: MessageId | None = None,
-    ) -> None:
-        super().__init__(refusal.message)
-        self.answers = answers
-        self.refusal = refusal
-        self.message_id = message_id
-        self.wants_reply = wants_reply
+    refusal: RefusedError  # what to answer
+    message_id: MessageId | None = None  # under which id; None: it is not known, or is itself what is wrong
+    wants_reply: bool = True  # a notification is never answered
+    answers: MessageId | None = None  # the request of ours that it was to answer, if it was an answer
 
 
 def is_message_id(value: object) -> TypeGuard[MessageId]:

@@ -9,7 +9,9 @@ turn of the loop. A client that sends faster than it can be served is slowed dow
 waits in the inbox, nothing more is read. Answers to requests of ours and cancellations pass by the inbox, and while an
 answer is awaited reading goes on within bounds; else a request that waits for its client would wait for ever.
 
-`Lifecycle` is what may be asked when: `initialize` -> `initialized` -> ... -> `shutdown` -> `exit`, as in LSP.
+What may be asked when: `initialize` -> `initialized` -> ... -> `shutdown` -> `exit`, as in LSP. What the client says of
+itself is taken leniently (a capability we do not understand is none of our business); what it asks for is judged
+strictly.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 from enum import Enum, IntEnum, auto
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from timeleap.call import Call, Client
@@ -80,16 +83,26 @@ class ExitCode(IntEnum):
     """With `--fail-on-error`, in the place of CLEAN only."""
 
 
+class Stage(Enum):
+    """How far a connection has come."""
+
+    NEW = auto()
+    INITIALIZING = auto()
+    READY = auto()
+    SHUT_DOWN = auto()
+
+
 class Connection(asyncio.Protocol):
     """One client.
 
     Args:
-        service: What answers.
+        service: Gives what answers. Where it raises, because of its settings, that is the answer to `initialize`.
         max_frame_bytes: A larger frame is passed over.
         max_in_flight: Requests worked on at a time.
 
     Attributes:
         name, can_summarize, wants_approvals, ending, is_peer: See `timeleap.call.Client`.
+        initialized: Whether the service knows of it.
         finished: Done when nothing more is taken in and everything accepted is answered.
         ended: Done when nothing of it is left in the service either; set by the code that runs the connection.
         dropped: Whether it was let go because it did not read.
@@ -99,7 +112,11 @@ class Connection(asyncio.Protocol):
     is_peer = False
 
     def __init__(
-        self, service: ServicePort, *, max_frame_bytes: int = MAX_FRAME_BYTES, max_in_flight: int = MAX_IN_FLIGHT
+        self,
+        service: Callable[[], ServicePort],
+        *,
+        max_frame_bytes: int = MAX_FRAME_BYTES,
+        max_in_flight: int = MAX_IN_FLIGHT,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self.name: str | None = None
@@ -108,6 +125,8 @@ class Connection(asyncio.Protocol):
         self.ending: asyncio.Future[None] = self._loop.create_future()
         self.finished: asyncio.Future[None] = self._loop.create_future()
         self.ended: asyncio.Future[None] = self._loop.create_future()
+        self.stage = Stage.NEW
+        self.initialized = False
         self.exit_code = ExitCode.CLEAN
         self.dropped = False
         self._service = service
@@ -125,8 +144,8 @@ class Connection(asyncio.Protocol):
         self._congestion_watchers: list[Callable[[bool], None]] = []
         self._closing = False
         self._transport: asyncio.Transport | None = None
+        self._watch: asyncio.Task[None] | None = None
         self._rpc = EdgeProtocol(self)
-        self._lifecycle = Lifecycle(self, self._rpc, service)
 
     # What the transport calls
 
@@ -206,17 +225,18 @@ class Connection(asyncio.Protocol):
         self.about_to_end()
         if not self._closing:
             self._closing = True
-            self._lifecycle.stop()
+            if self._watch is not None:
+                self._watch.cancel()
             self._rpc.client_gone()
             self.regulate()
         self._check_finished()
-
-    # What the protocol and the lifecycle call
 
     def about_to_end(self) -> None:
         """Nothing more comes from the client: what may take for ever is not waited for."""
         if not self.ending.done():
             self.ending.set_result(None)
+
+    # What the protocol calls
 
     def send(self, body: bytes) -> None:
         if self._transport is None or self.dropped:
@@ -225,21 +245,6 @@ class Connection(asyncio.Protocol):
         if not self._flush_due:
             self._flush_due = True
             self._loop.call_soon(self._flush)
-
-    def admit(self, method: str) -> None:
-        self._lifecycle.admit(method)
-
-    def accept(self, row: Method, params: dict[str, Any]) -> Any:
-        """What `handle` takes of a request. Called in order of arrival; what it raises is the reply."""
-        return self._lifecycle.accept(row.name, params) if row.handler is None else row.params_model.from_wire(params)
-
-    def handle(self, row: Method, accepted: Any, call: Call) -> Awaitable[Any]:
-        if row.handler is None:
-            return self._lifecycle.handle(row.name, accepted)
-        return self._service.handle(row.name, accepted, call)
-
-    def notified(self, method: str, params: dict[str, Any]) -> None:
-        self._lifecycle.notified(method, params)
 
     def request_ended(self) -> None:
         """A request was answered: there may be room for the next."""
@@ -250,11 +255,91 @@ class Connection(asyncio.Protocol):
         if self._closing:
             self._check_finished()
 
-    def leave(self, code: ExitCode) -> None:
-        """Forget what has not begun: the client says that nothing it sent after this counts."""
-        self._inbox.clear()
-        self._parked = 0
-        self.close_input(code)
+    # Lifecycle
+
+    def admit(self, method: str) -> None:
+        """Raise `RefusedError` for a request that comes too early, too late, or a second time."""
+        if self.stage is Stage.READY:
+            if method == "initialize":
+                raise RefusedError(ErrorKind.INVALID_REQUEST, "initialize was sent before")
+        elif self.stage is Stage.SHUT_DOWN:
+            raise RefusedError(ErrorKind.INVALID_REQUEST, "after shutdown only exit may follow")
+        elif method not in ("initialize", "rpc.discover"):
+            raise RefusedError(ErrorKind.NOT_INITIALIZED, "the first request must be initialize")
+
+    def accept(self, row: Method, params: dict[str, Any]) -> Callable[[Call], Awaitable[Any]]:
+        """What answers a request. Called in order of arrival; what it raises is the reply."""
+        if row.handler is not None:
+            return partial(self._service().handle, row.name, row.params_model.from_wire(params))
+        if row.name == "initialize":
+            accepted = _accept_initialize(params)
+            self.stage = Stage.INITIALIZING
+            return partial(self._initialize, *accepted)
+        if row.name == "shutdown":
+            self.stage = Stage.SHUT_DOWN
+            self.about_to_end()
+            return self._rpc.others_done
+        return _discover
+
+    def notified(self, method: str, params: dict[str, Any]) -> None:
+        """Take a notification; unknown ones, and early ones, are ignored as LSP wants it."""
+        if method == "exit":  # nothing that the client sent after it counts
+            self._inbox.clear()
+            self._parked = 0
+            self.close_input(ExitCode.CLEAN if self.stage is Stage.SHUT_DOWN else ExitCode.NO_SHUTDOWN)
+        elif method == "$/setTrace" and self.stage is Stage.READY:
+            self._rpc.set_trace(params.get("value"))
+
+    async def _initialize(self, params: Any, options: dict[str, Any], unwanted: frozenset[str], _: Call) -> Any:
+        try:
+            version = params.timeleap.protocol_version
+            if version not in (None, PROTOCOL_VERSION):
+                message = f"this server speaks protocol version {PROTOCOL_VERSION}, not {version}"
+                raise RefusedError(ErrorKind.PROTOCOL_VERSION, message, supported=[PROTOCOL_VERSION])
+            self.name = params.client_info.name if params.client_info else None
+            self.can_summarize = bool(params.timeleap.summarize)
+            self.wants_approvals = bool(params.timeleap.approvals)
+            self._rpc.set_trace(params.trace)
+            warnings = await self._service().initialize(self, options)
+        except BaseException as error:
+            self.stage = Stage.NEW
+            if isinstance(error, StorageFailureError):
+                error.retryable = False  # this server ends, and another one meets the same
+                self.close_input(ExitCode.STORAGE_FAILURE)
+            elif self.is_peer:
+                self.close_input()
+            raise
+        self.stage = Stage.READY
+        self.initialized = True
+        self._rpc.unwanted = unwanted
+        strange = sorted(unwanted - SERVER_NOTIFICATIONS.keys())
+        warnings += [f"optOutNotifications: there is no notification {name[:100]!r}" for name in strange[:MAX_STRANGE]]
+        for warning in warnings:
+            log.warning("%s", warning)
+        if params.process_id is not None and params.process_id > 0:
+            self._watch = asyncio.create_task(self._watch_over(params.process_id))
+        announced = {**advertised(), "warnings": warnings} if warnings else advertised()
+        return {
+            "capabilities": {"experimental": {"timeleap": announced}},
+            "serverInfo": {"name": "timeleap", "version": __version__},
+        }
+
+    async def _watch_over(self, process_id: int) -> None:
+        """Finish when the process that started us is no more: its end of our input may live on in a child of its."""
+        import psutil
+
+        try:
+            process = psutil.Process(process_id)  # knows its start time: a successor under the same id is another one
+            while process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
+                failpoint("watch.look")
+                await asyncio.sleep(WATCH_INTERVAL)
+        except psutil.NoSuchProcess:
+            pass
+        except psutil.Error as error:
+            log.warning("cannot watch the client's process: %s", type(error).__qualname__)
+            return
+        log.warning("the client's process %d is gone: finishing", process_id)
+        self.close_input()
 
     # Input
 
@@ -309,7 +394,7 @@ class Connection(asyncio.Protocol):
             self._rpc.in_flight >= self._max_in_flight
             or self._rpc.weight >= MAX_WEIGHT
             or self._congested
-            or self._lifecycle.stage is Stage.INITIALIZING
+            or self.stage is Stage.INITIALIZING
         )
 
     def _pump(self) -> None:
@@ -378,133 +463,18 @@ class Connection(asyncio.Protocol):
         self._flush()
 
 
-class Stage(Enum):
-    """How far a connection has come."""
+def _accept_initialize(params: dict[str, Any]) -> tuple[Any, dict[str, Any], frozenset[str]]:
+    """What a client says of itself, its options, and the notifications it does not want."""
+    from timeleap_protocol.lifecycle import InitializeParams
 
-    NEW = auto()
-    INITIALIZING = auto()
-    READY = auto()
-    SHUT_DOWN = auto()
-
-
-class Lifecycle:
-    """The methods that change a connection's stage, and the watch over the client's process.
-
-    What the client says of itself is taken leniently (a capability we do not understand is none of our business); what
-    it asks for is judged strictly.
-    """
-
-    def __init__(self, connection: Connection, edge: EdgeProtocol, service: ServicePort) -> None:
-        self.stage = Stage.NEW
-        self._connection = connection
-        self._edge = edge
-        self._service = service
-        self._watch: asyncio.Task[None] | None = None
-
-    def admit(self, method: str) -> None:
-        """Raise `RefusedError` for a request that comes too early, too late, or a second time."""
-        if self.stage is Stage.READY:
-            if method == "initialize":
-                raise RefusedError(ErrorKind.INVALID_REQUEST, "initialize was sent before")
-        elif self.stage is Stage.SHUT_DOWN:
-            raise RefusedError(ErrorKind.INVALID_REQUEST, "after shutdown only exit may follow")
-        elif method not in ("initialize", "rpc.discover"):
-            raise RefusedError(ErrorKind.NOT_INITIALIZED, "the first request must be initialize")
-
-    def notified(self, method: str, params: dict[str, Any]) -> None:
-        """Take a notification; unknown ones, and early ones, are ignored as LSP wants it."""
-        if method == "exit":
-            shut_down = self.stage is Stage.SHUT_DOWN
-            self._connection.leave(ExitCode.CLEAN if shut_down else ExitCode.NO_SHUTDOWN)
-        elif method == "$/setTrace" and self.stage is Stage.READY:
-            self._edge.set_trace(params.get("value"))
-
-    def accept(self, method: str, params: dict[str, Any]) -> Any:
-        if method == "initialize":
-            return self._accept_initialize(params)
-        if method == "shutdown":
-            self.stage = Stage.SHUT_DOWN
-            self._connection.about_to_end()
-        return None
-
-    async def handle(self, method: str, accepted: Any) -> Any:
-        if method == "initialize":
-            return await self._initialize(*accepted)
-        if method == "shutdown":
-            return await self._edge.others_done()
-        from timeleap_protocol.generate.openrpc import openrpc_document
-
-        return openrpc_document()
-
-    def stop(self) -> None:
-        """The connection is over: nobody needs to be watched any more."""
-        if self._watch is not None:
-            self._watch.cancel()
-
-    def _accept_initialize(self, params: dict[str, Any]) -> tuple[Any, dict[str, Any], frozenset[str]]:
-        from timeleap_protocol.lifecycle import InitializeParams
-
-        options = params.get("initializationOptions")
-        if options is not None and not isinstance(options, dict):
-            message = "initializationOptions must be an object"
-            errors = [refused_value(["initializationOptions"], "must be an object", "object_type")]
-            raise RefusedError(ErrorKind.INVALID_PARAMS, message, errors=errors)
-        known = InitializeParams.from_wire({**params, "initializationOptions": None})
-        options = dict(options or {})
-        unwanted = _names(options.pop("optOutNotifications", None))
-        self.stage = Stage.INITIALIZING
-        return known, options, unwanted
-
-    async def _initialize(self, params: Any, options: dict[str, Any], unwanted: frozenset[str]) -> dict[str, Any]:
-        connection = self._connection
-        try:
-            version = params.timeleap.protocol_version
-            if version not in (None, PROTOCOL_VERSION):
-                message = f"this server speaks protocol version {PROTOCOL_VERSION}, not {version}"
-                raise RefusedError(ErrorKind.PROTOCOL_VERSION, message, supported=[PROTOCOL_VERSION])
-            connection.name = params.client_info.name if params.client_info else None
-            connection.can_summarize = bool(params.timeleap.summarize)
-            connection.wants_approvals = bool(params.timeleap.approvals)
-            self._edge.set_trace(params.trace)
-            warnings = await self._service.initialize(connection, options)
-        except BaseException as error:
-            self.stage = Stage.NEW
-            if isinstance(error, StorageFailureError):
-                error.retryable = False  # this server ends, and another one meets the same
-                connection.close_input(ExitCode.STORAGE_FAILURE)
-            elif connection.is_peer:
-                connection.close_input()
-            raise
-        self.stage = Stage.READY
-        self._edge.unwanted = unwanted
-        strange = sorted(unwanted - SERVER_NOTIFICATIONS.keys())
-        warnings += [f"optOutNotifications: there is no notification {name[:100]!r}" for name in strange[:MAX_STRANGE]]
-        for warning in warnings:
-            log.warning("%s", warning)
-        if params.process_id is not None and params.process_id > 0:
-            self._watch = asyncio.create_task(self._watch_over(params.process_id))
-        announced = {**advertised(), "warnings": warnings} if warnings else advertised()
-        return {
-            "capabilities": {"experimental": {"timeleap": announced}},
-            "serverInfo": {"name": "timeleap", "version": __version__},
-        }
-
-    async def _watch_over(self, process_id: int) -> None:
-        """Finish when the process that started us is no more: its end of our input may live on in a child of its."""
-        import psutil
-
-        try:
-            process = psutil.Process(process_id)  # knows its start time: a successor under the same id is another one
-            while process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
-                failpoint("watch.look")
-                await asyncio.sleep(WATCH_INTERVAL)
-        except psutil.NoSuchProcess:
-            pass
-        except psutil.Error as error:
-            log.warning("cannot watch the client's process: %s", type(error).__qualname__)
-            return
-        log.warning("the client's process %d is gone: finishing", process_id)
-        self._connection.close_input()
+    options = params.get("initializationOptions")
+    if options is not None and not isinstance(options, dict):
+        message = "initializationOptions must be an object"
+        errors = [refused_value(["initializationOptions"], "must be an object", "object_type")]
+        raise RefusedError(ErrorKind.INVALID_PARAMS, message, errors=errors)
+    known = InitializeParams.from_wire({**params, "initializationOptions": None})
+    options = dict(options or {})
+    return known, options, _names(options.pop("optOutNotifications", None))
 
 
 def _names(value: Any) -> frozenset[str]:
@@ -522,3 +492,9 @@ def _names(value: Any) -> frozenset[str]:
         message = "initializationOptions.optOutNotifications must be a list of strings"
         raise RefusedError(ErrorKind.INVALID_PARAMS, message, errors=problems)
     return frozenset(value)
+
+
+async def _discover(_: Call) -> Any:
+    from timeleap_protocol.generate.openrpc import openrpc_document
+
+    return openrpc_document()

@@ -173,8 +173,7 @@ class ConnectionPort(Client, Protocol):
 
     def send(self, body: bytes) -> None: ...
     def admit(self, method: str) -> None: ...
-    def accept(self, row: Method, params: dict[str, Any]) -> Any: ...
-    def handle(self, row: Method, accepted: Any, call: Call) -> Awaitable[Any]: ...
+    def accept(self, row: Method, params: dict[str, Any]) -> Callable[[Call], Awaitable[Any]]: ...
     def notified(self, method: str, params: dict[str, Any]) -> None: ...
     def request_ended(self) -> None: ...
     def regulate(self) -> None: ...
@@ -275,7 +274,7 @@ class EdgeProtocol(JsonRPCProtocol):
             self._link.admit(method)
             handler = self._get_handler(method)
             row = ANSWERED[method]
-            accepted = self._link.accept(row, params)
+            work = self._link.accept(row, params)
         except JsonRpcMethodNotFound:
             kind = self.refuse(message_id, RefusedError(ErrorKind.METHOD_NOT_FOUND, f"no method {_shown(method)}"))
             log.debug("- - %s %d B in", kind, message.size)  # not its name: it may hold anything
@@ -295,13 +294,13 @@ class EdgeProtocol(JsonRPCProtocol):
             if task.cancelled():  # before it began: nobody has answered
                 self._answer(running, None, asyncio.CancelledError())
 
-        self._execute_handler(message_id, handler, cast("Any", ended), args=(running, accepted))
+        self._execute_handler(message_id, handler, cast("Any", ended), args=(running, work))
 
-    async def _run(self, running: Running, accepted: Any) -> None:
+    async def _run(self, running: Running, work: Callable[[Call], Awaitable[Any]]) -> None:
         """Do the work of a request and answer it from within the task: a callback would cost a turn of the loop."""
         running.began = True
         try:
-            result = await self._link.handle(running.row, accepted, running.call)
+            result = await work(running.call)
         except (Exception, asyncio.CancelledError) as error:
             self._answer(running, None, error)
         else:
@@ -427,7 +426,7 @@ class EdgeProtocol(JsonRPCProtocol):
             if not answer.done():
                 answer.set_exception(ClientRequestError("the client is gone", reason="gone"))
 
-    async def others_done(self) -> None:
+    async def others_done(self, _: Call) -> None:
         """Wait until every request but the calling one is answered."""
         mine: Any = asyncio.current_task()
         futures: dict[Any, Any] = self._request_futures

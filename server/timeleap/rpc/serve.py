@@ -13,11 +13,11 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from timeleap.call import Call, Client
 from timeleap.errors import TimeleapError
 from timeleap.rpc import stdio
 from timeleap.rpc.connection import Connection, ExitCode, ServicePort
@@ -26,8 +26,6 @@ from timeleap.service import config
 from timeleap.service.service import Service
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
-
     from timeleap.attach.listener import LocalNetwork
 
 log = logging.getLogger(__name__)
@@ -52,14 +50,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"timeleap serve: cannot log to {options.log_file}: {error.strerror}\n")
         return ExitCode.USAGE
 
-    def make_service() -> ServicePort:
+    @cache
+    def service() -> ServicePort:
         flags = {"durability": options.durability} if options.durability else {}
         return Service(config.load(options.home, environ=os.environ, flags=flags), _network)
 
     unusable = _make_home(options.home)
-    service = Deferred(make_service)
-    code = run(service, descriptors, fail_on_error=options.fail_on_error)
-    return ExitCode.STORAGE_FAILURE if unusable and not service.initialized else code
+    with contextlib.suppress(TimeleapError):  # every `initialize` tries again, and gets the reason as its answer
+        service()
+    return run(service, descriptors, fail_on_error=options.fail_on_error, unusable=unusable)
 
 
 def parse(argv: Sequence[str], environ: Mapping[str, str]) -> argparse.Namespace:
@@ -148,52 +147,30 @@ def _make_home(home: Path | None) -> bool:
     return False
 
 
-def run(service: ServicePort, descriptors: stdio.Descriptors, *, fail_on_error: bool = False) -> int:
+def run(
+    service: Callable[[], ServicePort],
+    descriptors: stdio.Descriptors,
+    *,
+    fail_on_error: bool = False,
+    unusable: bool = False,
+) -> int:
     """Serve one client on two descriptors, with whatever service; returns the exit code.
 
-    With `fail_on_error` a request that was answered with an error makes a clean end a failure.
+    With `fail_on_error` a request that was answered with an error makes a clean end a failure; so does an `unusable`
+    home, unless the client has named another.
     """
     try:
-        code, refused_any = asyncio.run(_serve(service, descriptors))
+        connection = asyncio.run(_serve(service, descriptors))
     except Exception as error:
         log.critical("the server failed\n%s", describe(error))
-        return ExitCode.STORAGE_FAILURE if isinstance(error, OSError) else ExitCode.NO_SHUTDOWN
-    return ExitCode.REQUEST_FAILED if fail_on_error and refused_any and code == ExitCode.CLEAN else code
+        return ExitCode.STORAGE_FAILURE if unusable or isinstance(error, OSError) else ExitCode.NO_SHUTDOWN
+    if unusable and not connection.initialized:
+        return ExitCode.STORAGE_FAILURE
+    failed = fail_on_error and connection.refused_any and connection.exit_code == ExitCode.CLEAN
+    return ExitCode.REQUEST_FAILED if failed else connection.exit_code
 
 
-class Deferred:
-    """The service; or, where `make` refused its settings, the reason, which every `initialize` gets as its answer."""
-
-    def __init__(self, make: Callable[[], ServicePort]) -> None:
-        self.initialized = False
-        self._make = make
-        self._service: ServicePort | None = None
-        with contextlib.suppress(TimeleapError):
-            self._made()
-
-    def _made(self) -> ServicePort:
-        if self._service is None:
-            self._service = self._make()
-        return self._service
-
-    async def initialize(self, client: Client, options: dict[str, Any]) -> list[str]:
-        warnings = await self._made().initialize(client, options)
-        self.initialized = True
-        return warnings
-
-    def handle(self, method: str, params: BaseModel, call: Call) -> Awaitable[Any]:
-        return self._made().handle(method, params, call)
-
-    async def disconnect(self, client: Client) -> None:
-        if self._service is not None:
-            await self._service.disconnect(client)
-
-    async def aclose(self) -> None:
-        if self._service is not None:
-            await self._service.aclose()
-
-
-async def _serve(service: ServicePort, descriptors: stdio.Descriptors) -> tuple[int, bool]:
+async def _serve(service: Callable[[], ServicePort], descriptors: stdio.Descriptors) -> Connection:
     asyncio.get_running_loop().set_exception_handler(_log_stray)
     connection = Connection(service)
     transport = stdio.StdioTransport(descriptors, connection)
@@ -202,21 +179,22 @@ async def _serve(service: ServicePort, descriptors: stdio.Descriptors) -> tuple[
     def stop() -> None:
         log.info("asked to stop: finishing")
         connection.close_input()
-        transport.writer.hurry(PATIENCE)
+        transport.hurry(PATIENCE)
 
     log.info("serving, process %d", os.getpid())
     with _signals(stop):
         transport.start()
         await connection.finished
-        await service.disconnect(connection)
-        connection.ended.set_result(None)
-        await service.aclose()
+        if connection.initialized:
+            await service().disconnect(connection)
+            connection.ended.set_result(None)
+            await service().aclose()
         if connection.dropped:
-            transport.writer.hurry(LAST_WORD)
-        await transport.writer.drain()
+            transport.hurry(LAST_WORD)
+        await transport.drain()
     transport.close()
     log.info("done, exit code %d", connection.exit_code)
-    return connection.exit_code, connection.refused_any
+    return connection
 
 
 def _log_stray(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

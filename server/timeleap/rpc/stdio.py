@@ -86,6 +86,17 @@ def _binary(fd: int) -> None:
         msvcrt.setmode(fd, os.O_BINARY)
 
 
+def _read(fd: int) -> bytes | None:
+    """Some input: empty at its end, None if there is none just now."""
+    try:
+        return os.read(fd, CHUNK)
+    except (BlockingIOError, InterruptedError):
+        return None
+    except OSError as error:
+        log.warning("the input ended with an error: %s", error.strerror)
+        return b""
+
+
 class PolledSource:
     """Reads when the event loop says that there is something: pipes, sockets and terminals where it can watch them."""
 
@@ -111,16 +122,10 @@ class PolledSource:
             self._loop.add_reader(self._fd, self._read)
 
     def _read(self) -> None:
-        try:
-            data = os.read(self._fd, CHUNK)
-        except (BlockingIOError, InterruptedError):
-            return
-        except OSError as error:
-            log.warning("the input ended with an error: %s", error.strerror)
-            data = b""
+        data = _read(self._fd)
         if data:
             self._receiver.data_received(data)
-        else:
+        elif data is not None:
             self._ended = True
             self._loop.remove_reader(self._fd)
             self._receiver.eof_received()
@@ -153,24 +158,15 @@ class ThreadedSource:
             self._may_read.release()
 
     def _work(self) -> None:
-        data = b"begin"
+        data: bytes | None = b"begin"
         while data:
             self._may_read.acquire()
-            data = self._read()
+            while (data := _read(self._fd)) is None:
+                select.select([self._fd], [], [])
             try:
                 self._loop.call_soon_threadsafe(self._deliver, data)
             except RuntimeError:
                 return  # the loop is closed
-
-    def _read(self) -> bytes:
-        while True:
-            try:
-                return os.read(self._fd, CHUNK)
-            except BlockingIOError:
-                select.select([self._fd], [], [])
-            except OSError as error:
-                log.warning("the input ended with an error: %s", error.strerror)
-                return b""
 
     def _deliver(self, data: bytes) -> None:
         if not data:
@@ -230,10 +226,11 @@ def _socket_writer(connection: socket.socket) -> TryWrite:
     return try_write
 
 
-class DescriptorWriter:
+class DescriptorWriter(asyncio.Transport):
     """Writes to a descriptor, which stays open; `listener` is told how it goes, on the event loop."""
 
     def __init__(self, fd: int, listener: asyncio.BaseProtocol) -> None:
+        super().__init__()
         self._fd = fd
         self._listener = listener
         self._loop = asyncio.get_running_loop()
@@ -250,10 +247,11 @@ class DescriptorWriter:
         self._idle = asyncio.Event()
         self._idle.set()
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes | bytearray | memoryview) -> None:
         """Queue `data`; called on the event loop only."""
-        if self._lost or self._closed:
+        if self._closed:
             return
+        data = bytes(data)
         if self._idle.is_set():
             try:
                 written = self._try_write(data)
@@ -283,6 +281,9 @@ class DescriptorWriter:
     def hurry(self, patience: float) -> None:
         """From now on a reader that takes nothing for so many seconds counts as gone."""
         self._loop.call_later(patience, self._judge, self._written, patience)
+
+    def is_closing(self) -> bool:
+        return self._closed
 
     def close(self) -> None:
         """Let the thread end. What is still waiting is dropped."""
@@ -359,21 +360,19 @@ class DescriptorWriter:
                 log.debug("the event loop ended before the writer")
 
 
-class StdioTransport(asyncio.Transport):
+class StdioTransport(DescriptorWriter):
     """Two descriptors as one transport; `receiver` gets what is read."""
 
     def __init__(self, descriptors: Descriptors, receiver: asyncio.Protocol) -> None:
-        super().__init__()
-        self.writer = DescriptorWriter(descriptors.output, receiver)
-        self._descriptors = descriptors
+        super().__init__(descriptors.output, receiver)
+        self._input = descriptors.input
         self._receiver = receiver
         self._source: PolledSource | ThreadedSource = PolledSource(descriptors.input, receiver)
-        self._closing = False
 
     def start(self) -> None:
         """Begin to read."""
         if not self._source.start():
-            self._source = ThreadedSource(self._descriptors.input, self._receiver)
+            self._source = ThreadedSource(self._input, self._receiver)
             self._source.start()
 
     def pause_reading(self) -> None:
@@ -382,15 +381,7 @@ class StdioTransport(asyncio.Transport):
     def resume_reading(self) -> None:
         self._source.resume()
 
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        self.writer.write(bytes(data))
-
-    def is_closing(self) -> bool:
-        return self._closing
-
     def close(self) -> None:
         """Read and write nothing more. The descriptors stay open until the process ends: a thread may be in a read."""
-        if not self._closing:
-            self._closing = True
-            self._source.pause()
-            self.writer.close()
+        self._source.pause()
+        super().close()

@@ -38,7 +38,7 @@ class Edge:
 
     def __init__(self, **limits: Any) -> None:
         self.service = FakeService()
-        self.connection = Connection(self.service, **limits)
+        self.connection = Connection(lambda: self.service, **limits)
         self.transport = FakeTransport()
         self.connection.connection_made(self.transport)
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 import subprocess
 import sys
@@ -98,4 +99,4 @@ if __name__ == "__main__":
     options = serve.parse(sys.argv[1:], os.environ)
     descriptors = stdio.claim()
     serve.configure_log(options.log_level, options.log_file)
-    sys.exit(serve.run(FakeService(), descriptors))
+    sys.exit(serve.run(functools.cache(FakeService), descriptors))

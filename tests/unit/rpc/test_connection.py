@@ -726,13 +726,13 @@ async def test_the_process_of_the_client_is_watched(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize("process_id", [0, -1, None])
 async def test_what_is_no_process_is_not_watched(process_id: Any) -> None:
     edge = await Edge().ready(processId=process_id)
-    assert edge.connection._lifecycle._watch is None
-    assert edge.connection._lifecycle.stage is Stage.READY
+    assert edge.connection._watch is None
+    assert edge.connection.stage is Stage.READY
 
 
 async def test_the_watch_ends_with_the_connection() -> None:
     edge = await Edge().ready(processId=os.getpid())
-    watch = edge.connection._lifecycle._watch
+    watch = edge.connection._watch
     edge.connection.eof_received()
     await edge.settle()
     assert watch is not None

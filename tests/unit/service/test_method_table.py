@@ -83,9 +83,10 @@ def test_handler_a_method_of_the_session_takes_the_params_by_their_names(row: Me
 
 async def test_handler_the_edge_answers_what_has_none() -> None:
     asked: list[str] = []
-    connection = Connection(cast("Any", SimpleNamespace(handle=lambda method, *_: asked.append(method))))
-    connection.handle(PROBE, None, call())
-    assert await cast("Any", connection.handle(replace(OTHER, handler=None), None, call(OTHER)))
+    service: Any = SimpleNamespace(handle=lambda method, *_: asked.append(method))
+    connection = Connection(lambda: service)
+    connection.accept(PROBE, {"sessionId": "a", "title": "t"})(call())
+    assert await connection.accept(replace(OTHER, handler=None), {})(call(OTHER))
     assert asked == [NAME]
 
 
