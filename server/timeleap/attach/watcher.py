@@ -35,7 +35,7 @@ AT_ONCE = 1.0
 
 
 class SubscriberList(Protocol):
-    """Who hears what is seen of a session on disk (`timeleap.service.subscribers.Subscribers`)."""
+    """Who hears what is seen of a session on disk (`timeleap.service.service.Subscribers`)."""
 
     def join(self, client: Client, notified: NotifiedApprovals | None = None) -> None: ...
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from timeleap.attach import handover
 from timeleap.attach.handover import HandoverNote
 from timeleap.errors import InvalidInputError, SessionLockedError, SessionNotOpenError
-from timeleap.service.service import guard
-from timeleap.service.subscribers import tell_recovery
+from timeleap.service.service import guard, tell_recovery
 from timeleap.sessions.shapes import set_members
 
 if TYPE_CHECKING:

@@ -17,12 +17,23 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from timeleap.attach.handover import SessionDrain, note_of
+from timeleap.attach.notified import NotifiedApprovals
 from timeleap.errors import OverloadedError, ReadOnlyError, SessionLockedError, SessionNotOpenError, TimeleapError
 from timeleap.service import config as settings
 from timeleap.service.scheduling import WHOLE_TRASH, RequestOrder, Slices
-from timeleap.service.subscribers import Subscribers, tell_recovery
 from timeleap.sessions.session_files import move_in
-from timeleap.sessions.shapes import Access, Cause, Mutation, Shapes
+from timeleap.sessions.shapes import (
+    APPROVAL_REQUESTED,
+    APPROVAL_RESOLVED,
+    CONTEXT,
+    Access,
+    Budget,
+    Cause,
+    Event,
+    Mutation,
+    Shapes,
+)
+from timeleap.sessions.warnings import recovered
 from timeleap.storage.record import MADE_HERE
 from timeleap_protocol.methods import ANSWERED, REQUESTS
 
@@ -122,6 +133,58 @@ def _handlers() -> dict[str, Handler]:
             else:
                 found[row.name] = getattr(importlib.import_module(f"timeleap.{module}"), name)
     return found
+
+
+class Subscribers:
+    """The connections that have one session open: each event of it is passed on, in order, before the reply to the
+    request that caused it. `deleted` is called when it was said that the session, which is only read here, was deleted.
+    """
+
+    def __init__(self, session: Session, budget: Budget, deleted: Callable[[], None]) -> None:
+        self._session = session
+        self._budget = budget
+        self._deleted = deleted
+        self._clients: dict[int, tuple[Client, NotifiedApprovals]] = {}
+        self._over = budget.should_compact(session.engine.state.token_count_with_pending)
+        self.close = session.listen(self._hear)
+
+    def join(self, client: Client, notified: NotifiedApprovals | None = None) -> None:
+        """Subscribe `client`; `notified` are the requests for approvals that it knows."""
+        self._clients[id(client)] = client, notified or NotifiedApprovals()
+
+    def leave(self, client: Client) -> None:
+        self._clients.pop(id(client), None)
+
+    @property
+    def empty(self) -> bool:
+        return not self._clients
+
+    def _hear(self, event: Event) -> None:
+        params = event.params(self._session.session_id)
+        if event.method in (APPROVAL_REQUESTED, APPROVAL_RESOLVED):
+            for client, notified in tuple(self._clients.values()):  # who subscribes to them, of what is new to it
+                if client.wants_approvals and notified.adds(event.method, params):
+                    client.notify(event.method, params)
+            return
+        self._tell(event.method, params)
+        if event.method == CONTEXT:
+            tokens = self._session.engine.state.token_count_with_pending
+            before, self._over = self._over, self._budget.should_compact(tokens)
+            if self._over and not before:  # once for each crossing of the trigger
+                about = {"sessionId": self._session.session_id, "tokenCountWithPending": tokens}
+                self._tell("context/compactionSuggested", {**about, **self._budget.wire()})
+        if event.kind == "deleted" and self._session.deleted:
+            self._deleted()
+
+    def _tell(self, method: str, params: Json) -> None:
+        for client, _ in tuple(self._clients.values()):
+            client.notify(method, params)
+
+
+def tell_recovery(client: Client, session: Session) -> None:
+    """Report what opening repaired, to the client for whom the session was opened."""
+    if (event := recovered(session.engine)) is not None:
+        client.notify(event.method, event.params(session.session_id))
 
 
 class Service:
