@@ -26,7 +26,7 @@ from timeleap.sessions.open_sessions import Openings
 from timeleap.sessions.seal import KeyRing, Register
 from timeleap.sessions.session_files import LOG_NAME, list_files
 from timeleap.sessions.shapes import Mutation
-from timeleap.sessions.store_requests import MAX_ANSWERED, Gone, Ledger
+from timeleap.sessions.store_requests import MAX_ANSWERED, Ledger
 from timeleap.storage.lock import SessionLock
 
 
@@ -113,10 +113,9 @@ def finish(home: Home, ledger: Ledger, keys: KeyRing) -> list[Trashed]:
         return []
     present = {*home.names(), *(session_id for session_id, _, _ in home.trashed())}
     ledger.forget_purged(
-        [
-            Gone(session.session_id, session.name, home.made_by(name), session.session_id not in present)
-            for name, session in found
-        ]
+        {session.name for _, session in found},
+        {session.session_id for _, session in found} - present,
+        {(session.session_id, made_by) for name, session in found if (made_by := home.made_by(name)) is not None},
     )
     with suppress(StorageFailureError):  # what is noted there counts no more in any case
         keys.change(Register.forget, {session.name for _, session in found})

@@ -60,32 +60,19 @@ Told = tuple[str, str, dict[str, Any], list[str]]
 
 @dataclass(frozen=True, slots=True)
 class StoredResponse:
-    """A request that was made.
-
-    Attributes:
-        fingerprint: As in `Mutation`; empty where a redaction took it out.
-        method: The last part of the method's name.
-        result: What it was answered with, its head that of then; None where it is to be made of the record at `line`.
-        line: The record that carries the id.
-        left_out: Members of the result that are to be computed again; "a.b" is the member b of the member a.
-        size: Characters of `result` as JSON.
-        number: Counts the requests of a session; 0 where an earlier release wrote it.
-        era: Epoch and generation of the log at the time, for the request of a record; empty where it is not known.
-        before: The head before the change; empty where it is not known.
-        told: What listeners were told of the change; None where it is not known, or stands in the record at `line`.
-    """
+    """A request that was made."""
 
     request_id: str
-    fingerprint: str
-    method: str
-    result: Mapping[str, Any] | None = None
-    line: int = -1
-    left_out: tuple[str, ...] = ()
-    size: int = 0
-    number: int = 0
-    era: str = ""
-    before: str = ""
-    told: list[Told] | None = None
+    fingerprint: str  # as in `Mutation`; empty where a redaction took it out
+    method: str  # the last part of the method's name
+    result: Mapping[str, Any] | None = None  # its head that of then; None: to be made of the record at `line`
+    line: int = -1  # the record that carries the id
+    left_out: tuple[str, ...] = ()  # members of the result to compute again; "a.b" is the member b of the member a
+    size: int = 0  # characters of `result` as JSON
+    number: int = 0  # counts the requests of a session; 0 where an earlier release wrote it
+    era: str = ""  # epoch and generation of the log at the time, for the request of a record, if they are known
+    before: str = ""  # the head before the change; empty where it is not known
+    told: list[Told] | None = None  # None where it is not known, or stands in the record at `line`
 
     @property
     def members(self) -> set[str]:

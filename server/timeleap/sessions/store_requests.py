@@ -12,9 +12,8 @@ Each request is noted in the home's `requests.jsonl` before it is carried out, w
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ from timeleap.errors import StorageFailureError
 from timeleap.sessions import files
 from timeleap.sessions.home import Home, is_session_id, parse_trash_name
 from timeleap.sessions.meta import Meta
-from timeleap.sessions.requests import RequestFile, StoredResponse, check_same, encode, short
+from timeleap.sessions.requests import RequestFile, StoredResponse, check_same, encode, members_of, short
 from timeleap.sessions.shapes import Mutation
 from timeleap.storage.durable import is_regular, list_directory, remove_file, status
 
@@ -33,22 +32,6 @@ MAX_ANSWERED = 1000
 """Purged sessions that the answer to a repeated request names."""
 _TEMPORARY = re.compile(r"\.requests\.jsonl\.[0-9a-f]{16}\.tmp")
 _HASHED = "~"
-
-
-@dataclass(frozen=True, slots=True)
-class Gone:
-    """A session that is removed for good.
-
-    Attributes:
-        name: Of its directory in the trash.
-        made_by: The request id that made it.
-        last: The store has no other session of its id, in the trash either.
-    """
-
-    session_id: str
-    name: str
-    made_by: str | None
-    last: bool
 
 
 class Ledger:
@@ -116,38 +99,35 @@ class Ledger:
 
     def note(self, guard: Mutation, facts: Mapping[str, Any]) -> None:
         """Note, durably, what a request is about to do, or has done."""
-        if guard.request_id is None:
-            return
-        line = encode(StoredResponse(guard.request_id, guard.fingerprint, short(guard.method), facts))
-        with self._locked("note a request"):
-            self._file.append([line])
+        if guard.request_id is not None:
+            with self._locked("note a request"):
+                self._file.append([_line(guard.request_id, guard, facts)])
 
     def note_purged(self, guard: Mutation, answer: Mapping[str, Any]) -> None:
         """Note, durably, what a request to purge is answered with, in the place of what it was about to do."""
-        if guard.request_id is None:
-            return
-        line = encode(StoredResponse(guard.request_id, guard.fingerprint, PURGE, answer))
-        known = (guard.request_id, PURGE)
-        self._rewrite(lambda request: None if (request.get("r"), request.get("m")) == known else request, line)
+        if guard.request_id is not None:
+            line = _line(guard.request_id, guard, answer)
+            known = line["r"], line["m"]
+            self._rewrite(lambda request: None if (request.get("r"), request.get("m")) == known else request, line)
 
-    def forget_purged(self, gone: Sequence[Gone]) -> None:
+    def forget_purged(self, names: Collection[str], last: Collection[str], made: Collection[tuple[str, str]]) -> None:
         """Forget the requests that made, deleted and brought back sessions that are removed for good.
 
         That a deletion was carried out stays known under a hash of its id: a repeat must not delete a namesake. And in
         what a purge noted that it was about to do, what is gone is marked: what was undeleted meanwhile is not.
+
+        Args:
+            names: Of the directories in the trash.
+            last: The ids of which the store has no other session, in the trash either.
+            made: The ids of the sessions, each with the request id that made it.
         """
-        names = {session.name for session in gone}
-        last = {session.session_id for session in gone if session.last}
-        made = {(session.session_id, session.made_by) for session in gone if session.made_by is not None}
 
         def change(request: Mapping[str, Any]) -> Mapping[str, Any] | None:
-            note = request.get("v")
-            if not isinstance(note, dict):
-                return request
+            note = members_of(request.get("v"))
             if isinstance(purging := note.get("purging"), list):
                 return {**request, "v": {**note, "purging": [_marked(each, names) for each in purging]}}
             if isinstance(session_id := note.get("sessionId"), str):
-                return None if session_id in last or (session_id, request.get("r")) in made else request
+                return None if session_id in last or (session_id, str(request.get("r"))) in made else request
             name = note.get("trash")
             if not isinstance(name, str) or not (name in names or name.partition("~")[0] in last):
                 return request
@@ -168,8 +148,8 @@ class Ledger:
         fingerprint is kept either: it would tell who guesses their params."""
 
         def change(request: Mapping[str, Any]) -> Mapping[str, Any]:
-            note = request.get("v")
-            about = str(note.get("sessionId", note.get("trash", ""))) if isinstance(note, dict) else ""
+            note = members_of(request.get("v"))
+            about = str(note.get("sessionId", note.get("trash", "")))
             if about.partition("~")[0] != session_id:
                 return request
             return {**request, "h": "", "r": redact(str(request.get("r", "")))}
@@ -193,6 +173,10 @@ class Ledger:
                 yield
         except OSError as error:
             raise StorageFailureError.of(error, work, self._home.path) from error
+
+
+def _line(request_id: str, guard: Mutation, facts: Mapping[str, Any]) -> dict[str, Any]:
+    return encode(StoredResponse(request_id, guard.fingerprint, short(guard.method), facts))
 
 
 def _made(known: StoredResponse) -> str | None:
