@@ -13,8 +13,6 @@ import msgspec
 from timeleap.service import paging
 from timeleap.service.paging import Span
 from timeleap.sessions import shapes
-from timeleap.sessions.checkpoints import find_line
-from timeleap.sessions.checkpoints import list_checkpoints as list_checkpoints_of
 from timeleap.sessions.logs import (
     LogPoint,
     Logs,
@@ -28,6 +26,8 @@ from timeleap.sessions.logs import (
     fitting,
     stretch,
 )
+from timeleap.sessions.past import find_line
+from timeleap.sessions.past import list_checkpoints as list_checkpoints_of
 from timeleap.storage.engine import RecordKind
 from timeleap_protocol.limits import DEFAULT_PAGE, DEFAULT_PAGE_BYTES, MAX_PAGE
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from timeleap.errors import InvalidInputError, TooLargeError
 from timeleap.message_text import harmless
-from timeleap.sessions.checkpoints import first_words, new_checkpoint, preview_of, state_after
+from timeleap.sessions.past import first_words, new_checkpoint, preview_of, state_after
 from timeleap.sessions.shapes import AutoCheckpoint, Checkpoint
 from timeleap.storage.engine import LogState, NewRecord, Role
 from timeleap.storage.record import SENDER, as_sent, message_record, system_prompt_record, usage_record

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from timeleap import clock
 from timeleap.sessions import files, meta, statefile
-from timeleap.sessions.checkpoints import find_line, read_checkpoint
+from timeleap.sessions.past import find_line, read_checkpoint
 from timeleap.sessions.requests import short
 from timeleap.sessions.session_files import LOG_NAME, META_NAME, STATE_NAME
 from timeleap.sessions.shapes import Approval, AutoCheckpoint, Mutation, set_members

@@ -18,7 +18,7 @@ from timeleap.errors import (
     StorageFailureError,
     TimelineNotFoundError,
 )
-from timeleap.sessions.checkpoints import find_line, has_uid, prompt_at, read_checkpoint
+from timeleap.sessions.past import find_line, has_uid, prompt_at, read_checkpoint
 from timeleap.sessions.shapes import Checkpoint
 from timeleap.storage.engine import (
     LogEngine,

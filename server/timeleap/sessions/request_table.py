@@ -17,9 +17,8 @@ import msgspec
 
 from timeleap.errors import CorruptedError, HeadConflictError, StorageFailureError
 from timeleap.sessions import shapes
-from timeleap.sessions.checkpoints import read_checkpoint, summarize
 from timeleap.sessions.meta import REQUESTS_REDACTED, Meta
-from timeleap.sessions.past import past_of
+from timeleap.sessions.past import past_of, read_checkpoint, summarize
 from timeleap.sessions.requests import (
     HIGHEST,
     MADE_REMEMBERED,

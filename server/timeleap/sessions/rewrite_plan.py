@@ -13,17 +13,19 @@ from typing import Any, Final, Literal
 
 from timeleap import clock
 from timeleap.errors import HeadConflictError, InvalidInputError, NoPendingDMailError
-from timeleap.message_text import answered, called, orphan_results
+from timeleap.message_text import answered, orphan_results
 from timeleap.sessions.append_plan import DMAIL_LABEL, dmail_text
-from timeleap.sessions.checkpoints import (
+from timeleap.sessions.past import (
+    Direction,
+    Stacks,
     find_line,
+    is_step,
     new_checkpoint,
     preview_of,
     read_checkpoint,
     state_after,
     summarize,
 )
-from timeleap.sessions.past import Direction, Stacks, is_step
 from timeleap.sessions.shapes import (
     CONTEXT,
     Checkpoint,
@@ -416,11 +418,7 @@ def _record(log: LogReader, line: int) -> dict[str, Any]:
 
 
 def _calls(record: dict[str, Any]) -> list[str]:
-    """The ids of the calls, in their order."""
-    known = called(record)
-    return list(dict.fromkeys(call["id"] for call in record.get("tool_calls") or () if _id(call) in known))
-
-
-def _id(call: object) -> str | None:
-    found = call.get("id") if isinstance(call, dict) else None
-    return found if isinstance(found, str) else None
+    """The ids of the tool calls that a message makes, in their order."""
+    calls = record.get("tool_calls")
+    ids = (call.get("id") for call in calls if isinstance(call, dict)) if isinstance(calls, list) else ()
+    return list(dict.fromkeys(call_id for call_id in ids if isinstance(call_id, str)))

@@ -15,7 +15,7 @@ from typing import Any
 
 from timeleap import clock
 from timeleap.errors import DMailPendingError, InvalidInputError, NoPendingDMailError, TimeleapError
-from timeleap.sessions import append_plan, approvals, checkpoints, rewrite_plan, shapes
+from timeleap.sessions import append_plan, approvals, past, rewrite_plan, shapes
 from timeleap.sessions.approval_requests import ApprovalRequests, automatic
 from timeleap.sessions.meta import Meta
 from timeleap.sessions.past import Direction, PruneRequest
@@ -134,8 +134,8 @@ class Session:
     def checkpoints(
         self, reader: LogReader, start_ordinal: int, count: int, newest_first: bool = False
     ) -> list[Checkpoint]:
-        """Up to `count` checkpoints of the live log or of a timeline (see `checkpoints.list_checkpoints`)."""
-        return checkpoints.list_checkpoints(reader, start_ordinal, count, newest_first)
+        """Up to `count` checkpoints of the live log or of a timeline (see `past.list_checkpoints`)."""
+        return past.list_checkpoints(reader, start_ordinal, count, newest_first)
 
     def find_checkpoint(self, *, id: int | None = None, uid: str | None = None) -> Checkpoint:  # noqa: A002
         """The first checkpoint with that id, or the one with that uid.
@@ -143,7 +143,7 @@ class Session:
         Raises:
             CheckpointNotFoundError: There is none.
         """
-        return checkpoints.read_checkpoint(self.engine, checkpoints.find_line(self.engine, id, uid))
+        return past.read_checkpoint(self.engine, past.find_line(self.engine, id, uid))
 
     def is_approved(self, action: str) -> tuple[bool, str]:
         """True if an action runs without asking; with the reason: `yolo`, `autoApprove` or `notApproved`."""

@@ -19,12 +19,11 @@ from timeleap.errors import StorageFailureError
 from timeleap.failpoints import failpoint
 from timeleap.sessions import past
 from timeleap.sessions.approvals import ApprovalChange, Approvals
-from timeleap.sessions.checkpoints import has_uid
 from timeleap.sessions.meta import Meta
-from timeleap.sessions.past import Stacks
+from timeleap.sessions.past import Stacks, has_uid
 from timeleap.sessions.requests import RequestFile, StoredResponse, decode
 from timeleap.sessions.session_files import quarantine_files
-from timeleap.sessions.shapes import Approval, AutoCheckpoint, Cause, Event, PendingDMail, Subagent
+from timeleap.sessions.shapes import Approval, AutoCheckpoint, Cause, Event, PendingDMail, Subagent, set_members
 from timeleap.sessions.statefile import StateFile
 from timeleap.storage.durable import FileStatus, remove_file, status, storage_errors
 from timeleap.storage.engine import LogEngine, Prepared, Replacement, Timeline, highest_noted
@@ -178,10 +177,8 @@ class StateManager:
     def remove_noted(self, timeline_ids: Sequence[str], files: Sequence[str], requests: list[Json]) -> None:
         """Delete timelines and quarantine files that requests, of these journal lines, ask for: what is noted is finished,
         whenever that may be."""
-        going = (
-            {REMOVING: {"timelines": list(timeline_ids), "quarantine": list(files)}} if timeline_ids or files else {}
-        )
-        self.note(going, requests)
+        going = {"timelines": list(timeline_ids), "quarantine": list(files)}
+        self.note({REMOVING: going} if timeline_ids or files else {}, requests)
         failpoint("prune.noted")
         self.finish_removing()
         self.forget_steps()
@@ -234,20 +231,16 @@ class StateManager:
         """Write what a rewrite makes true, before it does, with journal lines, and with what can be undone and redone
         after it."""
         self.empty_journal()
-        old = self._log.state
+        live = self._log.state
+        # What says that it was done: the present log is a timeline then. The name alone would not: a program that knows
+        # nothing of these notes may give it to another log before we are asked again.
+        proof = {"timelineId": prepared.timeline_id, "length": live.length, "chain": f"{live.chain:016x}"}
+        following = {**proof, **set_members(equals=prepared.equals), "stacks": stacks.members()}
         members: Json = {
             "timelines": self._meta.with_facts(prepared.timeline_id, replacement.facts),
-            "journal": None,
-            past.MEMBER: past.noted(self.facts.stacks, stacks, prepared, old),
+            "journal": {"requests": requests, **proof} if requests else None,
+            past.MEMBER: {**self.facts.stacks.members(), "next": following},
         }
-        if requests:
-            # A program that does not know of the journal may give the name to another log before we are asked again.
-            members["journal"] = {
-                "requests": requests,
-                "timelineId": prepared.timeline_id,
-                "length": old.length,
-                "chain": f"{old.chain:016x}",
-            }
         if self._meta.inherited_lines > replacement.keep_lines:
             members["inheritedLines"] = replacement.keep_lines
         self._meta.write(members)
@@ -282,7 +275,7 @@ class StateManager:
     def requests(self) -> Iterator[StoredResponse]:
         """The requests that are known from files, oldest first."""
         made_by = self._meta.get("createdBy")
-        if isinstance(made_by, dict):
+        if made_by is not None:
             yield from decode([{"v": {}, **made_by}])
         yield from self._file.read()
         yield from decode(self._true_journal())

@@ -21,9 +21,8 @@ from timeleap.failpoints import failpoint
 from timeleap.sessions import past, shapes
 from timeleap.sessions.append_plan import AppendPlan, Marks
 from timeleap.sessions.approvals import Approvals
-from timeleap.sessions.checkpoints import summarize
 from timeleap.sessions.meta import Meta
-from timeleap.sessions.past import PrunePlan, PruneRequest, Stacks
+from timeleap.sessions.past import PrunePlan, PruneRequest, Stacks, summarize
 from timeleap.sessions.request_table import RepeatedError, RequestTable, Transaction, refuse_other_head
 from timeleap.sessions.rewrite_plan import RewritePlan, refuse_damaged
 from timeleap.sessions.session_files import quarantine_files
@@ -424,8 +423,8 @@ class SessionTransactions:
     def _past_after(self, planned: RewritePlan, prepared: Prepared, stacks: Stacks) -> Past:
         """What there will be to go back to: without the timelines that go by themselves then."""
         left = {*self.engine.timeline_ids(), *([prepared.kept_as] if prepared.kept_as is not None else [])}
-        limits = self._services.retention
-        going = past.going_after(self.engine, planned.replacement, prepared, limits, self._fork_points)
+        limits, source, lines = self._services.retention, planned.source, planned.kept.lines
+        going = past.going_after(self.engine, source, lines, prepared, limits=limits, fork_points=self._fork_points)
         return past.past_of(left, stacks, prepared.after, going)
 
     # Turns

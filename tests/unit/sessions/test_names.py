@@ -4,7 +4,7 @@ import pytest
 
 from timeleap import clock
 from timeleap.errors import InvalidSessionIdError
-from timeleap.sessions import checkpoints, creation
+from timeleap.sessions import creation, past
 from timeleap.sessions import home as names
 
 
@@ -70,6 +70,6 @@ def test_a_fork_is_called_after_its_parent() -> None:
     ],
 )
 def test_a_label_is_the_first_words(content: object, label: str | None) -> None:
-    found = checkpoints.first_words({"role": "user", "content": content})
+    found = past.first_words({"role": "user", "content": content})
     assert found == label
     assert found is None or len(found) <= 60

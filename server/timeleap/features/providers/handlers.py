@@ -9,8 +9,8 @@ import msgspec
 from timeleap.errors import InvalidInputError
 from timeleap.service import reading
 from timeleap.sessions import shapes
-from timeleap.sessions.checkpoints import prompt_at
 from timeleap.sessions.logs import OpenLogs, left_out, line_of_message, pages
+from timeleap.sessions.past import prompt_at
 from timeleap.storage.record import decode_json, encode_json
 from timeleap_protocol.limits import MAX_MESSAGE_BYTES
 

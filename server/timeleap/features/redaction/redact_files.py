@@ -22,8 +22,8 @@ from zlib import crc32
 from timeleap.errors import StorageFailureError
 from timeleap.features.redaction.redactor import MAX_NESTING, RedactedText, Redactor, Token, each_text, is_json
 from timeleap.sessions import files, past, session_files
-from timeleap.sessions.checkpoints import read_checkpoint
 from timeleap.sessions.meta import REQUESTS_REDACTED, decode
+from timeleap.sessions.past import read_checkpoint
 from timeleap.sessions.requests import HIGHEST, RequestFile
 from timeleap.sessions.session_files import AUDIT_NAME, LOG_NAME, META_NAME, REQUESTS_NAME, STATE_NAME
 from timeleap.storage.durable import atomic_write, status, storage_errors

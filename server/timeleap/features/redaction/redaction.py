@@ -25,8 +25,8 @@ from timeleap.features.redaction.redactor import Redactor
 from timeleap.sessions import past
 from timeleap.sessions.approvals import ApprovalChange
 from timeleap.sessions.audit import Audit
-from timeleap.sessions.checkpoints import summarize
 from timeleap.sessions.meta import Meta
+from timeleap.sessions.past import summarize
 from timeleap.sessions.requests import HIGHEST, RequestFile, StoredResponse, encode, short
 from timeleap.sessions.session import Session
 from timeleap.sessions.session_files import LOG_NAME, list_files

@@ -14,7 +14,7 @@ from typing import Any, Final
 from timeleap import clock
 from timeleap.errors import CorruptedError, InvalidInputError, TooLargeError
 from timeleap.features.transfer.formats import LossTally
-from timeleap.sessions.checkpoints import first_words
+from timeleap.sessions.past import first_words
 from timeleap.sessions.session_files import LOG_NAME
 from timeleap.sessions.shapes import set_members
 from timeleap.storage.durable import OpenFile, create_exclusive

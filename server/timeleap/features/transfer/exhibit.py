@@ -22,9 +22,9 @@ from timeleap import clock
 from timeleap.errors import CorruptedError
 from timeleap.features.transfer.formats import ExportFormat, ExportLoss, listed
 from timeleap.sessions import files, past, session_files
-from timeleap.sessions.checkpoints import list_checkpoints, prompt_at
 from timeleap.sessions.listing import created_at, last_change_ns
 from timeleap.sessions.logs import left_out, line_of_message, pages, shared_lines
+from timeleap.sessions.past import list_checkpoints, prompt_at
 from timeleap.sessions.session import Session
 from timeleap.sessions.session_files import LOG_NAME, STATE_NAME
 from timeleap.sessions.shapes import Checkpoint, Parent, Subagent
