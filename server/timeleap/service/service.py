@@ -252,7 +252,7 @@ class Service:
 
     def _warm_up(self) -> None:
         """Load the store, and look after its trash."""
-        from timeleap.service.session_list import keep_trash
+        from timeleap.service.trash import keep_trash
 
         if self._trash_keeper is None and self._connections:
             keeping = keep_trash(self.store, self.config.trash_max_age, self._tell_all)

@@ -1,16 +1,14 @@
-"""session/list, latest, delete, purge, verify, repair, prune, listAudit: sessions of the store, open or not; and the
-trash, which what has lain in it for too long leaves by itself."""
+"""session/list, latest, delete, purge, verify, repair, prune, listAudit: sessions of the store, open or not."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
-from timeleap.errors import InvalidInputError, StorageFailureError
+from timeleap.errors import InvalidInputError
 from timeleap.service import paging
 from timeleap.service.service import guard
 from timeleap.sessions import shapes
@@ -28,13 +26,11 @@ from timeleap.storage.engine import Damage
 from timeleap_protocol.limits import DEFAULT_PAGE, DEFAULT_SESSION_PAGE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from timeleap.call import Call
     from timeleap.service.service import Service
     from timeleap.sessions.shapes import Json, SessionPage
-    from timeleap.sessions.store import SessionStore
     from timeleap_protocol.session import (
         SessionDeleteParams,
         SessionLatestParams,
@@ -44,12 +40,6 @@ if TYPE_CHECKING:
     )
     from timeleap_protocol.space import SessionPruneParams
     from timeleap_protocol.trash import SessionListAuditParams, SessionPurgeParams
-
-log = logging.getLogger(__name__)
-
-HOUR = 3600.0
-MAX_TOLD = 20
-"""Sessions removed for their age that clients are notified of separately."""
 
 
 async def list_sessions(service: Service, params: SessionListParams, call: Call) -> Json:
@@ -228,28 +218,3 @@ def _selection(service: Service, params: SessionPruneParams) -> PruneRequest:
         timeline_ids=tuple(params.timeline_ids or ()),
         quarantine=bool(params.quarantine),
     )
-
-
-async def keep_trash(store: SessionStore, max_age: int | None, tell: Callable[[str, Json], None]) -> None:
-    """Remove what has lain in the trash for more than `max_age` seconds (None: for ever), at once and every hour, and
-    notify every client of it by `tell`. Cancelled, a removal that is under way is finished by the next server."""
-    while True:
-        try:
-            await store.finish_purges()
-            if max_age is not None:
-                _report((await store.purge(PurgeRequest(older_than=max_age))).purged, tell)
-        except StorageFailureError as error:
-            log.warning("cannot remove what is old from the trash: %s", error)
-        await asyncio.sleep(HOUR)
-
-
-def _report(purged: Sequence[Trashed], tell: Callable[[str, Json], None]) -> None:
-    if purged:
-        size = sum(session.bytes for session in purged)
-        log.warning("removed %d sessions (%d bytes) from the trash for good: trash.maxAge", len(purged), size)
-    for session in purged[:MAX_TOLD]:
-        message = (
-            f"the session was deleted at {session.deleted_at} and is now removed from the trash for good "
-            f"({session.bytes} bytes): it was older than trash.maxAge"
-        )
-        tell("session/warning", {"sessionId": session.session_id, "kind": "trashPurged", "message": message})

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from timeleap.errors import StorageFailureError
-from timeleap.service import session_list
+from timeleap.service import trash
 from timeleap.sessions.home import Trashed
 from timeleap.sessions.purge import PurgeOutcome, PurgeRequest
 from timeleap.sessions.store import SessionStore
@@ -39,7 +39,7 @@ class FakeStore:
 
 
 def start(store: FakeStore, max_age: int | None, told: list[Any]) -> asyncio.Task[None]:
-    keeping = session_list.keep_trash(
+    keeping = trash.keep_trash(
         cast("SessionStore", store), max_age, lambda method, params: told.append((method, params["sessionId"]))
     )
     return asyncio.get_running_loop().create_task(keeping)
@@ -59,7 +59,7 @@ async def keep(store: FakeStore, max_age: int | None, told: list[Any]) -> asynci
 
 @pytest.mark.asyncio
 async def test_what_is_old_is_removed_again_and_again(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(session_list, "HOUR", 0.001)
+    monkeypatch.setattr(trash, "HOUR", 0.001)
     failure = StorageFailureError("no room", path="/", errno="ENOSPC")
     store = FakeStore(PurgeOutcome((ONE,)), failure, PurgeOutcome(()), PurgeOutcome((ONE,)))
     told: list[Any] = []
@@ -75,7 +75,7 @@ async def test_of_many_some_are_named():
     told: list[Any] = []
     keeper = await keep(store, 60, told)
     await stop(keeper)
-    assert len(told) == session_list.MAX_TOLD
+    assert len(told) == trash.MAX_TOLD
 
 
 @pytest.mark.asyncio
