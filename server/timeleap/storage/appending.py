@@ -220,8 +220,8 @@ class WriteQueue(ABC):
 
     @abstractmethod
     def commit_now(self, group: WriteGroup) -> list[Appended]:
-        """Write a group and make its state the present one; or raise ExternallyModifiedError or StorageFailureError, and
-        change nothing."""
+        """Write a group and make its state the present one; or raise ExternallyModifiedError or StorageFailureError,
+        and change nothing."""
 
     async def commit(self, group: WriteGroup) -> list[Appended]:
         """The same, as durable as was asked for."""

@@ -9,7 +9,7 @@ for a `replace` or a `run` goes on before the next step begins: what it reads wi
 Reading (`LogReader`) is synchronous and works on ranges of lines; a line that is not asked for is never parsed.
 A timeline is read through the same interface.
 
-Adding an engine: implement `LogEngine`, add a line to `tests/unit/storage/engines.py`; the conformance suite does the rest.
+Adding an engine: implement `LogEngine`, add a line to `tests/unit/storage/engines.py`; the conformance suite judges it.
 """
 
 from __future__ import annotations
@@ -445,8 +445,8 @@ class LogEngine(LogReader):
 
     @abstractmethod
     def timelines(self, view: LogReader | None = None) -> list[Timeline]:
-        """All timelines, newest first (counts are derived, and kept once known). With `view` those there were while it was
-        the live log: a reader may be overtaken by the owner, who sets that log aside before the timelines are listed."""
+        """All timelines, newest first (counts are derived, and kept once known). With `view` those there were while it
+        was the live log: a reader may be overtaken by the owner, who sets it aside before the timelines are listed."""
 
     def timeline_ids(self) -> set[str]:
         """The ids of all timelines."""

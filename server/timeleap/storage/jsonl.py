@@ -1,7 +1,7 @@
 """The `jsonl` engine: a log in a file with one JSON record a line, its index beside it.
 
-It has two parts: a `Follower` (the log as it is shown) and a `LockedLog` (the right to write to it, and the queue of what
-changes it).
+It has two parts: a `Follower` (the log as it is shown) and a `LockedLog` (the right to write to it, and the queue of
+what changes it).
 """
 
 from __future__ import annotations
@@ -197,7 +197,7 @@ class Follower:
         return found
 
     async def adopt(self, found: Validation) -> tuple[list[Damage], bool]:
-        """Show the log as a check found it. Returns damage that was not known before, and whether the history changed."""
+        """Show the log as a check found it. Returns damage that was not known, and whether the history changed."""
         while True:
             log = self.log
             if self.closed or log.file is not found.log.file:

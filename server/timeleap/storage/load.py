@@ -120,8 +120,8 @@ def tidy(log: Path) -> None:
 
 
 def leftovers(log: Path) -> list[Path]:
-    """Temporary files of ours, and indexes of timelines that are gone. The live log's own index stays: it tells that lines
-    are missing."""
+    """Temporary files of ours, and indexes of timelines that are gone. The live log's own index stays: it tells that
+    lines are missing."""
     stem, suffix, whole = re.escape(log.stem), re.escape(log.suffix), re.escape(log.name)
     temporary = re.compile(rf"\.{stem}(_[0-9]+)?{suffix}(\.idx|\.intent)?\.[0-9a-f]{{16}}\.tmp")
     index = re.compile(rf"\.({stem}_[0-9]{{1,18}}{suffix}|{whole}\.[0-9]{{1,18}})\.idx")

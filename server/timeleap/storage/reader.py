@@ -1,4 +1,4 @@
-"""Logs in files, the live one or a timeline: reading one through its entries, its batches, and how the files are called.
+"""Logs in files, the live one or a timeline: reading one through its entries, its batches, the names of the files.
 
 An object never changes what it shows: an append makes a new one that shares file and entries with the old one. So a
 reader in another thread keeps a consistent view, and the descriptor is closed when the last view of it is gone.

@@ -1,8 +1,8 @@
 """Records of a log: their JSON, our key `_tl` in them, making them, and telling what a line is.
 
 What a line is follows the original program's reading of it, with three differences: bytes that are no UTF-8 make a
-line damaged (the original puts U+FFFD there and so alters the text); so do zeros (no program writes them into JSON, but a
-power failure and a failing disk put them in the place of blocks); and what makes the original refuse the whole log (a
+line damaged (the original puts U+FFFD there and so alters the text); so do zeros (no program writes them into JSON, but
+a power failure and a failing disk put them in the place of blocks); and what makes the original refuse the whole log (a
 message without content, an unknown type of part) is a message with the flag UNREADABLE.
 """
 
@@ -96,8 +96,8 @@ def _nulled(value: Any) -> Any:
 # Our reserved key `_tl`: finding it, reading it, taking it off
 #
 # It is always the LAST key of a record, written `,"_tl":{...}}`. That byte sequence cannot occur inside a JSON string
-# (its quotes would be escaped), and where it occurs as a key of a nested object, what follows it up to the last brace is
-# no JSON; so it is found and taken off without parsing the record.
+# (its quotes would be escaped), and where it occurs as a key of a nested object, what follows it up to the last brace
+# is no JSON; so it is found and taken off without parsing the record.
 
 TL_KEY: Final = "_tl"
 TL_MARK: Final = b',"_tl":{'
@@ -111,7 +111,7 @@ _MADE: Final = RecordFlag.REQUEST | RecordFlag.MADE_HERE
 
 
 ABSENT: Final = "a"
-"""The member of a message that was sent without `content`, and was given a null one so that the original can open the log."""
+"""The member of a message that was sent without `content`: it got a null one so that the original can open the log."""
 _NULL_CONTENT: Final = b',"content":null'
 _ABSENT_FIRST: Final = b'{"a":1'
 
@@ -266,7 +266,7 @@ _decode_message = msgspec.json.Decoder(_Message).decode
 def message_record(message: Mapping[str, Any], tl: Mapping[str, Any] | None = None) -> NewRecord:
     """A message, with its keys, values and order kept. Raises InvalidInputError for what is none.
 
-    One without `content` gets a null one, which the original program can open, and a mark by which it is taken off again.
+    One without `content` gets a null one, which the original program can open, and a mark by which that is taken off.
     """
     role = message.get("role")
     if not isinstance(role, str) or not role or role.startswith("_"):

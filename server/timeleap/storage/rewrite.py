@@ -1,9 +1,9 @@
 """A new log in the place of an old one, which becomes a timeline (G3); and the timelines there are.
 
-Order of the steps, each durable before the next: the new log stands complete beside the old one, under a temporary name;
-`prepare` notes what will be true; the live log gets the timeline's name as a second one; the new log is renamed over the
-live name. A crash before the rename leaves the old log live (its second name is removed at the next open), a crash after
-it leaves the new one live and the old one as a timeline.
+Order of the steps, each durable before the next: the new log stands complete beside the old one, under a temporary
+name; `prepare` notes what will be true; the live log gets the timeline's name as a second one; the new log is renamed
+over the live name. A crash before the rename leaves the old log live (its second name is removed at the next open), a
+crash after it leaves the new one live and the old one as a timeline.
 """
 
 from __future__ import annotations
@@ -114,8 +114,8 @@ class Timelines:
         self._known: dict[tuple[str, Identity, int], tuple[int, int, int]] = {}
 
     def listed(self, live: OpenFile | None = None) -> list[Timeline]:
-        """All timelines, newest first; with `live` those there were while that file was the live log: not that log itself,
-        nor what was set aside after it. Raises StorageFailureError."""
+        """All timelines, newest first; with `live` those there were while that file was the live log: not that log
+        itself, nor what was set aside after it. Raises StorageFailureError."""
         found: list[Timeline] = []
         with storage_errors("list the timelines", self._log.parent):
             for name in self._names():

@@ -1,8 +1,8 @@
 """Rewriting the lines of a log so that nothing of what they were stays.
 
-No timeline is kept. The new log stands complete and synced beside the old one before it takes its name; a kill in between
-leaves the old one or the new one, and may be asked again. Lines keep their numbers, damaged ones stay damaged, and the
-index is rebuilt: a checksum of what is gone would tell who guesses that he is right.
+No timeline is kept. The new log stands complete and synced beside the old one before it takes its name; a kill in
+between leaves the old one or the new one, and may be asked again. Lines keep their numbers, damaged ones stay damaged,
+and the index is rebuilt: a checksum of what is gone would tell who guesses that he is right.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _STEP: Final = 1024
 
 def revise_live(log: StoredLog, edit: Edit, prepare: Callable[[], None]) -> tuple[StoredLog, int]:
     """Rewrite the live log, which is settled and locked. Blocking. `prepare` is called before the step; it does no harm
-    if the step does not come. Returns the log after it (the same if no line changed), and how many of its lines changed.
+    if the step does not come. Returns the log after it (the same if no line changed), and how many lines changed.
 
     Raises:
         ExternallyModifiedError, StorageFailureError: Nothing was changed.
