@@ -32,8 +32,7 @@ async def open_session(service: Service, params: SessionOpenParams, call: Call) 
     """Open or create a session, or attach to it; a repeat on the same connection is counted."""
     path = Path(params.path) if params.path is not None else None
     if path is not None and not path.is_absolute():
-        problem = {"loc": ["path"], "msg": "must be an absolute path", "type": "path"}
-        raise InvalidInputError("path: must be an absolute path", errors=[problem])
+        raise InvalidInputError.of("path", "must be an absolute path")
     if call.client.is_peer:
         return await _join(service, params, path, call)
     if params.access is not None:

@@ -48,8 +48,7 @@ def decode_cursor(cursor: str, listing: str, position: type[T]) -> T:
 
 def unknown_cursor() -> InvalidInputError:
     """The error for what is no cursor of the listing."""
-    problem = {"loc": ["cursor"], "msg": "unknown cursor: use the nextCursor of this listing", "type": "cursor"}
-    return InvalidInputError(f"cursor: {problem['msg']}", errors=[problem])
+    return InvalidInputError.of("cursor", "unknown cursor: use the nextCursor of this listing")
 
 
 @dataclass(frozen=True, slots=True)

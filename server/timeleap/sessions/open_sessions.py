@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 from weakref import WeakValueDictionary
 
 from timeleap.errors import (
@@ -117,7 +117,7 @@ class Openings:
             StorageFailureError: One cannot look.
         """
         if not path.is_absolute():
-            raise InvalidInputError("path: must be absolute", errors=[_problem("path", "must be absolute")])
+            raise InvalidInputError.of("path", "must be absolute")
         own = self._home.contains(path)
         if own is not None:
             return SessionLocation(own, path, None)
@@ -135,7 +135,8 @@ class Openings:
         name = path.name if wanted is None else check_session_id(wanted)
         taken = name in self or not is_session_id(name) or self._home.twin(name) is not None
         if taken and wanted is not None:
-            raise InvalidInputError(f"sessionId: {wanted} is taken", errors=[_problem("sessionId", "is taken")])
+            problem = {"loc": ["sessionId"], "msg": "is taken", "type": "sessionId"}
+            raise InvalidInputError(f"sessionId: {wanted} is taken", errors=[problem])
         return SessionLocation(new_session_id() if taken else name, path, path)
 
     def again(self, session_id: str) -> Session | None:
@@ -289,7 +290,3 @@ def _identity(path: Path) -> Identity:
     except FileNotFoundError:
         raise SessionNotFoundError(f"there is no session in {path}", path=str(path)) from None
     return Identity(found.st_dev, found.st_ino)
-
-
-def _problem(member: str, text: str) -> dict[str, Any]:
-    return {"loc": [member], "msg": text, "type": member}
