@@ -270,17 +270,11 @@ def _steps(value: Any, where: str, problems: Problems) -> Any:
 
 _STACKS: Final = {"undo": _steps, "redo": _steps, "length": whole(), "chain": text("[0-9a-f]{16}")}
 _STACKS_CHECK: Final = model(_STACKS)
-_NEXT: Final = {
-    "length": whole(),
-    "chain": text("[0-9a-f]{16}"),
-    "timelineId": text(),
-    "equals": text(),
-    "stacks": _STACKS_CHECK,
-}
+_PROOF: Final = {"timelineId": text(), "length": whole(), "chain": text("[0-9a-f]{16}")}
 CHECK: Final = model(
     {
         **_STACKS,
-        "next": model(_NEXT, required=("timelineId", "length", "chain", "stacks")),
+        "next": model({**_PROOF, "equals": text(), "stacks": _STACKS_CHECK}, required=(*_PROOF, "stacks")),
         "duplicate": model({"timelineId": text(), "equals": text()}, required=("timelineId", "equals")),
     }
 )

@@ -131,8 +131,8 @@ class RewritePlan:
         target = self.target
         members = {
             **set_members(
-                checkpointId=target.id if target else None,
-                checkpointUid=target.uid if target else None,
+                checkpointId=target and target.id,
+                checkpointUid=target and target.uid,
                 messageIndex=self.message_index,
                 timelineId=timeline_id,
             ),
@@ -343,11 +343,7 @@ def _rewrite(
     """A rewrite to the first lines of `reader` (of the present log where None), up to `kept`, and then `records`."""
     now = engine.state
     end = state_after(kept, records)
-    extra: dict[str, Any] = {}
-    if target is not None:
-        extra["checkpointUid"] = target.uid
-    if from_timeline is not None:
-        extra["restored"] = from_timeline
+    extra = set_members(checkpointUid=target and target.uid, restored=from_timeline)
     return RewritePlan(
         kind=kind,
         replacement=Replacement(

@@ -414,11 +414,11 @@ class SessionTransactions:
         planned = work_out()
         refuse_damaged(self.engine, self.path, planned.replacement.from_timeline)
         if planned.refused is not None:
-            return planned.result(self.head, None, self.shapes.summary(self.summary()))
-        prepared, after = planned.foreseen(self.engine, self.stacks())
-        return planned.result(
-            self.head, None, self.shapes.summary(planned.summary(self._past_after(planned, prepared, after)))
-        )
+            context = self.summary()
+        else:
+            prepared, after = planned.foreseen(self.engine, self.stacks())
+            context = planned.summary(self._past_after(planned, prepared, after))
+        return planned.result(self.head, None, self.shapes.summary(context))
 
     def _past_after(self, planned: RewritePlan, prepared: Prepared, stacks: Stacks) -> Past:
         """What there will be to go back to: without the timelines that go by themselves then."""
