@@ -288,6 +288,17 @@ async def test_a_forks_ids_are_its_own(world: World) -> None:
     assert (await fork.append([USER], asked("1", fingerprint="other")))["duplicate"] is True
 
 
+@pytest.mark.parametrize("origin", [[], {}, 5])
+async def test_a_record_whose_origin_is_no_text_is_none_of_the_sessions_own(world: World, origin: Any) -> None:
+    world.path().mkdir(parents=True)
+    marks = {"r": "r", "h": "h", "m": "appendMessage", "s": 1, "o": origin, "g": "1.0"}
+    (world.path() / "context.jsonl").write_text(json.dumps({**USER, "_tl": marks}) + "\n")
+    session = await world.session()
+    await session.set_title("t", asked("creates the file", "session/setTitle"))
+    session = await world.reopened()
+    assert "duplicate" not in await session.append([USER], asked("r"))
+
+
 CHILD = """
 import asyncio, json, sys
 from pathlib import Path
