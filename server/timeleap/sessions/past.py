@@ -504,15 +504,23 @@ def _older(timeline: Timeline, time: datetime) -> bool:
 
 
 def excess(
-    timelines: Sequence[Timeline], limits: Retention, kept: Collection[str], live: LogState | None = None
+    timelines: Sequence[Timeline],
+    limits: Retention,
+    kept: Collection[str],
+    live: LogState | None = None,
+    latest: str | None = None,
 ) -> list[Timeline]:
-    """The timelines beyond the limits, oldest last, of all of them, newest first; those in `kept` stay all the same."""
+    """The timelines beyond the limits, oldest last, of all of them, newest first.
+
+    Those in `kept` stay all the same. So does `latest`, which holds the log that the last change replaced, and counts as
+    the newest: a log that equals an old timeline is not set aside again.
+    """
     # What equals the live log does not count: undo and redo go from one timeline to the next, and each way there would
     # else be one log more than on the way back.
     going: list[Timeline] = []
     counted = {(live.length, live.chain)} if live is not None else set()
     count = size = 0
-    for position, timeline in enumerate(timelines):
+    for position, timeline in enumerate(sorted(timelines, key=lambda timeline: timeline.timeline_id != latest)):
         if timeline.chain and (timeline.bytes, timeline.chain) in counted:
             continue  # of equal ones the newest counts
         counted.add((timeline.bytes, timeline.chain))
@@ -578,7 +586,8 @@ def going_after(
         live, facts = engine.state, TimelineFacts()
         added = Timeline(prepared.timeline_id, "", facts, live.length, live.messages, live.checkpoints, live.chain)
         present = [added, *present]
-    if not excess(present, limits, (), prepared.after):
+    latest = prepared.kept_as
+    if not excess(present, limits, (), prepared.after, latest):
         return set()
     kept = referred_to(present, fork_points(), engine, log=source, lines=lines, added=prepared.timeline_id)
-    return {timeline.timeline_id for timeline in excess(present, limits, kept, prepared.after)}
+    return {timeline.timeline_id for timeline in excess(present, limits, kept, prepared.after, latest)}

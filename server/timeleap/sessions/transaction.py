@@ -118,6 +118,7 @@ class SessionTransactions:
         self.listen, self.emit = listeners.add, listeners.tell
         self.notices: list[Json] = []
         self.closed = self.deleted = False
+        self._latest: str | None = None  # the timeline that holds the log which the last rewrite replaced
         self._stop_watching: Callable[[], object] = lambda: None
         self.adopt(files)
 
@@ -403,11 +404,11 @@ class SessionTransactions:
                 self.state.note_stacks(after, own)
             failpoint("session.prepared")
 
-        return replace(
-            planned.replacement,
-            prepare=prepare,
-            settle=lambda prepared: self.state.settle_rewrite(prepared, after),
-        )
+        def settle(prepared: Prepared) -> None:
+            self._latest = prepared.kept_as
+            self.state.settle_rewrite(prepared, after)
+
+        return replace(planned.replacement, prepare=prepare, settle=settle)
 
     def _foretold(self, guard: Mutation, work_out: Callable[[], RewritePlan]) -> Json:
         self.expect_head(guard.expected_head)
@@ -464,13 +465,13 @@ class SessionTransactions:
     async def _prune(self, timelines: Sequence[Timeline]) -> None:
         """Remove the oldest timelines beyond the limits, and say so."""
         limits, engine = self._services.retention, self.engine
-        if not past.excess(timelines, limits, (), engine.state):
+        if not past.excess(timelines, limits, (), engine.state, self._latest):
             return
 
         async def on_turn(_: LogState) -> str:
             present = engine.timelines()
             kept = past.referred_to(present, await asyncio.to_thread(self._fork_points), engine)
-            going = past.excess(present, limits, kept, engine.state)
+            going = past.excess(present, limits, kept, engine.state, self._latest)
             before = self.past()
             text = await asyncio.to_thread(self.state.remove_timelines, going)
             return text and text + past.fewer_steps(before, self.past())

@@ -335,6 +335,11 @@ class Story:
             request.reply = answered[0] if answered else None
         else:
             request.reply = request.pending.reply()
+        while request.code == 4003:
+            # A machine so busy that an owner is silent for seconds: the client may ask again, under the same id.
+            assert request.reply is not None and request.reply["error"]["data"]["retryable"] is True, request
+            request.pending = request.window.start(request.method, **request.params)
+            request.reply = request.pending.reply()
         assert request.code in (0, -32801, 4002), request
 
     def explain(self, asked: list[Asked], told: list[list[Message]], left: list[Session], ending: str | None) -> None:

@@ -46,6 +46,35 @@ def test_what_equals_the_log_does_not_count(live: int, going: list[str]) -> None
     assert [one.timeline_id for one in excess(many, Retention(2, 100), (), state)] == going
 
 
+@pytest.mark.parametrize(("latest", "going"), [(None, ["t1"]), ("t3", ["t1"]), ("t2", ["t1"]), ("t1", ["t2"])])
+def test_the_log_that_was_just_replaced_counts_as_the_newest(latest: str | None, going: list[str]) -> None:
+    assert [one.timeline_id for one in excess(timelines(1, 1, 1), Retention(2, 10), (), None, latest)] == going
+    assert [one.timeline_id for one in excess(timelines(1, 1), Retention(0, 0), (), None, latest)] == [
+        "t2" if latest == "t1" else "t1"
+    ]
+
+
+async def test_a_log_that_equals_the_oldest_timeline_is_kept_as_it(tmp_path: Path) -> None:
+    """Beyond the limit too, another one goes: what a change replaces can always be undone."""
+    world = World(tmp_path, retention=small_retention(2))
+    session = await world.session()
+    await session.append([{"role": "user", "content": "0"}])
+    await session.clear()
+    for number in (1, 2):
+        await session.append([{"role": "user", "content": str(number)}])
+        if number == 1:
+            await session.clear()
+    assert [one.timeline_id for one in session.engine.timelines()] == ["context_2", "context_1"]
+    await session.restore_timeline("context_1")
+    assert [one.timeline_id for one in session.engine.timelines()] == ["context_3", "context_2", "context_1"]
+    result = await session.clear()
+    assert result["timelineId"] == "context_1"
+    assert [one.timeline_id for one in session.engine.timelines()] == ["context_3", "context_1"]
+    assert (await session.undo(1))["context"]["messageCount"] == 1
+    assert texts(session) == ["0"]
+    await world.close()
+
+
 async def test_pruning_is_reported_and_forgets_the_facts(tmp_path: Path) -> None:
     world = World(tmp_path, retention=small_retention(2))
     session = await world.session()
