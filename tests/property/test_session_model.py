@@ -1,7 +1,7 @@
 """Sessions against a model of lists and dicts, through any history of changes: on every engine, and in a store with
 restarts, crashes, retries, followers, forks and other programs.
 
-`make torture` runs each of the machines for a thousand histories.
+`make torture` runs each of the machines for 500 histories.
 """
 
 from __future__ import annotations
@@ -724,7 +724,7 @@ QUICK = settings(
 )
 LONG = settings(
     QUICK,
-    max_examples=int(os.environ.get("TIMELEAP_HISTORIES", "1000")),
+    max_examples=int(os.environ.get("TIMELEAP_HISTORIES", "500")),
     stateful_step_count=40,
     derandomize=False,
 )
