@@ -15,7 +15,7 @@ import contextlib
 import itertools
 import logging
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from timeleap.attach.handover import META, HandoverNote, deleted, note_of
-from timeleap.attach.notified import NotifiedApprovals, NotifiedState, as_here, read_change
+from timeleap.attach.notified import NotifiedApprovals, as_here, read_change
 from timeleap.attach.peer import PeerCallbacks, PeerConnection, PeerLostError, attach, endpoint_of, unreachable
 from timeleap.clock import new_uid
 from timeleap.errors import CancelledError, SessionLockedError, SessionNotFoundError, SessionNotOpenError, TimeleapError
@@ -31,8 +31,8 @@ from timeleap.rpc.codec import plain
 from timeleap.rpc.errors import OwnersRefusalError
 from timeleap.sessions import shapes
 from timeleap.sessions.listing import holder_of
-from timeleap.sessions.request_table import Effect
-from timeleap.sessions.shapes import CONTEXT, SESSION, Json
+from timeleap.sessions.session_state import CHANGES, changed
+from timeleap.sessions.shapes import CONTEXT, SESSION, Effect, Json
 from timeleap.storage.record import MADE_HERE
 from timeleap_protocol.approval_rows import LIST as LIST_APPROVALS
 from timeleap_protocol.errors import ERRORS, ErrorKind
@@ -57,6 +57,7 @@ _LAST_CALL = 0.25  # seconds after the end of input in which an answer may come 
 _REMEMBERED = 1024  # requests of the client, and changes it has heard of: as many as it may have in flight
 _NOT_OPEN = ERRORS[ErrorKind.SESSION_NOT_OPEN].code
 _NOT_FOUND = ERRORS[ErrorKind.SESSION_NOT_FOUND].code
+_MEMBERS = {**{kind: member for member, kind in CHANGES.items()}, "unarchived": "archived"}
 _NOT_PASSED_ON = frozenset({"workDoneToken", "sessionId"})
 
 
@@ -548,3 +549,30 @@ class Attachment:
             return
         params = {"sessionId": self.place.session_id, "head": self._head, "kind": kind, "cause": {}, **members}
         self._client.notify(method, params)
+
+
+class NotifiedState:
+    """The state outside the log as the client knows it.
+
+    A change of it leaves the head as it is. So a client that missed the notification, because the owner died first, could
+    not know that its state is stale: a window would show for ever that approvals are off which are on.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[str, Any] = {}
+
+    def note(self, kind: str, params: bytes) -> None:
+        """Record that the client was notified of a change: its kind, and its params as JSON text."""
+        member = _MEMBERS.get(kind)
+        if member == "archived":
+            self._known[member] = kind == "archived"
+        elif member is not None:
+            self._known[member] = msgspec.json.decode(params).get(member)
+
+    def missed(self, state: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Notifications that bring the client up to the session's state: kinds and members. They count as sent."""
+        state = {"pins": [], **state}  # left out of a state while there are none
+        before, self._known = self._known, {member: state.get(member) for member in CHANGES}
+        for member in CHANGES if before else ():
+            if before.get(member) != self._known[member]:
+                yield changed(member, self._known[member])

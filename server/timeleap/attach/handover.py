@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from timeleap.errors import SessionNotFoundError
-from timeleap.sessions.request_table import Effect
+from timeleap.sessions.shapes import Effect
 
 if TYPE_CHECKING:
     from timeleap.call import Client

@@ -1,17 +1,13 @@
-"""What an owner notifies of, and what the client knows of it: it may miss something while owners change.
+"""Notifications of an owner that are passed on, and the pending requests for approvals that a client knows of.
 
-The state outside the log: a change of it leaves the head as it is. So a client that missed the notification, because
-the owner died first, could not know that its state is stale: a window would show for ever that approvals are off which
-are on.
-
-Pending requests for approvals: after a hand-over who waits asks the next owner, which tells everybody. A window that
-knows the request is not to hear of it again, or it would ask its user twice. The end of one may come before a window
-has found the next owner: so it names those it knows, and is told what became of them, once.
+After a hand-over, a program that waits for an approval asks the next owner, which tells everybody. A window that knows
+the request is not to hear of it again, or it would ask its user twice. The end of one may come before a window has found
+the next owner: so it names those it knows, and is told what became of them, once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -23,19 +19,6 @@ if TYPE_CHECKING:
     from timeleap.call import Client
 
 MAX_KNOWN = 1000
-
-
-_MEMBERS = {
-    "titleChanged": "title",
-    "workspaceChanged": "workspace",
-    "approvalChanged": "approval",
-    "subagentsChanged": "dynamicSubagents",
-    "dmailChanged": "pendingDMail",
-    "pinsChanged": "pins",
-}
-"""By kind of notification: the member of it, and of the session's state, that has the new value."""
-
-_ARCHIVED = {"archived": True, "unarchived": False}
 
 
 class ForwardedChange(msgspec.Struct, rename="camel"):
@@ -62,32 +45,6 @@ def as_here(params: bytes, theirs: str, ours: str) -> Any:
     if theirs == ours:
         return msgspec.Raw(params)
     return {**msgspec.json.decode(params), "sessionId": ours}
-
-
-class NotifiedState:
-    """The state of a session as its client knows it."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, Any] = {}
-
-    def note(self, kind: str, params: bytes) -> None:
-        """Record that the client was notified of a change: its kind, and its params as JSON text."""
-        if kind in _MEMBERS:
-            self._known[_MEMBERS[kind]] = msgspec.json.decode(params).get(_MEMBERS[kind])
-        elif kind in _ARCHIVED:
-            self._known["archived"] = _ARCHIVED[kind]
-
-    def missed(self, state: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Notifications that bring the client up to the session's state: kinds and members. They count as sent."""
-        state = {"pins": [], **state}  # left out of a state while there are none
-        before, self._known = self._known, {name: state.get(name) for name in ("archived", *_MEMBERS.values())}
-        if not before:
-            return
-        for kind, member in _MEMBERS.items():
-            if before.get(member) != self._known[member]:
-                yield kind, {member: self._known[member]}
-        if before.get("archived") != self._known["archived"]:
-            yield ("archived" if self._known["archived"] else "unarchived"), {}
 
 
 class NotifiedApprovals:

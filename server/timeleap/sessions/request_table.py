@@ -13,8 +13,6 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-import msgspec
-
 from timeleap.errors import CorruptedError, HeadConflictError, StorageFailureError
 from timeleap.sessions import shapes
 from timeleap.sessions.meta import REQUESTS_REDACTED, Meta
@@ -36,7 +34,7 @@ from timeleap.sessions.requests import (
     window_of,
 )
 from timeleap.sessions.session_state import StateManager
-from timeleap.sessions.shapes import Checkpoint, Event, Mutation, Shapes
+from timeleap.sessions.shapes import Checkpoint, Effect, Event, Mutation, Shapes
 from timeleap.storage.engine import LogEngine, LogState, RecordFlag, RecordKind
 from timeleap.storage.record import read_tl
 
@@ -50,16 +48,6 @@ AT_ONCE = 64
 MOST_LINES = 64 * REMEMBERED
 """That are looked through for ids that count."""
 MAX_BYTES_AT_ONCE = 4 << 20
-
-
-class Effect(msgspec.Struct, rename="camel", omit_defaults=True):
-    """A change that was made by a request which is asked again: what one process tells another of it."""
-
-    request_id: str
-    before: str  # the head before it; empty where it is not known
-    head: str  # right after it
-    told: Sequence[tuple[str, str, Mapping[str, Any]]] | None = None
-    """Its notifications: method, kind of change and the members that are its own; None: not known."""
 
 
 class RepeatedError(Exception):

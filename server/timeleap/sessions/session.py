@@ -19,9 +19,8 @@ from timeleap.sessions import append_plan, approvals, past, rewrite_plan, shapes
 from timeleap.sessions.approval_requests import ApprovalRequests, automatic
 from timeleap.sessions.meta import Meta
 from timeleap.sessions.past import Direction, PruneRequest
-from timeleap.sessions.request_table import Effect
 from timeleap.sessions.rewrite_plan import RewritePlan
-from timeleap.sessions.session_state import StateChange, StateSnapshot
+from timeleap.sessions.session_state import LEFT_OUT, StateChange, StateSnapshot
 from timeleap.sessions.shapes import (
     CONTEXT,
     WARNING,
@@ -30,6 +29,7 @@ from timeleap.sessions.shapes import (
     Cause,
     Checkpoint,
     CompactionPlan,
+    Effect,
     Event,
     Mutation,
     PendingDMail,
@@ -113,21 +113,15 @@ class Session:
 
     def wire(self, access: str) -> Json:
         """`SessionState` of the contract, as seen with `access`."""
-        facts, forms = self.facts, self.transactions.shapes
+        forms, members = self.transactions.shapes, self.facts.wire()
         return {
             "sessionId": self.session_id,
-            "title": facts.title,
             "path": str(self.path),
-            **shapes.set_members(workspace=facts.workspace),
-            "archived": facts.archived,
             "access": access,
             "head": self.head,
             "context": forms.summary(self.summary()),
             "budget": forms.budget.wire(),
-            "approval": facts.approval.wire(),
-            "dynamicSubagents": [agent.wire() for agent in facts.subagents],
-            "pendingDMail": facts.pending_dmail and facts.pending_dmail.wire(),
-            **shapes.set_members(pins=list(facts.pins) or None),
+            **{name: value for name, value in members.items() if value or name not in LEFT_OUT},
             "warnings": self.warnings,
         }
 

@@ -13,7 +13,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from timeleap.errors import StorageFailureError
 from timeleap.failpoints import failpoint
@@ -50,6 +50,32 @@ class StateSnapshot:
     workspace: str | None = None
     approval: Approval = field(default_factory=Approval)
     stacks: Stacks = Stacks()
+
+    def wire(self) -> Json:
+        """The members of `SessionState` of the contract that clients are notified of (see `CHANGES`)."""
+        return {
+            "approval": self.approval.wire(),
+            "dynamicSubagents": [agent.wire() for agent in self.subagents],
+            "title": self.title,
+            "workspace": self.workspace,
+            "archived": self.archived,
+            "pendingDMail": self.pending_dmail and self.pending_dmail.wire(),
+            "pins": list(self.pins),
+        }
+
+
+CHANGES: Final = {
+    "approval": "approvalChanged",
+    "dynamicSubagents": "subagentsChanged",
+    "title": "titleChanged",
+    "workspace": "workspaceChanged",
+    "archived": "archived",
+    "pendingDMail": "dmailChanged",
+    "pins": "pinsChanged",
+}
+"""By member of the state: the kind of notification that it has changed."""
+LEFT_OUT: Final = frozenset({"workspace", "pins"})
+"""Members that are absent from the state while they have no value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,24 +382,16 @@ class StateManager:
 
 def changes(before: StateSnapshot, after: StateSnapshot, head: str) -> list[Event]:
     """The events for a difference in the state outside the log."""
-    many: tuple[tuple[str, bool, Json], ...] = (
-        ("approvalChanged", before.approval != after.approval, {"approval": after.approval.wire()}),
-        (
-            "subagentsChanged",
-            before.subagents != after.subagents,
-            {"dynamicSubagents": [agent.wire() for agent in after.subagents]},
-        ),
-        ("titleChanged", before.title != after.title, {"title": after.title}),
-        ("workspaceChanged", before.workspace != after.workspace, {"workspace": after.workspace}),
-        ("archived" if after.archived else "unarchived", before.archived != after.archived, {}),
-        (
-            "dmailChanged",
-            before.pending_dmail != after.pending_dmail,
-            {"pendingDMail": after.pending_dmail and after.pending_dmail.wire()},
-        ),
-        ("pinsChanged", before.pins != after.pins, {"pins": list(after.pins)}),
-    )
-    return [Event(kind, head, members) for kind, differs, members in many if differs]
+    then, now = before.wire(), after.wire()
+    differing = (member for member in CHANGES if then[member] != now[member])
+    return [Event(kind, head, members) for kind, members in (changed(member, now[member]) for member in differing)]
+
+
+def changed(member: str, value: Any) -> tuple[str, Json]:
+    """The kind of the notification that a member of the state has another value, and the members of its own."""
+    if member == "archived":
+        return ("archived" if value else "unarchived"), {}
+    return CHANGES[member], {member: value}
 
 
 def follow(stamp: Callable[[], object], changed: Callable[[], None]) -> Callable[[], None]:

@@ -8,10 +8,12 @@ whichever process and release is asked again.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
+
+import msgspec
 
 from timeleap.message_text import should_compact
 from timeleap.storage.engine import LogState
@@ -450,3 +452,13 @@ class SessionPage:
 
     sessions: tuple[SessionInfo, ...]
     next_cursor: str | None = None
+
+
+class Effect(msgspec.Struct, rename="camel", omit_defaults=True):
+    """A change that was made by a request which is asked again: what one process tells another of it."""
+
+    request_id: str
+    before: str  # the head before it; empty where it is not known
+    head: str  # right after it
+    told: Sequence[tuple[str, str, Mapping[str, Any]]] | None = None
+    """Its notifications: method, kind of change and the members that are its own; None: not known."""

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from timeleap.attach.handover import META, HandoverNote, note_of
-from timeleap.sessions.request_table import Effect
+from timeleap.sessions.shapes import Effect
 
 TOLD: list[tuple[str, str, dict[str, Any]]] = [("session/didChange", "titleChanged", {"title": "t"})]
 EFFECT = {"requestId": "r", "before": "b", "head": "h", "told": [list(each) for each in TOLD]}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from timeleap.attach.notified import NotifiedState
+from timeleap.attach.attachment import NotifiedState
 
 STATE: dict[str, Any] = {
     "title": None,
