@@ -52,7 +52,7 @@ def test_a_step_that_changes_nothing_may_have_been_noted_before_a_crash(nothing:
         machine.teardown()
 
 
-@pytest.mark.parametrize(("at_once", "left"), [(False, [2, 0]), (True, [4, 1])])
+@pytest.mark.parametrize(("at_once", "left"), [(False, [2, 1]), (True, [4, 1])])
 def test_undo_to_and_fro_leads_as_far_as_what_is_kept_on_the_way(at_once: bool, left: list[int]) -> None:
     """The way leads over more different logs than may be kept, and over an empty one: one by one, the oldest goes."""
     machine = StoreMachine()
@@ -67,7 +67,7 @@ def test_undo_to_and_fro_leads_as_far_as_what_is_kept_on_the_way(at_once: bool, 
         assert machine.model.shown()["steps"] == [4, 1]
         machine.undo_and_redo(3, 1, at_once)
         assert machine.model.shown()["steps"] == left
-        assert (machine.live == present) is at_once
+        assert machine.live == present
     finally:
         machine.teardown()
 

@@ -407,7 +407,7 @@ class Model:
         dmail = self.state["dmail"]
         if dmail is not None and dmail["uid"] not in self.checkpoint_uids():
             self.state["dmail"] = None
-        for going in self._beyond(self.max_timelines, self._referred_to(), self.lines):
+        for going in self._beyond(self.max_timelines, self._referred_to(), self.lines, name):
             del self.timelines[going]
         if step:
             self._forget_steps()
@@ -440,11 +440,15 @@ class Model:
     def _newest(self) -> str:
         return f"context_{self.rotation}"
 
-    def _beyond(self, limit: int, kept: Iterable[str], live: list[Json] | None = None) -> list[str]:
-        """The timelines beyond a number of them, the newest, those that are `kept` and those equal to `live` aside."""
+    def _beyond(
+        self, limit: int, kept: Iterable[str], live: list[Json] | None = None, latest: str | None = None
+    ) -> list[str]:
+        """The timelines beyond a number of them, the newest, those that are `kept` and those equal to `live` aside. The
+        `latest`, which has what was just replaced, counts as the newest."""
         going, count = [], 0
         counted: list[list[Json]] = [] if live is None else [live]
-        for position, name in enumerate(reversed(self.timelines)):
+        names = [*([latest] if latest in self.timelines else []), *(n for n in reversed(self.timelines) if n != latest)]
+        for position, name in enumerate(names):
             if any(same_bytes(self.timelines[name]["lines"], one) for one in counted):
                 continue
             counted.append(self.timelines[name]["lines"])

@@ -396,7 +396,8 @@ class SessionTransactions:
             after = planned.stacks_after(before, prepared, self.engine.same_timelines)
             # Of the log that was made: a plan does not know what the lines left out of it change, in size and in uids.
             context = self.shapes.summary(summarize(prepared.log, self._past_after(planned, prepared, after)))
-            head, name = prepared.head if prepared.replaces else transaction.before, prepared.kept_as
+            head = prepared.head if prepared.replaces else transaction.before
+            name = self._latest = prepared.kept_as
             own = transaction.record(planned.result(head, name, context), [planned.event(head, name, context)])
             if prepared.replaces:
                 self.state.note_rewrite(prepared, planned.replacement, [*carried, *own], after)
@@ -404,11 +405,11 @@ class SessionTransactions:
                 self.state.note_stacks(after, own)
             failpoint("session.prepared")
 
-        def settle(prepared: Prepared) -> None:
-            self._latest = prepared.kept_as
-            self.state.settle_rewrite(prepared, after)
-
-        return replace(planned.replacement, prepare=prepare, settle=settle)
+        return replace(
+            planned.replacement,
+            prepare=prepare,
+            settle=lambda prepared: self.state.settle_rewrite(prepared, after),
+        )
 
     def _foretold(self, guard: Mutation, work_out: Callable[[], RewritePlan]) -> Json:
         self.expect_head(guard.expected_head)
