@@ -186,14 +186,22 @@ class Meta:
     pins = _Attribute[tuple[str, ...]]("pins", (), tuple)
     # Older first: the one in force, and while a change is being made the next one.
     seals = _Attribute[tuple[Seal, ...]]("seals", (), _seals)
-    # Counts the times the log's meaning changed without its bytes being appended to; begins at the time of birth.
-    epoch = _Attribute("epoch", 0)
-    rotation = _Attribute("rotation", 0)  # the highest timeline number ever used
     inherited_lines = _Attribute("inheritedLines", 0)  # how many of the log's first lines a fork brought along
     # The number of the newest request that has lost its fingerprint to a redaction.
     requests_redacted = _Attribute(REQUESTS_REDACTED, -1)
     _requests_of = _Attribute("requestsOf", "")
     _timelines = _Attribute[dict[str, dict[str, Any]]]("timelines", {})
+
+    # Of `Notes`, which asks for properties.
+    @property
+    def epoch(self) -> int:
+        """Counts the times the log's meaning changed without its bytes being appended to; begins at the time of birth."""
+        return int(self.get("epoch") or 0)
+
+    @property
+    def rotation(self) -> int:
+        """The highest timeline number ever used."""
+        return int(self.get("rotation") or 0)
 
     def __init__(self, directory: Path, access: Access) -> None:
         self.path = directory / META_NAME
