@@ -64,7 +64,7 @@ async def _open_again(
     _same_access(held.session.session_id, held.access, wanted)
     held.times += 1
     await held.session.keep_auto_checkpoint(params.auto_checkpoint)
-    return answer(service, held, duplicate)
+    return answer(held, duplicate)
 
 
 async def _open_here(
@@ -86,7 +86,7 @@ async def _open_here(
         held = await _hold(service, call, opened, wanted)
     if held.access == "readOnly" and params.attach is not False:
         await service.watch(call, held)
-    return answer(service, held, opened.duplicate)
+    return answer(held, opened.duplicate)
 
 
 async def _hold(service: Service, call: Call, opened: OpenedSession, wanted: Access = "owner") -> OpenHandle:
@@ -106,7 +106,7 @@ async def _attach(service: Service, params: SessionOpenParams, call: Call, path:
     found = await attachment.open(asked, call.byte_progress("reading the log"))
     if not isinstance(found, dict):
         attachment.leave()
-        return answer(service, await _hold(service, call, found), duplicate)
+        return answer(await _hold(service, call, found), duplicate)
     service.attached(call)[place.session_id] = attachment
     return {**found, "duplicate": True} if duplicate else found
 
@@ -140,12 +140,12 @@ async def _join(service: Service, params: SessionOpenParams, path: Path | None, 
         await session.aclose()
         raise SessionNotOpenError(f"session {session.session_id} is being handed over")
     held = await service.hold(call, session, "readOnly" if params.access == "readOnly" else "owner")
-    state = answer(service, held)
+    state = answer(held)
     ends = await session.approval_requests.ends(asked.approvals)  # after `hold`: later ones are heard
     return HandoverNote(made=made, ended_approvals=ends, session=session.meta.uid).put_into(state)
 
 
-def answer(service: Service, held: OpenHandle, duplicate: bool = False) -> Json:
+def answer(held: OpenHandle, duplicate: bool = False) -> Json:
     """`SessionState` of the contract, of a session that was opened."""
     state = held.session.wire(held.access)
     return {**state, "duplicate": True} if duplicate else state
@@ -173,7 +173,7 @@ async def close_session(service: Service, params: SessionCloseParams, call: Call
 async def get_state(service: Service, params: SessionGetStateParams, call: Call) -> Json:
     """The session as it is now; one that is not open is read without taking its lock."""
     if held := service.opened(call).get(params.session_id):
-        return await held.session.at_turn(lambda: answer(service, held))
+        return await held.session.at_turn(lambda: answer(held))
     async with service.borrowed(call, params) as session:
         return session.wire("readOnly")
 
@@ -182,7 +182,7 @@ async def reload_session(service: Service, params: SessionReloadParams, call: Ca
     """Take over what another program wrote to the log."""
     held = service.held(call, params.session_id)
     await held.session.reload()
-    return answer(service, held)
+    return answer(held)
 
 
 async def fork_session(service: Service, params: SessionForkParams, call: Call) -> Json:
@@ -200,4 +200,4 @@ async def fork_session(service: Service, params: SessionForkParams, call: Call) 
             guard=guard(params, call),
         )
         held = await service.hold(call, forked.session, "owner")
-    return answer(service, held, forked.duplicate)
+    return answer(held, forked.duplicate)
