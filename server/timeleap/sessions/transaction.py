@@ -40,7 +40,7 @@ from timeleap.sessions.shapes import (
     Shapes,
     Summary,
 )
-from timeleap.sessions.warnings import SMALL, line_problems, recovered
+from timeleap.sessions.warnings import SMALL, line_problems
 from timeleap.storage.engine import LogEngine, LogState, NewRecord, Prepared, Replacement, Timeline
 
 MAX_NOTICES = 100
@@ -102,7 +102,6 @@ class SessionTransactions:
         meta: Its `timeleap.json`.
         state: Its state beside the log.
         requests: The requests that are known, and what those were answered with.
-        recovered: What opening it found and cut, if anything.
         notices: Warnings that it came to while it was open.
         closed: Nothing is begun any more.
         deleted: It is only read here, and another process has deleted it.
@@ -133,7 +132,6 @@ class SessionTransactions:
         if engine.access == "write":
             self.state.settle()
             self.requests.settle()
-        self.recovered = recovered(engine)
         self.notices += [problem.warning() for problem in line_problems(self.path, SMALL)]
         stop_log = engine.watch(partial(self.reread, log_changed=True))
         stop_state = follow(self.state.stamp, self.reread) if engine.access == "read" else lambda: None

@@ -23,6 +23,7 @@ from timeleap.sessions.listing import ListRequest
 from timeleap.sessions.session import Session
 from timeleap.sessions.shapes import Cause, Mutation, SessionInfo
 from timeleap.sessions.store import OpenedSession
+from timeleap.sessions.warnings import recovered
 from timeleap.storage.durable import list_directory
 
 
@@ -50,7 +51,7 @@ async def test_a_fork_has_the_history_up_to_and_including_the_checkpoint(world: 
         assert (fork.meta.parent.session_id, fork.meta.parent.checkpoint_uid) == ("s1", target.uid)
         assert (fork.facts.title, fork.facts.workspace, fork.facts.auto_checkpoint) == ("T (fork)", "file:///w", "turn")
         assert not fork.facts.archived
-        assert fork.transactions.recovered is None
+        assert recovered(fork.engine) is None
         assert fork.meta.uid != session.meta.uid
         assert fork.head != session.head
         assert fork.engine.timelines() == []

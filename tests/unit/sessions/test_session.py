@@ -24,6 +24,7 @@ from timeleap.errors import (
 from timeleap.features.compaction.prepare import summary_message
 from timeleap.sessions.session import Session
 from timeleap.sessions.shapes import Cause, CompactionPlan, Event, Mutation
+from timeleap.sessions.warnings import recovered
 
 
 def user(text: str) -> dict[str, Any]:
@@ -286,7 +287,7 @@ async def test_a_revert_into_the_middle_of_a_batch_survives_a_restart(world: Wor
     assert texts(session) == ["one", "In the drawer."]
     session = await world.reopened()
     assert texts(session) == ["one", "In the drawer."]
-    assert session.transactions.recovered is None
+    assert recovered(session.engine) is None
 
 
 async def test_every_turn_begins_with_a_checkpoint_if_wanted(world: World) -> None:
@@ -666,10 +667,10 @@ async def test_a_torn_tail_is_reported(world: World) -> None:
     with (world.path() / "context.jsonl").open("a") as file:
         file.write('{"role": "user", "conte')
     session = await world.reopened()
-    recovered = session.transactions.recovered
-    assert recovered is not None
-    assert recovered.members["cutBytes"] == 23
-    assert recovered.members["quarantined"][0]["reason"] == "tornTail"
+    event = recovered(session.engine)
+    assert event is not None
+    assert event.members["cutBytes"] == 23
+    assert event.members["quarantined"][0]["reason"] == "tornTail"
     assert [one["kind"] for one in session.warnings] == ["recovered"]
 
 

@@ -31,6 +31,7 @@ from timeleap.errors import (
 )
 from timeleap.sessions.listing import created_at, last_change_ns
 from timeleap.sessions.store import SessionStore
+from timeleap.sessions.warnings import recovered
 
 HOSTILE = [
     "",
@@ -425,7 +426,7 @@ async def test_killed_anywhere_a_creation_sent_again_makes_one_session(world: Wo
     )
     assert opened.duplicate is (point == "store.published")
     assert len((await world.store.list()).sessions) == 2
-    assert opened.session.transactions.recovered is None
+    assert recovered(opened.session.engine) is None
     assert opened.session.engine.state.lines == 1
 
 
