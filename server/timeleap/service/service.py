@@ -117,8 +117,8 @@ async def _change_session(service: Service, params: Any, call: Call, *, change: 
     """Call the method `change` of the session with the params by their names, those that were given."""
     arguments = {name: getattr(params, name) for name in params.model_fields_set - IGNORED - {"session_id"}}
     async with service.borrowed(call, params) as session:
-        if not arguments.get("dry_run"):
-            call.say("rewriting the log")  # of methods with progress, which copy a log
+        if call.progress is not None and not arguments.get("dry_run"):  # methods with progress copy a log
+            call.progress("rewriting the log", None)
         return await getattr(session, change)(**arguments, guard=guard(params, call))  # type: ignore[no-any-return]
 
 

@@ -252,7 +252,9 @@ class RequestTable:
         damage = self._engine.damage()
         damaged = (record.line for record in damage if record.kind in ("damagedRecord", "checksumMismatch"))
         going = self._since(min((keep_lines, *damaged)))
-        kept = self._state.stored() if going else {}
+        if not going:
+            return []
+        kept = self._state.stored()
         newest = by_age((), going).oldest_first()
         return [encode(self._whole(known)) for known in newest if known.number > kept.get(known.request_id, -1)]
 
