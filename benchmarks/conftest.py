@@ -2,12 +2,109 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
+from typing import Any, Final, Protocol
 
 import pytest
+from benchmarks import results
+from benchmarks.measure import Measured
 from benchmarks.original import Original
+from benchmarks.rows import BY_KEY
 from benchmarks.server import Server
+from rich.console import Console
+
+
+class Judge(Protocol):
+    """What a benchmark tells of a row; see the fixture."""
+
+    def __call__(
+        self,
+        key: str,
+        ours: Measured | None = None,
+        peer: Measured | None = None,
+        *,
+        values: Sequence[float] = (),
+        note: str = "",
+    ) -> None: ...
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--ci", action="store_true", help="only benchmarks of rows that CI judges")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "rows(*keys): the rows of benchmarks/rows.py that a benchmark answers")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """With `--ci`, leave the benchmarks whose rows CI does not judge."""
+    if config.getoption("--ci"):
+        chosen = [item for item in items if any(BY_KEY[key].ci for key in keys(item))]
+        config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+        items[:] = chosen
+
+
+def keys(item: pytest.Item) -> Sequence[str]:
+    """The keys of the rows that a benchmark answers."""
+    return [key for mark in item.iter_markers("rows") for key in mark.args]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_core() -> Iterator[None]:
+    """Keep client, servers and peers on one core: wake-ups across cores cost more than what is measured, and vary."""
+    if not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {max(allowed)})
+    yield
+    os.sched_setaffinity(0, allowed)
+
+
+MISSED: Final = pytest.StashKey[list[str]]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]:
+    """Fail a benchmark one of whose rows missed its must, once it has judged them all."""
+    done = yield
+    if missed := pyfuncitem.stash.get(MISSED, []):
+        pytest.fail("\n".join(missed), pytrace=False)
+    return done
+
+
+@pytest.fixture
+def judge(request: pytest.FixtureRequest) -> Judge:
+    """Takes what was measured of a row, keeps it for the report, and fails the test where the must is missed.
+
+    All rows of a test are kept before it fails. Of a row give either two cases of one `interleaved` run (`ours`, `peer`)
+    or the `values` of the rounds in the row's unit (or as ratios). With `--ci` only rows for CI fail.
+    """
+    missed = request.node.stash.setdefault(MISSED, [])
+    only_ci = request.config.getoption("--ci")
+
+    def told(
+        key: str,
+        ours: Measured | None = None,
+        peer: Measured | None = None,
+        *,
+        values: Sequence[float] = (),
+        note: str = "",
+    ) -> None:
+        assert key in keys(request.node), f"mark the test with rows({key!r})"
+        row = BY_KEY[key]
+        if ours is not None and peer is not None:
+            result = results.against(row, ours, peer, note)
+        else:
+            result = results.Result.of(row, values, note=note)
+        results.keep(result)
+        Console(stderr=True).print(str(result), highlight=False, soft_wrap=True)
+        if not result.holds and (row.ci or not only_ci):
+            missed.append(str(result))
+
+    return told
 
 
 @pytest.fixture
@@ -24,3 +121,17 @@ def server(tmp_path: Path) -> Iterator[Server]:
     running = Server.timeleap(tmp_path / "store")
     yield running
     running.kill()
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Callable[..., Server]]:
+    """Starts servers of ours with the arguments given, all with the store in `tmp_path / "store"`."""
+    running: list[Server] = []
+
+    def start(*arguments: str) -> Server:
+        running.append(Server.timeleap(tmp_path / "store", *arguments))
+        return running[-1]
+
+    yield start
+    for server in running:
+        server.kill()

@@ -55,6 +55,11 @@ def write_session(directory: Path, messages: int, *, size: float = 1.0) -> Path:
     return path
 
 
+def messages(count: int, *, size: float = 1.0) -> list[dict[str, Any]]:
+    """The messages of such a session, without checkpoints and token counts."""
+    return [record for record in _records(count, size) if not record["role"].startswith("_")]
+
+
 def _records(messages: int, size: float) -> Iterator[dict[str, Any]]:
     random_ = random.Random(11)
     checkpoints = tokens = 0

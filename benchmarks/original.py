@@ -26,9 +26,9 @@ class Original(Child):
         """Seconds to revert a restored context to before a checkpoint."""
         return float(self._ask(do="revert", path=str(log), checkpoint=checkpoint))
 
-    def append(self, log: Path, message: dict[str, Any], times: int) -> float:
-        """Seconds to append a message so many times, one after the other."""
-        return float(self._ask(do="append", path=str(log), message=message, times=times))
+    def append(self, log: Path, messages: list[dict[str, Any]]) -> float:
+        """Seconds to append messages, one after the other."""
+        return float(self._ask(do="append", path=str(log), messages=messages))
 
     def hold(self, log: Path) -> None:
         """Restore a context and keep it."""

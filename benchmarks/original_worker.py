@@ -20,9 +20,9 @@ from kosong.message import Message
 async def _timed(request: dict[str, Any]) -> float:
     context = Context(Path(request["path"]))
     if request["do"] == "append":
-        message = Message.model_validate(request["message"])
+        messages = [Message.model_validate(message) for message in request["messages"]]
         started = time.perf_counter()
-        for _ in range(request["times"]):
+        for message in messages:
             await context.append_message(message)
         return time.perf_counter() - started
     started = time.perf_counter()

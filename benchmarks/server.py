@@ -1,8 +1,9 @@
-"""A server process, spoken to with as little code in between as possible."""
+"""A server process, spoken to with as little code in between as possible: raw pipes, blocking reads, frames made beforehand."""
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -17,14 +18,37 @@ BARE_PYGLS = (
     "-c",
     "from pygls.lsp.server import LanguageServer; LanguageServer('bare', '1').start_io()",
 )
+ECHO_PYGLS = (
+    sys.executable,
+    "-c",
+    (
+        "from pygls.lsp.server import LanguageServer\n"
+        "server = LanguageServer('bare', '1')\n"
+        "server.feature('echo')(lambda params: params.text)\n"
+        "server.start_io()"
+    ),
+)
+
+HEADER = b"Content-Length: "
+PIPE = 1 << 20
+"""Bytes that a pipe to or from a server may hold, so that 64 large requests never wait for room."""
 
 
 class Server(Child):
-    """A child process that is sent one request at a time, with LSP framing, which both kinds understand."""
+    """A child process that is sent requests with LSP framing, which both kinds understand."""
 
     def __init__(self, command: tuple[str, ...], *arguments: str) -> None:
         super().__init__([*command, *arguments], stderr=subprocess.DEVNULL)
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._to, self._from = self._process.stdin.fileno(), self._process.stdout.fileno()
+        if sys.platform == "linux":
+            import fcntl
+
+            for fd in (self._to, self._from):
+                fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, PIPE)
         self._id = 0
+        self._rest = b""
 
     @classmethod
     def timeleap(cls, home: Path, *arguments: str) -> Self:
@@ -33,9 +57,19 @@ class Server(Child):
         server.request("initialize", {"capabilities": {}})
         return server
 
+    @property
+    def pid(self) -> int:
+        """The process's id."""
+        return self._process.pid
+
+    @property
+    def output(self) -> int:
+        """The descriptor that replies come from."""
+        return self._from
+
     def open(self, log: Path) -> dict[str, Any]:
         """Open the session that a log belongs to, wherever it lies, to write; returns its state."""
-        state: dict[str, Any] = self.request("session/open", {"path": str(log.parent), "access": "write"})
+        state: dict[str, Any] = self.request("session/open", {"path": str(log.parent), "adopt": True})
         return state
 
     def request(self, method: str, params: dict[str, Any]) -> Any:
@@ -45,32 +79,67 @@ class Server(Child):
     def requests(self, method: str, each: Sequence[dict[str, Any]]) -> list[Any]:
         """Send several requests at once and wait for all results, which come in this order."""
         first = self._id + 1
-        self._id += len(each)
-        frames = []
-        for number, params in enumerate(each, first):
-            body = json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params}).encode()
-            frames.append(b"Content-Length: %d\r\n\r\n" % len(body) + body)
-        assert self._process.stdin is not None
-        self._process.stdin.write(b"".join(frames))
-        self._process.stdin.flush()
-        return [self._result(number) for number in range(first, self._id + 1)]
-
-    def _result(self, number: int) -> Any:
-        while (reply := self._read()).get("id") != number:
-            if reply.get("method") is None:
+        replies = [json.loads(reply) for reply in self.exchange(self.frames(method, each))]
+        results = []
+        for number, reply in enumerate(replies, first):
+            if reply.get("id") != number:
                 raise RuntimeError(f"an answer out of turn: {reply}")
-        if "error" in reply:
-            raise RuntimeError(reply["error"])
-        return reply["result"]
+            if "error" in reply:
+                raise RuntimeError(reply["error"])
+            results.append(reply["result"])
+        return results
 
-    def _read(self) -> dict[str, Any]:
-        assert self._process.stdout is not None
-        length = 0
-        while (line := self._process.stdout.readline()) != b"\r\n":
-            if not line:
-                raise RuntimeError("the server went away")
-            name, _, value = line.partition(b":")
-            if name.lower() == b"content-length":
-                length = int(value)
-        message: dict[str, Any] = json.loads(self._process.stdout.read(length))
-        return message
+    def frames(self, method: str, each: Sequence[dict[str, Any]]) -> list[bytes]:
+        """Requests as they go over the wire, to be sent (as often as one likes) by `exchange`."""
+        made = []
+        for params in each:
+            self._id += 1
+            body = json.dumps({"jsonrpc": "2.0", "id": self._id, "method": method, "params": params}).encode()
+            made.append(HEADER + b"%d\r\n\r\n" % len(body) + body)
+        return made
+
+    def exchange(self, frames: Sequence[bytes], in_flight: int | None = None) -> list[bytes]:
+        """Send requests and read their replies, as bytes; notifications are passed over.
+
+        Args:
+            frames: The requests.
+            in_flight: How many may be unanswered at any time; None for all.
+        """
+        at_once = len(frames) if in_flight is None else in_flight
+        self.send(b"".join(frames[:at_once]))
+        sent, replies = at_once, list[bytes]()
+        while len(replies) < len(frames):
+            known = len(replies)
+            replies += [body for body in self.read() if b'"method":' not in body[:40]]
+            if sent < len(frames) and (more := len(replies) - known):
+                self.send(b"".join(frames[sent : sent + more]))
+                sent += more
+        return replies
+
+    def answered(self, frames: Sequence[bytes], in_flight: int) -> None:
+        """The same, where nothing of the results is wanted but that there are no errors among them."""
+        for reply in self.exchange(frames, in_flight):
+            if b'"error":' in reply[:60]:
+                raise RuntimeError(reply)
+
+    def send(self, data: bytes) -> None:
+        """Write bytes, all of them."""
+        while data:
+            data = data[os.write(self._to, data) :]
+
+    def read(self) -> list[bytes]:
+        """Wait for messages; returns the bodies of all that one read brought to their end, of none at times."""
+        data = os.read(self._from, PIPE)
+        if not data:
+            raise RuntimeError("the server went away")
+        data, at, bodies = self._rest + data, 0, []
+        while (end := data.find(b"\r\n\r\n", at)) >= 0:
+            # The length is the first header of both kinds of servers.
+            start = end + 4
+            stop = start + int(data[at + len(HEADER) : data.index(b"\r", at)])
+            if stop > len(data):
+                break
+            bodies.append(data[start:stop])
+            at = stop
+        self._rest = data[at:]
+        return bodies

@@ -1,23 +1,56 @@
-"""What does a durable append over the wire cost, beside a bare write and fdatasync, and beside the original's?"""
+"""What does an append over the wire cost, beside a bare write and fdatasync, and beside the original's in its own process?"""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Final
 
 import pytest
+from benchmarks.conftest import Judge
+from benchmarks.corpus import messages
 from benchmarks.measure import interleaved
 from benchmarks.original import Original
 from benchmarks.server import Server
 
 pytestmark = pytest.mark.bench
 
-MESSAGE = {"role": "assistant", "content": "A reply of the usual length. " * 30}
-RECORD = json.dumps(MESSAGE).encode() + b"\n"
-APPENDS = 50
-IN_FLIGHT = 64
+MESSAGES: Final = messages(192)
+RECORDS: Final = [json.dumps(message, ensure_ascii=False).encode() + b"\n" for message in MESSAGES]
+ROUNDS: Final = 15
+
+Serve = Callable[..., Server]
+
+
+def appending(server: Server, session: str, in_flight: int) -> Callable[[], None]:
+    """A case: append all messages to a session, so many in flight."""
+    server.request("session/open", {"sessionId": session})
+    frames = server.frames(
+        "context/appendMessage", [{"sessionId": session, "message": message} for message in MESSAGES]
+    )
+    return lambda: server.answered(frames, in_flight)
+
+
+@pytest.mark.rows("1", "2", "3")
+def test_appends_beside_the_original(tmp_path: Path, serve: Serve, original: Original, judge: Judge) -> None:
+    """The original appends in its own process, and does not sync."""
+    log = tmp_path / "original.jsonl"
+    written, synced = serve("--durability", "os"), serve()
+    measured = interleaved(
+        f"{len(MESSAGES)} appends",
+        {
+            "original, in process, not synced": lambda: original.append(log, MESSAGES),
+            "timeleap, written, one at a time": appending(written, "alone", 1),
+            "timeleap, written, 64 in flight": appending(written, "many", 64),
+            "timeleap, synced, 64 in flight": appending(synced, "synced", 64),
+        },
+        rounds=ROUNDS,
+    )
+    theirs, *ours = measured.values()
+    for key, mine in zip(("1", "2", "3"), ours, strict=True):
+        judge(key, mine, theirs)
 
 
 class Bare:
@@ -27,10 +60,10 @@ class Bare:
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         self._sync = getattr(os, "fdatasync", os.fsync)
 
-    def append(self, records: int) -> None:
-        """Write and sync a number of records, one after the other."""
-        for _ in range(records):
-            os.write(self._fd, RECORD)
+    def append(self) -> None:
+        """Write and sync all records, one after the other."""
+        for record in RECORDS:
+            os.write(self._fd, record)
             self._sync(self._fd)
 
     def close(self) -> None:
@@ -45,55 +78,20 @@ def bare(tmp_path: Path) -> Iterator[Bare]:
     file.close()
 
 
-@pytest.fixture
-def session(server: Server) -> str:
-    """The id of an open session."""
-    server.request("session/open", {"sessionId": "bench"})
-    return "bench"
-
-
-def test_a_durable_append_costs_little_more_than_the_disk(bare: Bare, server: Server, session: str) -> None:
-    def append() -> None:
-        for _ in range(APPENDS):
-            server.request("context/appendMessage", {"sessionId": session, "message": MESSAGE})
-
+@pytest.mark.rows("4")
+def test_a_synced_append_costs_little_more_than_the_disk(bare: Bare, server: Server, judge: Judge) -> None:
     measured = interleaved(
-        f"{APPENDS} durable appends, one at a time",
-        {"write + fdatasync": lambda: bare.append(APPENDS), "timeleap": append},
-        rounds=15,
+        f"{len(MESSAGES)} synced appends, one at a time",
+        {"write + fdatasync": bare.append, "timeleap": appending(server, "bench", 1)},
+        rounds=ROUNDS,
     )
-    assert measured["timeleap"].over(measured["write + fdatasync"]) <= 2.5
+    judge("4", measured["timeleap"], measured["write + fdatasync"])
 
 
-def test_durable_appends_in_flight_together_share_the_disks_work(bare: Bare, server: Server, session: str) -> None:
-    def append() -> None:
-        server.requests("context/appendMessage", [{"sessionId": session, "message": MESSAGE}] * IN_FLIGHT)
-
+def test_synced_appends_in_flight_together_share_the_disks_work(bare: Bare, server: Server) -> None:
     measured = interleaved(
-        f"{IN_FLIGHT} durable appends in flight together",
-        {"write + fdatasync, one by one": lambda: bare.append(IN_FLIGHT), "timeleap": append},
-        rounds=15,
+        f"{len(MESSAGES)} synced appends, 64 in flight",
+        {"write + fdatasync, one by one": bare.append, "timeleap": appending(server, "bench", 64)},
+        rounds=ROUNDS,
     )
     assert measured["timeleap"].over(measured["write + fdatasync, one by one"]) <= 1.0
-
-
-def test_appends_beside_the_original(tmp_path: Path, server: Server, session: str, original: Original) -> None:
-    """The original appends in its own process, and does not sync."""
-    log = tmp_path / "original.jsonl"
-
-    def together() -> None:
-        server.requests("context/appendMessage", [{"sessionId": session, "message": MESSAGE}] * IN_FLIGHT)
-
-    measured = interleaved(
-        f"{IN_FLIGHT} appends",
-        {
-            "original, in process, not durable": lambda: original.append(log, MESSAGE, IN_FLIGHT),
-            "timeleap, over the wire, durable, in flight together": together,
-        },
-        rounds=15,
-    )
-    ours, theirs = (
-        measured["timeleap, over the wire, durable, in flight together"],
-        measured["original, in process, not durable"],
-    )
-    assert ours.over(theirs) <= 1 / 2

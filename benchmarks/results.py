@@ -1,0 +1,132 @@
+"""What was measured of each row: its median, how sure that is, whether it holds; kept for the report.
+
+The noise is measured in the run itself: the interval in which the median of all possible rounds lies with 95 %, from the
+order of the rounds alone (no distribution is assumed). A row fails where that whole interval is on the wrong side of
+its must.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Self
+
+from benchmarks.measure import Measured
+from benchmarks.rows import BY_KEY, Row
+
+FOLDER = Path(__file__).resolve().parents[1] / ".cache" / "benchmarks"
+"""Where results are kept, one file a row or curve; git ignores it."""
+
+DOUBT = 0.07
+"""How likely at most the median lies outside its interval: seven rounds and more reach 5 %, five no better than 6.25 %."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one run found of a row.
+
+    Attributes:
+        key: Of the row.
+        value: The median of the rounds, in the row's unit.
+        low: Where the interval of the median begins.
+        high: Where it ends.
+        rounds: How many.
+        ours: Median seconds of our side, None where no time was taken.
+        peer: Median seconds of the peer.
+        note: What else is to be said of it.
+        when: The day, UTC.
+    """
+
+    key: str
+    value: float
+    low: float
+    high: float
+    rounds: int
+    ours: float | None = None
+    peer: float | None = None
+    note: str = ""
+    when: str = ""
+
+    @classmethod
+    def of(cls, row: Row, values: Sequence[float], **more: Any) -> Self:
+        """From the values of the rounds."""
+        low, high = interval(values)
+        when = datetime.now(UTC).strftime("%Y-%m-%d")
+        return cls(row.key, statistics.median(values), low, high, len(values), when=when, **more)
+
+    @property
+    def row(self) -> Row:
+        """What it was measured for."""
+        return BY_KEY[self.key]
+
+    @property
+    def holds(self) -> bool:
+        """Whether the must is not missed by more than the noise."""
+        return self.high >= self.row.must if self.row.sense == "at least" else self.low <= self.row.must
+
+    @property
+    def reached(self) -> float:
+        """How many times as good as its must it is: 1 just holds."""
+        row = self.row
+        return self.value / row.must if row.sense == "at least" else row.must / self.value
+
+    def __str__(self) -> str:
+        row = self.row
+        unit = "x" if row.unit == "times" else f" {row.unit}"
+        verdict = "holds" if self.holds else "MISSED"
+        return (
+            f"row {row.key}, {row.question}: {self.value:.3g}{unit} ({self.low:.3g} to {self.high:.3g}),"
+            f" must {row.sense} {row.must:g}, aim {row.aim:g}: {verdict}"
+        )
+
+
+def interval(values: Sequence[float]) -> tuple[float, float]:
+    """Where the median lies with 95 %: between the two values that so many binomial tails cut off."""
+    ranked, count = sorted(values), len(values)
+    cut, tail = 0, 2 / 2**count
+    while (tail := tail + math.comb(count, cut + 1) / 2 ** (count - 1)) <= DOUBT:
+        cut += 1
+    return ranked[cut], ranked[count - 1 - cut]
+
+
+def against(row: Row, ours: Measured, peer: Measured, note: str = "") -> Result:
+    """The ratio of two cases of one run, in the row's direction: how many times as fast, or how many times as long."""
+    slow, fast = (peer, ours) if row.sense == "at least" else (ours, peer)
+    ratios = [mine / its for mine, its in zip(slow.seconds, fast.seconds, strict=True)]
+    return Result.of(row, ratios, ours=ours.median, peer=peer.median, note=note)
+
+
+def keep(result: Result) -> None:
+    """Write a row's result, in the place of that of an earlier run."""
+    _write(f"row-{result.key}.json", asdict(result))
+
+
+def keep_curve(name: str, points: Mapping[str, Mapping[int, float]]) -> None:
+    """Write how something grows: for each case the seconds by number of messages."""
+    _write(f"curve-{name}.json", points)
+
+
+def results() -> dict[str, Result]:
+    """The results that are kept, by the keys of their rows."""
+    found = [Result(**json.loads(file.read_text("utf-8"))) for file in sorted(FOLDER.glob("row-*.json"))]
+    return {result.key: result for result in found if result.key in BY_KEY}
+
+
+def curves() -> dict[str, dict[str, dict[int, float]]]:
+    """The curves that are kept: by name and case, seconds by number of messages."""
+    found = {}
+    for file in sorted(FOLDER.glob("curve-*.json")):
+        cases = json.loads(file.read_text("utf-8"))
+        name = file.stem.removeprefix("curve-")
+        found[name] = {case: {int(at): value for at, value in points.items()} for case, points in cases.items()}
+    return found
+
+
+def _write(name: str, content: Mapping[str, Any]) -> None:
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    (FOLDER / name).write_text(json.dumps(content, indent=1), "utf-8")

@@ -1,0 +1,88 @@
+"""The goals of performance, as data: each row asks one question, and a benchmark answers it with `judge(key, ...)`.
+
+Numbers and limits live here alone: the benchmarks, CI and `docs/performance.md` take them from this list.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+Sense = Literal["at least", "at most"]
+Unit = Literal["times", "ms", "s", "MB", "bytes"]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One goal.
+
+    Attributes:
+        key: The row's number, and the part of it where it has several ("5-langgraph").
+        question: What is measured.
+        peer: What it is measured against, in the same run; empty for a row in seconds or bytes.
+        must: The limit that a measurement may not miss by more than its own noise.
+        aim: What is wanted.
+        sense: `at least` so many times as fast as the peer, or `at most` so many times its time (or so much, with a unit).
+        unit: `times` for a ratio.
+        ci: Whether CI judges it too. Only rows that hold, take seconds and need no more than `make setup` has installed.
+    """
+
+    key: str
+    question: str
+    peer: str
+    must: float
+    aim: float
+    sense: Sense = "at least"
+    unit: Unit = "times"
+    ci: bool = False
+
+    @property
+    def number(self) -> int:
+        """The row's number, without its part."""
+        return int(self.key.partition("-")[0])
+
+
+KIMI: Final = "kimi-cli in its own process, not synced"
+MOST: Final[Sense] = "at most"
+
+ROWS: Final[tuple[Row, ...]] = (
+    Row("1", "append, written before the reply, one at a time", KIMI, 3, 4),
+    Row("2", "append, written before the reply, 64 in flight", KIMI, 6, 8),
+    Row("3", "append, synced before the reply, 64 in flight", KIMI, 4, 6),
+    Row("4", "append, synced before the reply, one at a time", "bare write + fdatasync", 2.5, 1.5, MOST),
+    Row("5-openai-agents", "append to a session of up to 200 messages", "openai-agents SQLiteSession", 7, 10),
+    Row("5-google-adk", "append to a session of up to 200 messages", "google-adk SqliteSessionService", 50, 65),
+    Row("5-langgraph", "append to a session of up to 200 messages", "langgraph SqliteSaver", 45, 60),
+    Row("6", "open 100 000 messages by their index", "kimi-cli's restore", 1_000, 10_000),
+    Row("7", "first `session/open` of a small session in a fresh server", "", 15, 5, MOST, "ms"),
+    Row("8", "open 1 000 000 messages", "open 1 000 messages", 2, 1.2, MOST),
+    Row("9", "revert 10 000 messages to the middle, synced, the old log kept", "kimi-cli's, not synced", 50, 100),
+    Row("10", "a 1 KB request, one at a time", "bare pygls echo", 10, 16),
+    Row("10-64", "a 1 KB request, 64 in flight", "bare pygls echo", 20, 35),
+    Row("11", "a page of 1 000 messages (1 MB)", "dumping 1 000 models", 10, 20),
+    Row("12", "open 50 000 messages whose index is lost", "reading the file", 1.5, 0.6, MOST),
+    Row("13", "cold start, to the reply to `initialize`", "bare pygls server", 0.6, 0.4, MOST),
+    Row("13-memory", "memory of a message that nobody looks at", "", 1, 1, MOST, "bytes"),
+    Row("14", "one command: `timeleap append ID text`", "", 0.25, 0.12, MOST, "s"),
+    Row("15", "`import timeleap_client`", "", 0.10, 0.06, MOST, "s"),
+    Row("15-version", "`timeleap --version`", "", 0.08, 0.05, MOST, "s"),
+    Row(
+        "16", "writer's processor time of an append, 20 windows attached, one at a time", "none attached", 2, 1.3, MOST
+    ),
+    Row(
+        "16-64",
+        "writer's processor time of an append, 20 windows attached, 64 in flight",
+        "none attached",
+        2,
+        1.3,
+        MOST,
+    ),
+    Row("17", "from the reply in one process to the notification in another, 95th percentile", "", 5, 2, MOST, "ms"),
+    Row("18", "undo a revert of 100 000 messages", "copy + sync of the file", 1.5, 1.1, MOST),
+    Row("19", "revert 100 000 messages to the middle", "copy + sync of the half kept", 1.3, 1.1, MOST),
+    Row("20", "search a word in 100 000 messages", "`grep -c` of the file", 3, 1.5, MOST),
+    Row("21", "memory of a fresh server", "bare pygls server", 1.1, 0.8, MOST),
+    Row("21-session", "memory of each further open session", "", 0.2, 0.2, MOST, "MB"),
+)
+
+BY_KEY: Final = {row.key: row for row in ROWS}

@@ -1,0 +1,46 @@
+"""What does a request cost whose work is nothing, beside a bare pygls server that gives the same text back?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import pytest
+from benchmarks.conftest import Judge
+from benchmarks.measure import interleaved
+from benchmarks.server import ECHO_PYGLS, Server
+
+pytestmark = pytest.mark.bench
+
+TEXT: Final = "A name of a tool. " * 57
+REQUESTS: Final = 256
+IN_FLIGHT: Final = 64
+
+
+@pytest.fixture
+def pygls() -> Iterator[Server]:
+    """A server that is pygls and one function."""
+    running = Server(ECHO_PYGLS)
+    running.request("initialize", {"capabilities": {}, "processId": None, "rootUri": None})
+    yield running
+    running.kill()
+
+
+@pytest.mark.rows("10", "10-64")
+def test_a_request_beside_bare_pygls(server: Server, pygls: Server, judge: Judge) -> None:
+    """Ours asks whether a tool with a name of 1 KB is approved: read, checked against its model, answered from memory."""
+    server.request("session/open", {"sessionId": "bench"})
+    ours = server.frames("session/isApproved", [{"sessionId": "bench", "action": TEXT}] * REQUESTS)
+    theirs = pygls.frames("echo", [{"sessionId": "bench", "text": TEXT}] * REQUESTS)
+    measured = interleaved(
+        f"{REQUESTS} requests of 1 KB",
+        {
+            "bare pygls, one at a time": lambda: pygls.answered(theirs, 1),
+            "timeleap, one at a time": lambda: server.answered(ours, 1),
+            "bare pygls, 64 in flight": lambda: pygls.answered(theirs, IN_FLIGHT),
+            "timeleap, 64 in flight": lambda: server.answered(ours, IN_FLIGHT),
+        },
+        rounds=15,
+    )
+    judge("10", measured["timeleap, one at a time"], measured["bare pygls, one at a time"])
+    judge("10-64", measured["timeleap, 64 in flight"], measured["bare pygls, 64 in flight"])
