@@ -1,14 +1,17 @@
-"""Ctrl-C at a command: exit code 130 without a traceback, from the first moment to the last.
+"""Ctrl-C at a command: exit code 130 without a traceback, from the first moment to the last; and being asked to end.
 
 A `KeyboardInterrupt` can be raised at any instruction, also inside the imports of a starting command, where nothing can
 catch it, and at the interpreter's end. So a command begins and ends with a handler that ends the process at once, and
 lets the exception be raised only while it does its work, where it is caught and the server behind it is ended in order.
+While it does its work, SIGTERM and the end of its terminal are an exception, too, with the same end: the server, which
+may be a part of this process, finishes what it accepted; then the signal does what it does to every program.
 """
 
 from __future__ import annotations
 
 # `signal` itself imports enum, during which it is not yet quiet.
 import _signal as signal  # type: ignore[import-not-found]
+import os
 
 from timeleap_command import EXIT_CODE, end, quiet
 
@@ -16,11 +19,34 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import TracebackType
 
-__all__ = ["EXIT_CODE", "Raising", "quiet"]
+__all__ = ["EXIT_CODE", "AskedToEndError", "Raising", "quiet"]
+
+_REQUESTS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+
+
+class AskedToEndError(BaseException):
+    """The process got a signal by which it has to end."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+    def repeat(self) -> None:
+        """End by the signal, as if nothing had held it up."""
+        signal.signal(self.number, signal.SIG_DFL)
+        os.kill(os.getpid(), self.number)
+
+
+def _ask(number: int, _frame: object) -> None:
+    for each in _REQUESTS:  # whoever asks twice does not want to wait
+        if signal.getsignal(each) is _ask:
+            signal.signal(each, signal.SIG_DFL)
+    raise AskedToEndError(number)
 
 
 class Raising:
-    """A context in which Ctrl-C raises `KeyboardInterrupt` again, if `quiet` had it end the process."""
+    """A context in which Ctrl-C raises `KeyboardInterrupt` again, if `quiet` had it end the process, and requests to end
+    are raised as `AskedToEndError`."""
 
     _ours = False
 
@@ -28,6 +54,9 @@ class Raising:
         self._ours = signal.getsignal(signal.SIGINT) is end
         if self._ours:
             signal.signal(signal.SIGINT, signal.default_int_handler)
+            for number in _REQUESTS:
+                if signal.getsignal(number) is signal.SIG_DFL:  # not if it is ignored: nohup
+                    signal.signal(number, _ask)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -38,3 +67,6 @@ class Raising:
         """End the process at Ctrl-C again. Who catches the exception repeats it: it may have cut the exit short."""
         if self._ours:
             signal.signal(signal.SIGINT, end)
+            for number in _REQUESTS:
+                if signal.getsignal(number) is _ask:
+                    signal.signal(number, signal.SIG_DFL)

@@ -16,8 +16,6 @@ from unittest import mock
 
 from timeleap.rpc import serve, stdio
 from timeleap.rpc.connection import ServicePort
-from timeleap.service import config
-from timeleap.service.service import Service
 from timeleap_client.process import Launch
 
 
@@ -40,10 +38,10 @@ class ServerInside:
 
         @functools.cache
         def service() -> ServicePort:
-            return Service(config.load(options.home, environ=settings, flags=flags), serve._network)
+            return serve.make_service(options.home, settings, flags)
 
         ours, theirs = socket.socketpair()
-        serve._make_home(options.home)
+        serve.make_home(options.home)
         thread = _Thread(service, theirs)
         thread.start()
         return cls(*await asyncio.open_connection(sock=ours), thread)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import tomllib
@@ -112,3 +113,58 @@ def test_as_a_library_leaves_ctrl_c_alone() -> None:
     code = f"import signal, {modules}; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=180, check=False)
     assert (done.stdout, done.stderr) == ("True\n", "")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such signals")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_asked_to_end_a_command_ends_by_the_signal_with_what_it_accepted_written(number: int, tmp_path: Path) -> None:
+    cli = Cli(tmp_path / "store")
+    cli.run("new", "s")
+    process = cli.start("append", "s", stdin=subprocess.PIPE)
+    assert process.stdin is not None
+    for number_of_message in range(1, 6):
+        process.stdin.write(json.dumps({"role": "user", "content": str(number_of_message)}) + "\n")
+        process.stdin.flush()
+        while len(cli.run("show", "s", "--json").lines()) < number_of_message:
+            assert process.poll() is None
+    process.send_signal(number)
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (-number, "")
+    assert cli.run("verify", "s").code == 0
+    cli.run("append", "s", "and the lock is free")
+
+
+SLOW = """
+import os, signal, sys, time
+
+from timeleap.storage import durable
+
+sync = durable.sync_data
+
+def slow(*args):
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(0.5)
+    return sync(*args)
+
+import timeleap.storage.appending as appending
+for name, value in list(vars(appending).items()):
+    if value is sync:
+        setattr(appending, name, slow)
+durable.sync_data = slow
+sys.argv = ["timeleap", *sys.argv[1:]]
+from timeleap_command import main
+sys.exit(main())
+"""
+"""Sends itself SIGTERM when a record is about to be synced."""
+
+
+def test_asked_to_end_while_nothing_can_be_left_half(tmp_path: Path) -> None:
+    """While a change waits for its disk: it is finished, for it was accepted."""
+    cli = Cli(tmp_path / "store")
+    cli.run("new", "s")
+    done = subprocess.run(
+        [sys.executable, "-c", SLOW, "append", "s", "once"],
+        env=cli.environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=180, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (-signal.SIGTERM, "")
+    assert [each["message"]["content"] for each in cli.run("show", "s", "--json").lines()] == ["once"]

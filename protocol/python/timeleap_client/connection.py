@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from timeleap_client.errors import ConnectionLostError, RequestTimeoutError, TimeleapRpcError
 from timeleap_client.frames import BrokenStreamError, Framing, Message, MessageReader, encode
-from timeleap_client.process import ServerProcess
+from timeleap_client.process import RunningServer
 
 _log = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ class ServerConnection:
 
     def __init__(
         self,
-        process: ServerProcess,
+        process: RunningServer,
         framing: Framing,
         on_notification: Callable[[str, Params], None],
         handlers: Mapping[str, Handler],

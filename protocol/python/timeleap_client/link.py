@@ -7,7 +7,6 @@ take effect once is the server's promise for repeated request ids; that only suc
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,7 +23,7 @@ from timeleap_client.errors import (
 from timeleap_client.frames import Framing
 from timeleap_client.notifications import RECONNECTED, Bus
 from timeleap_client.opened import Opened, OpenSessions
-from timeleap_client.process import Launch, ServerProcess
+from timeleap_client.process import Launch, RunningServer, ServerProcess, StartServer
 from timeleap_protocol.limits import PROTOCOL_VERSION
 
 _REOPEN_PATIENCE = 2.0
@@ -116,16 +115,18 @@ class Greeting:
         name: `clientInfo.name`.
         options: `initializationOptions`.
         timeout: Seconds the handshake may take; None waits for ever.
+        process_id: The process with whose end the server is to end; None where that needs no watching.
     """
 
     name: str
     options: Mapping[str, Any]
     timeout: float | None
+    process_id: int | None = None
 
     def params(self, *, summarize: bool) -> Params:
         """The params of `initialize`."""
         return {
-            "processId": os.getpid(),
+            "processId": self.process_id,
             "clientInfo": {"name": self.name},
             "capabilities": {
                 "experimental": {
@@ -147,6 +148,7 @@ class Link:
         bus: Takes the notifications.
         patience: Seconds to go on where another process owns the session and does not answer.
         trace: Sees every message.
+        start_server: How to start a server that is not to be a process of its own.
     """
 
     def __init__(
@@ -159,6 +161,7 @@ class Link:
         *,
         patience: float = 0.0,
         trace: Trace | None = None,
+        start_server: StartServer | None = None,
     ) -> None:
         self.handlers: dict[str, Handler] = {}
         self.sessions = OpenSessions()
@@ -171,6 +174,7 @@ class Link:
         self._bus = bus
         self._patience = patience
         self._trace = trace
+        self._start_server = start_server
         self._running = False
         self._connection: ServerConnection | None = None
         self._recovery: asyncio.Task[None] | None = None
@@ -182,7 +186,7 @@ class Link:
         self._queued = 0
 
     @property
-    def process(self) -> ServerProcess | None:
+    def process(self) -> RunningServer | None:
         """The server; None before the start and after the end."""
         return None if self._connection is None else self._connection.process
 
@@ -328,7 +332,7 @@ class Link:
 
     async def _connect(self) -> None:
         """A new server, ready, with our sessions open; it becomes `_connection`."""
-        process = await ServerProcess.start(self._launch)
+        process = await (self._start_server or ServerProcess.start)(self._launch)
         connection = ServerConnection(process, self._framing, self._bus.publish, self.handlers, self._trace)
         try:
             await self._shake_hands(connection)

@@ -8,10 +8,10 @@ import os
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from timeleap_client.errors import StartFailedError
 
@@ -49,6 +49,27 @@ class Launch:
         """The complete command line."""
         home = [] if self.home is None else ["--home", str(self.home)]
         return [*self.command, *home]
+
+
+class RunningServer(Protocol):
+    """A server and the way to it; `ServerProcess` says what each of these is."""
+
+    @property
+    def pid(self) -> int: ...
+    @property
+    def exit_code(self) -> int | None: ...
+    @property
+    def stderr_tail(self) -> str: ...
+    def write(self, data: bytes) -> None: ...
+    async def drained(self) -> None: ...
+    async def read(self) -> bytes: ...
+    def close_stdin(self) -> None: ...
+    async def wait(self) -> int: ...
+    async def kill(self) -> int: ...
+
+
+StartServer = Callable[[Launch], Awaitable[RunningServer]]
+"""Starts a server."""
 
 
 class ServerProcess:

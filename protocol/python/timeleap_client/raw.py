@@ -15,7 +15,7 @@ from timeleap_client.connection import Handler, OnProgress, Params, Trace
 from timeleap_client.frames import Framing
 from timeleap_client.link import DEFAULT_RESTARTS, Greeting, Link, Restarts, timeleap_capabilities
 from timeleap_client.notifications import Bus, Notification, Subscription, Wanted
-from timeleap_client.process import Launch, default_command
+from timeleap_client.process import Launch, StartServer, default_command
 from timeleap_protocol.limits import DEFAULT_APPROVAL_TIMEOUT
 from timeleap_protocol.methods import REQUESTS
 
@@ -49,6 +49,9 @@ class RawTimeleap:
         trace: Sees every message that is sent or received; for tests, logs and demonstrations.
     """
 
+    _start_server: StartServer | None = None
+    """How to start a server that is not to be a process of its own."""
+
     def __init__(
         self,
         *,
@@ -73,8 +76,17 @@ class RawTimeleap:
         )
         self._timeout = timeout
         self._bus = Bus()
-        greeting = Greeting(name, dict(options or {}), timeout)
-        self._link = Link(launch, Framing(framing), greeting, restarts, self._bus, patience=patience, trace=trace)
+        greeting = Greeting(name, dict(options or {}), timeout, None if self._start_server else os.getpid())
+        self._link = Link(
+            launch,
+            Framing(framing),
+            greeting,
+            restarts,
+            self._bus,
+            patience=patience,
+            trace=trace,
+            start_server=self._start_server,
+        )
         if summarize is not None:
             self.serve("context/summarize", _summarizing(summarize))
 

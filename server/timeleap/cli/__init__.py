@@ -1,1 +1,2 @@
-"""The command line: everything but `serve` starts the real server as a child and speaks to it as any client does."""
+"""The command line: asks the server as any client does; of everything but `serve` that runs in the command's own process,
+or, where it serves for long, as its child."""

@@ -1,14 +1,15 @@
-"""The server behind a command: started as a child, asked over the wire, gone at the end."""
+"""The server behind a command: in its own process or a child, asked over the wire, gone at the end."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import itertools
+import os
 import re
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from timeleap.cli.command import LATEST
 from timeleap.cli.formatting import Json, count, one_line
@@ -20,6 +21,10 @@ from timeleap_client.notifications import RECONNECTED, Notification, Subscriptio
 from timeleap_client.raw import RawTimeleap
 from timeleap_protocol.limits import SESSION_ID_PATTERN
 from timeleap_protocol.methods import REQUESTS, SERVER_NOTIFICATIONS
+
+if TYPE_CHECKING:
+    from timeleap.cli.local_server import LocalServer
+    from timeleap_client.process import Launch
 
 _LOG_NAME = "context.jsonl"
 _NO_LIMIT_WITHIN = 3600.0
@@ -51,18 +56,42 @@ def session_identity(name: str) -> Json:
     return {"sessionId": name}
 
 
+async def _start_local(launch: Launch) -> LocalServer:
+    from timeleap.cli.local_server import LocalServer
+
+    return await LocalServer.start(launch)
+
+
+class _LocalTimeleap(RawTimeleap):
+    _start_server = staticmethod(_start_local)
+
+
 class Backend:
     """A running server, for callers that block. Shows a progress bar where work takes over a second.
 
-    Without `patience` where the owner of a session does not answer: a person would rather be told.
+    Args:
+        terminal: Where to show it.
+        trace: Sees every message.
+        name: What we are called.
+        patience: Seconds to go on where the owner of a session does not answer: a person would rather be told.
+        process: Whether the server gets a process of its own, which can be started again: it serves for long. One that
+            is to write a log gets one, too.
     """
 
     def __init__(
-        self, terminal: Terminal, trace: Trace | None = None, name: str = "timeleap-cli", patience: float = 0.0
+        self,
+        terminal: Terminal,
+        trace: Trace | None = None,
+        name: str = "timeleap-cli",
+        patience: float = 0.0,
+        *,
+        process: bool = False,
     ) -> None:
         self._terminal = terminal
         self._loop = LoopThread()
-        self.client = RawTimeleap(home=terminal.home, name=name, trace=trace, patience=patience)
+        process = process or not os.environ.keys().isdisjoint(("TIMELEAP_LOG_FILE", "TIMELEAP_LOG_LEVEL"))
+        make = RawTimeleap if process else _LocalTimeleap
+        self.client = make(home=terminal.home, name=name, trace=trace, patience=patience)
 
     def __enter__(self) -> Self:
         try:
@@ -140,14 +169,16 @@ class Backend:
         return {"sessionId": info["sessionId"]}
 
 
-def reading(terminal: Terminal, session: str) -> contextlib.AbstractContextManager[OpenSession]:
-    return writing(terminal, session, dry_run=True)
+def reading(
+    terminal: Terminal, session: str, *, follow: bool = False
+) -> contextlib.AbstractContextManager[OpenSession]:
+    return writing(terminal, session, dry_run=True, follow=follow)
 
 
 @contextlib.contextmanager
-def writing(terminal: Terminal, session: str, *, dry_run: bool = False) -> Generator[OpenSession]:
-    """A session, open to be changed; or only to say what a change would do."""
-    with Backend(terminal) as backend:
+def writing(terminal: Terminal, session: str, *, dry_run: bool = False, follow: bool = False) -> Generator[OpenSession]:
+    """A session, open to be changed; or only to say what a change would do, or to `follow` its changes until Ctrl-C."""
+    with Backend(terminal, process=follow) as backend:
         yield backend.open(session, write=not dry_run)
 
 

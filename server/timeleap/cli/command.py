@@ -294,6 +294,8 @@ def guarded(terminal: Terminal, session: object, work: Callable[[], None]) -> No
         raising.over()
         terminal.hint("interrupted")
         raise typer.Exit(interrupt.EXIT_CODE) from None
+    except interrupt.AskedToEndError as asked:
+        asked.repeat()
     except (UsageError, TimeleapClientError, TimeleapError, OSError) as error:
         text = str(error)
         lines = [text]

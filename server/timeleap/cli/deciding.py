@@ -49,7 +49,7 @@ def approvals(
         timeleap approvals fix-dates --watch --json | jq .params.approval.action
     """
     decide = watch and not terminal.machine and terminal.interactive and terminal.out.is_terminal
-    with writing(terminal, session, dry_run=not decide) as opened:
+    with writing(terminal, session, dry_run=not decide, follow=watch) as opened:
         changes = opened.backend.changes(opened.id) if watch else None
         waiting = opened.call("approval/list")["approvals"]
         if changes is None:

@@ -260,7 +260,7 @@ class Actor:
     def start_server(self) -> float:
         """Start it; returns the seconds until it had answered `initialize`."""
         began = time.monotonic()
-        self.backend = Backend(self._terminal, trace=self._crossed, name=self._name, patience=10.0).__enter__()
+        self.backend = Backend(self._terminal, self._crossed, self._name, patience=10.0, process=True).__enter__()
         return time.monotonic() - began
 
     def stop_server(self) -> int | None:

@@ -129,7 +129,7 @@ def log(
         timeleap log fix-dates --graph
         timeleap log fix-dates --watch
     """
-    with reading(terminal, session) as opened:
+    with reading(terminal, session, follow=watch) as opened:
         kin, timelines = (read_kin(opened), timelines) if graph else (None, 0)
         changes = opened.backend.changes(opened.id, _PAUSE) if watch else ()
         if watch:
@@ -193,7 +193,7 @@ def tail(
         timeleap tail -f fix-dates
         timeleap tail -f fix-dates | jq -c '{kind: .params.kind, head: .params.head}'
     """
-    with reading(terminal, session) as opened:
+    with reading(terminal, session, follow=follow) as opened:
         changes = opened.backend.changes(opened.id) if follow else ()
         machine = terminal.machine or (follow and not terminal.out.is_terminal)
         if most := last if last is not None else 0 if follow else 10:

@@ -53,9 +53,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     @cache
     def service() -> ServicePort:
         flags = {"durability": options.durability} if options.durability else {}
-        return Service(config.load(options.home, environ=os.environ, flags=flags), _network)
+        return make_service(options.home, os.environ, flags)
 
-    unusable = _make_home(options.home)
+    unusable = make_home(options.home)
     with contextlib.suppress(TimeleapError):  # every `initialize` tries again, and gets the reason as its answer
         service()
     return run(service, descriptors, fail_on_error=options.fail_on_error, unusable=unusable)
@@ -126,6 +126,11 @@ def configure_log(level: str, file: Path | None) -> None:
     logging.getLogger("pygls").setLevel(logging.WARNING)
 
 
+def make_service(home: Path | None, environ: Mapping[str, str], flags: Mapping[str, Any] | None = None) -> Service:
+    """The service of a process, which other processes can reach."""
+    return Service(config.load(home, environ=environ, flags=flags or {}), _network)
+
+
 def _network(service: ServicePort) -> LocalNetwork:
     """The way to other processes; nothing of it is loaded before a session is opened."""
     from timeleap.attach.listener import LocalNetwork
@@ -133,7 +138,7 @@ def _network(service: ServicePort) -> LocalNetwork:
     return LocalNetwork(service)
 
 
-def _make_home(home: Path | None) -> bool:
+def make_home(home: Path | None) -> bool:
     """Make the store's directory, if one was named; returns whether it cannot be used, for the exit code.
 
     The service reports why to the client that initialises it, which may name another directory.
@@ -184,17 +189,22 @@ async def _serve(service: Callable[[], ServicePort], descriptors: stdio.Descript
     log.info("serving, process %d", os.getpid())
     with _signals(stop):
         transport.start()
-        await connection.finished
-        if connection.initialized:
-            await service().disconnect(connection)
-            connection.ended.set_result(None)
-            await service().aclose()
+        await attend(service, connection)
         if connection.dropped:
             transport.hurry(LAST_WORD)
         await transport.drain()
     transport.close()
     log.info("done, exit code %d", connection.exit_code)
     return connection
+
+
+async def attend(service: Callable[[], ServicePort], connection: Connection) -> None:
+    """See a connection through to its end, and the service behind it, which has no other, to its own."""
+    await connection.finished
+    if connection.initialized:
+        await service().disconnect(connection)
+        connection.ended.set_result(None)
+        await service().aclose()
 
 
 def _log_stray(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
