@@ -171,6 +171,14 @@ def spec_of_code(code: int) -> ErrorSpec | None:
     return _BY_CODE.get(code)
 
 
+class InvalidParamsError(Exception):
+    """Params do not fit their method; `errors`: what `data.errors` says about it."""
+
+    def __init__(self, errors: list[dict[str, Any]]) -> None:
+        super().__init__(f"{len(errors)} misfits")
+        self.errors = errors
+
+
 def validation_errors(error: ValidationError) -> list[dict[str, Any]]:
     """What `data.errors` says about a failed validation.
 

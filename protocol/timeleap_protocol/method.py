@@ -7,10 +7,11 @@ from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
-from timeleap_protocol.errors import ErrorKind
+from timeleap_protocol.errors import ErrorKind, InvalidParamsError, validation_errors
 
 if TYPE_CHECKING:
     from timeleap_protocol.base import Model
+    from timeleap_protocol.params import LenientStruct
 
 Kind = Literal["request", "notification", "clientRequest", "serverNotification"]
 """Client to server: request, notification. Server to client: clientRequest, serverNotification."""
@@ -107,19 +108,44 @@ class Method:
     @cached_property
     def params_model(self) -> type[Model]:
         """The model of the params."""
-        return _model(self.params)
+        return cast("type[Model]", _class("", self.params))
 
     @cached_property
     def result_model(self) -> type[Model] | None:
         """The model of the result; None where there is no result or it is null."""
-        return None if self.result is None else _model(self.result)
+        return None if self.result is None else cast("type[Model]", _class("", self.result))
+
+    @cached_property
+    def params_struct(self) -> type[LenientStruct]:
+        """What a server makes of the params; only of requests, and of what it asks a client."""
+        return cast("type[LenientStruct]", _class("structs.", self.params))
+
+    def read_params(self, params: dict[str, Any]) -> LenientStruct:
+        """The params of a request from their JSON; no model is loaded for what is plainly right.
+
+        Raises:
+            InvalidParamsError: They do not fit.
+        """
+        try:
+            return self.params_struct.from_wire(params)
+        except ValueError:  # msgspec's, for one of the params or for two that exclude each other
+            return self.params_struct.from_wire(self._judged(params))
+
+    def _judged(self, params: dict[str, Any]) -> Any:
+        """The params as the model has them: it takes what is rare (`timeleap_protocol.params`), or says what is wrong."""
+        from pydantic import ValidationError
+
+        try:
+            return self.params_model.from_wire(params).to_wire()
+        except ValidationError as error:
+            raise InvalidParamsError(validation_errors(error)) from None
 
     def writes(self, params: Any) -> bool:
-        """Whether a request needs write access; `params`: its model."""
+        """Whether a request needs write access; `params`: as they were read."""
         return self.access == "write" and not getattr(params, "dry_run", None)
 
     def leaves_log_alone(self, params: Any) -> bool:
-        """Whether a request changes no record, and may pass one that waits for another party; `params`: its model."""
+        """Whether a request changes no record, and may pass one that waits for another party; `params`: as they were read."""
         return not self.mutates or self.order == "ahead" or bool(getattr(params, "dry_run", None))
 
     @property
@@ -162,9 +188,9 @@ def _plain(name: str) -> str:
     return name.replace("DMail", "Dmail").replace("/", "_").replace(".", "_").replace("$", "")
 
 
-def _model(path: str) -> type[Model]:
+def _class(package: str, path: str) -> Any:
     module, name = path.split(".")
-    return cast("type[Model]", getattr(import_module(f"timeleap_protocol.{module}"), name))
+    return getattr(import_module(f"timeleap_protocol.{package}{module}"), name)
 
 
 def request(name: str, params: str, result: str | None, summary: str, **rest: Any) -> Method:

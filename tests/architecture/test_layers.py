@@ -92,8 +92,15 @@ def test_only_rpc_imports_pygls_and_lsprotocol() -> None:
     assert importers == {"rpc"}
 
 
-def test_the_protocol_needs_pydantic_only() -> None:
-    allowed = {*sys.stdlib_module_names, "pydantic", "pydantic_core", "typing_extensions", "timeleap_protocol"}
+def test_the_protocol_needs_pydantic_and_msgspec_only() -> None:
+    allowed = {
+        *sys.stdlib_module_names,
+        "msgspec",
+        "pydantic",
+        "pydantic_core",
+        "typing_extensions",
+        "timeleap_protocol",
+    }
     foreign = {name for module in modules(PROTOCOL) for name in imports(module) if name.split(".")[0] not in allowed}
     assert not foreign
 

@@ -15,6 +15,7 @@ from timeleap_protocol.generate.openrpc import openrpc_document
 from timeleap_protocol.generate.python_client import async_module, sync_module
 from timeleap_protocol.generate.schema import bundle
 from timeleap_protocol.generate.spec import fill
+from timeleap_protocol.generate.structs import struct_modules
 from timeleap_protocol.generate.typescript import methods_module, types_module
 
 COMMAND = "python -m timeleap_protocol.generate"
@@ -35,6 +36,8 @@ def outputs(root: Path = ROOT) -> dict[Path, str]:
         client / "_methods_async.py": async_module(),
         client / "_methods_sync.py": sync_module(),
     }
+    for name, text in struct_modules().items():
+        files[protocol / "timeleap_protocol" / "structs" / f"{name}.py"] = text
     for page in sorted((protocol / "spec").glob("*.md")):
         files[page] = fill(page.read_text(encoding="utf-8"))
     return files

@@ -281,7 +281,7 @@ class Attachment:
         if (row.mutates or row.waits) and getattr(model, "request_id", "") is None:
             params["requestId"] = next(self._request_ids)
             request.own_id = True
-            request.model = model.model_copy(update={"request_id": params["requestId"]})
+            request.model = model.replace(request_id=params["requestId"])
         elif request.request_id is not None:  # the client's own repeats are told from ours
             request.repeat = request.request_id in self._given
             self._given[request.request_id] = None
@@ -293,7 +293,7 @@ class Attachment:
         """Return when the owner answers what only reads and is asked for now."""
         row = LIST_APPROVALS  # reads nothing of the log
         params = {"sessionId": self.place.session_id}
-        model = row.params_model.model_validate(params)
+        model = row.read_params(params)
         await self.request(row.name, model, replace(call, method=row.name, params=params, progress=None))
 
     async def _answer(self, request: Forwarded) -> Any:
@@ -354,7 +354,7 @@ class Attachment:
             if request.until is not None:
                 left = max(0.001, request.until - self._loop.time())
                 request.params["timeout"] = left
-                request.model = request.model.model_copy(update={"timeout": left})
+                request.model = request.model.replace(timeout=left)
         return waiting
 
     def _send(self, request: Forwarded) -> None:

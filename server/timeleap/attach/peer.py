@@ -349,7 +349,7 @@ class PeerConnection(asyncio.Protocol):
             if method not in CLIENT_REQUESTS:
                 raise RefusedError(ErrorKind.METHOD_NOT_FOUND, "an owner may not ask that")
             asked = _object(params)
-            CLIENT_REQUESTS[method].params_model.from_wire(asked)
+            CLIENT_REQUESTS[method].read_params(asked)
             message["result"] = await self._callbacks.asked(method, asked)
         except (Exception, asyncio.CancelledError) as error:
             message["error"] = to_wire(error, method)

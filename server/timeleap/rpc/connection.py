@@ -39,7 +39,8 @@ from timeleap_protocol.method import Method
 from timeleap_protocol.methods import SERVER_NOTIFICATIONS
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
+    from timeleap_protocol.params import LenientStruct
+    from timeleap_protocol.structs.lifecycle import InitializeParams
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +67,7 @@ class ServicePort(Protocol):
         """Take a client's `initializationOptions`; returns warnings in words."""
         ...
 
-    def handle(self, method: str, params: BaseModel, call: Call) -> Awaitable[Any]: ...
+    def handle(self, method: str, params: LenientStruct, call: Call) -> Awaitable[Any]: ...
     async def disconnect(self, client: Client) -> None: ...
     async def aclose(self) -> None: ...
 
@@ -270,9 +271,9 @@ class Connection(asyncio.Protocol):
     def accept(self, row: Method, params: dict[str, Any]) -> Callable[[Call], Awaitable[Any]]:
         """What answers a request. Called in order of arrival; what it raises is the reply."""
         if row.handler is not None:
-            return partial(self._service().handle, row.name, row.params_model.from_wire(params))
+            return partial(self._service().handle, row.name, row.read_params(params))
         if row.name == "initialize":
-            accepted = _accept_initialize(params)
+            accepted = _accept_initialize(row, params)
             self.stage = Stage.INITIALIZING
             return partial(self._initialize, *accepted)
         if row.name == "shutdown":
@@ -290,15 +291,19 @@ class Connection(asyncio.Protocol):
         elif method == "$/setTrace" and self.stage is Stage.READY:
             self._rpc.set_trace(params.get("value"))
 
-    async def _initialize(self, params: Any, options: dict[str, Any], unwanted: frozenset[str], _: Call) -> Any:
+    async def _initialize(
+        self, params: InitializeParams, options: dict[str, Any], unwanted: frozenset[str], _: Call
+    ) -> Any:
+        experimental = params.capabilities.experimental if params.capabilities else None
+        client = experimental.timeleap if experimental else None
         try:
-            version = params.timeleap.protocol_version
+            version = client.protocol_version if client else None
             if version not in (None, PROTOCOL_VERSION):
                 message = f"this server speaks protocol version {PROTOCOL_VERSION}, not {version}"
                 raise RefusedError(ErrorKind.PROTOCOL_VERSION, message, supported=[PROTOCOL_VERSION])
             self.name = params.client_info.name if params.client_info else None
-            self.can_summarize = bool(params.timeleap.summarize)
-            self.wants_approvals = bool(params.timeleap.approvals)
+            self.can_summarize = bool(client and client.summarize)
+            self.wants_approvals = bool(client and client.approvals)
             self._rpc.set_trace(params.trace)
             warnings = await self._service().initialize(self, options)
         except BaseException as error:
@@ -463,16 +468,14 @@ class Connection(asyncio.Protocol):
         self._flush()
 
 
-def _accept_initialize(params: dict[str, Any]) -> tuple[Any, dict[str, Any], frozenset[str]]:
+def _accept_initialize(row: Method, params: dict[str, Any]) -> tuple[Any, dict[str, Any], frozenset[str]]:
     """What a client says of itself, its options, and the notifications it does not want."""
-    from timeleap_protocol.lifecycle import InitializeParams
-
     options = params.get("initializationOptions")
     if options is not None and not isinstance(options, dict):
         message = "initializationOptions must be an object"
         errors = [refused_value(["initializationOptions"], "must be an object", "object_type")]
         raise RefusedError(ErrorKind.INVALID_PARAMS, message, errors=errors)
-    known = InitializeParams.from_wire({**params, "initializationOptions": None})
+    known = row.read_params({**params, "initializationOptions": None})
     options = dict(options or {})
     return known, options, _names(options.pop("optOutNotifications", None))
 

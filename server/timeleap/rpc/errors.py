@@ -13,11 +13,9 @@ import traceback
 from collections.abc import Iterable
 from typing import Any, Final
 
-from pydantic import ValidationError
-
 from timeleap.clock import new_uid
 from timeleap.errors import StorageFailureError, TimeleapError
-from timeleap_protocol.errors import ERRORS, ErrorKind, validation_errors
+from timeleap_protocol.errors import ERRORS, ErrorKind, InvalidParamsError
 
 log = logging.getLogger(__name__)
 
@@ -99,8 +97,8 @@ def _to_wire(error: BaseException, where: str) -> WireError:
         return error.wire
     if isinstance(error, TimeleapError):
         return _ours(error)
-    if isinstance(error, ValidationError):
-        errors = validation_errors(error)
+    if isinstance(error, InvalidParamsError):
+        errors = error.errors
         named = [f"{'.'.join(map(str, entry['loc'])) or 'params'}: {entry['msg']}" for entry in errors[:3]]
         more = f" (and {len(errors) - len(named)} more)" if len(errors) > len(named) else ""
         return wire_error(ErrorKind.INVALID_PARAMS, f"invalid params: {'; '.join(named)}{more}", errors=errors)

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from timeleap.sessions.approval_requests import Answer
     from timeleap.sessions.session import Session
     from timeleap.sessions.shapes import Json
-    from timeleap_protocol.approval import ApprovalListParams, ApprovalRequestParams, ApprovalRespondParams
-    from timeleap_protocol.session import SessionIsApprovedParams
+    from timeleap_protocol.structs.approval import ApprovalListParams, ApprovalRequestParams, ApprovalRespondParams
+    from timeleap_protocol.structs.session import SessionIsApprovedParams
 
 
 @at_its_turn

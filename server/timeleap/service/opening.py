@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from timeleap.service.service import OpenHandle, Service
     from timeleap.sessions.shapes import Access, Json
     from timeleap.sessions.store import OpenedSession
-    from timeleap_protocol.session import (
+    from timeleap_protocol.structs.session import (
         SessionCloseParams,
         SessionForkParams,
         SessionGetStateParams,

@@ -38,14 +38,14 @@ if TYPE_CHECKING:
     from timeleap.sessions.session import Session
     from timeleap.sessions.shapes import Json
     from timeleap.storage.engine import LogReader, Timeline
-    from timeleap_protocol.context import (
+    from timeleap_protocol.structs.context import (
         GetHistoryParams,
         GetRecordsParams,
         ListCheckpointsParams,
         ListTimelinesParams,
         ListUsageParams,
     )
-    from timeleap_protocol.past import AtParams, DiffParams, DiffPoint
+    from timeleap_protocol.structs.past import AtParams, DiffParams, DiffPoint
 
 T = TypeVar("T")
 

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from timeleap.sessions.shapes import Json
     from timeleap.sessions.store import OpenedSession, SessionStore
     from timeleap.storage.engine import Progress
+    from timeleap_protocol.params import LenientStruct
 
 Handler = Callable[["Service", Any, "Call"], Awaitable[Any]]
 
@@ -101,21 +102,21 @@ def guard(params: Any, call: Call) -> Mutation:
     )
 
 
-def fingerprint(method: str, params: Any) -> str:
+def fingerprint(method: str, params: LenientStruct) -> str:
     """16 hexadecimal digits that tell one request from another with the same id.
 
     Order of keys does not count, nor does what does not change the effect (expected head, tokens, `_meta`), nor what
     the session is called here: another process may know the same directory under another id.
     """
     ignored = IGNORED if REQUESTS[method].session_id_counts else IGNORED | {"session_id"}
-    fields = params.model_dump(mode="json", by_alias=True, exclude=ignored, exclude_none=True)
+    fields = {name: value for name, value in params.to_wire(ignored).items() if value is not None}
     text = json.dumps([method, fields], sort_keys=True, separators=(",", ":"))
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 async def _change_session(service: Service, params: Any, call: Call, *, change: str) -> Json:
     """Call the method `change` of the session with the params by their names, those that were given."""
-    arguments = {name: getattr(params, name) for name in params.model_fields_set - IGNORED - {"session_id"}}
+    arguments = params.given(IGNORED | {"session_id"})
     async with service.borrowed(call, params) as session:
         if call.progress is not None and not arguments.get("dry_run"):  # methods with progress copy a log
             call.progress("rewriting the log", None)

@@ -31,15 +31,15 @@ if TYPE_CHECKING:
     from timeleap.call import Call
     from timeleap.service.service import Service
     from timeleap.sessions.shapes import Json, SessionPage
-    from timeleap_protocol.session import (
+    from timeleap_protocol.structs.session import (
         SessionDeleteParams,
         SessionLatestParams,
         SessionListParams,
         SessionListTrashParams,
         SessionUndeleteParams,
     )
-    from timeleap_protocol.space import SessionPruneParams
-    from timeleap_protocol.trash import SessionListAuditParams, SessionPurgeParams
+    from timeleap_protocol.structs.space import SessionPruneParams
+    from timeleap_protocol.structs.trash import SessionListAuditParams, SessionPurgeParams
 
 
 async def list_sessions(service: Service, params: SessionListParams, call: Call) -> Json:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from timeleap.call import Call
     from timeleap.service.service import Service
     from timeleap.sessions.shapes import Json
-    from timeleap_protocol.context import AppendMessageParams
+    from timeleap_protocol.structs.context import AppendMessageParams
 
 RESERVED_KEY = "_tl"
 

@@ -178,6 +178,17 @@ def test_the_table_is_loaded_without_a_model():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
+def test_params_that_are_right_are_read_without_a_model():
+    code = (
+        "import sys; from timeleap_protocol.methods import REQUESTS;"
+        "REQUESTS['initialize'].read_params({'processId': None, 'clientInfo': {'name': 'a'}, 'capabilities': {}});"
+        "REQUESTS['session/open'].read_params({'sessionId': 'a', 'title': None});"
+        "REQUESTS['context/appendMessage'].read_params({'sessionId': 'a', 'message': {'role': 'user'}});"
+        "sys.exit('pydantic' in sys.modules or 'timeleap_protocol.base' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
 def test_importing_the_models_builds_no_validator():
     code = (
         "import timeleap_protocol.context, timeleap_protocol.session, timeleap_protocol.lifecycle;"

@@ -269,9 +269,6 @@ async def test_forward_only_what_attaches_goes_to_the_owner_of_a_session_that_is
 @pytest.mark.parametrize("counts", [False, True])
 def test_session_id_counts_says_whether_a_repeat_names_the_same_session(serve: MakeService, counts: bool) -> None:
     serve({replace(PROBE, session_id_counts=counts): done})
-    models = [
-        PROBE.params_model.model_validate({"sessionId": session_id, "title": "t", "requestId": "1"})
-        for session_id in ("a", "b")
-    ]
-    first, second = (service.fingerprint(NAME, model) for model in models)
+    read = [PROBE.read_params({"sessionId": session_id, "title": "t", "requestId": "1"}) for session_id in ("a", "b")]
+    first, second = (service.fingerprint(NAME, params) for params in read)
     assert (first != second) is counts

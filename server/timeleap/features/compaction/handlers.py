@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from timeleap.service.service import Service
     from timeleap.sessions.session import Session
     from timeleap.sessions.shapes import Json
-    from timeleap_protocol.compaction import CompactParams, PrepareCompactionParams
+    from timeleap_protocol.structs.compaction import CompactParams, PrepareCompactionParams
 
 _LINES_AT_ONCE = 1000
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from timeleap.call import Call
     from timeleap.service.service import Service
     from timeleap.sessions.shapes import Json
-    from timeleap_protocol.space import SessionStorageParams
+    from timeleap_protocol.structs.space import SessionStorageParams
 
 KINDS: Final = ("log", "timeline", "index", "quarantine", "other")
 

@@ -25,7 +25,7 @@ from timeleap.sessions.home import check_session_id
 from timeleap.sessions.session import Session
 from timeleap.sessions.shapes import Mutation
 from timeleap.storage.record import MADE_HERE
-from timeleap_protocol.context import SendDMailParams
+from timeleap_protocol.structs.context import SendDMailParams
 
 if TYPE_CHECKING:
     from timeleap.attach.attachment import Attachment
@@ -56,9 +56,7 @@ async def send_dmail(service: Service, params: SendDMailParams, call: Call) -> A
         if known is None:
             raise
         return known
-    addressed = params.model_copy(
-        update={"to_session_id": None, "to_path": str(target.directory) if target is not None else None}
-    )
+    addressed = params.replace(to_session_id=None, to_path=str(target.directory) if target is not None else None)
     to_itself = target is None and params.from_session_id is None
     if to_itself and params.checkpoint_id is None and params.checkpoint_uid is None:
         message = (
@@ -97,14 +95,12 @@ async def _send_elsewhere(
         id_there = f"{MADE_HERE}dmail.{hashlib.blake2b(sender, digest_size=16).hexdigest()}"
     if (known := await session.answered(mine)) is not None:
         return known
-    there = params.model_copy(
-        update={
-            "session_id": target.session_id,
-            "to_path": None,
-            "from_session_id": session.session_id,
-            "expected_head": None,
-            "request_id": id_there,
-        }
+    there = params.replace(
+        session_id=target.session_id,
+        to_path=None,
+        from_session_id=session.session_id,
+        expected_head=None,
+        request_id=id_there,
     )
     async with _reached(service, target, call) as reached:
         if isinstance(reached, Session):
@@ -122,7 +118,7 @@ async def _send_elsewhere(
 
 def _guard_elsewhere(params: SendDMailParams, name: str, call: Call) -> Mutation:
     """The guard of a request to another session, which is identified by its name alone: stores are moved."""
-    mine = guard(params.model_copy(update={"to_session_id": name, "to_path": None}), call)
+    mine = guard(params.replace(to_session_id=name, to_path=None), call)
     return replace(mine, earlier=(fingerprint(call.method, params),)) if mine.request_id else mine
 
 

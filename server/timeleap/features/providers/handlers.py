@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from timeleap.service.service import Service
     from timeleap.sessions.shapes import Json
     from timeleap.storage.engine import LogReader
-    from timeleap_protocol.context import GetHistoryParams
+    from timeleap_protocol.structs.context import GetHistoryParams
 
 MOST_BYTES = MAX_MESSAGE_BYTES
 """Of a body: what providers take at most, and well below what fits a reply."""

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from timeleap.service.service import Service
     from timeleap.sessions.session import Session
     from timeleap.sessions.shapes import Json
-    from timeleap_protocol.redaction import SessionRedactParams
+    from timeleap_protocol.structs.redaction import SessionRedactParams
 
 REPLACEMENTS = ("[redacted]", "***", "")
 """Default replacements: the first that does not contain the redacted text is used."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from timeleap.service.scheduling import Work
     from timeleap.service.service import Service
     from timeleap.sessions.shapes import Json
-    from timeleap_protocol.past import SearchParams, SessionSearchParams
+    from timeleap_protocol.structs.past import SearchParams, SessionSearchParams
 
 
 @dataclass(frozen=True, slots=True)

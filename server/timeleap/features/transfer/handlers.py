@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from timeleap.service.service import Service
     from timeleap.sessions.session import Session
     from timeleap.sessions.shapes import Json
-    from timeleap_protocol.session import SessionExportParams, SessionImportParams
+    from timeleap_protocol.structs.session import SessionExportParams, SessionImportParams
 
 WRITTEN_AT_ONCE: Final = 1 << 20  # bytes
 

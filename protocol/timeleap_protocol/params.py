@@ -1,0 +1,91 @@
+"""What the server makes of params: structs with the fields of their models, checked by msgspec.
+
+Every request has params, and nearly all are right. So what judges them first is made from the models by
+`python -m timeleap_protocol.generate` (the modules of `structs`), loads in a millisecond and knows no words: pydantic,
+which takes a hundred times as long to load, is asked only about what a struct refuses. It says what is wrong, or takes
+what is rare: 3.0 for 3, and what LSP wants lenient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from typing import Annotated, Any, Self
+
+from msgspec import Meta, Struct, convert, field, structs
+
+from timeleap_protocol.limits import MAX_PAGE, MAX_REQUEST_ID, MAX_SAFE_INTEGER
+
+JsonObject = dict[str, Any]
+Int = Annotated[int, Meta(ge=-MAX_SAFE_INTEGER, le=MAX_SAFE_INTEGER)]
+Count = Annotated[int, Meta(ge=0, le=MAX_SAFE_INTEGER)]
+Positive = Annotated[int, Meta(ge=1, le=MAX_SAFE_INTEGER)]
+Limit = Annotated[int, Meta(ge=1, le=MAX_PAGE)]
+Name = Annotated[str, Meta(min_length=1)]
+PathText = Annotated[str, Meta(pattern=r"\A[^\0]+\Z")]
+RequestId = Annotated[str, Meta(min_length=1, max_length=MAX_REQUEST_ID)]
+
+
+class LenientStruct(Struct, kw_only=True, rename="camel"):
+    """Base of what may have members that we do not know. A field that is absent, or null, is None."""
+
+    @classmethod
+    def from_wire(cls, value: object) -> Self:
+        """Check a decoded JSON value.
+
+        Raises:
+            msgspec.ValidationError: It does not fit, or only the model says that it does.
+        """
+        return convert(value, cls)
+
+    def to_wire(self, ignored: Set[str] = frozenset()) -> JsonObject:
+        """The JSON value: wire names, absent fields left out; `ignored`: others to leave out, by their names in Python."""
+        wire = dict(zip(self.__struct_fields__, self.__struct_encode_fields__, strict=True))
+        return {
+            wire[name]: value.to_wire() if isinstance(value, LenientStruct) else value
+            for name, value in self.given(ignored).items()
+        }
+
+    def given(self, ignored: Set[str] = frozenset()) -> JsonObject:
+        """By its name in Python: every field that is required, or was given, but for those that are `ignored`."""
+        absent = self.optional_fields()
+        values = ((name, getattr(self, name)) for name in self.__struct_fields__ if name not in ignored)
+        return {name: value for name, value in values if value is not None or name not in absent}
+
+    def replace(self, **values: Any) -> Self:
+        """The same with other values."""
+        return structs.replace(self, **values)
+
+    @classmethod
+    def without_nulls(cls, value: JsonObject) -> JsonObject:
+        """`value` without the members that are absent but for a null."""
+        optional = cls.optional_fields()
+        wire = zip(cls.__struct_fields__, cls.__struct_encode_fields__, strict=True)
+        absent = {encoded for name, encoded in wire if name in optional}
+        return {name: member for name, member in value.items() if member is not None or name not in absent}
+
+    @classmethod
+    def optional_fields(cls) -> set[str]:
+        """The names of the fields that may be absent."""
+        names, defaults = cls.__struct_fields__, cls.__struct_defaults__  # of the last names, as in a signature
+        return {
+            name for name, default in zip(names[len(names) - len(defaults) :], defaults, strict=True) if default is None
+        }
+
+
+class StrictStruct(LenientStruct, kw_only=True, forbid_unknown_fields=True):
+    """Base of what may have no others."""
+
+
+class ParamsStruct(StrictStruct, kw_only=True):
+    """Base of the params of every method (`timeleap_protocol.base.Params`)."""
+
+    meta: JsonObject | None = field(default=None, name="_meta")
+    work_done_token: str | Int | None = None
+    partial_result_token: str | Int | None = None
+
+
+def choose(*groups: tuple[object, ...], required: bool) -> None:
+    """Raise `ValueError` where fields of more than one group are given, or of none though one is `required`."""
+    given = sum(any(value is not None for value in group) for group in groups)
+    if given > 1 or (required and not given):
+        raise ValueError("fields exclude each other")  # the model has the words
