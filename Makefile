@@ -25,6 +25,8 @@ CLIENTS := .tools/clients
 
 # The original program, for the interop tests: an environment of its own, because it needs a newer Python and pins much.
 ORIGINAL := .tools/original
+# What the benchmarks measure against beside it: other frameworks' stores of sessions, in an environment of their own.
+PEERS := .tools/peers
 PRESENT = not long and not torture and not bench$$(test -e $(ORIGINAL)/.installed || echo ' and not interop')
 
 # pyright's node package comes inside its wheel and runs on the system's Node.js.
@@ -36,6 +38,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 # Much of a test's time is waiting for other processes and the disk: half as many again as there are processors.
 JOBS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) '*' 3 / 2)
 TESTS ?= tests
+BENCH ?= benchmarks
 # What `make test COVERAGE=1` measures: the tests of the layers whose coverage is judged. Measuring costs time the others can do without.
 MEASURED := tests/unit/storage tests/unit/api tests/unit/features tests/property
 # Driven by the tests over the wire, in processes that are not measured.
@@ -114,8 +117,12 @@ torture: setup  ## The long programmes: faults, crash states, soak
 	$(PYTEST) -m torture --timeout=3600 $(TESTS)
 
 .PHONY: bench
-bench: setup  ## Measure, beside the original and a bare pygls server, in one run
-	$(RUN) -m pytest -m bench --timeout=3600 benchmarks
+bench: setup $(PEERS)/.installed  ## Measure every row of benchmarks/rows.py beside its peer; writes docs/performance.md (BENCH=... for some of it)
+	@$(RUN) -m pytest -m bench --numprocesses 0 --timeout=3600 $(BENCH); failed=$$?; $(RUN) -m benchmarks.report; exit $$failed
+
+.PHONY: bench-ci
+bench-ci: setup  ## Measure the rows that CI judges
+	@$(RUN) -m pytest -m bench --numprocesses 0 --ci benchmarks
 
 ##@ Build
 
@@ -191,6 +198,13 @@ $(NODE24)/.installed: .ci/require
 	@.ci/require node 20 >/dev/null
 	@echo "Installing Node.js 24 ..."
 	@npm install --prefix $(NODE24) --no-save --no-audit --no-fund --no-update-notifier --loglevel=error node@24.21.0 >/dev/null
+	@touch $@
+
+$(PEERS)/.installed: $(VENV)/.installed benchmarks/peers/requirements.txt benchmarks/peers/constraints.txt
+	@echo "Installing what the benchmarks measure against ..."
+	@rm -rf $(PEERS) && $(RUN) -m venv $(PEERS)
+	@$(PEERS)/bin/python -m pip install -qq --disable-pip-version-check \
+	  --requirement benchmarks/peers/requirements.txt --constraint benchmarks/peers/constraints.txt
 	@touch $@
 
 # Without them the tests of that page are left out; in CI that is an error.

@@ -1,12 +1,14 @@
-"""An append through an attached process beside one through the owner, in the same run."""
+"""Sessions that several processes have open: what an append costs, and when the others hear of it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
+import psutil
 from benchmarks.server import Server
 
 MESSAGE = {"role": "assistant", "content": "A reply of the usual length. " * 30}
@@ -36,15 +38,79 @@ def cases(home: Path, durability: Durability, in_flight: int, appends: int) -> I
             raise RuntimeError(f"not attached but {state['access']}")
 
         def case(server: Server, session: str) -> Callable[[], None]:
-            at_once = [{"sessionId": session, "message": MESSAGE}] * in_flight
-
-            def append() -> None:
-                for _ in range(appends // in_flight):
-                    server.requests("context/appendMessage", at_once)
-
-            return append
+            frames = server.frames("context/appendMessage", [{"sessionId": session, "message": MESSAGE}] * appends)
+            return lambda: server.answered(frames, in_flight)
 
         yield {OWNER: case(owner, "alone"), ATTACHED: case(attached, "shared")}
     finally:
         for server in servers:
             server.kill()
+
+
+class Crowd:
+    """An owner of two sessions: `alone`, and `shared`, which other processes are attached to.
+
+    Args:
+        home: Where the store will be.
+        windows: How many processes are attached.
+        messages: What an append round appends, one message each.
+    """
+
+    def __init__(self, home: Path, windows: int, messages: Sequence[dict[str, Any]]) -> None:
+        self._servers: list[Server] = []
+        try:
+            self._servers += [Server.timeleap(home, "--durability", "os") for _ in range(1 + windows)]
+            self.owner, *self.attached = self._servers
+            self._frames = {
+                name: self.owner.frames(
+                    "context/appendMessage", [{"sessionId": name, "message": message} for message in messages]
+                )
+                for name in ("alone", "shared")
+            }
+            for name in self._frames:
+                self.owner.request("session/open", {"sessionId": name})
+            for server in self.attached:
+                state = server.request("session/open", {"sessionId": "shared"})
+                if state["access"] != "attached":
+                    raise RuntimeError(f"not attached but {state['access']}")
+        except BaseException:
+            self.close()
+            raise
+
+    def append(self, session: str, in_flight: int) -> float:
+        """Seconds of processor time that the owner takes to append all messages, until everybody has heard of them."""
+        before = processor_time(self.owner.pid)
+        self.owner.answered(self._frames[session], in_flight)
+        if session == "shared":
+            for server in self.attached:
+                heard = 0
+                while heard < len(self._frames[session]):
+                    heard += len(server.read())
+        return processor_time(self.owner.pid) - before
+
+    def delays(self) -> list[float]:
+        """For each append to `shared`, one at a time: seconds from its reply to the moment the last window heard of it."""
+        found = []
+        for frame in self._frames["shared"]:
+            self.owner.exchange([frame])
+            replied = time.perf_counter()
+            for server in self.attached:
+                while not server.read():
+                    pass
+            found.append(time.perf_counter() - replied)
+        return found
+
+    def close(self) -> None:
+        """End all processes."""
+        for server in self._servers:
+            server.kill()
+
+
+def processor_time(pid: int) -> float:
+    """Seconds that the threads of a process have run; to the nanosecond where the system tells."""
+    threads = Path(f"/proc/{pid}/task")
+    try:
+        return sum(int((thread / "schedstat").read_text().split()[0]) for thread in threads.iterdir()) / 1e9
+    except FileNotFoundError:
+        times = psutil.Process(pid).cpu_times()
+        return times.user + times.system

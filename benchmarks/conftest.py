@@ -26,6 +26,7 @@ class Judge(Protocol):
         peer: Measured | None = None,
         *,
         values: Sequence[float] = (),
+        per: int = 1,
         note: str = "",
     ) -> None: ...
 
@@ -80,7 +81,8 @@ def judge(request: pytest.FixtureRequest) -> Judge:
     """Takes what was measured of a row, keeps it for the report, and fails the test where the must is missed.
 
     All rows of a test are kept before it fails. Of a row give either two cases of one `interleaved` run (`ours`, `peer`)
-    or the `values` of the rounds in the row's unit (or as ratios). With `--ci` only rows for CI fail.
+    or the `values` of the rounds in the row's unit (or as ratios). `per` is how many operations a case does: for the
+    report, which tells the time of one. With `--ci` only rows for CI fail.
     """
     missed = request.node.stash.setdefault(MISSED, [])
     only_ci = request.config.getoption("--ci")
@@ -91,12 +93,13 @@ def judge(request: pytest.FixtureRequest) -> Judge:
         peer: Measured | None = None,
         *,
         values: Sequence[float] = (),
+        per: int = 1,
         note: str = "",
     ) -> None:
         assert key in keys(request.node), f"mark the test with rows({key!r})"
         row = BY_KEY[key]
         if ours is not None and peer is not None:
-            result = results.against(row, ours, peer, note)
+            result = results.against(row, ours, peer, per, note)
         else:
             result = results.Result.of(row, values, note=note)
         results.keep(result)

@@ -36,7 +36,7 @@ class Result:
         low: Where the interval of the median begins.
         high: Where it ends.
         rounds: How many.
-        ours: Median seconds of our side, None where no time was taken.
+        ours: Median seconds of an operation on our side, None where no time was taken.
         peer: Median seconds of the peer.
         note: What else is to be said of it.
         when: The day, UTC.
@@ -94,11 +94,14 @@ def interval(values: Sequence[float]) -> tuple[float, float]:
     return ranked[cut], ranked[count - 1 - cut]
 
 
-def against(row: Row, ours: Measured, peer: Measured, note: str = "") -> Result:
-    """The ratio of two cases of one run, in the row's direction: how many times as fast, or how many times as long."""
+def against(row: Row, ours: Measured, peer: Measured, per: int = 1, note: str = "") -> Result:
+    """The ratio of two cases of one run, in the row's direction: how many times as fast, or how many times as long.
+
+    `per` is how many operations a case does: the seconds that are kept are those of one.
+    """
     slow, fast = (peer, ours) if row.sense == "at least" else (ours, peer)
     ratios = [mine / its for mine, its in zip(slow.seconds, fast.seconds, strict=True)]
-    return Result.of(row, ratios, ours=ours.median, peer=peer.median, note=note)
+    return Result.of(row, ratios, ours=ours.median / per, peer=peer.median / per, note=note)
 
 
 def keep(result: Result) -> None:

@@ -69,7 +69,7 @@ class Server(Child):
 
     def open(self, log: Path) -> dict[str, Any]:
         """Open the session that a log belongs to, wherever it lies, to write; returns its state."""
-        state: dict[str, Any] = self.request("session/open", {"path": str(log.parent), "adopt": True})
+        state: dict[str, Any] = self.request("session/open", {"path": str(log.parent), "access": "write"})
         return state
 
     def request(self, method: str, params: dict[str, Any]) -> Any:

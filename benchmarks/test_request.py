@@ -42,5 +42,5 @@ def test_a_request_beside_bare_pygls(server: Server, pygls: Server, judge: Judge
         },
         rounds=15,
     )
-    judge("10", measured["timeleap, one at a time"], measured["bare pygls, one at a time"])
-    judge("10-64", measured["timeleap, 64 in flight"], measured["bare pygls, 64 in flight"])
+    judge("10", measured["timeleap, one at a time"], measured["bare pygls, one at a time"], per=REQUESTS)
+    judge("10-64", measured["timeleap, 64 in flight"], measured["bare pygls, 64 in flight"], per=REQUESTS)

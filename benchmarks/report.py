@@ -1,0 +1,141 @@
+"""Write `docs/performance.md` and its pictures from the results that are kept: `python -m benchmarks.report`."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from benchmarks import plots, results
+from benchmarks.results import Result
+from benchmarks.rows import ROWS
+from tests.interop.prepare import VERSION as KIMI
+
+DOCS: Final = Path(__file__).resolve().parents[1] / "docs"
+PAGE: Final = DOCS / "performance.md"
+PICTURES: Final = DOCS / "performance"
+
+INTRODUCTION: Final = """\
+# Performance
+
+`make bench` writes this page. Each row is measured through the real process, beside its peer in the same run: both get
+their turn in every round, and client, server and peer share one core. What counts is the ratio; seconds depend on the
+machine and on what else it does. A row holds if its must is not missed by more than the noise of the run itself, the
+interval in which the median lies with 95 %. Nothing is switched off for it: locks, index, checksums, request ids and
+token counts are those of a normal server, and "synced" is `fdatasync` before the reply.
+"""
+
+APPENDS: Final = (
+    ("timeleap, written, 64 in flight", "2", "ours"),
+    ("timeleap, synced, 64 in flight", "3", "ours"),
+    ("timeleap, written, one at a time", "1", "ours"),
+    ("timeleap, synced, one at a time", "4", "ours"),
+    ("bare write + fdatasync", "4", "peer"),
+    ("kimi-cli, in process, not synced", "1", "peer"),
+    ("openai-agents SQLiteSession", "5-openai-agents", "peer"),
+    ("google-adk SqliteSessionService", "5-google-adk", "peer"),
+    ("langgraph SqliteSaver", "5-langgraph", "peer"),
+)
+"""The bars of the picture of appends: name, row and side."""
+
+
+def page(found: Mapping[str, Result], drawn: Sequence[tuple[str, str]]) -> str:
+    """The page.
+
+    Args:
+        found: The results by key.
+        drawn: The pictures: file name and what is said below it.
+    """
+    days = " to ".join(
+        sorted({max(result.when for result in found.values()), min(result.when for result in found.values())})
+    )
+    machine = f"{os.cpu_count()} cores ({platform.system()} {platform.machine()}), Python {platform.python_version()}"
+    held = sum(result.holds for result in found.values())
+    lines = [
+        INTRODUCTION,
+        f"Measured {days} on {machine}, kimi-cli {KIMI}; {held} of {len(found)} rows hold.\n",
+    ]
+    for name, said in drawn:
+        lines += [f"![{said}](performance/{name})\n"]
+    lines += [
+        "## Rows\n",
+        "x: how many times as fast as the peer (at least), or how many times its time (at most). Times are of one operation.\n",
+        "| # | what | against | measured | noise | must | aim | ours | peer | |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for row in ROWS:
+        result = found.get(row.key)
+        if result is None:
+            cells = [
+                str(row.number),
+                row.question,
+                row.peer,
+                "not measured",
+                "",
+                f"{row.must:g}",
+                f"{row.aim:g}",
+                "",
+                "",
+                "",
+            ]
+        else:
+            cells = _cells(result)
+        lines.append(f"| {' | '.join(cells)} |")
+    notes = [result for result in found.values() if result.note]
+    if notes:
+        lines += ["\n## Notes\n", *(f"- Row {result.key}: {result.note}." for result in notes)]
+    lines += ["\nHow to add a row or a benchmark: [benchmarks/README.md](../benchmarks/README.md)."]
+    return "\n".join(lines) + "\n"
+
+
+def _cells(result: Result) -> list[str]:
+    row = result.row
+    limit = "≥" if row.sense == "at least" else "≤"
+    return [
+        str(row.number),
+        row.question,
+        row.peer or "-",
+        f"**{plots.measured(result, result.value)}**",
+        f"{plots.measured(result, result.low)} to {plots.measured(result, result.high)}",
+        f"{limit} {row.must:g}",
+        f"{row.aim:g}",
+        _seconds(result.ours),
+        _seconds(result.peer),
+        "holds" if result.holds else "**missed**",
+    ]
+
+
+def _seconds(value: float | None) -> str:
+    if value is None:
+        return ""
+    for unit, factor in (("s", 1), ("ms", 1e3)):
+        if value * factor >= 1:
+            return f"{value * factor:.3g} {unit}"
+    return f"{value * 1e6:.3g} us"
+
+
+def main() -> None:
+    """Write the page and the pictures."""
+    found = {row.key: result for row in ROWS if (result := results.results().get(row.key)) is not None}
+    if not found:
+        raise SystemExit("nothing is measured yet: `make bench` does it")
+    PICTURES.mkdir(exist_ok=True)
+    drawn = [("rows.svg", "Each row's ratio beside its must and aim")]
+    (PICTURES / "rows.svg").write_text(plots.rows(list(found.values())), "utf-8")
+    appends = {name: getattr(found[key], side) for name, key, side in APPENDS if key in found}
+    if len(appends) == len(APPENDS):
+        (PICTURES / "append.svg").write_text(plots.bars("One append", appends, "timeleap"), "utf-8")
+        drawn.append(("append.svg", "One append beside those of others, in microseconds"))
+    if (curves := results.curves()) and "growth" in curves:
+        (PICTURES / "growth.svg").write_text(plots.growth("As the session grows", curves["growth"]), "utf-8")
+        drawn.append(("growth.svg", "What operations take as the session grows from 1 000 to 1 000 000 messages"))
+    PAGE.write_text(page(found, drawn), "utf-8")
+    print(
+        f"{PAGE.relative_to(DOCS.parent)}: {len(found)} rows, {sum(not result.holds for result in found.values())} missed"
+    )
+
+
+if __name__ == "__main__":
+    main()

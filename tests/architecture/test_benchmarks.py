@@ -1,0 +1,63 @@
+"""The rows of `benchmarks/rows.py`: each has a benchmark, and the page shows it; and the rule by which they are judged."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+from benchmarks import plots
+from benchmarks.results import Result, interval
+from benchmarks.rows import BY_KEY, ROWS
+from tests.architecture.sources import ROOT
+
+PAGE = (ROOT / "docs" / "performance.md").read_text("utf-8")
+
+
+def test_keys_of_rows_are_unique() -> None:
+    assert len(BY_KEY) == len(ROWS)
+
+
+def test_the_page_shows_every_row() -> None:
+    assert [row.key for row in ROWS if f"| {row.number} | {row.question} |" not in PAGE] == []
+
+
+def test_marks_name_rows_that_exist() -> None:
+    named = set()
+    for file in (ROOT / "benchmarks").glob("test_*.py"):
+        for mark in re.findall(r'mark\.rows\(([^)]*"[^)]*)\)', file.read_text("utf-8")):
+            named |= {key for key in re.findall(r'"([^"{]+)"', mark) if not key.endswith("-")}
+    assert named - BY_KEY.keys() == set()
+
+
+@pytest.mark.parametrize(
+    ("count", "cut"),
+    [(1, 0), (3, 0), (5, 0), (7, 0), (9, 1), (15, 3), (21, 5)],
+)
+def test_the_noise_is_what_the_order_of_the_rounds_says_of_their_median(count: int, cut: int) -> None:
+    values = [float(number) for number in range(count)]
+    assert interval(values[::-1]) == (cut, count - 1 - cut)
+
+
+@pytest.mark.parametrize(
+    ("key", "values", "holds"),
+    [
+        ("1", [2.0, 2.5, 2.9], False),
+        ("1", [2.0, 2.5, 3.1], True),
+        ("4", [2.6, 2.7, 3.0], False),
+        ("4", [2.4, 2.7, 3.0], True),
+    ],
+)
+def test_a_row_fails_where_all_of_its_noise_misses_the_must(key: str, values: list[float], holds: bool) -> None:
+    assert Result.of(BY_KEY[key], values).holds is holds
+
+
+def test_pictures_are_well_formed() -> None:
+    found = [Result.of(row, [row.must * 0.9, row.must, row.must * 1.2]) for row in ROWS]
+    curve = {1_000: 0.001, 1_000_000: 0.002}
+    for picture in (
+        plots.rows(found),
+        plots.bars("One <append>", {"ours": 1e-5, "theirs": 1e-2}, "ours"),
+        plots.growth("Growth", {"open": curve, "page": curve}),
+    ):
+        assert ElementTree.fromstring(picture).tag == "{http://www.w3.org/2000/svg}svg"
