@@ -10,7 +10,7 @@ Validators are built at first use (`defer_build`): a process pays for the method
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Annotated, Any, ClassVar, Self, TypeVar, Union, get_args
 
@@ -263,12 +263,3 @@ class Choice(WireModel):
     def wire_alternatives(cls) -> list[list[str]]:
         """`alternatives` with wire names."""
         return [[cls.model_fields[field].alias or field for field in group] for group in cls.alternatives]
-
-
-def given(values: Mapping[str, object]) -> JsonObject:
-    """Params as they go over the wire: unset (None) ones left out, models as JSON values."""
-    return {
-        name: value.to_wire() if isinstance(value, WireModel) else value
-        for name, value in values.items()
-        if value is not None
-    }

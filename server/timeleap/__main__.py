@@ -21,6 +21,11 @@ def main() -> int:
     """Run the command of `sys.argv`; returns the exit code."""
     interrupt.quiet()
     arguments = sys.argv[1:]
+    if arguments == ["--version"]:  # the command line answers it in every other place
+        from timeleap.version import __version__
+
+        sys.stdout.write(f"timeleap {__version__}\n")
+        return 0
     position = command_position(arguments)
     if position is not None and arguments[position] == "serve":
         from timeleap.rpc import serve

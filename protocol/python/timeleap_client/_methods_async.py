@@ -7,57 +7,22 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, Literal, TypeVar
 
-from timeleap_protocol.approval import ApprovalDecision, ApprovalListResult
-from timeleap_protocol.base import JsonObject, WireModel, WireRoot, given
-from timeleap_protocol.compaction import CompactResult, PrepareCompactionResult, SetPinsResult
-from timeleap_protocol.context import (
-    AppendMessageResult,
-    CheckpointResult,
-    DeliverDMailResult,
-    GetHistoryResult,
-    GetRecordsResult,
-    ListCheckpointsResult,
-    ListTimelinesResult,
-    ListUsageResult,
-    RewriteResult,
-    SendDMailResult,
-    UndoResult,
-    UpdateTokenCountResult,
-)
-from timeleap_protocol.lifecycle import DiscoverResult
-from timeleap_protocol.past import AtResult, DiffPoint, DiffResult, SearchResult, SessionSearchResult
-from timeleap_protocol.redaction import SessionRedactResult
-from timeleap_protocol.session import (
-    ApprovalResult,
-    EmptyResult,
-    ExportResult,
-    HeadResult,
-    ImportResult,
-    IsApprovedResult,
-    RepairResult,
-    SessionLatestResult,
-    SessionListResult,
-    SubagentsResult,
-    TrashListResult,
-    VerifyResult,
-)
-from timeleap_protocol.shapes import SessionState
-from timeleap_protocol.space import SessionPruneResult, SessionStorageResult
-from timeleap_protocol.trash import SessionListAuditResult, SessionPurgeResult
+from timeleap_client import _models as models
+from timeleap_client.connection import Params, given
 
-R = TypeVar("R", bound=WireModel | WireRoot[Any])
+R = TypeVar("R", bound="models.base.WireModel | models.base.WireRoot[Any]")
 
 
 class AsyncMethods(ABC):
     """Every request of the protocol as a coroutine. Params that are None are not sent."""
 
     @abstractmethod
-    async def call(self, method: str, params: JsonObject, result: type[R]) -> R:
+    async def call(self, method: str, params: Params, result: type[R]) -> R:
         """Send a request and return its result as `result`; an error reply is raised."""
 
-    async def rpc_discover(self) -> DiscoverResult:
+    async def rpc_discover(self) -> models.lifecycle.DiscoverResult:
         """`rpc.discover`: the OpenRPC document; works before `initialize`."""
-        return await self.call("rpc.discover", {}, DiscoverResult)
+        return await self.call("rpc.discover", {}, models.lifecycle.DiscoverResult)
 
     async def session_open(
         self,
@@ -73,7 +38,7 @@ class AsyncMethods(ABC):
         auto_checkpoint: Literal["off", "turn", "step"] | None = None,
         request_id: str | None = None,
         work_done_token: str | int | None = None,
-    ) -> SessionState:
+    ) -> models.shapes.SessionState:
         """`session/open`: opens a session, creating it if need be.
 
         Args:
@@ -104,15 +69,15 @@ class AsyncMethods(ABC):
                 "workDoneToken": work_done_token,
             }
         )
-        return await self.call("session/open", params, SessionState)
+        return await self.call("session/open", params, models.shapes.SessionState)
 
-    async def session_close(self, *, session_id: str) -> EmptyResult:
+    async def session_close(self, *, session_id: str) -> models.session.EmptyResult:
         """`session/close`: undoes one `session/open`.
 
         Args:
             session_id: The session.
         """
-        return await self.call("session/close", given({"sessionId": session_id}), EmptyResult)
+        return await self.call("session/close", given({"sessionId": session_id}), models.session.EmptyResult)
 
     async def session_list(
         self,
@@ -122,7 +87,7 @@ class AsyncMethods(ABC):
         include_archived: bool | None = None,
         query: str | None = None,
         workspace: str | None = None,
-    ) -> SessionListResult:
+    ) -> models.session.SessionListResult:
         """`session/list`: lists the sessions of the store, newest change first.
 
         Args:
@@ -141,23 +106,23 @@ class AsyncMethods(ABC):
                 "workspace": workspace,
             }
         )
-        return await self.call("session/list", params, SessionListResult)
+        return await self.call("session/list", params, models.session.SessionListResult)
 
-    async def session_latest(self, *, workspace: str | None = None) -> SessionLatestResult:
+    async def session_latest(self, *, workspace: str | None = None) -> models.session.SessionLatestResult:
         """`session/latest`: the session that was changed last, archived ones left out.
 
         Args:
             workspace: Only sessions of this workspace (URI).
         """
-        return await self.call("session/latest", given({"workspace": workspace}), SessionLatestResult)
+        return await self.call("session/latest", given({"workspace": workspace}), models.session.SessionLatestResult)
 
-    async def session_get_state(self, *, session_id: str) -> SessionState:
+    async def session_get_state(self, *, session_id: str) -> models.shapes.SessionState:
         """`session/getState`: everything about a session but its messages.
 
         Args:
             session_id: The session.
         """
-        return await self.call("session/getState", given({"sessionId": session_id}), SessionState)
+        return await self.call("session/getState", given({"sessionId": session_id}), models.shapes.SessionState)
 
     async def session_set_yolo(
         self,
@@ -166,7 +131,7 @@ class AsyncMethods(ABC):
         yolo: bool,
         expected_head: str | None = None,
         request_id: str | None = None,
-    ) -> ApprovalResult:
+    ) -> models.session.ApprovalResult:
         """`session/setYolo`: switches the approval of everything on or off.
 
         Args:
@@ -182,7 +147,7 @@ class AsyncMethods(ABC):
                 "requestId": request_id,
             }
         )
-        return await self.call("session/setYolo", params, ApprovalResult)
+        return await self.call("session/setYolo", params, models.session.ApprovalResult)
 
     async def session_set_auto_approve(
         self,
@@ -192,7 +157,7 @@ class AsyncMethods(ABC):
         enabled: bool,
         expected_head: str | None = None,
         request_id: str | None = None,
-    ) -> ApprovalResult:
+    ) -> models.session.ApprovalResult:
         """`session/setAutoApprove`: switches the approval of one action on or off.
 
         Args:
@@ -209,7 +174,7 @@ class AsyncMethods(ABC):
                 "requestId": request_id,
             }
         )
-        return await self.call("session/setAutoApprove", params, ApprovalResult)
+        return await self.call("session/setAutoApprove", params, models.session.ApprovalResult)
 
     async def session_set_afk(
         self,
@@ -218,7 +183,7 @@ class AsyncMethods(ABC):
         afk: bool,
         expected_head: str | None = None,
         request_id: str | None = None,
-    ) -> ApprovalResult:
+    ) -> models.session.ApprovalResult:
         """`session/setAfk`: says that nobody is there to approve anything, or that somebody is.
 
         Args:
@@ -235,9 +200,9 @@ class AsyncMethods(ABC):
                 "requestId": request_id,
             }
         )
-        return await self.call("session/setAfk", params, ApprovalResult)
+        return await self.call("session/setAfk", params, models.session.ApprovalResult)
 
-    async def session_is_approved(self, *, session_id: str, action: str) -> IsApprovedResult:
+    async def session_is_approved(self, *, session_id: str, action: str) -> models.session.IsApprovedResult:
         """`session/isApproved`: whether an action may run without asking the user.
 
         Args:
@@ -249,7 +214,7 @@ class AsyncMethods(ABC):
                 "action": action,
             }
         )
-        return await self.call("session/isApproved", params, IsApprovedResult)
+        return await self.call("session/isApproved", params, models.session.IsApprovedResult)
 
     async def session_put_subagent(
         self,
@@ -259,7 +224,7 @@ class AsyncMethods(ABC):
         system_prompt: str,
         expected_head: str | None = None,
         request_id: str | None = None,
-    ) -> SubagentsResult:
+    ) -> models.session.SubagentsResult:
         """`session/putSubagent`: defines or replaces a sub-agent.
 
         Args:
@@ -277,7 +242,7 @@ class AsyncMethods(ABC):
                 "requestId": request_id,
             }
         )
-        return await self.call("session/putSubagent", params, SubagentsResult)
+        return await self.call("session/putSubagent", params, models.session.SubagentsResult)
 
     async def session_remove_subagent(
         self,
@@ -286,7 +251,7 @@ class AsyncMethods(ABC):
         name: str,
         expected_head: str | None = None,
         request_id: str | None = None,
-    ) -> SubagentsResult:
+    ) -> models.session.SubagentsResult:
         """`session/removeSubagent`: removes a sub-agent.
 
         Args:
@@ -302,7 +267,7 @@ class AsyncMethods(ABC):
                 "requestId": request_id,
             }
         )
-        return await self.call("session/removeSubagent", params, SubagentsResult)
+        return await self.call("session/removeSubagent", params, models.session.SubagentsResult)
 
     async def session_set_title(
         self,
@@ -311,7 +276,7 @@ class AsyncMethods(ABC):
         title: str,
         expected_head: str | None = None,
         request_id: str | None = None,
-    ) -> HeadResult:
+    ) -> models.session.HeadResult:
         """`session/setTitle`: names the session.
 
         Args:
@@ -327,7 +292,7 @@ class AsyncMethods(ABC):
                 "requestId": request_id,
             }
         )
-        return await self.call("session/setTitle", params, HeadResult)
+        return await self.call("session/setTitle", params, models.session.HeadResult)
 
     async def session_set_workspace(
         self,
@@ -336,7 +301,7 @@ class AsyncMethods(ABC):
         workspace: str | None,
         expected_head: str | None = None,
         request_id: str | None = None,
-    ) -> HeadResult:
+    ) -> models.session.HeadResult:
         """`session/setWorkspace`: says which folder the session is about.
 
         Args:
@@ -352,7 +317,7 @@ class AsyncMethods(ABC):
                 "requestId": request_id,
             }
         ) | {"workspace": workspace}
-        return await self.call("session/setWorkspace", params, HeadResult)
+        return await self.call("session/setWorkspace", params, models.session.HeadResult)
 
     async def session_fork(
         self,
@@ -365,7 +330,7 @@ class AsyncMethods(ABC):
         timeline_id: str | None = None,
         new_session_id: str | None = None,
         title: str | None = None,
-    ) -> SessionState:
+    ) -> models.shapes.SessionState:
         """`session/fork`: copies the history, whole or up to a checkpoint, into a new session and opens it.
 
         Args:
@@ -389,7 +354,7 @@ class AsyncMethods(ABC):
                 "title": title,
             }
         )
-        return await self.call("session/fork", params, SessionState)
+        return await self.call("session/fork", params, models.shapes.SessionState)
 
     async def session_archive(
         self,
@@ -397,7 +362,7 @@ class AsyncMethods(ABC):
         session_id: str,
         expected_head: str | None = None,
         request_id: str | None = None,
-    ) -> HeadResult:
+    ) -> models.session.HeadResult:
         """`session/archive`: leaves the session out of lists.
 
         Args:
@@ -412,7 +377,7 @@ class AsyncMethods(ABC):
                 "requestId": request_id,
             }
         )
-        return await self.call("session/archive", params, HeadResult)
+        return await self.call("session/archive", params, models.session.HeadResult)
 
     async def session_unarchive(
         self,
@@ -420,7 +385,7 @@ class AsyncMethods(ABC):
         session_id: str,
         expected_head: str | None = None,
         request_id: str | None = None,
-    ) -> HeadResult:
+    ) -> models.session.HeadResult:
         """`session/unarchive`: puts the session back into lists.
 
         Args:
@@ -435,7 +400,7 @@ class AsyncMethods(ABC):
                 "requestId": request_id,
             }
         )
-        return await self.call("session/unarchive", params, HeadResult)
+        return await self.call("session/unarchive", params, models.session.HeadResult)
 
     async def session_delete(
         self,
@@ -443,7 +408,7 @@ class AsyncMethods(ABC):
         session_id: str,
         expected_head: str | None = None,
         request_id: str | None = None,
-    ) -> EmptyResult:
+    ) -> models.session.EmptyResult:
         """`session/delete`: moves the session to the trash; its id is free again.
 
         Args:
@@ -458,7 +423,7 @@ class AsyncMethods(ABC):
                 "requestId": request_id,
             }
         )
-        return await self.call("session/delete", params, EmptyResult)
+        return await self.call("session/delete", params, models.session.EmptyResult)
 
     async def session_undelete(
         self,
@@ -466,7 +431,7 @@ class AsyncMethods(ABC):
         session_id: str,
         expected_head: str | None = None,
         request_id: str | None = None,
-    ) -> EmptyResult:
+    ) -> models.session.EmptyResult:
         """`session/undelete`: takes the newest session of that id out of the trash.
 
         Args:
@@ -481,16 +446,27 @@ class AsyncMethods(ABC):
                 "requestId": request_id,
             }
         )
-        return await self.call("session/undelete", params, EmptyResult)
+        return await self.call("session/undelete", params, models.session.EmptyResult)
 
-    async def session_list_trash(self, *, cursor: str | None = None, limit: int | None = None) -> TrashListResult:
+    async def session_list_trash(
+        self,
+        *,
+        cursor: str | None = None,
+        limit: int | None = None,
+    ) -> models.session.TrashListResult:
         """`session/listTrash`: lists the sessions in the trash.
 
         Args:
             cursor: `nextCursor` of the page before.
             limit: The most entries to return.
         """
-        return await self.call("session/listTrash", given({"cursor": cursor, "limit": limit}), TrashListResult)
+        params = given(
+            {
+                "cursor": cursor,
+                "limit": limit,
+            }
+        )
+        return await self.call("session/listTrash", params, models.session.TrashListResult)
 
     async def session_purge(
         self,
@@ -500,7 +476,7 @@ class AsyncMethods(ABC):
         older_than: int | None = None,
         dry_run: bool | None = None,
         request_id: str | None = None,
-    ) -> SessionPurgeResult:
+    ) -> models.trash.SessionPurgeResult:
         """`session/purge`: removes sessions from the trash for good.
 
         Args:
@@ -519,7 +495,7 @@ class AsyncMethods(ABC):
                 "requestId": request_id,
             }
         )
-        return await self.call("session/purge", params, SessionPurgeResult)
+        return await self.call("session/purge", params, models.trash.SessionPurgeResult)
 
     async def session_list_audit(
         self,
@@ -527,7 +503,7 @@ class AsyncMethods(ABC):
         session_id: str,
         cursor: str | None = None,
         limit: int | None = None,
-    ) -> SessionListAuditResult:
+    ) -> models.trash.SessionListAuditResult:
         """`session/listAudit`: lists who changed the approvals of a session, and what was taken out of it; newest first.
 
         Args:
@@ -542,17 +518,22 @@ class AsyncMethods(ABC):
                 "limit": limit,
             }
         )
-        return await self.call("session/listAudit", params, SessionListAuditResult)
+        return await self.call("session/listAudit", params, models.trash.SessionListAuditResult)
 
-    async def session_reload(self, *, session_id: str) -> SessionState:
+    async def session_reload(self, *, session_id: str) -> models.shapes.SessionState:
         """`session/reload`: takes over what is on disk after `externallyModified`.
 
         Args:
             session_id: The session.
         """
-        return await self.call("session/reload", given({"sessionId": session_id}), SessionState)
+        return await self.call("session/reload", given({"sessionId": session_id}), models.shapes.SessionState)
 
-    async def session_verify(self, *, session_id: str, work_done_token: str | int | None = None) -> VerifyResult:
+    async def session_verify(
+        self,
+        *,
+        session_id: str,
+        work_done_token: str | int | None = None,
+    ) -> models.session.VerifyResult:
         """`session/verify`: checks every record of the log; changes nothing.
 
         Args:
@@ -565,7 +546,7 @@ class AsyncMethods(ABC):
                 "workDoneToken": work_done_token,
             }
         )
-        return await self.call("session/verify", params, VerifyResult)
+        return await self.call("session/verify", params, models.session.VerifyResult)
 
     async def session_repair(
         self,
@@ -575,7 +556,7 @@ class AsyncMethods(ABC):
         request_id: str | None = None,
         dry_run: bool | None = None,
         work_done_token: str | int | None = None,
-    ) -> RepairResult:
+    ) -> models.session.RepairResult:
         """`session/repair`: rewrites the log without its damaged lines; the old one becomes a timeline.
 
         Args:
@@ -594,7 +575,7 @@ class AsyncMethods(ABC):
                 "workDoneToken": work_done_token,
             }
         )
-        return await self.call("session/repair", params, RepairResult)
+        return await self.call("session/repair", params, models.session.RepairResult)
 
     async def session_search(
         self,
@@ -608,7 +589,7 @@ class AsyncMethods(ABC):
         distinct: bool | None = None,
         excerpts: bool | None = None,
         work_done_token: str | int | None = None,
-    ) -> SessionSearchResult:
+    ) -> models.past.SessionSearchResult:
         """`session/search`: finds messages in all sessions of the store.
 
         Args:
@@ -635,7 +616,7 @@ class AsyncMethods(ABC):
                 "workDoneToken": work_done_token,
             }
         )
-        return await self.call("session/search", params, SessionSearchResult)
+        return await self.call("session/search", params, models.past.SessionSearchResult)
 
     async def session_storage(
         self,
@@ -643,7 +624,7 @@ class AsyncMethods(ABC):
         cursor: str | None = None,
         limit: int | None = None,
         session_id: str | None = None,
-    ) -> SessionStorageResult:
+    ) -> models.space.SessionStorageResult:
         """`session/storage`: what takes space: the sessions of the store, or the files of one.
 
         Args:
@@ -658,7 +639,7 @@ class AsyncMethods(ABC):
                 "sessionId": session_id,
             }
         )
-        return await self.call("session/storage", params, SessionStorageResult)
+        return await self.call("session/storage", params, models.space.SessionStorageResult)
 
     async def session_prune(
         self,
@@ -672,7 +653,7 @@ class AsyncMethods(ABC):
         older_than: str | None = None,
         timeline_ids: list[str] | None = None,
         quarantine: bool | None = None,
-    ) -> SessionPruneResult:
+    ) -> models.space.SessionPruneResult:
         """`session/prune`: removes timelines for good.
 
         Args:
@@ -699,7 +680,7 @@ class AsyncMethods(ABC):
                 "quarantine": quarantine,
             }
         )
-        return await self.call("session/prune", params, SessionPruneResult)
+        return await self.call("session/prune", params, models.space.SessionPruneResult)
 
     async def session_redact(
         self,
@@ -715,7 +696,7 @@ class AsyncMethods(ABC):
         deleted_at: str | None = None,
         store: bool | None = None,
         work_done_token: str | int | None = None,
-    ) -> SessionRedactResult:
+    ) -> models.redaction.SessionRedactResult:
         """`session/redact`: takes a secret out of the log, every timeline and all else a session keeps, for good.
 
         Args:
@@ -746,7 +727,7 @@ class AsyncMethods(ABC):
                 "workDoneToken": work_done_token,
             }
         )
-        return await self.call("session/redact", params, SessionRedactResult)
+        return await self.call("session/redact", params, models.redaction.SessionRedactResult)
 
     async def session_export(
         self,
@@ -756,7 +737,7 @@ class AsyncMethods(ABC):
         path: str,
         overwrite: bool | None = None,
         work_done_token: str | int | None = None,
-    ) -> ExportResult:
+    ) -> models.session.ExportResult:
         """`session/export`: writes a session to a file of another form.
 
         Args:
@@ -775,7 +756,7 @@ class AsyncMethods(ABC):
                 "workDoneToken": work_done_token,
             }
         )
-        return await self.call("session/export", params, ExportResult)
+        return await self.call("session/export", params, models.session.ExportResult)
 
     async def session_import(
         self,
@@ -785,7 +766,7 @@ class AsyncMethods(ABC):
         session_id: str | None = None,
         request_id: str | None = None,
         work_done_token: str | int | None = None,
-    ) -> ImportResult:
+    ) -> models.session.ImportResult:
         """`session/import`: makes a new session from a file, and opens it.
 
         Args:
@@ -804,7 +785,7 @@ class AsyncMethods(ABC):
                 "workDoneToken": work_done_token,
             }
         )
-        return await self.call("session/import", params, ImportResult)
+        return await self.call("session/import", params, models.session.ImportResult)
 
     async def context_append_message(
         self,
@@ -812,9 +793,9 @@ class AsyncMethods(ABC):
         session_id: str,
         expected_head: str | None = None,
         request_id: str | None = None,
-        message: JsonObject | None = None,
-        messages: list[JsonObject] | None = None,
-    ) -> AppendMessageResult:
+        message: Params | None = None,
+        messages: list[Params] | None = None,
+    ) -> models.context.AppendMessageResult:
         """`context/appendMessage`: appends one message, or several as one step.
 
         Args:
@@ -833,7 +814,7 @@ class AsyncMethods(ABC):
                 "messages": messages,
             }
         )
-        return await self.call("context/appendMessage", params, AppendMessageResult)
+        return await self.call("context/appendMessage", params, models.context.AppendMessageResult)
 
     async def context_update_token_count(
         self,
@@ -842,7 +823,7 @@ class AsyncMethods(ABC):
         token_count: int,
         expected_head: str | None = None,
         request_id: str | None = None,
-    ) -> UpdateTokenCountResult:
+    ) -> models.context.UpdateTokenCountResult:
         """`context/updateTokenCount`: records the usage the model reported.
 
         Args:
@@ -859,7 +840,7 @@ class AsyncMethods(ABC):
                 "requestId": request_id,
             }
         )
-        return await self.call("context/updateTokenCount", params, UpdateTokenCountResult)
+        return await self.call("context/updateTokenCount", params, models.context.UpdateTokenCountResult)
 
     async def context_list_usage(
         self,
@@ -867,7 +848,7 @@ class AsyncMethods(ABC):
         session_id: str,
         cursor: str | None = None,
         limit: int | None = None,
-    ) -> ListUsageResult:
+    ) -> models.context.ListUsageResult:
         """`context/listUsage`: the trail of token counts.
 
         Args:
@@ -882,7 +863,7 @@ class AsyncMethods(ABC):
                 "limit": limit,
             }
         )
-        return await self.call("context/listUsage", params, ListUsageResult)
+        return await self.call("context/listUsage", params, models.context.ListUsageResult)
 
     async def context_set_system_prompt(
         self,
@@ -891,7 +872,7 @@ class AsyncMethods(ABC):
         system_prompt: str,
         expected_head: str | None = None,
         request_id: str | None = None,
-    ) -> HeadResult:
+    ) -> models.session.HeadResult:
         """`context/setSystemPrompt`: sets the system prompt; the last one wins.
 
         Args:
@@ -907,7 +888,7 @@ class AsyncMethods(ABC):
                 "requestId": request_id,
             }
         )
-        return await self.call("context/setSystemPrompt", params, HeadResult)
+        return await self.call("context/setSystemPrompt", params, models.session.HeadResult)
 
     async def context_checkpoint(
         self,
@@ -917,7 +898,7 @@ class AsyncMethods(ABC):
         request_id: str | None = None,
         label: str | None = None,
         add_user_message: bool | None = None,
-    ) -> CheckpointResult:
+    ) -> models.context.CheckpointResult:
         """`context/checkpoint`: writes a checkpoint.
 
         Args:
@@ -935,7 +916,7 @@ class AsyncMethods(ABC):
                 "addUserMessage": add_user_message,
             }
         )
-        return await self.call("context/checkpoint", params, CheckpointResult)
+        return await self.call("context/checkpoint", params, models.context.CheckpointResult)
 
     async def context_list_checkpoints(
         self,
@@ -945,7 +926,7 @@ class AsyncMethods(ABC):
         limit: int | None = None,
         order: Literal["asc", "desc"] | None = None,
         timeline_id: str | None = None,
-    ) -> ListCheckpointsResult:
+    ) -> models.context.ListCheckpointsResult:
         """`context/listCheckpoints`: lists checkpoints.
 
         Args:
@@ -964,7 +945,7 @@ class AsyncMethods(ABC):
                 "timelineId": timeline_id,
             }
         )
-        return await self.call("context/listCheckpoints", params, ListCheckpointsResult)
+        return await self.call("context/listCheckpoints", params, models.context.ListCheckpointsResult)
 
     async def context_revert_to(
         self,
@@ -978,7 +959,7 @@ class AsyncMethods(ABC):
         message_index: int | None = None,
         heal: bool | None = None,
         work_done_token: str | int | None = None,
-    ) -> RewriteResult:
+    ) -> models.context.RewriteResult:
         """`context/revertTo`: removes a checkpoint and all after it; what it removes stays as a timeline.
 
         Args:
@@ -1005,7 +986,7 @@ class AsyncMethods(ABC):
                 "workDoneToken": work_done_token,
             }
         )
-        return await self.call("context/revertTo", params, RewriteResult)
+        return await self.call("context/revertTo", params, models.context.RewriteResult)
 
     async def context_clear(
         self,
@@ -1015,7 +996,7 @@ class AsyncMethods(ABC):
         request_id: str | None = None,
         dry_run: bool | None = None,
         keep_system_prompt: bool | None = None,
-    ) -> RewriteResult:
+    ) -> models.context.RewriteResult:
         """`context/clear`: empties the log; what it removes stays as a timeline.
 
         Args:
@@ -1034,7 +1015,7 @@ class AsyncMethods(ABC):
                 "keepSystemPrompt": keep_system_prompt,
             }
         )
-        return await self.call("context/clear", params, RewriteResult)
+        return await self.call("context/clear", params, models.context.RewriteResult)
 
     async def context_get_history(
         self,
@@ -1049,7 +1030,7 @@ class AsyncMethods(ABC):
         max_bytes: int | None = None,
         timeline_id: str | None = None,
         format: Literal["openai", "anthropic"] | None = None,
-    ) -> GetHistoryResult:
+    ) -> models.context.GetHistoryResult:
         """`context/getHistory`: a page of messages; or all of them as the body of a request to a model's provider.
 
         Args:
@@ -1078,7 +1059,7 @@ class AsyncMethods(ABC):
                 "format": format,
             }
         )
-        return await self.call("context/getHistory", params, GetHistoryResult)
+        return await self.call("context/getHistory", params, models.context.GetHistoryResult)
 
     async def context_get_records(
         self,
@@ -1087,7 +1068,7 @@ class AsyncMethods(ABC):
         from_: int | None = None,
         limit: int | None = None,
         timeline_id: str | None = None,
-    ) -> GetRecordsResult:
+    ) -> models.context.GetRecordsResult:
         """`context/getRecords`: a page of the whole log, control records included.
 
         Args:
@@ -1103,7 +1084,7 @@ class AsyncMethods(ABC):
                 "timelineId": timeline_id,
             }
         )
-        return await self.call("context/getRecords", params, GetRecordsResult)
+        return await self.call("context/getRecords", params, models.context.GetRecordsResult)
 
     async def context_list_timelines(
         self,
@@ -1111,7 +1092,7 @@ class AsyncMethods(ABC):
         session_id: str,
         cursor: str | None = None,
         limit: int | None = None,
-    ) -> ListTimelinesResult:
+    ) -> models.context.ListTimelinesResult:
         """`context/listTimelines`: lists the earlier logs of the session, newest first.
 
         Args:
@@ -1126,7 +1107,7 @@ class AsyncMethods(ABC):
                 "limit": limit,
             }
         )
-        return await self.call("context/listTimelines", params, ListTimelinesResult)
+        return await self.call("context/listTimelines", params, models.context.ListTimelinesResult)
 
     async def context_restore_timeline(
         self,
@@ -1136,7 +1117,7 @@ class AsyncMethods(ABC):
         expected_head: str | None = None,
         request_id: str | None = None,
         dry_run: bool | None = None,
-    ) -> RewriteResult:
+    ) -> models.context.RewriteResult:
         """`context/restoreTimeline`: makes a timeline the live log again, byte for byte; the present log becomes a timeline.
 
         Args:
@@ -1154,7 +1135,7 @@ class AsyncMethods(ABC):
                 "dryRun": dry_run,
             }
         )
-        return await self.call("context/restoreTimeline", params, RewriteResult)
+        return await self.call("context/restoreTimeline", params, models.context.RewriteResult)
 
     async def context_undo(
         self,
@@ -1164,7 +1145,7 @@ class AsyncMethods(ABC):
         request_id: str | None = None,
         dry_run: bool | None = None,
         steps: int | None = None,
-    ) -> UndoResult:
+    ) -> models.context.UndoResult:
         """`context/undo`: undoes the last revert, clear, compaction, restore or D-Mail, or several of them as one step.
 
         Args:
@@ -1183,7 +1164,7 @@ class AsyncMethods(ABC):
                 "steps": steps,
             }
         )
-        return await self.call("context/undo", params, UndoResult)
+        return await self.call("context/undo", params, models.context.UndoResult)
 
     async def context_redo(
         self,
@@ -1193,7 +1174,7 @@ class AsyncMethods(ABC):
         request_id: str | None = None,
         dry_run: bool | None = None,
         steps: int | None = None,
-    ) -> UndoResult:
+    ) -> models.context.UndoResult:
         """`context/redo`: does again what was undone last, as long as nothing else has changed the log since.
 
         Args:
@@ -1212,7 +1193,7 @@ class AsyncMethods(ABC):
                 "steps": steps,
             }
         )
-        return await self.call("context/redo", params, UndoResult)
+        return await self.call("context/redo", params, models.context.UndoResult)
 
     async def context_compact(
         self,
@@ -1227,7 +1208,7 @@ class AsyncMethods(ABC):
         summary: str | None = None,
         pins: list[str] | None = None,
         work_done_token: str | int | None = None,
-    ) -> CompactResult:
+    ) -> models.compaction.CompactResult:
         """`context/compact`: puts a summary in the place of the older messages.
 
         Args:
@@ -1256,7 +1237,7 @@ class AsyncMethods(ABC):
                 "workDoneToken": work_done_token,
             }
         )
-        return await self.call("context/compact", params, CompactResult)
+        return await self.call("context/compact", params, models.compaction.CompactResult)
 
     async def context_set_pins(
         self,
@@ -1265,7 +1246,7 @@ class AsyncMethods(ABC):
         pins: list[str],
         expected_head: str | None = None,
         request_id: str | None = None,
-    ) -> SetPinsResult:
+    ) -> models.compaction.SetPinsResult:
         """`context/setPins`: says what no compaction of the session may lose.
 
         Args:
@@ -1282,7 +1263,7 @@ class AsyncMethods(ABC):
                 "requestId": request_id,
             }
         )
-        return await self.call("context/setPins", params, SetPinsResult)
+        return await self.call("context/setPins", params, models.compaction.SetPinsResult)
 
     async def context_prepare_compaction(
         self,
@@ -1290,7 +1271,7 @@ class AsyncMethods(ABC):
         session_id: str,
         max_preserved_messages: int | None = None,
         custom_instruction: str | None = None,
-    ) -> PrepareCompactionResult:
+    ) -> models.compaction.PrepareCompactionResult:
         """`context/prepareCompaction`: what a summariser would be asked.
 
         Args:
@@ -1303,7 +1284,7 @@ class AsyncMethods(ABC):
                 "customInstruction": custom_instruction,
             }
         )
-        return await self.call("context/prepareCompaction", params, PrepareCompactionResult)
+        return await self.call("context/prepareCompaction", params, models.compaction.PrepareCompactionResult)
 
     async def context_send_dmail(
         self,
@@ -1317,7 +1298,7 @@ class AsyncMethods(ABC):
         to_session_id: str | None = None,
         to_path: str | None = None,
         from_session_id: str | None = None,
-    ) -> SendDMailResult:
+    ) -> models.context.SendDMailResult:
         """`context/sendDMail`: leaves a note to the self of a checkpoint, of this session or of another one.
 
         Args:
@@ -1344,7 +1325,7 @@ class AsyncMethods(ABC):
                 "fromSessionId": from_session_id,
             }
         )
-        return await self.call("context/sendDMail", params, SendDMailResult)
+        return await self.call("context/sendDMail", params, models.context.SendDMailResult)
 
     async def context_deliver_dmail(
         self,
@@ -1354,7 +1335,7 @@ class AsyncMethods(ABC):
         request_id: str | None = None,
         dry_run: bool | None = None,
         heal: bool | None = None,
-    ) -> DeliverDMailResult:
+    ) -> models.context.DeliverDMailResult:
         """`context/deliverDMail`: reverts to the checkpoint of the pending D-Mail and puts the note there, as one step.
 
         Args:
@@ -1373,7 +1354,7 @@ class AsyncMethods(ABC):
                 "heal": heal,
             }
         )
-        return await self.call("context/deliverDMail", params, DeliverDMailResult)
+        return await self.call("context/deliverDMail", params, models.context.DeliverDMailResult)
 
     async def context_cancel_dmail(
         self,
@@ -1381,7 +1362,7 @@ class AsyncMethods(ABC):
         session_id: str,
         expected_head: str | None = None,
         request_id: str | None = None,
-    ) -> HeadResult:
+    ) -> models.session.HeadResult:
         """`context/cancelDMail`: drops the pending D-Mail.
 
         Args:
@@ -1396,7 +1377,7 @@ class AsyncMethods(ABC):
                 "requestId": request_id,
             }
         )
-        return await self.call("context/cancelDMail", params, HeadResult)
+        return await self.call("context/cancelDMail", params, models.session.HeadResult)
 
     async def context_search(
         self,
@@ -1411,7 +1392,7 @@ class AsyncMethods(ABC):
         distinct: bool | None = None,
         excerpts: bool | None = None,
         work_done_token: str | int | None = None,
-    ) -> SearchResult:
+    ) -> models.past.SearchResult:
         """`context/search`: finds messages of one session.
 
         Args:
@@ -1440,19 +1421,19 @@ class AsyncMethods(ABC):
                 "workDoneToken": work_done_token,
             }
         )
-        return await self.call("context/search", params, SearchResult)
+        return await self.call("context/search", params, models.past.SearchResult)
 
     async def context_diff(
         self,
         *,
         session_id: str,
-        from_: DiffPoint,
-        to: DiffPoint,
+        from_: models.past.DiffPoint,
+        to: models.past.DiffPoint,
         cursor: str | None = None,
         limit: int | None = None,
         max_bytes: int | None = None,
         work_done_token: str | int | None = None,
-    ) -> DiffResult:
+    ) -> models.past.DiffResult:
         """`context/diff`: what two states of the context have in common, and what not.
 
         Args:
@@ -1473,7 +1454,7 @@ class AsyncMethods(ABC):
                 "workDoneToken": work_done_token,
             }
         )
-        return await self.call("context/diff", params, DiffResult)
+        return await self.call("context/diff", params, models.past.DiffResult)
 
     async def context_at(
         self,
@@ -1482,7 +1463,7 @@ class AsyncMethods(ABC):
         index: int | None = None,
         time: str | None = None,
         timeline_id: str | None = None,
-    ) -> AtResult:
+    ) -> models.past.AtResult:
         """`context/at`: the checkpoint that led to a message or a time, and the state there.
 
         Args:
@@ -1499,7 +1480,7 @@ class AsyncMethods(ABC):
                 "timelineId": timeline_id,
             }
         )
-        return await self.call("context/at", params, AtResult)
+        return await self.call("context/at", params, models.past.AtResult)
 
     async def approval_request(
         self,
@@ -1507,11 +1488,11 @@ class AsyncMethods(ABC):
         session_id: str,
         action: str,
         description: str | None = None,
-        detail: JsonObject | None = None,
+        detail: Params | None = None,
         tool_call_id: str | None = None,
         timeout: float | None = None,
         request_id: str | None = None,
-    ) -> ApprovalDecision:
+    ) -> models.approval.ApprovalDecision:
         """`approval/request`: asks for an approval and waits for the decision.
 
         Args:
@@ -1534,7 +1515,7 @@ class AsyncMethods(ABC):
                 "requestId": request_id,
             }
         )
-        return await self.call("approval/request", params, ApprovalDecision)
+        return await self.call("approval/request", params, models.approval.ApprovalDecision)
 
     async def approval_respond(
         self,
@@ -1543,7 +1524,7 @@ class AsyncMethods(ABC):
         approval_id: str,
         decision: Literal["approve", "approveForSession", "reject"],
         reason: str | None = None,
-    ) -> EmptyResult:
+    ) -> models.session.EmptyResult:
         """`approval/respond`: decides what was asked.
 
         Args:
@@ -1559,12 +1540,12 @@ class AsyncMethods(ABC):
                 "reason": reason,
             }
         )
-        return await self.call("approval/respond", params, EmptyResult)
+        return await self.call("approval/respond", params, models.session.EmptyResult)
 
-    async def approval_list(self, *, session_id: str) -> ApprovalListResult:
+    async def approval_list(self, *, session_id: str) -> models.approval.ApprovalListResult:
         """`approval/list`: what waits for a decision, oldest first.
 
         Args:
             session_id: The session.
         """
-        return await self.call("approval/list", given({"sessionId": session_id}), ApprovalListResult)
+        return await self.call("approval/list", given({"sessionId": session_id}), models.approval.ApprovalListResult)

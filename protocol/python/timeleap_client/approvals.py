@@ -6,19 +6,19 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, TypeAlias, Union
 
+from timeleap_client import _models as models
 from timeleap_client.errors import TimeleapClientError, TimeleapRpcError
 from timeleap_client.notifications import RECONNECTED, Notification
-from timeleap_protocol.approval import ApprovalRequest, Decision
 
 _log = logging.getLogger(__name__)
 
 REQUESTED, RESOLVED = "approval/didRequest", "approval/didResolve"
 
-Verdict = Decision | tuple[Decision, str] | None
+Verdict: TypeAlias = Union["models.approval.Decision", tuple["models.approval.Decision", str], None]
 """A decision, one with a reason, or None: somebody else is to decide."""
-ApprovalHandler = Callable[[ApprovalRequest], Verdict | Awaitable[Verdict]]
+ApprovalHandler: TypeAlias = Callable[["models.approval.ApprovalRequest"], Union[Verdict, Awaitable[Verdict]]]  # noqa: UP007
 """Decides a request; where it awaits, it is cancelled once the request needs no decision any more."""
 
 
@@ -36,8 +36,8 @@ class ApprovalHandling:
         self,
         handler: ApprovalHandler,
         on: Callable[..., Callable[[], None]],
-        pending: Callable[[], Awaitable[list[ApprovalRequest]]],
-        respond: Callable[[str, Decision, str | None], Awaitable[None]],
+        pending: Callable[[], Awaitable[list[models.approval.ApprovalRequest]]],
+        respond: Callable[[str, models.approval.Decision, str | None], Awaitable[None]],
     ) -> None:
         self._handler = handler
         self._pending = pending
@@ -57,7 +57,7 @@ class ApprovalHandling:
         if notification.method == RECONNECTED:
             self._look()
         elif notification.method == REQUESTED:
-            self._take(ApprovalRequest.from_wire(notification.params["approval"]))
+            self._take(models.approval.ApprovalRequest.from_wire(notification.params["approval"]))
         elif (task := self._deciding.pop(str(notification.params.get("approvalId")), None)) is not None:
             task.cancel()
 
@@ -71,12 +71,12 @@ class ApprovalHandling:
         except TimeleapClientError as error:
             _log.warning("the requests for approvals that wait are not known: %s", error)
 
-    def _take(self, approval: ApprovalRequest) -> None:
+    def _take(self, approval: models.approval.ApprovalRequest) -> None:
         if approval.approval_id not in self._deciding:  # it stays there until it is resolved
             task = asyncio.create_task(self._decide(approval), name="timeleap-client-approval")
             self._deciding[approval.approval_id] = task
 
-    async def _decide(self, approval: ApprovalRequest) -> None:
+    async def _decide(self, approval: models.approval.ApprovalRequest) -> None:
         try:
             made: Any = self._handler(approval)
             verdict: Verdict = await made if inspect.isawaitable(made) else made

@@ -3,49 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
-from typing import Any, Self, TypeVar, overload
+from typing import Any, Self, TypeAlias, TypeVar, Union, overload
 
+from timeleap_client import _models as models
 from timeleap_client._methods_async import AsyncMethods
 from timeleap_client.approvals import ApprovalHandler, ApprovalHandling
-from timeleap_client.connection import OnProgress, Params
+from timeleap_client.connection import OnProgress, Params, given
 from timeleap_client.errors import ClientClosedError
 from timeleap_client.notifications import Notification, Subscription
 from timeleap_client.raw import RawTimeleap
-from timeleap_protocol.approval import ApprovalDecision, ApprovalListResult, ApprovalRequest, Decision
-from timeleap_protocol.base import WireModel, WireRoot, given
-from timeleap_protocol.compaction import CompactResult
-from timeleap_protocol.context import (
-    AppendMessageResult,
-    CheckpointResult,
-    DeliverDMailResult,
-    DMailArrival,
-    GetHistoryResult,
-    ListCheckpointsResult,
-    ListTimelinesResult,
-    RewriteResult,
-    SendDMailResult,
-    UndoResult,
-    UpdateTokenCountResult,
-)
-from timeleap_protocol.session import ApprovalResult, EmptyResult, HeadResult, IsApprovedResult, SubagentsResult
-from timeleap_protocol.shapes import (
-    Approval,
-    Checkpoint,
-    Head,
-    HistoryMessage,
-    PendingDMail,
-    SessionState,
-    Subagent,
-    Timeline,
-)
 
 Message = str | Params
 """Text of the user, or a message as the log has it."""
-Place = int | str | Checkpoint
+Place: TypeAlias = Union[int, str, "models.shapes.Checkpoint"]
 """A checkpoint: its id, its uid or itself."""
-M = TypeVar("M", bound=WireModel)
-H = TypeVar("H", bound=Head)
-R = TypeVar("R", bound=WireModel | WireRoot[Any])
+M = TypeVar("M", bound="models.base.WireModel")
+H = TypeVar("H", bound="models.shapes.Head")
+R = TypeVar("R", bound="models.base.WireModel | models.base.WireRoot[Any]")
 
 
 class AsyncTimeleap(RawTimeleap, AsyncMethods):
@@ -126,7 +100,7 @@ class AsyncSession:
         self._client = client
         self._opening = opening
         self._expected_head = expected_head
-        self._state: SessionState | None = None
+        self._state: models.shapes.SessionState | None = None
         self.head = ""
         """The head after our last change (others may have moved it since)."""
 
@@ -134,7 +108,7 @@ class AsyncSession:
 
     async def open(self) -> Self:
         """Open it; see `session/open`."""
-        self._state = await self._client.call("session/open", self._opening, SessionState)
+        self._state = await self._client.call("session/open", self._opening, models.shapes.SessionState)
         self.head = self._state.head
         return self
 
@@ -156,7 +130,7 @@ class AsyncSession:
         return self.opened.session_id
 
     @property
-    def opened(self) -> SessionState:
+    def opened(self) -> models.shapes.SessionState:
         """The state at the time it was opened."""
         if self._state is None:
             raise ClientClosedError("the session is not open: use `with` (`async with`), or call `open` first")
@@ -171,7 +145,7 @@ class AsyncSession:
 
     # the conversation
 
-    async def append(self, *messages: Message, role: str = "user") -> AppendMessageResult:
+    async def append(self, *messages: Message, role: str = "user") -> models.context.AppendMessageResult:
         """Append messages as one step: all or none.
 
         Args:
@@ -179,82 +153,102 @@ class AsyncSession:
             role: For strings.
         """
         records = [_message(message, role) for message in messages]
-        return await self._change("context/appendMessage", AppendMessageResult, messages=records)
+        return await self._change("context/appendMessage", models.context.AppendMessageResult, messages=records)
 
-    async def update_token_count(self, token_count: int) -> UpdateTokenCountResult:
+    async def update_token_count(self, token_count: int) -> models.context.UpdateTokenCountResult:
         """Record the input tokens the model reported."""
-        return await self._change("context/updateTokenCount", UpdateTokenCountResult, tokenCount=token_count)
+        return await self._change(
+            "context/updateTokenCount", models.context.UpdateTokenCountResult, tokenCount=token_count
+        )
 
     async def set_system_prompt(self, text: str) -> str:
         """Set the system prompt; returns the new head."""
-        return (await self._change("context/setSystemPrompt", HeadResult, systemPrompt=text)).head
+        return (await self._change("context/setSystemPrompt", models.session.HeadResult, systemPrompt=text)).head
 
     async def history(self, *, timeline_id: str | None = None, page: int = 1000) -> list[Params]:
         """All messages, oldest first, in memory. For long sessions iterate `messages` instead."""
         return [entry.message async for entry in self.messages(timeline_id=timeline_id, page=page)]
 
-    async def messages(self, *, timeline_id: str | None = None, page: int = 1000) -> AsyncIterator[HistoryMessage]:
+    async def messages(
+        self, *, timeline_id: str | None = None, page: int = 1000
+    ) -> AsyncIterator[models.shapes.HistoryMessage]:
         """The messages with their indexes, oldest first, fetched by pages of `page`."""
-        async for result in self._pages("context/getHistory", GetHistoryResult, timelineId=timeline_id, limit=page):
+        async for result in self._pages(
+            "context/getHistory", models.context.GetHistoryResult, timelineId=timeline_id, limit=page
+        ):
             for message in result.messages:
                 yield message
 
-    async def state(self) -> SessionState:
+    async def state(self) -> models.shapes.SessionState:
         """Everything about the session but its messages."""
-        return await self._client.call("session/getState", {"sessionId": self.id}, SessionState)
+        return await self._client.call("session/getState", {"sessionId": self.id}, models.shapes.SessionState)
 
     # time travel
 
-    async def checkpoint(self, label: str | None = None, *, add_user_message: bool | None = None) -> Checkpoint:
+    async def checkpoint(
+        self, label: str | None = None, *, add_user_message: bool | None = None
+    ) -> models.shapes.Checkpoint:
         """Write a checkpoint."""
         result = await self._change(
-            "context/checkpoint", CheckpointResult, label=label, addUserMessage=add_user_message
+            "context/checkpoint", models.context.CheckpointResult, label=label, addUserMessage=add_user_message
         )
         return result.checkpoint
 
-    async def checkpoints(self, *, timeline_id: str | None = None) -> list[Checkpoint]:
+    async def checkpoints(self, *, timeline_id: str | None = None) -> list[models.shapes.Checkpoint]:
         """All checkpoints, oldest first."""
-        pages = self._pages("context/listCheckpoints", ListCheckpointsResult, timelineId=timeline_id, order="asc")
+        pages = self._pages(
+            "context/listCheckpoints", models.context.ListCheckpointsResult, timelineId=timeline_id, order="asc"
+        )
         return [checkpoint async for page in pages for checkpoint in page.checkpoints]
 
-    async def timelines(self) -> list[Timeline]:
+    async def timelines(self) -> list[models.shapes.Timeline]:
         """All timelines, newest first."""
-        pages = self._pages("context/listTimelines", ListTimelinesResult)
+        pages = self._pages("context/listTimelines", models.context.ListTimelinesResult)
         return [timeline async for page in pages for timeline in page.timelines]
 
-    async def revert_to(self, checkpoint: Place, *, dry_run: bool | None = None) -> RewriteResult:
+    async def revert_to(self, checkpoint: Place, *, dry_run: bool | None = None) -> models.context.RewriteResult:
         """Remove a checkpoint and all after it; what goes becomes a timeline."""
-        return await self._change("context/revertTo", RewriteResult, **_place(checkpoint), dryRun=dry_run)
+        return await self._change(
+            "context/revertTo", models.context.RewriteResult, **_place(checkpoint), dryRun=dry_run
+        )
 
-    async def restore(self, timeline_id: str, *, dry_run: bool | None = None) -> RewriteResult:
+    async def restore(self, timeline_id: str, *, dry_run: bool | None = None) -> models.context.RewriteResult:
         """Make a timeline the live log again; the present log becomes a timeline."""
-        return await self._change("context/restoreTimeline", RewriteResult, timelineId=timeline_id, dryRun=dry_run)
+        return await self._change(
+            "context/restoreTimeline", models.context.RewriteResult, timelineId=timeline_id, dryRun=dry_run
+        )
 
     async def revert_to_message(
         self, index: int, *, heal: bool | None = None, dry_run: bool | None = None
-    ) -> RewriteResult:
+    ) -> models.context.RewriteResult:
         """Remove the message `index` and all after it; what goes becomes a timeline."""
-        return await self._change("context/revertTo", RewriteResult, messageIndex=index, heal=heal, dryRun=dry_run)
+        return await self._change(
+            "context/revertTo", models.context.RewriteResult, messageIndex=index, heal=heal, dryRun=dry_run
+        )
 
-    async def undo(self, steps: int = 1, *, dry_run: bool | None = None) -> UndoResult:
+    async def undo(self, steps: int = 1, *, dry_run: bool | None = None) -> models.context.UndoResult:
         """Undo the last revert, clear, compaction, restore or D-Mail; or the last `steps` of them, as one step.
 
         Raises:
             NothingToUndoError: There are fewer.
         """
-        return await self._change("context/undo", UndoResult, steps=steps, dryRun=dry_run)
+        return await self._change("context/undo", models.context.UndoResult, steps=steps, dryRun=dry_run)
 
-    async def redo(self, steps: int = 1, *, dry_run: bool | None = None) -> UndoResult:
+    async def redo(self, steps: int = 1, *, dry_run: bool | None = None) -> models.context.UndoResult:
         """Do again what was undone last, as long as nothing else has changed the log since.
 
         Raises:
             NothingToUndoError: There are fewer steps.
         """
-        return await self._change("context/redo", UndoResult, steps=steps, dryRun=dry_run)
+        return await self._change("context/redo", models.context.UndoResult, steps=steps, dryRun=dry_run)
 
-    async def clear(self, *, keep_system_prompt: bool | None = None, dry_run: bool | None = None) -> RewriteResult:
+    async def clear(
+        self, *, keep_system_prompt: bool | None = None, dry_run: bool | None = None
+    ) -> models.context.RewriteResult:
         """Empty the log; what was in it becomes a timeline."""
-        return await self._change("context/clear", RewriteResult, keepSystemPrompt=keep_system_prompt, dryRun=dry_run)
+        return await self._change(
+            "context/clear", models.context.RewriteResult, keepSystemPrompt=keep_system_prompt, dryRun=dry_run
+        )
 
     async def compact(
         self,
@@ -264,11 +258,11 @@ class AsyncSession:
         summarizer: str | None = None,
         summary: str | None = None,
         dry_run: bool | None = None,
-    ) -> CompactResult:
+    ) -> models.compaction.CompactResult:
         """Put a summary in the place of the older messages; the log before it becomes a timeline."""
         return await self._change(
             "context/compact",
-            CompactResult,
+            models.compaction.CompactResult,
             maxPreservedMessages=max_preserved_messages,
             customInstruction=custom_instruction,
             summarizer=summarizer,
@@ -276,26 +270,32 @@ class AsyncSession:
             dryRun=dry_run,
         )
 
-    async def send_dmail(self, checkpoint: Place, message: str, *, to: str | None = None) -> PendingDMail:
+    async def send_dmail(self, checkpoint: Place, message: str, *, to: str | None = None) -> models.shapes.PendingDMail:
         """Leave a note to the self of a checkpoint, of this session or of the one with the id `to`."""
         place = _place(checkpoint)
-        result = await self._change("context/sendDMail", SendDMailResult, **place, message=message, toSessionId=to)
+        result = await self._change(
+            "context/sendDMail", models.context.SendDMailResult, **place, message=message, toSessionId=to
+        )
         assert result.pending_dmail is not None
         return result.pending_dmail
 
-    async def send_note(self, to: str, message: str) -> DMailArrival:
+    async def send_note(self, to: str, message: str) -> models.context.DMailArrival:
         """Leave a note at the end of another session, for it to read next."""
-        result = await self._change("context/sendDMail", SendDMailResult, message=message, toSessionId=to)
+        result = await self._change(
+            "context/sendDMail", models.context.SendDMailResult, message=message, toSessionId=to
+        )
         assert result.to is not None
         return result.to
 
-    async def deliver_dmail(self, *, heal: bool | None = None, dry_run: bool | None = None) -> DeliverDMailResult:
+    async def deliver_dmail(
+        self, *, heal: bool | None = None, dry_run: bool | None = None
+    ) -> models.context.DeliverDMailResult:
         """Revert to the checkpoint of the pending D-Mail and put the note there, as one step."""
-        return await self._change("context/deliverDMail", DeliverDMailResult, heal=heal, dryRun=dry_run)
+        return await self._change("context/deliverDMail", models.context.DeliverDMailResult, heal=heal, dryRun=dry_run)
 
     async def cancel_dmail(self) -> str:
         """Drop the pending D-Mail; returns the head."""
-        return (await self._change("context/cancelDMail", HeadResult)).head
+        return (await self._change("context/cancelDMail", models.session.HeadResult)).head
 
     async def fork(
         self, checkpoint: Place | None = None, *, session_id: str | None = None, title: str | None = None
@@ -303,7 +303,7 @@ class AsyncSession:
         """Copy the history, whole or up to and including a checkpoint, into a new session, which comes open."""
         place = {} if checkpoint is None else _place(checkpoint)
         params = given({"sessionId": self.id, **place, "newSessionId": session_id, "title": title})
-        state = await self._client.call("session/fork", params, SessionState)
+        state = await self._client.call("session/fork", params, models.shapes.SessionState)
         forked = AsyncSession(self._client, {"sessionId": state.session_id})
         forked._state = state
         forked.head = state.head
@@ -311,22 +311,24 @@ class AsyncSession:
 
     # approvals, sub-agents, names
 
-    async def set_yolo(self, yolo: bool) -> Approval:
+    async def set_yolo(self, yolo: bool) -> models.shapes.Approval:
         """Switch the approval of everything on or off."""
-        return (await self._change("session/setYolo", ApprovalResult, yolo=yolo)).approval
+        return (await self._change("session/setYolo", models.session.ApprovalResult, yolo=yolo)).approval
 
-    async def set_auto_approve(self, action: str, enabled: bool) -> Approval:
+    async def set_auto_approve(self, action: str, enabled: bool) -> models.shapes.Approval:
         """Switch the approval of one action on or off."""
-        result = await self._change("session/setAutoApprove", ApprovalResult, action=action, enabled=enabled)
+        result = await self._change(
+            "session/setAutoApprove", models.session.ApprovalResult, action=action, enabled=enabled
+        )
         return result.approval
 
     async def is_approved(self, action: str) -> bool:
         """Whether an action may run without asking the user."""
-        return (await self._ask("session/isApproved", IsApprovedResult, action=action)).approved
+        return (await self._ask("session/isApproved", models.session.IsApprovedResult, action=action)).approved
 
-    async def set_afk(self, afk: bool) -> Approval:
+    async def set_afk(self, afk: bool) -> models.shapes.Approval:
         """Say that nobody is there to approve anything, or that somebody is: what needs a person is then rejected at once."""
-        return (await self._change("session/setAfk", ApprovalResult, afk=afk)).approval
+        return (await self._change("session/setAfk", models.session.ApprovalResult, afk=afk)).approval
 
     async def request_approval(
         self,
@@ -337,7 +339,7 @@ class AsyncSession:
         tool_call_id: str | None = None,
         timeout: float | None = None,  # noqa: ASYNC109
         request_id: str | None = None,
-    ) -> ApprovalDecision:
+    ) -> models.approval.ApprovalDecision:
         """Ask for an approval and wait until a window of the session decides; `reject` is a result like any other.
 
         Args:
@@ -353,7 +355,7 @@ class AsyncSession:
         """
         return await self._ask(
             "approval/request",
-            ApprovalDecision,
+            models.approval.ApprovalDecision,
             action=action,
             description=description,
             detail=detail,
@@ -362,18 +364,20 @@ class AsyncSession:
             requestId=request_id,
         )
 
-    async def approvals(self) -> list[ApprovalRequest]:
+    async def approvals(self) -> list[models.approval.ApprovalRequest]:
         """The requests for approvals that wait for a decision, oldest first."""
-        return (await self._ask("approval/list", ApprovalListResult)).approvals
+        return (await self._ask("approval/list", models.approval.ApprovalListResult)).approvals
 
-    async def respond_approval(self, approval_id: str, decision: Decision, reason: str | None = None) -> None:
+    async def respond_approval(
+        self, approval_id: str, decision: models.approval.Decision, reason: str | None = None
+    ) -> None:
         """Decide a request for an approval.
 
         Raises:
             TimeleapRpcError: `approvalNotPending`: it was decided, taken back, or never asked for.
         """
         params = {"approvalId": approval_id, "decision": decision, "reason": reason}
-        await self._ask("approval/respond", EmptyResult, **params)
+        await self._ask("approval/respond", models.session.EmptyResult, **params)
 
     def on_approval(self, handler: ApprovalHandler) -> Callable[[], None]:
         """Have `handler` decide requests for approvals, those that wait already included; returns what stops it.
@@ -384,35 +388,39 @@ class AsyncSession:
         """
         return ApprovalHandling(handler, self.on, self.approvals, self.respond_approval).stop
 
-    async def put_subagent(self, name: str, system_prompt: str) -> list[Subagent]:
+    async def put_subagent(self, name: str, system_prompt: str) -> list[models.shapes.Subagent]:
         """Define or replace a sub-agent; returns all of them."""
-        result = await self._change("session/putSubagent", SubagentsResult, name=name, systemPrompt=system_prompt)
+        result = await self._change(
+            "session/putSubagent", models.session.SubagentsResult, name=name, systemPrompt=system_prompt
+        )
         return result.dynamic_subagents
 
-    async def remove_subagent(self, name: str) -> list[Subagent]:
+    async def remove_subagent(self, name: str) -> list[models.shapes.Subagent]:
         """Remove a sub-agent; returns those that are left."""
-        return (await self._change("session/removeSubagent", SubagentsResult, name=name)).dynamic_subagents
+        return (
+            await self._change("session/removeSubagent", models.session.SubagentsResult, name=name)
+        ).dynamic_subagents
 
     async def set_title(self, title: str) -> str:
         """Name the session; returns the head."""
-        return (await self._change("session/setTitle", HeadResult, title=title)).head
+        return (await self._change("session/setTitle", models.session.HeadResult, title=title)).head
 
     async def set_workspace(self, workspace: str | None) -> str:
         """Say which folder (URI) the session is about, or None for none; returns the head."""
         params = given({"sessionId": self.id, "expectedHead": self._expected_head}) | {"workspace": workspace}
-        return self._noted(await self._client.call("session/setWorkspace", params, HeadResult)).head
+        return self._noted(await self._client.call("session/setWorkspace", params, models.session.HeadResult)).head
 
     async def archive(self) -> str:
         """Leave it out of lists; returns the head."""
-        return (await self._change("session/archive", HeadResult)).head
+        return (await self._change("session/archive", models.session.HeadResult)).head
 
     async def unarchive(self) -> str:
         """Put it back into lists; returns the head."""
-        return (await self._change("session/unarchive", HeadResult)).head
+        return (await self._change("session/unarchive", models.session.HeadResult)).head
 
-    async def reload(self) -> SessionState:
+    async def reload(self) -> models.shapes.SessionState:
         """Take over what is on disk after `externallyModified`."""
-        state = await self._ask("session/reload", SessionState)
+        state = await self._ask("session/reload", models.shapes.SessionState)
         self.head = state.head
         return state
 
@@ -456,6 +464,6 @@ def _message(message: Message, role: str) -> Params:
 
 
 def _place(checkpoint: Place) -> Params:
-    if isinstance(checkpoint, Checkpoint):
-        return {"checkpointUid": checkpoint.uid}
-    return {"checkpointUid" if isinstance(checkpoint, str) else "checkpointId": checkpoint}
+    if isinstance(checkpoint, int):
+        return {"checkpointId": checkpoint}
+    return {"checkpointUid": checkpoint if isinstance(checkpoint, str) else checkpoint.uid}

@@ -25,6 +25,15 @@ Trace = Callable[[Literal["sent", "received"], Message], object]
 """Sees every message that crosses the wire, in order, as it is."""
 
 
+def given(values: Mapping[str, Any]) -> Params:
+    """Params as they go over the wire: unset (None) ones left out, models as JSON values."""
+    return {
+        name: value.to_wire() if hasattr(value, "to_wire") else value
+        for name, value in values.items()
+        if value is not None
+    }
+
+
 @dataclass(slots=True)
 class _Pending:
     """A request that waits for its reply."""

@@ -6,7 +6,6 @@ It loads no model and not pydantic, which counts where a process makes one reque
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -164,11 +163,11 @@ class RawTimeleap:
         row = REQUESTS.get(method)
         sent = dict(params or {})
         if row is not None and (row.mutates or row.waits) and sent.get("requestId") is None:
-            sent["requestId"] = secrets.token_hex(16)
+            sent["requestId"] = os.urandom(16).hex()
         if row is not None and row.waits and within is None:
             within = (sent.get("timeout") or DEFAULT_APPROVAL_TIMEOUT) + _AFTER_A_DECISION
         if on_progress is not None:
-            sent["workDoneToken"] = f"progress-{secrets.token_hex(6)}"
+            sent["workDoneToken"] = f"progress-{os.urandom(6).hex()}"
         return await self._link.request(
             method,
             sent,

@@ -9,6 +9,7 @@ import queue
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import Any, Self, overload
 
+from timeleap_client import _models as models
 from timeleap_client._methods_sync import SyncMethods
 from timeleap_client.approvals import Verdict
 from timeleap_client.client import AsyncSession, AsyncTimeleap, Place, R
@@ -18,8 +19,6 @@ from timeleap_client.link import DEFAULT_RESTARTS, Restarts
 from timeleap_client.loop import Blocking, LoopThread, blocking
 from timeleap_client.notifications import Notification
 from timeleap_client.raw import Summarize
-from timeleap_protocol.approval import ApprovalRequest
-from timeleap_protocol.shapes import HistoryMessage, SessionState
 
 BlockingSummarize = Callable[[Params], "str | Params"]
 """Serves `context/summarize`; called in a thread of its own."""
@@ -250,7 +249,7 @@ class SyncSession(Blocking[AsyncSession]):
         return self._async.head
 
     @property
-    def opened(self) -> SessionState:
+    def opened(self) -> models.shapes.SessionState:
         """The state at the time it was opened."""
         return self._async.opened
 
@@ -292,10 +291,10 @@ class SyncSession(Blocking[AsyncSession]):
     unarchive = blocking(AsyncSession.unarchive)
     reload = blocking(AsyncSession.reload)
 
-    def on_approval(self, handler: Callable[[ApprovalRequest], Verdict]) -> Callable[[], None]:
+    def on_approval(self, handler: Callable[[models.approval.ApprovalRequest], Verdict]) -> Callable[[], None]:
         """Have `handler`, called in a thread of its own, decide requests for approvals; returns what stops it."""
 
-        async def threaded(approval: ApprovalRequest) -> Verdict:
+        async def threaded(approval: models.approval.ApprovalRequest) -> Verdict:
             return await asyncio.to_thread(handler, approval)
 
         async def begin() -> Callable[[], None]:
@@ -308,7 +307,7 @@ class SyncSession(Blocking[AsyncSession]):
 
         return lambda: self._loop.run(end())
 
-    def messages(self, *, timeline_id: str | None = None, page: int = 1000) -> Iterator[HistoryMessage]:
+    def messages(self, *, timeline_id: str | None = None, page: int = 1000) -> Iterator[models.shapes.HistoryMessage]:
         """The messages with their indexes, oldest first, fetched by pages of `page`."""
         messages = self._async.messages(timeline_id=timeline_id, page=page)
         while (message := self._loop.run(_next(messages))) is not None:
@@ -337,5 +336,5 @@ def _threaded(summarize: BlockingSummarize) -> Summarize:
     return serve
 
 
-async def _next(messages: AsyncIterator[HistoryMessage]) -> HistoryMessage | None:
+async def _next(messages: AsyncIterator[models.shapes.HistoryMessage]) -> models.shapes.HistoryMessage | None:
     return await anext(messages, None)

@@ -19,8 +19,7 @@ _BY_HAND = ("initialize", "shutdown")
 
 def async_module() -> str:
     """The text of `timeleap_client/_methods_async.py`."""
-    names = _Names()
-    methods = [line for row in _rows() for line in _method(row, names)]
+    methods = [line for row in _rows() for line in _method(row)]
     summary = "Every request of the protocol as a coroutine."
     return "\n".join(
         [
@@ -30,16 +29,17 @@ def async_module() -> str:
             "from abc import ABC, abstractmethod",
             "from typing import Any, Literal, TypeVar",
             "",
-            *names.imports(),
+            "from timeleap_client import _models as models",
+            "from timeleap_client.connection import Params, given",
             "",
-            'R = TypeVar("R", bound=WireModel | WireRoot[Any])',
+            'R = TypeVar("R", bound="models.base.WireModel | models.base.WireRoot[Any]")',
             "",
             "",
             "class AsyncMethods(ABC):",
             f'    """{summary} Params that are None are not sent."""',
             "",
             "    @abstractmethod",
-            "    async def call(self, method: str, params: JsonObject, result: type[R]) -> R:",
+            "    async def call(self, method: str, params: Params, result: type[R]) -> R:",
             '        """Send a request and return its result as `result`; an error reply is raised."""',
             *methods,
             "",
@@ -70,39 +70,23 @@ def _rows() -> list[Method]:
     return [row for row in REQUESTS.values() if row.name not in _BY_HAND]
 
 
-class _Names:
-    """The model classes a module mentions."""
-
-    def __init__(self) -> None:
-        self._found: dict[str, set[str]] = {"timeleap_protocol.base": {"JsonObject", "WireModel", "WireRoot", "given"}}
-
-    def use(self, model: type) -> str:
-        self._found.setdefault(model.__module__, set()).add(model.__name__)
-        return model.__name__
-
-    def imports(self) -> list[str]:
-        return [f"from {module} import {_listed(sorted(names))}" for module, names in sorted(self._found.items())]
+def _used(model: type) -> str:
+    """A model class, as the module mentions it."""
+    return f"models.{model.__module__.removeprefix('timeleap_protocol.')}.{model.__name__}"
 
 
-def _listed(names: list[str]) -> str:
-    plain = ", ".join(names)
-    if len(plain) < 70:
-        return plain
-    return "(\n" + "".join(f"    {name},\n" for name in names) + ")"
-
-
-def _method(row: Method, names: _Names) -> list[str]:
+def _method(row: Method) -> list[str]:
     model = row.params_model
     if row.result_model is None or not issubclass(model, WireModel):
         raise ValueError(f"{row.name}: the client needs params with fields and a result")
-    result = names.use(row.result_model)
+    result = _used(row.result_model)
     fields = {
         name: field
         for name, field in model.model_fields.items()
         if (field.alias or name) not in GENERAL_PARAMS or (row.progress and name == "work_done_token")
     }
     order = sorted(fields, key=lambda name: (not fields[name].is_required(), name == "work_done_token"))
-    signature = [_parameter(name, fields[name], names) for name in order]
+    signature = [_parameter(name, fields[name]) for name in order]
     sent = [f'"{fields[name].alias or name}": {name}' for name in order]
     nulls = [entry for name, entry in zip(order, sent, strict=True) if _takes_null(fields[name])]
     return [
@@ -118,29 +102,29 @@ def _takes_null(field: FieldInfo) -> bool:
     return field.is_required() and NoneType in get_args(field.annotation)
 
 
-def _parameter(name: str, field: FieldInfo, names: _Names) -> str:
+def _parameter(name: str, field: FieldInfo) -> str:
     if keyword.iskeyword(name):
         raise ValueError(f"{name} is a keyword")
-    text = f"{name}: {_annotation(field.annotation, names)}"
+    text = f"{name}: {_annotation(field.annotation)}"
     return text if field.is_required() else f"{text} = None"
 
 
-def _annotation(annotation: Any, names: _Names) -> str:
+def _annotation(annotation: Any) -> str:
     """A type as source text; what it validates (lengths, bounds) is left out."""
     origin = get_origin(annotation)
     if origin is Annotated:
-        return _annotation(get_args(annotation)[0], names)
+        return _annotation(get_args(annotation)[0])
     if origin in (Union, UnionType):
-        return " | ".join(dict.fromkeys(_annotation(arg, names) for arg in get_args(annotation)))
+        return " | ".join(dict.fromkeys(_annotation(arg) for arg in get_args(annotation)))
     if origin is Literal:
         return "Literal[" + ", ".join(_literal(arg) for arg in get_args(annotation)) + "]"
     if origin is list:
-        return f"list[{_annotation(get_args(annotation)[0], names)}]"
+        return f"list[{_annotation(get_args(annotation)[0])}]"
     if origin is dict:
-        return "JsonObject"
+        return "Params"
     if annotation is NoneType:
         return "None"
-    return names.use(annotation) if issubclass(annotation, WireModel) else str(annotation.__name__)
+    return _used(annotation) if issubclass(annotation, WireModel) else str(annotation.__name__)
 
 
 def _literal(value: object) -> str:

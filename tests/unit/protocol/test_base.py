@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from timeleap_protocol.base import Count, Int, Limit, Opt, Shape, WireModel, given
+from timeleap_client.connection import given
+from timeleap_protocol.base import Count, Int, Limit, Opt, Shape, WireModel
 from timeleap_protocol.context import AppendMessageParams, GetHistoryParams, RewriteResult
 from timeleap_protocol.generate.docs import field_docs
 from timeleap_protocol.lifecycle import InitializeParams
