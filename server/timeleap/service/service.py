@@ -123,17 +123,17 @@ async def _change_session(service: Service, params: Any, call: Call, *, change: 
         return await getattr(session, change)(**arguments, guard=guard(params, call))  # type: ignore[no-any-return]
 
 
-def _handlers() -> dict[str, Handler]:
-    """What answers each method, of the method table."""
-    found: dict[str, Handler] = {}
-    for row in ANSWERED.values():
-        if row.handler is not None:
-            module, _, name = row.handler.rpartition(".")
-            if module == "Session":
-                found[row.name] = functools.partial(_change_session, change=name)
-            else:
-                found[row.name] = getattr(importlib.import_module(f"timeleap.{module}"), name)
-    return found
+class Handlers(dict[str, Handler]):
+    """What answers each method, of the method table; a handler's module is loaded when it is asked for."""
+
+    def __missing__(self, method: str) -> Handler:
+        module, _, name = (ANSWERED[method].handler or "").rpartition(".")
+        if module == "Session":
+            handler: Handler = functools.partial(_change_session, change=name)
+        else:
+            handler = getattr(importlib.import_module(f"timeleap.{module}"), name)
+        self[method] = handler
+        return handler
 
 
 class Subscribers:
@@ -197,7 +197,7 @@ class Service:
     """
 
     def __init__(self, config: Config, make_network: Callable[[Service], LocalNetwork] | None = None) -> None:
-        self._handlers = _handlers()
+        self._handlers = Handlers()
         self.config = config
         self.shapes = Shapes(config.budget)
         self.slices = Slices()
