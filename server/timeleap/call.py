@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+from msgspec import Struct, field
 
 ReportProgress = Callable[[str | None, int | None], None]
 """Takes a message and a percentage (0 to 100), either of them None where unknown."""
@@ -50,8 +51,7 @@ class Client(Protocol):
         """Finish what was accepted, then end the connection; returns when nothing of it is left."""
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Struct, frozen=True):
     """The circumstances of one request.
 
     Attributes:

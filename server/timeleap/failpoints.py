@@ -12,13 +12,13 @@ from __future__ import annotations
 import errno
 import os
 import time
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 ENVIRONMENT = "TIMELEAP_FAILPOINTS"
 
 
-@dataclass(slots=True)
-class _Armed:
+class _Armed(Struct):
     action: str
     first: int = 1
     onwards: bool = True

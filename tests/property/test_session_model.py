@@ -13,7 +13,6 @@ import os
 import shutil
 import tempfile
 from collections.abc import Coroutine
-from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -22,6 +21,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+from msgspec import to_builtins as asdict
 from tests.crash.storage.faults import CHANGING, faults
 from tests.support.leftovers import holders
 from tests.support.plain_shapes import PLAIN

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict
 from typing import Any
 
+from msgspec import to_builtins as asdict
 from tests.support.plain_shapes import plain
 
 from timeleap.features.compaction.handlers import read_history

@@ -17,10 +17,11 @@ import logging
 from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from timeleap.attach.handover import META, HandoverNote, deleted, note_of
 from timeleap.attach.notified import NotifiedApprovals, as_here, read_change
@@ -61,8 +62,7 @@ _MEMBERS = {**{kind: member for member, kind in CHANGES.items()}, "unarchived": 
 _NOT_PASSED_ON = frozenset({"workDoneToken", "sessionId"})
 
 
-@dataclass(slots=True, eq=False)
-class Forwarded:
+class Forwarded(Struct, eq=False):
     """A request that is not answered yet."""
 
     method: str

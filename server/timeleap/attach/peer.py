@@ -10,11 +10,11 @@ import asyncio
 import itertools
 import socket
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
+from msgspec import Struct
 
 from timeleap.attach import sockets
 from timeleap.errors import SessionLockedError
@@ -84,8 +84,7 @@ def unreachable(lost: PeerLostError, owner: dict[str, Any] | None) -> SessionLoc
     return SessionLockedError(message, owner=owner)
 
 
-@dataclass(frozen=True, slots=True)
-class PeerCallbacks:
+class PeerCallbacks(Struct, frozen=True):
     """What an owner says unasked.
 
     Attributes:
@@ -171,8 +170,7 @@ class _AnyMessage(msgspec.Struct):
 _read = msgspec.json.Decoder(_AnyMessage).decode
 
 
-@dataclass(slots=True)
-class _Waiting:
+class _Waiting(Struct):
     """A request that was sent."""
 
     answer: asyncio.Future[Any]

@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, NamedTuple
 
 import msgspec
+from msgspec import Struct
 
 from timeleap.errors import InvalidInputError, StorageFailureError
 from timeleap.message_text import reserve_fits
@@ -36,8 +36,7 @@ _LONGEST_KEY: Final = 100  # characters of an unknown one that are repeated
 _MOST_WARNINGS: Final = 20
 
 
-@dataclass(frozen=True, slots=True)
-class Config:
+class Config(Struct, frozen=True):
     """All settings, resolved."""
 
     home: Path

@@ -12,10 +12,11 @@ from __future__ import annotations
 import base64
 import binascii
 from bisect import bisect_left
-from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from timeleap.errors import HeadConflictError, InvalidInputError
 from timeleap.sessions.logs import begin_of, end_of, fitting, messages_among
@@ -35,7 +36,7 @@ def encode_cursor(listing: str, **position: Any) -> str:
 
 
 def decode_cursor(cursor: str, listing: str, position: type[T]) -> T:
-    """The position that `encode_cursor` put in, as the dataclass `position`. Raises `unknown_cursor`."""
+    """The position that `encode_cursor` put in, as a `position`. Raises `unknown_cursor`."""
     try:
         raw = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
         members = msgspec.json.decode(raw, type=dict[str, Any])
@@ -51,8 +52,7 @@ def unknown_cursor() -> InvalidInputError:
     return InvalidInputError.of("cursor", "unknown cursor: use the nextCursor of this listing")
 
 
-@dataclass(frozen=True, slots=True)
-class Offset:
+class Offset(Struct, frozen=True):
     """The position in a simple listing: how many entries were given."""
 
     done: Annotated[int, msgspec.Meta(ge=0)]
@@ -68,8 +68,7 @@ def cursor_after(done: int, total: int, listing: str) -> str | None:
     return encode_cursor(listing, done=done) if done < total else None
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(Struct, frozen=True):
     """Messages `[start, stop)` that are still to be shown, from which end, and of which log."""
 
     session_id: str

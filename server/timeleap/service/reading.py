@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from timeleap.service import paging
 from timeleap.service.paging import Span
@@ -118,8 +119,7 @@ def get_records(session: Session, params: GetRecordsParams, _: Call) -> Json:
     return {"records": records, **shapes.set_members(next=stop if stop < lines else None)}
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointsLeft:
+class CheckpointsLeft(Struct, frozen=True):
     """Position at which a listing of checkpoints continues: `done` of the `total` at its start."""
 
     session_id: str
@@ -188,8 +188,7 @@ def _listed(
     return entries[start:stop], paging.cursor_after(stop, len(entries), listing)
 
 
-@dataclass(frozen=True, slots=True)
-class DiffCursor:
+class DiffCursor(Struct, frozen=True):
     """Position at which a comparison continues: the messages of either side that were not shown yet."""
 
     session_id: str

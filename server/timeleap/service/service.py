@@ -13,8 +13,9 @@ import hashlib
 import importlib
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec import Struct, field
 
 from timeleap.attach.handover import SessionDrain, note_of
 from timeleap.attach.notified import NotifiedApprovals
@@ -65,8 +66,7 @@ IGNORED = frozenset({"expected_head", "request_id", "meta", "work_done_token", "
 """Params that do not change the effect of a request."""
 
 
-@dataclass(slots=True)
-class OpenHandle:
+class OpenHandle(Struct):
     """A session as one connection has it open."""
 
     session: Session
@@ -76,8 +76,7 @@ class OpenHandle:
     waiting: list[Answer] = field(default_factory=list)  # its requests for approvals
 
 
-@dataclass(slots=True)
-class _Connection:
+class _Connection(Struct):
     client: Client
     held: dict[str, OpenHandle] = field(default_factory=dict)
     attached: dict[str, Attachment] = field(default_factory=dict)

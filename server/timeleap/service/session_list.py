@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
+from msgspec import Struct
 
 from timeleap.errors import InvalidInputError
 from timeleap.service import paging
@@ -117,8 +117,7 @@ def _purged(outcome: PurgeOutcome) -> Json:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class _Before:
+class _Before(Struct, frozen=True):
     """Where a page of the audit ends: at this entry, counted from the oldest."""
 
     stop: Annotated[int, msgspec.Meta(ge=0)]

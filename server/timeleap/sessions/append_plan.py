@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from timeleap.errors import InvalidInputError, TooLargeError
 from timeleap.message_text import harmless
@@ -43,8 +44,7 @@ MAX_MESSAGE_BYTES: Final = 32 * 1024 * 1024
 """Of a message as compact JSON, without what we add to it."""
 
 
-@dataclass(frozen=True, slots=True)
-class AppendPlan:
+class AppendPlan(Struct, frozen=True):
     """Records to append; the first carries the request's marks.
 
     Attributes:

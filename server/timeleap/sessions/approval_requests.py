@@ -14,9 +14,11 @@ import json
 import logging
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal, get_args
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from timeleap import clock
 from timeleap.errors import ApprovalNotPendingError, OverloadedError, StorageFailureError
@@ -62,8 +64,7 @@ def automatic(approval: Approval, action: str) -> tuple[Decision, str] | None:
     return None
 
 
-@dataclass(eq=False, slots=True)
-class Asked:
+class Asked(Struct, eq=False):
     """A question that waits for a decision: what windows are told of it, the request that asked it first, and everybody who
     waits."""
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from timeleap import clock
 from timeleap.errors import StorageFailureError
@@ -17,8 +19,7 @@ from timeleap.sessions.shapes import Approval, Cause
 from timeleap.sessions.statefile import StateFile, approval_members
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """Result of checking the approvals in a file.
 
     Attributes:
@@ -52,8 +53,7 @@ def _off(says: Approval, why: str) -> Verdict:
     return Verdict(disbelieved=why if says.anything_on else None)
 
 
-@dataclass(frozen=True, slots=True)
-class ApprovalChange:
+class ApprovalChange(Struct, frozen=True):
     """Approvals that are to be in force, and the difference as the audit is to show it."""
 
     after: Approval

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from timeleap import clock
 from timeleap.sessions import files, meta, statefile
@@ -25,8 +26,7 @@ Json = dict[str, Any]
 _TITLE_LENGTH = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class Traits:
+class Traits(Struct, frozen=True):
     """Initial values of a new session."""
 
     title: str | None = None
@@ -44,8 +44,7 @@ class Traits:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Fork:
+class Fork(Struct, frozen=True):
     """A fork to be written: the first `keep_lines` lines of a log as it is at the moment, and the members of its
     `timeleap.json` and `state.json`."""
 

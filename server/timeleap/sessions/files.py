@@ -16,11 +16,13 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import Enum
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from timeleap import clock
 from timeleap.errors import TooLargeError
@@ -64,8 +66,7 @@ _ODD: Final = re.compile(rb"NaN|Infinity|[0-9]{18}|[0-9][eE][+]?[0-9]{3}|\\[uU][
 # Documents
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(Struct, frozen=True):
     """The members of a JSON object that can be used, and the problem of the others, in words.
 
     Attributes:
@@ -210,8 +211,7 @@ def locked(path: Path) -> Iterator[None]:
 # Append-only files of JSON lines: the audit, the request ids
 
 
-@dataclass(frozen=True, slots=True)
-class Lines:
+class Lines(Struct, frozen=True):
     """The documents of a file of JSON lines that can be used, in order; what is wrong with the others, in words."""
 
     documents: list[dict[str, Any]]

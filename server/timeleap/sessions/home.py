@@ -14,10 +14,11 @@ import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from timeleap import clock
 from timeleap.errors import (
@@ -109,8 +110,7 @@ def parse_trash_name(name: str) -> tuple[str, str] | None:
 # Directories
 
 
-@dataclass(frozen=True, slots=True)
-class Trashed:
+class Trashed(Struct, frozen=True):
     """One session in the trash; `name` is that of its directory there."""
 
     session_id: str

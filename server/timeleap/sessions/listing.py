@@ -6,9 +6,10 @@ import base64
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
+
+from msgspec import Struct
 
 from timeleap import clock
 from timeleap.errors import InvalidInputError, StorageFailureError
@@ -26,8 +27,7 @@ T = TypeVar("T")
 MAX_LIMIT = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class Glance:
+class Glance(Struct, frozen=True):
     """Sort and filter fields of a session in a list, from two small files and the times of three.
 
     Attributes:
@@ -47,8 +47,7 @@ class Glance:
         return self.changed, self.session_id
 
 
-@dataclass(frozen=True, slots=True)
-class ListRequest:
+class ListRequest(Struct, frozen=True):
     """A page of sessions: of `limit` (1 to 1 000), from the `cursor` on that the page before gave; `query` is a text in
     title or id, whatever its case."""
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from bisect import bisect_right
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import count
 from math import floor
 from typing import Final, Protocol
+
+from msgspec import Struct
 
 from timeleap.errors import (
     CheckpointNotFoundError,
@@ -139,16 +140,14 @@ def end_of(reader: LogReader, line: int) -> int:
 # At a point
 
 
-@dataclass(frozen=True, slots=True)
-class LogPoint:
+class LogPoint(Struct, frozen=True):
     """A state of the context: before a checkpoint, at the end of a timeline, or (neither) at present."""
 
     checkpoint_uid: str | None = None
     timeline_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class State:
+class State(Struct, frozen=True):
     """Counts and system prompt of a context at a point."""
 
     message_count: int
@@ -157,8 +156,7 @@ class State:
     system_prompt: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Stretch:
+class Stretch(Struct, frozen=True):
     """The first `lines` lines of a log.
 
     Attributes:
@@ -201,8 +199,7 @@ def stretch(logs: Logs, point: LogPoint) -> Stretch:
     raise CheckpointNotFoundError(message, checkpointUid=uid[:200])
 
 
-@dataclass(frozen=True, slots=True)
-class PointInTime:
+class PointInTime(Struct, frozen=True):
     """A moment of a context's past.
 
     Attributes:

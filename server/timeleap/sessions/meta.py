@@ -16,9 +16,10 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar, get_args
+
+from msgspec.structs import replace
 
 from timeleap import clock
 from timeleap.sessions import files, past

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 from weakref import WeakValueDictionary
+
+from msgspec import Struct
 
 from timeleap.errors import (
     InvalidInputError,
@@ -38,8 +39,7 @@ _CHECK_AFTER_SECONDS = 0.5
 """What a client asks for first, the view of the session, goes before the check of bytes it has not asked for."""
 
 
-@dataclass(frozen=True, slots=True)
-class SessionLocation:
+class SessionLocation(Struct, frozen=True):
     """A session as it is known in this process: by an id of its own, in a directory, which is also its `path` if it is
     not one of the store's own. Another process may know the same directory by another id."""
 
@@ -48,8 +48,7 @@ class SessionLocation:
     path: Path | None
 
 
-@dataclass(slots=True)
-class _Entry:
+class _Entry(Struct):
     """An open session, how often it was opened, and the task that checks its bytes."""
 
     session: Session

@@ -12,9 +12,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, TypeGuard, get_args
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from timeleap import clock
 from timeleap.errors import (
@@ -281,8 +283,7 @@ CHECK: Final = model(
 """What the member has to be."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stacks:
+class Stacks(Struct, frozen=True):
     """The undo and redo stacks, the next step last.
 
     Attributes:
@@ -430,8 +431,7 @@ def fewer_steps(before: Past, after: Past) -> str:
 # Timelines that go
 
 
-@dataclass(frozen=True, slots=True)
-class PruneRequest:
+class PruneRequest(Struct, frozen=True):
     """Selection of timelines and files to remove.
 
     Attributes:
@@ -447,8 +447,7 @@ class PruneRequest:
     quarantine: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class PrunePlan:
+class PrunePlan(Struct, frozen=True):
     """Timelines and files (names and sizes) to remove, and those that were selected but stay, with the reason."""
 
     going: tuple[Timeline, ...]

@@ -13,10 +13,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from timeleap import clock
 from timeleap.errors import SessionLockedError, SessionNotFoundError, StorageFailureError
@@ -30,8 +32,7 @@ from timeleap.sessions.store_requests import MAX_ANSWERED, Ledger
 from timeleap.storage.lock import SessionLock
 
 
-@dataclass(frozen=True, slots=True)
-class PurgeRequest:
+class PurgeRequest(Struct, frozen=True):
     """Sessions to remove from the trash: those of one id, or those deleted long ago.
 
     Attributes:
@@ -64,8 +65,7 @@ class PurgeRequest:
         return SessionNotFoundError(message, sessionId=self.session_id)
 
 
-@dataclass(frozen=True, slots=True)
-class PurgeOutcome:
+class PurgeOutcome(Struct, frozen=True):
     """Sessions that were removed, or would be, and those that stay, since another process is using them."""
 
     purged: tuple[Trashed, ...]

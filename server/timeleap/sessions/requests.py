@@ -24,9 +24,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from timeleap.errors import InvalidInputError, StorageFailureError
 from timeleap.sessions import files
@@ -58,8 +60,7 @@ Told = tuple[str, str, dict[str, Any], list[str]]
 """A notification of a change: method, kind, members, and the names of further members, which are the result's."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoredResponse:
+class StoredResponse(Struct, frozen=True):
     """A request that was made."""
 
     request_id: str

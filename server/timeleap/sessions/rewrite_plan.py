@@ -7,9 +7,11 @@ Each function looks at a log through its reader, writes nothing, and costs the s
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from timeleap import clock
 from timeleap.errors import HeadConflictError, InvalidInputError, NoPendingDMailError
@@ -65,8 +67,7 @@ CHARACTERS_PER_TOKEN = 4
 _TO_COME = "to come"
 
 
-@dataclass(frozen=True, slots=True)
-class RewritePlan:
+class RewritePlan(Struct, frozen=True):
     """A planned rewrite and what it amounts to.
 
     Attributes:

@@ -28,9 +28,11 @@ import secrets
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from timeleap.errors import StorageFailureError, TimeleapError
 from timeleap.sessions import files
@@ -54,8 +56,7 @@ def mac_of(key: bytes, identity: tuple[str, str], approval: Approval, revision: 
     return hmac.new(key, json.dumps(covered, separators=(",", ":")).encode("ascii"), "sha256").hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
-class Seal:
+class Seal(Struct, frozen=True):
     """One seal, as `timeleap.json` keeps it."""
 
     revision: int
@@ -73,8 +74,7 @@ SealLocation = tuple[str, str]
 """Where a session is at home: the real path of the store, and the session's id."""
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
+class Standing(Struct, frozen=True):
     """Note about a session in the register next to the key.
 
     Attributes:

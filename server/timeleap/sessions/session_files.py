@@ -18,10 +18,11 @@ import os
 import re
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 from typing import Final, Literal
+
+from msgspec import Struct
 
 from timeleap.storage.durable import list_directory, make_directory, remove_file, storage_errors, sync_directory
 
@@ -43,8 +44,7 @@ IN_FLIGHT_SECONDS: Final = 60.0
 """A temporary file younger than this may be another process's that is still being written."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileRule:
+class FileRule(Struct, frozen=True):
     """A kind of file: the pattern of its name (a group `of` is the file it belongs to), how it is redacted, and whether
     it goes into a native archive."""
 
@@ -76,8 +76,7 @@ RULES: Final = (
 _FOREIGN: Final = FileRule("foreign", r".*", "text")
 
 
-@dataclass(frozen=True, slots=True)
-class SessionFile:
+class SessionFile(Struct, frozen=True):
     """One file of a session's directory.
 
     Attributes:
@@ -97,8 +96,7 @@ class SessionFile:
         return self.rule.kind
 
 
-@dataclass(frozen=True, slots=True)
-class Leftover:
+class Leftover(Struct, frozen=True):
     """A file that a killed process left; `why` says in words what it is."""
 
     name: str

@@ -11,9 +11,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from timeleap.errors import StorageFailureError
 from timeleap.failpoints import failpoint
@@ -37,8 +39,7 @@ crash in between loses neither: the next opening removes what still is there, an
 it would have got."""
 
 
-@dataclass(frozen=True, slots=True)
-class StateSnapshot:
+class StateSnapshot(Struct, frozen=True):
     """The state outside the log, as it counts now."""
 
     title: str | None = None
@@ -78,8 +79,7 @@ LEFT_OUT: Final = frozenset({"workspace", "pins"})
 """Members that are absent from the state while they have no value."""
 
 
-@dataclass(frozen=True, slots=True)
-class StateChange:
+class StateChange(Struct, frozen=True):
     """A change of state that is to be carried out.
 
     Attributes:

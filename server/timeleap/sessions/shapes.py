@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
+from msgspec import Struct, field
 
 from timeleap.message_text import should_compact
 from timeleap.storage.engine import LogState
@@ -43,8 +43,7 @@ def set_members(**members: Any) -> Json:
 # Requests, and what listeners are told of them
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
+class Cause(Struct, frozen=True):
     """Origin of a change; events carry it."""
 
     request_id: str | None = None  # that of the contract, where the request had one
@@ -54,8 +53,7 @@ class Cause:
         return set_members(requestId=self.request_id, client=self.client)
 
 
-@dataclass(frozen=True, slots=True)
-class Mutation:
+class Mutation(Struct, frozen=True):
     """The circumstances of one mutating request."""
 
     expected_head: str | None = None  # the change is made only if this is still the head
@@ -69,8 +67,7 @@ class Mutation:
     earlier: tuple[str, ...] = ()  # the fingerprints that earlier releases made of the same request
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(Struct, frozen=True):
     """What listeners are told, after a change is durable and before its method returns, in the order of the changes."""
 
     kind: str  # of change, or of warning
@@ -117,8 +114,7 @@ class Listeners:
 # The log
 
 
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
+class Checkpoint(Struct, frozen=True):
     """A point of the log to come back to."""
 
     id: int  # the number of the record; the next one is last + 1, and it restarts after a revert
@@ -141,8 +137,7 @@ class Checkpoint:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Past:
+class Past(Struct, frozen=True):
     """Counts of states to go back to: earlier logs, steps to undo and to redo."""
 
     timelines: int
@@ -150,8 +145,7 @@ class Past:
     can_redo: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
+class Summary(Struct, frozen=True):
     """The facts of a log that fit on a screen."""
 
     message_count: int
@@ -167,8 +161,7 @@ class Summary:
     can_redo: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryStep:
+class HistoryStep(Struct, frozen=True):
     """A step that can be undone or redone."""
 
     kind: StepKind
@@ -178,8 +171,7 @@ class HistoryStep:
         return {"kind": self.kind, **set_members(timelineId=self.timeline_id)}
 
 
-@dataclass(frozen=True, slots=True)
-class Exchange:
+class Exchange(Struct, frozen=True):
     """A tool exchange that the end of a log stands in the middle of: models refuse such a history."""
 
     index: int  # the message that makes the calls; where it is healed, the first message that went for it
@@ -190,8 +182,7 @@ class Exchange:
         return {"index": self.index, "openCalls": list(self.calls), "healed": self.healed}
 
 
-@dataclass(frozen=True, slots=True)
-class CompactionPlan:
+class CompactionPlan(Struct, frozen=True):
     """A compaction that was worked out on the log as it was at `head`."""
 
     head: str  # appends since are preserved, too; a rewrite since makes the plan void
@@ -204,8 +195,7 @@ class CompactionPlan:
     replaced_tokens: int = 0  # an estimate of what goes, tool calls and results included
 
 
-@dataclass(frozen=True, slots=True)
-class Retention:
+class Retention(Struct, frozen=True):
     """How much of the past a session keeps: the newest timelines up to both limits, never less than one."""
 
     max_timelines: int = 50
@@ -225,8 +215,7 @@ def appended_events(
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class Budget:
+class Budget(Struct, frozen=True):
     """The model's window, in tokens, and when a context is due for compaction."""
 
     max_context_size: int | None = None  # None: never suggest compaction
@@ -250,7 +239,7 @@ class Budget:
 class Shapes:
     """The forms that depend on the budget."""
 
-    def __init__(self, budget: Budget = Budget()) -> None:
+    def __init__(self, budget: Budget = Budget()) -> None:  # noqa: B008  (frozen)
         self.budget = budget
 
     def summary(self, summary: Summary) -> Json:
@@ -283,8 +272,7 @@ class Shapes:
 # Approvals
 
 
-@dataclass(frozen=True, slots=True)
-class Approval:
+class Approval(Struct, frozen=True):
     """The approvals to run without asking."""
 
     yolo: bool = False
@@ -310,8 +298,7 @@ class Approval:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class ApprovalQuestion:
+class ApprovalQuestion(Struct, frozen=True):
     """The action that an approval is asked for."""
 
     action: str  # kind of action; automatic approvals match it
@@ -320,8 +307,7 @@ class ApprovalQuestion:
     tool_call_id: str | None = None  # the tool call that waits for it
 
 
-@dataclass(frozen=True, slots=True)
-class PendingApproval:
+class PendingApproval(Struct, frozen=True):
     """A question that waits for a decision; `client` is the name of the program that asks."""
 
     approval_id: str
@@ -360,8 +346,7 @@ def approval_resolved(head: str, approval_id: str, decision: Resolution, reason:
 # What else stands beside the log
 
 
-@dataclass(frozen=True, slots=True)
-class Subagent:
+class Subagent(Struct, frozen=True):
     """A sub-agent that was defined while the session ran."""
 
     name: str
@@ -371,8 +356,7 @@ class Subagent:
         return {"name": self.name, "systemPrompt": self.system_prompt}
 
 
-@dataclass(frozen=True, slots=True)
-class PendingDMail:
+class PendingDMail(Struct, frozen=True):
     """A note to an earlier self that waits to be delivered; `sender` is the session it came from, if another."""
 
     checkpoint_id: int
@@ -389,16 +373,14 @@ class PendingDMail:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Parent:
+class Parent(Struct, frozen=True):
     """Where a fork came from."""
 
     session_id: str
     checkpoint_uid: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
+class Owner(Struct, frozen=True):
     """The process that holds a session's lock."""
 
     pid: int
@@ -406,8 +388,7 @@ class Owner:
     since: str
 
 
-@dataclass(frozen=True, slots=True)
-class SessionInfo:
+class SessionInfo(Struct, frozen=True):
     """A session as a list shows it."""
 
     session_id: str
@@ -446,8 +427,7 @@ class SessionInfo:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class SessionPage:
+class SessionPage(Struct, frozen=True):
     """A page of a listing; `next_cursor` is None on the last one."""
 
     sessions: tuple[SessionInfo, ...]

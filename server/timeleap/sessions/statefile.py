@@ -9,9 +9,11 @@ original's own view of the file, for programs that were written for it.)
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from timeleap.sessions import files
 from timeleap.sessions.files import BAD, Check, Document, Problems, flag, items, model, number, text
@@ -21,8 +23,7 @@ from timeleap.sessions.shapes import Approval, Subagent
 VERSION = 1
 
 
-@dataclass(frozen=True, slots=True)
-class StateValues:
+class StateValues(Struct, frozen=True):
     """Content of `state.json`.
 
     Attributes:

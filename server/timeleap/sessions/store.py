@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from timeleap.errors import (
     HeadConflictError,
@@ -39,8 +41,7 @@ __all__ = ["OpenedSession", "SessionInfo", "SessionStore"]
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class OpenedSession:
+class OpenedSession(Struct, frozen=True):
     """A session that was opened: `created` by this request, or (`duplicate`) by the same request before, or neither."""
 
     session: Session

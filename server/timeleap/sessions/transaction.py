@@ -11,10 +11,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from timeleap.errors import ReadOnlyError, SessionNotOpenError, StorageFailureError, TimeleapError
 from timeleap.failpoints import failpoint
@@ -49,8 +51,7 @@ NOBODY = Mutation()
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class SessionServices:
+class SessionServices(Struct, frozen=True):
     """What a session gets from its store.
 
     Attributes:
@@ -68,8 +69,7 @@ class SessionServices:
     moved_away: Callable[[SessionTransactions], bool] = lambda _: False
 
 
-@dataclass(frozen=True, slots=True)
-class Files:
+class Files(Struct, frozen=True):
     """Files of a session, opened with one access."""
 
     engine: LogEngine

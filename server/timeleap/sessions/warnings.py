@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from timeleap.sessions import files, session_files
 from timeleap.sessions.audit import Audit
@@ -23,8 +25,7 @@ LARGE: Final = 8 << 20
 AUDIT_DAMAGED: Final = "auditDamaged"
 
 
-@dataclass(frozen=True, slots=True)
-class FileProblem:
+class FileProblem(Struct, frozen=True):
     """A small file of ours that is damaged; what can be used of it counts."""
 
     file: str

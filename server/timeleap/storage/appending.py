@@ -18,11 +18,12 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from queue import SimpleQueue
 from threading import Thread
 from typing import Any, Final, NamedTuple, TypeVar, TypeVarTuple
 from zlib import crc32
+
+from msgspec import Struct, field
 
 from timeleap import clock
 from timeleap.errors import ExternallyModifiedError, StorageFailureError
@@ -154,8 +155,7 @@ def _do(outcome: Outcome[T], work: Callable[[*Ts], T], *args: *Ts) -> None:
 # The queue
 
 
-@dataclass(slots=True)
-class WriteGroup:
+class WriteGroup(Struct):
     """Planned appends that are written together."""
 
     before: LogState  # that it builds on

@@ -16,10 +16,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field
 from enum import IntEnum, IntFlag
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, Protocol, TypeVar
+
+from msgspec import Struct, field
 
 from timeleap.errors import CorruptedError
 
@@ -68,8 +69,7 @@ class Role(IntEnum):
     OTHER = 5
 
 
-@dataclass(frozen=True, slots=True)
-class LogState:
+class LogState(Struct, frozen=True):
     """State of a log after one of its lines. Known for every line without reading those before it."""
 
     length: int = 0  # bytes
@@ -116,8 +116,7 @@ class Row(NamedTuple):
     body: bytes  # as `read` gives it
 
 
-@dataclass(frozen=True, slots=True)
-class NewRecord:
+class NewRecord(Struct, frozen=True):
     """A record to be written: its JSON on one line without the line feed, and what its line amounts to.
 
     Made by the constructors of `timeleap.storage.record`, never by hand.
@@ -130,8 +129,7 @@ class NewRecord:
     flags: RecordFlag = RecordFlag(0)
 
 
-@dataclass(frozen=True, slots=True)
-class Appended:
+class Appended(Struct, frozen=True):
     """Result of an append: `before` and `after` are the states around exactly its own records."""
 
     before: LogState
@@ -139,8 +137,7 @@ class Appended:
     head: str
 
 
-@dataclass(frozen=True, slots=True)
-class TimelineFacts:
+class TimelineFacts(Struct, frozen=True):
     """Facts about a timeline that its bytes do not hold."""
 
     reason: TimelineReason = "unknown"
@@ -148,8 +145,7 @@ class TimelineFacts:
     extra: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Timeline:
+class Timeline(Struct, frozen=True):
     """An earlier log, set aside whole."""
 
     timeline_id: str  # stem of its file, such as `context_3`; unique and never reused in a session
@@ -165,8 +161,7 @@ class Timeline:
         return (self.bytes, self.chain) == (state.length, state.chain)
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
+class Prepared(Struct, frozen=True):
     """A replacement whose new log is complete and not in its place yet.
 
     Attributes:
@@ -189,8 +184,7 @@ class Prepared:
         return self.timeline_id if self.replaces else None
 
 
-@dataclass(frozen=True, slots=True)
-class Replacement:
+class Replacement(Struct, frozen=True):
     """A new log that takes the place of the present one, which becomes a timeline.
 
     The new log is: the lines `[0, keep_lines)` of the present log (damaged ones left out), or the whole of
@@ -213,8 +207,7 @@ class Replacement:
     without the timeline, which is removed right after. What it raises is logged, and the timeline stays."""
 
 
-@dataclass(frozen=True, slots=True)
-class Replaced:
+class Replaced(Struct, frozen=True):
     """Result of a replacement."""
 
     before: LogState
@@ -223,8 +216,7 @@ class Replaced:
     head: str
 
 
-@dataclass(frozen=True, slots=True)
-class Quarantined:
+class Quarantined(Struct, frozen=True):
     """Bytes that were cut from a log at open, and where they are kept."""
 
     file: str  # relative to the session's directory
@@ -236,8 +228,7 @@ class Quarantined:
 DamageKind = Literal["damagedRecord", "notReadableByOriginal", "checksumMismatch", "notAsWritten", "logMissing"]
 
 
-@dataclass(frozen=True, slots=True)
-class Damage:
+class Damage(Struct, frozen=True):
     """A line that is not part of history, or that only we can read."""
 
     kind: DamageKind
@@ -247,8 +238,7 @@ class Damage:
     bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Recovery:
+class Recovery(Struct, frozen=True):
     """Findings and repairs of opening the log."""
 
     quarantined: tuple[Quarantined, ...] = ()

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar, TypeVarTuple
+
+from msgspec.structs import replace
 
 from timeleap.errors import ExternallyModifiedError, ReadOnlyError, StorageFailureError, TimeleapError
 from timeleap.storage import appending, durable, load, rewrite, scrub

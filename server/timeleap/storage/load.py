@@ -9,9 +9,11 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from timeleap import clock
 from timeleap.errors import StorageFailureError
@@ -245,8 +247,7 @@ SMALL: Final = 8 << 20  # logs up to this size are checked in full whenever they
 _SAMPLE: Final = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
+class Loaded(Struct, frozen=True):
     log: StoredLog  # what of it counts: without a torn tail, without an incomplete batch at its end
     cut: int = 0  # bytes after that
     torn: int = 0  # of them, those that are no whole record
@@ -442,8 +443,7 @@ def new_log(path: Path) -> StoredLog:
 # Checking a whole log that is in use: every checksum, and every line that was never parsed
 
 
-@dataclass(slots=True)
-class Validation:
+class Validation(Struct):
     """A log parsed again, its entries in an index that is not yet in use."""
 
     log: StoredLog

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from timeleap.errors import SessionExistsError
 from timeleap.storage import durable
@@ -22,8 +23,7 @@ from timeleap.storage.rewrite import Draft, MemoryNotes, Timelines, copy_prefix
 _Key = tuple[Identity | str, str, Access]
 
 
-@dataclass(slots=True)
-class _Shared:
+class _Shared(Struct):
     """An engine, who uses it, and who of them needs the lock held."""
 
     engine: JsonlEngine

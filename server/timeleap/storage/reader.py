@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Concatenate, Final, NamedTuple, ParamSpec, TypeVar
 from zlib import crc32
+
+from msgspec.structs import replace
 
 from timeleap.errors import CorruptedError, StorageFailureError
 from timeleap.storage import durable, scan

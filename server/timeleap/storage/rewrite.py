@@ -11,10 +11,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 from zlib import crc32
+
+from msgspec import Struct
 
 from timeleap.errors import (
     CorruptedError,
@@ -223,8 +224,7 @@ def same_bytes(file: OpenFile, other: OpenFile) -> bool:
 # The new log
 
 
-@dataclass(slots=True)
-class Draft:
+class Draft(Struct):
     """A new log under a temporary name, with its index; a context that removes it on any error."""
 
     log: StoredLog  # what it holds so far

@@ -8,10 +8,12 @@ VALIDATED, and its characters are not counted.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from io import BufferedReader, RawIOBase
 from typing import Final
 from zlib import crc32
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from timeleap.storage.durable import Readable
 from timeleap.storage.engine import LogState, NewRecord, Progress, RecordFlag, RecordKind, Role
@@ -36,8 +38,7 @@ _BUFFER: Final = 1 << 18
 _DIGITS: Final = 15  # of numbers that are certainly below 2**53
 
 
-@dataclass(frozen=True, slots=True)
-class Scanned:
+class Scanned(Struct, frozen=True):
     state: LogState  # after the last line found
     open_ended: bool = False  # the last line has no line feed, but it is not torn: a complete record, or a damaged one
     torn: int = 0  # bytes after it that are the beginning of a record

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from tests.unit.sessions.worlds import USER, World, heard, kinds, small_retention, texts
 
 from timeleap.errors import StorageFailureError

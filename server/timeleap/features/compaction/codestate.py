@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from timeleap.features.compaction import fact_patterns
 from timeleap.features.compaction.prepare import quoted
@@ -27,8 +28,7 @@ _ALSO_NAMED = re.compile(r"^Also named: (.+)$", re.MULTILINE)
 _TEST = re.compile(r"(?:^|[\\/])tests?[\\/]|(?:^|[\\/])test_|_test\.|\.(?:test|spec)\.", re.IGNORECASE)
 
 
-@dataclass
-class _File:
+class _File(Struct):
     """Facts about a file; the newest version of its code wins."""
 
     age: int

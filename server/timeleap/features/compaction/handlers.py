@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from timeleap import message_text
 from timeleap.errors import InvalidInputError
@@ -42,8 +44,7 @@ if TYPE_CHECKING:
 _LINES_AT_ONCE = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class CompactionInput:
+class CompactionInput(Struct, frozen=True):
     """All messages of a session as they were at `head`, and where those begin that a compaction keeps."""
 
     head: str

@@ -11,8 +11,10 @@ import asyncio
 import itertools
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from timeleap import message_text
 from timeleap.errors import ClientRequestError, CompactionFailedError
@@ -113,8 +115,7 @@ _ENDS = 16  # tokens that may stand around a text
 _SMALLEST_WINDOW = 1_000  # tokens; what is too long for less than this will not fit in parts either
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """A summary as a summariser gave it, not empty, and its tokens as the model counted them; None if that is not known."""
 
     text: str
@@ -123,7 +124,7 @@ class Answer:
     def __post_init__(self) -> None:
         # No token is less than a byte: what counts more has counted thoughts as well.
         if self.tokens is not None and self.tokens > len(self.text.encode(errors="replace")) + _ENDS:
-            object.__setattr__(self, "tokens", None)
+            force_setattr(self, "tokens", None)
 
 
 class TooLongPromptError(Exception):

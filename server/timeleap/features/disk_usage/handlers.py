@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from timeleap.errors import StorageFailureError
 from timeleap.service import paging
@@ -23,8 +24,7 @@ if TYPE_CHECKING:
 KINDS: Final = ("log", "timeline", "index", "quarantine", "other")
 
 
-@dataclass(frozen=True, slots=True)
-class Space:
+class Space(Struct, frozen=True):
     """The files of one session, largest first; `deleted_at` (ISO-8601 UTC) only in the trash."""
 
     session_id: str

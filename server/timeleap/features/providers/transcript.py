@@ -14,11 +14,11 @@ import base64
 import binascii
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 from urllib.parse import unquote_to_bytes, urlsplit
 
 import msgspec
+from msgspec import Struct, field
 
 from timeleap.errors import TimeleapError, TooLargeError
 from timeleap.message_text import without_halves
@@ -28,8 +28,7 @@ MOST: Final = 1000
 """Losses that are listed; the rest is counted."""
 
 
-@dataclass(frozen=True, slots=True)
-class Loss:
+class Loss(Struct, frozen=True):
     """A difference between a body and the history (see `BodyLoss` of the protocol)."""
 
     index: int | None
@@ -58,8 +57,7 @@ MEDIA_TYPES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/w
 """Those that every provider takes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Picture:
+class Picture(Struct, frozen=True):
     """A picture that can be sent: its address on the web, or its data in base64.
 
     Attributes:
@@ -175,13 +173,11 @@ _MEDIA: Final = {"image_url": "an image", "audio_url": "audio", "video_url": "a 
 _LEAST: Final = 30  # bytes that a turn or a call takes in any body, whatever it says
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+class Text(Struct, frozen=True):
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Thought:
+class Thought(Struct, frozen=True):
     """A thought of an assistant, signed by its provider."""
 
     text: str
@@ -191,8 +187,7 @@ class Thought:
 Piece = Text | Picture | Thought
 
 
-@dataclass(slots=True)
-class TranscriptCall:
+class TranscriptCall(Struct):
     """A call of a tool; `result` is None while it waits."""
 
     id: str
@@ -211,8 +206,7 @@ class TranscriptCall:
         return name, found
 
 
-@dataclass(slots=True)
-class Turn:
+class Turn(Struct):
     """The content of a message: a user's text and pictures, the system's text, an assistant's text and thoughts.
 
     Attributes:
@@ -229,8 +223,7 @@ class Turn:
     calls: list[TranscriptCall] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class Format:
+class Format(Struct, frozen=True):
     """The format of a provider's request body.
 
     Attributes:

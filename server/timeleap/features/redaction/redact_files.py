@@ -13,11 +13,12 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal
 from zlib import crc32
+
+from msgspec import Struct, field
 
 from timeleap.errors import StorageFailureError
 from timeleap.features.redaction.redactor import MAX_NESTING, RedactedText, Redactor, Token, each_text, is_json
@@ -57,8 +58,7 @@ _SEAL_FIXED: Final = frozenset(("mac", "changedAt"))
 """Of a seal: what it covers does not change when the name of the client that asked for it does."""
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(Struct, frozen=True):
     """A record that holds it; `index` is that of the message, None where it is none."""
 
     line: int
@@ -66,8 +66,7 @@ class Match:
     occurrences: int
 
 
-@dataclass(slots=True)
-class FileMatches:
+class FileMatches(Struct):
     """Matches in one file, and the edits to make if it is a log.
 
     Attributes:
@@ -122,8 +121,7 @@ class FileMatches:
         return redacted_bytes(redactor, line)[0] if number in self.lines else None
 
 
-@dataclass(slots=True)
-class ScanResult:
+class ScanResult(Struct):
     """Matches in a session's directory: in its logs, the live one first, and in other files."""
 
     directory: Path

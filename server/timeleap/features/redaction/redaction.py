@@ -11,10 +11,12 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from timeleap.errors import HeadConflictError, SessionLockedError, StorageFailureError
 from timeleap.failpoints import failpoint
@@ -41,8 +43,7 @@ from timeleap.storage.log_files import share
 Json = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class RedactionRequest:
+class RedactionRequest(Struct, frozen=True):
     """A request to redact.
 
     Attributes:
@@ -60,8 +61,7 @@ class RedactionRequest:
     progress: Progress | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RedactOutcome:
+class RedactOutcome(Struct, frozen=True):
     """Result of a redaction, or of its dry run.
 
     Attributes:

@@ -15,9 +15,11 @@ import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Final, NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from timeleap.features.redaction.matchers import Matcher, without_overlaps
 
@@ -33,8 +35,7 @@ class TextReplacement(NamedTuple):
     text: str
 
 
-@dataclass(slots=True)
-class Token:
+class Token(Struct):
     """A string or a bare word of a JSON text.
 
     Attributes:
@@ -182,8 +183,7 @@ def record_form(token: Token) -> bool:
     return token.path in _FIXED or (not token.string and token.path == ("id",))
 
 
-@dataclass(slots=True)
-class RedactedText:
+class RedactedText(Struct):
     """A text after its redaction, and the number of places in it.
 
     Attributes:

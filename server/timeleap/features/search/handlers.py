@@ -6,8 +6,10 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from timeleap.errors import CorruptedError, SessionNotFoundError, StorageFailureError, TimelineNotFoundError
 from timeleap.features.search.pattern import pattern
@@ -28,8 +30,7 @@ if TYPE_CHECKING:
     from timeleap_protocol.structs.past import SearchParams, SessionSearchParams
 
 
-@dataclass(frozen=True, slots=True)
-class SearchCursor:
+class SearchCursor(Struct, frozen=True):
     """Position at which a search of a session continues, and its query."""
 
     session_id: str
@@ -39,8 +40,7 @@ class SearchCursor:
     era: str
 
 
-@dataclass(frozen=True, slots=True)
-class StoreLeft:
+class StoreLeft(Struct, frozen=True):
     """Position at which a search of the store continues: in the session that had its last change then."""
 
     query: str

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from timeleap.errors import CorruptedError, StorageFailureError, TimelineNotFoundError
 from timeleap.features.search.pattern import Pattern
@@ -27,8 +28,7 @@ Pause = tuple[int, int]
 """Bytes looked at, and bytes in all."""
 
 
-@dataclass(frozen=True, slots=True)
-class SearchQuery:
+class SearchQuery(Struct, frozen=True):
     """A search query.
 
     Attributes:
@@ -46,8 +46,7 @@ class SearchQuery:
     limit: int = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(Struct, frozen=True):
     """A message in which it was found.
 
     Attributes:
@@ -64,24 +63,21 @@ class Hit:
     excerpt: tuple[int, str] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SearchPosition:
+class SearchPosition(Struct, frozen=True):
     """Where a search goes on."""
 
     timeline_id: str | None
     index: int
 
 
-@dataclass(frozen=True, slots=True)
-class Unread:
+class Unread(Struct, frozen=True):
     """A log, or part of it, that could not be searched, and the reason."""
 
     timeline_id: str | None
     message: str
 
 
-@dataclass(slots=True)
-class SearchPage:
+class SearchPage(Struct):
     """A page of hits; `following` is None when there is nothing left to look at."""
 
     hits: list[Hit] = field(default_factory=list)

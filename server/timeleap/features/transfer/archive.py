@@ -30,11 +30,13 @@ import stat
 import struct
 import zlib
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any, Final, cast
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, LargeZipFile, ZipFile, ZipInfo
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from timeleap import clock
 from timeleap.errors import CorruptedError, InvalidInputError, StorageFailureError, TimeleapError, TooLargeError
@@ -71,8 +73,7 @@ _UNREADABLE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
+class Listed(Struct, frozen=True):
     """The manifest's entry for a member."""
 
     name: str
@@ -84,8 +85,7 @@ def _is_log(name: str) -> bool:
     return classify(name)[0].kind in ("log", "timeline")
 
 
-@dataclass(frozen=True, slots=True)
-class _Member:
+class _Member(Struct, frozen=True):
     """Something to be packed; `blocks` are read twice, and may be fewer than `size` says."""
 
     name: str

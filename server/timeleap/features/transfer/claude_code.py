@@ -10,10 +10,12 @@ from __future__ import annotations
 import json
 from bisect import bisect_left
 from collections.abc import Generator, Iterator, Mapping
-from dataclasses import dataclass, replace
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from timeleap.features.transfer.conversion import (
     MAX_TIMELINES,
@@ -37,8 +39,7 @@ from timeleap.features.transfer.sanitize import Arrival, Origin
 from timeleap.sessions.creation import Traits
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(Struct, frozen=True):
     """A record that stands in the tree, as far as that matters.
 
     Attributes:

@@ -6,10 +6,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, Final
+
+from msgspec import Struct
 
 from timeleap import clock
 from timeleap.errors import CorruptedError, InvalidInputError, TooLargeError
@@ -38,8 +39,7 @@ Json = dict[str, Any]
 _DOCUMENT: Final = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"session"\s*:\s*\{')
 
 
-@dataclass(frozen=True, slots=True)
-class JsonLine:
+class JsonLine(Struct, frozen=True):
     """One line; `record` is the object on it, None where there is none: blank, too long, or no JSON object."""
 
     offset: int
@@ -159,8 +159,7 @@ def _object(text: bytes) -> Json | None:
     return found if isinstance(found, dict) else None
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(Struct, frozen=True):
     """A place in a log to come back to."""
 
     bytes: int

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, cast
+
+from msgspec import Struct, field
 
 from timeleap import clock
 from timeleap.errors import CorruptedError
@@ -35,8 +36,7 @@ _CHECKPOINTS_AT_ONCE: Final = 64
 _OPEN_AT_ONCE: Final = 8  # timelines
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
+class Said(Struct, frozen=True):
     """One message.
 
     Attributes:
@@ -50,8 +50,7 @@ class Said:
     record: Mapping[str, Any]
 
 
-@dataclass(slots=True)
-class Strand:
+class Strand(Struct):
     """One log of a session: the live one, or a timeline.
 
     Attributes:
@@ -97,8 +96,7 @@ class Strand:
         return shared_lines(self.log, other.log, min(self.log.state.lines, other.log.state.lines))
 
 
-@dataclass(frozen=True, slots=True)
-class Exhibit:
+class Exhibit(Struct, frozen=True):
     """A session as it was at one moment. Times are ISO-8601 UTC.
 
     Attributes:

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from timeleap.errors import InvalidInputError
 
@@ -14,8 +15,7 @@ MOST: Final = 100
 """Different losses that are told apart; there may be as many as lines in a file."""
 
 
-@dataclass(frozen=True, slots=True)
-class ExportFormat:
+class ExportFormat(Struct, frozen=True):
     """A form of a session.
 
     Attributes:
@@ -54,8 +54,7 @@ def unsupported(name: str, known: tuple[str, ...]) -> InvalidInputError:
     return InvalidInputError(message, errors=[problem])
 
 
-@dataclass(frozen=True, slots=True)
-class ExportLoss:
+class ExportLoss(Struct, frozen=True):
     """Something that is not carried over: in one word for programs, and for people what is missing and how much."""
 
     kind: str

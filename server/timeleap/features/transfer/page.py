@@ -20,11 +20,12 @@ import json
 import re
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from hashlib import blake2b, sha256
 from importlib.resources import files
 from typing import Any, Final
+
+from msgspec import Struct
 
 from timeleap.errors import TooLargeError
 from timeleap.features.transfer.exhibit import Exhibit, Strand
@@ -120,8 +121,7 @@ def _fingerprint(text: str) -> str:
     return f"sha256-{b64encode(sha256(text.encode('utf-8')).digest()).decode('ascii')}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Branch:
+class _Branch(Struct, frozen=True):
     """A log, and what it shares with the one it branches off, which is the `parent`-th of all."""
 
     strand: Strand

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct, field
+from msgspec.structs import asdict, replace
 
 from timeleap import clock
 from timeleap.features.transfer.formats import ExportLoss
@@ -23,8 +25,7 @@ LONGEST_TITLE: Final = 1000
 MOST_LOSSES: Final = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(Struct, frozen=True):
     """The source of an import: stored in `timeleap.json`, and in the answer to a repeated request."""
 
     format: str
@@ -40,8 +41,7 @@ class Origin:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Arrival:
+class Arrival(Struct, frozen=True):
     """The data of an imported session apart from its logs.
 
     Attributes:
