@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Literal
 
@@ -54,13 +55,17 @@ class Crowd:
         home: Where the store will be.
         windows: How many processes are attached.
         messages: What an append round appends, one message each.
+        apart: Whether the windows have the other cores: on the owner's, their work would make it wait between two appends.
     """
 
-    def __init__(self, home: Path, windows: int, messages: Sequence[dict[str, Any]]) -> None:
+    def __init__(self, home: Path, windows: int, messages: Sequence[dict[str, Any]], *, apart: bool = False) -> None:
         self._servers: list[Server] = []
         try:
-            self._servers += [Server.timeleap(home, "--durability", "os") for _ in range(1 + windows)]
-            self.owner, *self.attached = self._servers
+            self.owner = Server.timeleap(home, "--durability", "os")
+            self._servers.append(self.owner)
+            with other_cores() if apart else nullcontext():
+                self._servers += [Server.timeleap(home, "--durability", "os") for _ in range(windows)]
+            self.attached = self._servers[1:]
             self._frames = {
                 name: self.owner.frames(
                     "context/appendMessage", [{"sessionId": name, "message": message} for message in messages]
@@ -104,6 +109,22 @@ class Crowd:
         """End all processes."""
         for server in self._servers:
             server.kill()
+
+
+@contextmanager
+def other_cores() -> Iterator[None]:
+    """Have processes that are started within run on the cores that the benchmarks leave free, if there are any."""
+    if not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    ours = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, range(os.cpu_count() or 1))
+    if others := os.sched_getaffinity(0) - ours:
+        os.sched_setaffinity(0, others)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, ours)
 
 
 def processor_time(pid: int) -> float:

@@ -39,7 +39,7 @@ WINDOWS = 20
 
 @pytest.mark.rows("16", "16-64")
 def test_what_windows_cost_the_writer(tmp_path: Path, judge: Judge) -> None:
-    crowd = Crowd(tmp_path, WINDOWS, [MESSAGE] * 192)
+    crowd = Crowd(tmp_path, WINDOWS, [MESSAGE] * 192, apart=True)
 
     def case(session: str, in_flight: int) -> Callable[[], float]:
         return lambda: crowd.append(session, in_flight)

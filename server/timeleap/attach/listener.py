@@ -11,7 +11,8 @@ import hmac
 import logging
 import os
 import secrets
-from typing import TYPE_CHECKING, cast
+import time
+from typing import TYPE_CHECKING, Any, cast
 
 from timeleap.attach import sockets
 from timeleap.rpc.codec import MessageId, UnreadableError, decode, encode, is_message_id
@@ -23,6 +24,8 @@ from timeleap_protocol.framing import Fault, FrameReader, Framing
 from timeleap_protocol.limits import MAX_FRAME_BYTES, PROTOCOL_VERSION
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from timeleap.storage.lock import Endpoint
 
 log = logging.getLogger(__name__)
@@ -38,13 +41,70 @@ FIRST_FRAME_SECONDS = 5.0
 LINGER = 30.0
 """Seconds after the end of a connection in which the other side may still take what was written."""
 
+PAUSE = 10
+"""How many times the processor time that a write of notifications to all windows took nothing more is written for their
+sake: a write to each of twenty costs several times what the append did that they hear of."""
+
+LONGEST_PAUSE = 0.002
+"""Seconds: what happens meanwhile is told together."""
+
 _TOKEN_BYTES = 32
+
+
+class SharedNotifications:
+    """Notifications to several connections: framed once for all, and written to each in one piece as far as they come fast."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._params: Any = None
+        self._frames: dict[Framing, bytes] = {}
+        self._waiting: dict[AttachedConnection, None] = {}
+        self._next = 0.0  # on the loop's clock: when the next may be written
+
+    def frame(self, framing: Framing, method: str, params: Any) -> bytes:
+        """The frame of a notification; that of the same params as before is there already."""
+        if params is not self._params:
+            self._params = params
+            self._frames = {}
+        if framing not in self._frames:
+            self._frames[framing] = framing.wrap(encode({"jsonrpc": "2.0", "method": method, "params": params}))
+        return self._frames[framing]
+
+    def write_soon(self, connection: AttachedConnection) -> None:
+        """Have a connection write what it has collected: in the next turn of the loop, or when the pause is over."""
+        if not self._waiting:
+            self._loop.call_at(self._next, self._write)
+        self._waiting[connection] = None
+
+    def _write(self) -> None:
+        began = time.thread_time()
+        waiting, self._waiting = self._waiting, {}
+        for connection in waiting:
+            connection.write_collected()
+        self._next = self._loop.time() + min(PAUSE * (time.thread_time() - began), LONGEST_PAUSE)
 
 
 class AttachedConnection(Connection):
     """The connection of another process."""
 
     is_peer = True
+
+    def __init__(self, service: Callable[[], ServicePort], shared: SharedNotifications) -> None:
+        # What a client may just send to its own process has to fit when it is passed on, with the ids that we add.
+        super().__init__(service, max_frame_bytes=MAX_FRAME_BYTES + FIRST_FRAME_BYTES)
+        self._shared = shared
+
+    def notify(self, method: str, params: Any) -> None:
+        """Queue a notification; it leaves before every reply that is queued after it, or a little later by itself."""
+        if self._congested:
+            super().notify(method, params)
+        elif self._transport is not None and not self.dropped and method not in self._rpc.unwanted:
+            self._outbox.append(self._shared.frame(self._frames.framing or Framing.NDJSON, method, params))
+            self._shared.write_soon(self)
+
+    def write_collected(self) -> None:
+        """Write what is queued, unless it was written with a reply."""
+        self._flush()
 
     def data_received(self, data: bytes) -> None:
         """Take bytes; drop requests of a process that has disconnected: its client may have retried elsewhere."""
@@ -63,6 +123,7 @@ class LocalNetwork:
         self.endpoint: Endpoint | None = None
         self.at_the_door: dict[TokenHandshake, None] = {}
         self._service = service
+        self._shared = SharedNotifications()
         self._listening: sockets.Listening | None = None
         self._token = ""
         self._visits: dict[asyncio.Task[None], AttachedConnection] = {}
@@ -114,8 +175,7 @@ class LocalNetwork:
     def admit(self, transport: asyncio.Transport) -> Connection:
         """The connection that takes over from a handshake."""
         transport.set_write_buffer_limits(high=HIGH_WATER, low=LOW_WATER)
-        # What a client may just send to its own process has to fit when it is passed on, with the ids that we add.
-        visitor = AttachedConnection(lambda: self._service, max_frame_bytes=MAX_FRAME_BYTES + FIRST_FRAME_BYTES)
+        visitor = AttachedConnection(lambda: self._service, self._shared)
         visit = asyncio.get_running_loop().create_task(self._attend(visitor, transport))
         self._visits[visit] = visitor
         visit.add_done_callback(self._visits.pop)
@@ -127,6 +187,7 @@ class LocalNetwork:
         try:
             await visitor.finished
             await self._service.disconnect(visitor)
+            visitor.write_collected()
         finally:
             visitor.ended.set_result(None)
             transport.close()
