@@ -5,23 +5,18 @@ from __future__ import annotations
 import importlib
 import io
 import itertools
+import os
 import sys
-from typing import Annotated
+from collections.abc import Sequence
 
-import typer
+from timeleap.cli.arguments import NotPlainError, read
+from timeleap.cli.command import FAILED, MISUSED, Home, Machine, run_command
+from timeleap.cli.parameters import Commands
+from timeleap.cli.terminal import Exit, Terminal, forget_output
 
-from timeleap.cli.command import FAILED, MISUSED, Group, Home, Machine
-from timeleap.cli.terminal import Terminal, forget_output
-
-_EPILOG = """[bold]First steps[/bold]
-
-[cyan]timeleap demo[/cyan]  a guided tour with a real server, in a store of its own
-
-[cyan]timeleap new fix-dates && timeleap append fix-dates "Why is 1969 wrong?"[/cyan]
-
-[cyan]timeleap checkpoint fix-dates && timeleap log fix-dates[/cyan]
-
-Exit codes: 0 done, 1 an error (in words on the standard error output), 2 a misuse, 130 Ctrl-C."""
+TYPE_CHECKING = False  # see `timeleap/__init__.py`
+if TYPE_CHECKING:
+    import typer
 
 _MODULES = {
     "demo": ("demo",),
@@ -40,44 +35,17 @@ _MODULES = {
 """The commands of each module, in the order of the overview."""
 
 
-def application(command: str | None = None) -> typer.Typer:
-    """The command line: as far as `command` needs it, so that a person does not wait for all the others; else whole."""
-    app = typer.Typer(
-        name="timeleap",
-        cls=Group,
-        help="Durable conversations for AI agents: history, checkpoints, time travel and its undo.",
-        epilog=_EPILOG,
-        no_args_is_help=True,
-        rich_markup_mode="rich",
-        context_settings={"help_option_names": ["--help", "-h"]},
-        pretty_exceptions_enable=False,
-    )
-    app.callback()(timeleap)
+def modules(command: str | None = None) -> list[Commands]:
+    """The modules that `command` needs, so that a person does not wait for all the others; else all of them."""
     needed = [name for name, commands in _MODULES.items() if command in commands]
-    for name in needed or _MODULES:
-        app.add_typer(importlib.import_module(f"timeleap.cli.{name}").app)
-    return app
+    return [importlib.import_module(f"timeleap.cli.{name}").app for name in needed or _MODULES]
 
 
-def _print_version(asked: bool) -> None:
-    if asked:
-        from importlib.metadata import version
+def application(command: str | None = None) -> typer.Typer:
+    """The command line as far as `command` needs it, else whole, as the library has it."""
+    from timeleap.cli import typer_app
 
-        typer.echo(f"timeleap {version('timeleap')}")
-        raise typer.Exit
-
-
-def timeleap(
-    ctx: typer.Context,
-    home: Home = None,
-    machine: Machine = False,
-    version: Annotated[
-        bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_print_version)
-    ] = False,
-) -> None:
-    """The options that may stand before every command."""
-    del version
-    ctx.obj = Terminal(home, machine)
+    return typer_app.application(modules(command))
 
 
 def main(command: str | None = None) -> int:
@@ -86,15 +54,10 @@ def main(command: str | None = None) -> int:
         # A pipe on Windows, or LANG=C: what a message holds must never end a command.
         if isinstance(stream, io.TextIOWrapper) and not stream.isatty():
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
-    app = application(command)
     try:
-        if "--json" in itertools.takewhile(lambda word: word != "--", sys.argv[1:]):
-            sys.exit(_for_machines(app))
-        app(prog_name="timeleap")
-    except SystemExit as end:
-        code = end.code if isinstance(end.code, int) else int(end.code is not None)
-    else:
-        code = 0
+        code = _run_plain(command, sys.argv[1:])
+    except NotPlainError:
+        code = _run_any(application(command))
     try:
         sys.stdout.flush()
     except BrokenPipeError:
@@ -102,11 +65,53 @@ def main(command: str | None = None) -> int:
     return code
 
 
+def _run_plain(command: str | None, arguments: Sequence[str]) -> int:
+    """Run a plain command line without the library; returns the exit code.
+
+    Raises:
+        NotPlainError: It is none; nothing was done.
+    """
+    if "_TIMELEAP_COMPLETE" in os.environ or not any(command in commands for commands in _MODULES.values()):
+        raise NotPlainError
+    call = read(arguments, modules(command)[0], Home, Machine)
+    try:
+        run_command(call.command, call.taken, Terminal(call.home, call.machine), call.values)
+    except Exit as end:
+        return end.exit_code
+    except Exception as error:
+        return _aborted(error)
+    return 0
+
+
+def _aborted(error: Exception) -> int:
+    """The exit code of a command whose question nobody answered, which is said; other errors are raised again."""
+    from typer import Abort, rich_utils
+
+    if not isinstance(error, Abort | EOFError):
+        raise error
+    if isinstance(error, EOFError):
+        sys.stderr.write("\n")
+    rich_utils.rich_abort_error()
+    return FAILED
+
+
+def _run_any(app: typer.Typer) -> int:
+    try:
+        if "--json" in itertools.takewhile(lambda word: word != "--", sys.argv[1:]):
+            sys.exit(_for_machines(app))
+        app(prog_name="timeleap")
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    return 0
+
+
 def _for_machines(app: typer.Typer) -> int | None:
     """Run the command line, the parser's own errors told in JSON; returns the exit code."""
+    from typer import Abort
+
     try:
         code: int | None = app(prog_name="timeleap", standalone_mode=False)
-    except typer.Abort:
+    except Abort:
         return FAILED
     except Exception as error:
         # The classes of the parser's errors are at another place in each version of typer.

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import fnmatch
 import json
+import sys
+from collections.abc import Sequence
 from typing import Annotated, Literal
-
-import typer
-from typer import Argument, Option
 
 from timeleap.cli.backend import Backend
 from timeleap.cli.command import command, text_or_file
-from timeleap.cli.terminal import Terminal, UsageError
+from timeleap.cli.parameters import Argument, Commands, Option, Registered
+from timeleap.cli.terminal import Exit, Terminal, UsageError
 from timeleap_protocol.methods import METHODS, REQUESTS, Method
 
-app = typer.Typer(rich_help_panel="Protocol")
+app = Commands("Protocol")
 
 
 def complete_method(incomplete: str) -> list[tuple[str, str]]:
@@ -87,7 +87,7 @@ def schema(
     if form == "typescript":
         from timeleap_protocol.generate.typescript import types_module
 
-        typer.echo(types_module(), nl=False)
+        sys.stdout.write(types_module())
     elif form == "json-schema":
         from timeleap_protocol.generate.schema import bundle
 
@@ -108,12 +108,7 @@ def _rows(only: str) -> list[Method]:
     return [row for row in METHODS.values() if any(fnmatch.fnmatchcase(row.name, name) for name in wanted)]
 
 
-@app.command(
-    rich_help_panel="Protocol",
-    add_help_option=False,
-    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
-)
-def serve(ctx: typer.Context) -> None:
+def serve(terminal: Terminal | None, arguments: Sequence[str]) -> None:
     """Run the server: JSON-RPC 2.0 on the standard input and output, until their end.
 
     Editors and agents start this; `timeleap serve --help` has its options. The first byte decides the framing: an
@@ -122,6 +117,8 @@ def serve(ctx: typer.Context) -> None:
     # `timeleap.__main__` goes to the server without loading any of this; only other ways in come here.
     from timeleap.rpc.serve import main as run
 
-    terminal: Terminal | None = ctx.find_root().obj
     home = ["--home", str(terminal.home)] if terminal is not None and terminal.home is not None else []
-    raise typer.Exit(run([*home, *ctx.args]))
+    raise Exit(run([*home, *arguments]))
+
+
+app.members.append(Registered("serve", serve, None, "Protocol", raw=True))

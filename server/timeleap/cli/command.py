@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 import os
 import re
@@ -10,15 +9,23 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Any, Concatenate, Final, Literal, ParamSpec, get_args, get_origin, get_type_hints
-
-import typer
-from typer import Argument, Option
-from typer.core import TyperGroup
+from typing import (
+    Annotated,
+    Any,
+    Concatenate,
+    Final,
+    Literal,
+    NamedTuple,
+    ParamSpec,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from timeleap import interrupt
 from timeleap.cli.formatting import Json, ago, one_line
-from timeleap.cli.terminal import Terminal, UsageError, forget_output
+from timeleap.cli.parameters import Argument, Commands, Option, Registered
+from timeleap.cli.terminal import Exit, Terminal, UsageError, forget_output
 from timeleap.errors import TimeleapError
 from timeleap_client.errors import ConnectionLostError, TimeleapClientError, TimeleapRpcError
 
@@ -32,7 +39,7 @@ FAILED = 1
 MISUSED = 2
 
 
-def complete_session(ctx: typer.Context, incomplete: str) -> list[str]:
+def complete_session(ctx: Any, incomplete: str) -> list[str]:
     """Session ids of the store that begin with what was typed.
 
     Read from the directory, not asked of a server: a Tab has to answer at once, and must not start anything.
@@ -51,13 +58,11 @@ Home = Annotated[
     Path | None,
     Option(
         help="The store's directory (default: $TIMELEAP_HOME, else the platform's).",
-        rich_help_panel="Everywhere",
+        panel="Everywhere",
         file_okay=False,
     ),
 ]
-Machine = Annotated[
-    bool, Option("--json", help="For machines: one JSON document, or JSON lines.", rich_help_panel="Everywhere")
-]
+Machine = Annotated[bool, Option("--json", help="For machines: one JSON document, or JSON lines.", panel="Everywhere")]
 Session = Annotated[
     str,
     Argument(
@@ -132,46 +137,14 @@ def parse_time(text: str, refusal: str) -> str:
     return (time if time.tzinfo else time.astimezone()).isoformat()
 
 
-_MEANT = {
-    **dict.fromkeys(("delete", "remove", "rm"), "trash delete"),
-    **dict.fromkeys(("list", "ls"), "sessions"),
-    **dict.fromkeys(("create", "init"), "new"),
-    **dict.fromkeys(("history", "messages", "cat"), "show"),
-    **dict.fromkeys(("status", "info"), "state"),
-    **dict.fromkeys(("rollback", "reset"), "revert"),
-    **dict.fromkeys(("checkpoints", "timelines"), "log"),
-    **dict.fromkeys(("undelete", "purge"), "trash"),
-    "branch": "fork",
-    "rename": "title",
-    "help": "--help",
-}
-"""What other programs call what we have under another name."""
-
-
-class Group(TyperGroup):
-    """Commands under one name: helps with a wrong one, and for machines says in JSON that one is missing."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        terminal = ctx.find_root().obj
-        if not args and isinstance(terminal, Terminal) and terminal.machine:
-            ctx.fail(f"Missing command: one of {', '.join(self.commands)}.")
-        return super().parse_args(ctx, args)
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        meant = _MEANT.get(args[0]) if ctx.parent is None and args[0] not in self.commands else None
-        if meant is not None:
-            ctx.fail(f"No such command {args[0]!r}. Did you mean 'timeleap {meant}'?")
-        return super().resolve_command(ctx, args)
-
-
-def subcommands(app: typer.Typer, name: str, help: str, panel: str) -> typer.Typer:
-    group = typer.Typer(cls=Group, no_args_is_help=True)
-    app.add_typer(group, name=name, help=help, rich_help_panel=panel)
+def subcommands(app: Commands, name: str, help: str, panel: str) -> Commands:
+    group = Commands(panel, name, help)
+    app.members.append(group)
     return group
 
 
 def command(
-    app: typer.Typer, name: str | None = None, *, unless: str | None = None, panel: str | None = None
+    app: Commands, name: str | None = None, *, unless: str | None = None, panel: str | None = None
 ) -> Callable[[Callable[Concatenate[Terminal, P], None]], Callable[Concatenate[Terminal, P], None]]:
     """Register a function as a command: its first parameter is the `Terminal`, the others are the user's.
 
@@ -181,57 +154,50 @@ def command(
     """
 
     def register(function: Callable[Concatenate[Terminal, P], None]) -> Callable[Concatenate[Terminal, P], None]:
-        # A paragraph is as wide as the terminal, not as our source; what stands under `Example:` is shown as typed.
-        text, *examples = re.split(
-            r"^Examples?:$", inspect.cleandoc(function.__doc__ or ""), maxsplit=1, flags=re.MULTILINE
-        )
-        # Rich's markup leaves `\[` alone (its own `escape` would cost every command the import).
-        typed = [line.strip().replace("[", r"\[") for block in examples for line in block.splitlines() if line.strip()]
-        # A paragraph each: typer joins the lines of one.
-        epilog = "\n\n".join(["[bold]Examples[/bold]", *(f"[cyan]{line}[/cyan]" for line in typed)]) if typed else None
-        register_at = app.command(
-            name,
-            help=re.sub(r"(?<!\n)\n(?!\n)", " ", text),
-            epilog=epilog,
-            rich_help_panel=panel or app.rich_help_panel,
-        )
-        register_at(_with_shared_options(function, unless))
+        called = name or function.__name__.replace("_", "-")
+        app.members.append(Registered(called, function, unless, panel or (app.panel if app.name is None else None)))
         return function
 
     return register
 
 
-def _with_shared_options(function: Callable[..., None], unless: str | None) -> Callable[..., None]:
+class Signature(NamedTuple):
+    """What a command takes.
+
+    Attributes:
+        parameters: Those of the user, with their annotations; where it takes a SESSION no argument is required.
+        takes_session: Whether it does.
+        kinds: The types of the arguments after the session, by their names.
+        required: Those of them that have to be given.
+    """
+
+    parameters: list[inspect.Parameter]
+    takes_session: bool
+    kinds: Mapping[str, Any]
+    required: Sequence[str]
+
+
+def signature_of(function: Callable[..., None]) -> Signature:
     hints = get_type_hints(function, include_extras=True)
     own = [each.replace(annotation=hints[each.name]) for each in inspect.signature(function).parameters.values()][1:]
-    arguments = [each for each in own if isinstance(each.annotation.__metadata__[0], typer.models.ArgumentInfo)]
-    kinds, required = {}, []
-    takes_session = hints.get(SESSION) == Session
-    if takes_session:
-        kinds = {each.name: _bare(each.annotation) for each in arguments[1:]}
-        required = [each.name for each in arguments[1:] if each.default is each.empty]
-        own = [_optional(each) if each in arguments else each for each in own]
-    shared = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-        for name, default, annotation in (
-            ("ctx", inspect.Parameter.empty, typer.Context),
-            ("home", None, Home),
-            ("machine", False, Machine),
-        )
-    ]
+    if hints.get(SESSION) != Session:
+        return Signature(own, False, {}, ())
+    arguments = [each for each in own if isinstance(each.annotation.__metadata__[0], Argument)]
+    kinds = {each.name: bare(each.annotation) for each in arguments[1:]}
+    required = [each.name for each in arguments[1:] if each.default is each.empty]
+    return Signature([_optional(each) if each in arguments else each for each in own], True, kinds, required)
 
-    @functools.wraps(function)
-    def run(*args: Any, ctx: typer.Context, home: Path | None, machine: bool, **kwargs: Any) -> None:
-        before: Terminal = ctx.find_root().obj or Terminal(None, machine=False)
-        terminal = Terminal(home or before.home, machine or before.machine)
-        if takes_session:
-            guarded(terminal, None, lambda: _fill_session(kwargs, kinds, required, unless))
-        named = kwargs.get(SESSION)
-        guarded(terminal, None if named == LATEST else named, lambda: function(terminal, *args, **kwargs))
 
-    run.__signature__ = inspect.Signature([*own, *shared])  # type: ignore[attr-defined]
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in [*own, *shared]}
-    return run
+def run_command(command: Registered, taken: Signature, terminal: Terminal, values: dict[str, Any]) -> None:
+    """Run a command with the values of its parameters.
+
+    Raises:
+        Exit: It has ended with another exit code than 0.
+    """
+    if taken.takes_session:
+        guarded(terminal, None, lambda: _fill_session(values, taken.kinds, taken.required, command.unless))
+    named = values.get(SESSION)
+    guarded(terminal, None if named == LATEST else named, lambda: command.function(terminal, **values))
 
 
 def _optional(parameter: inspect.Parameter) -> inspect.Parameter:
@@ -241,8 +207,8 @@ def _optional(parameter: inspect.Parameter) -> inspect.Parameter:
     return parameter.replace(default=None, annotation=Annotated[kind | None, *told])
 
 
-def _bare(hint: Any) -> Any:
-    """A parameter's type without typer's annotations, and without None."""
+def bare(hint: Any) -> Any:
+    """A parameter's type without its declaration, and without None."""
     kind, *_ = get_args(hint)
     members = get_args(kind)
     return next(member for member in members if member is not type(None)) if type(None) in members else kind
@@ -293,7 +259,7 @@ def guarded(terminal: Terminal, session: object, work: Callable[[], None]) -> No
     except KeyboardInterrupt:
         raising.over()
         terminal.hint("interrupted")
-        raise typer.Exit(interrupt.EXIT_CODE) from None
+        raise Exit(interrupt.EXIT_CODE) from None
     except interrupt.AskedToEndError as asked:
         asked.repeat()
     except (UsageError, TimeleapClientError, TimeleapError, OSError) as error:
@@ -314,7 +280,7 @@ def guarded(terminal: Terminal, session: object, work: Callable[[], None]) -> No
             text = f"{error.filename}: {error.strerror}" if error.filename else text
             lines, members = [text], {"kind": "os", "message": text}
         terminal.fail(lines, members)
-        raise typer.Exit(MISUSED if isinstance(error, UsageError) else FAILED) from None
+        raise Exit(MISUSED if isinstance(error, UsageError) else FAILED) from None
 
 
 def explain(error: TimeleapRpcError, session: str | None) -> list[str]:

@@ -10,16 +10,14 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 
-import typer
-from typer import Argument, Option
-
 from timeleap.cli.backend import Backend, OpenSession, given, reading, refusal, writing
 from timeleap.cli.command import Session, command, place, text_or_file
 from timeleap.cli.formatting import Json, count
+from timeleap.cli.parameters import Argument, Commands, Option
 from timeleap.cli.terminal import Terminal, UsageError
 from timeleap_client.errors import TimeleapRpcError
 
-app = typer.Typer(rich_help_panel="Write")
+app = Commands("Write")
 
 _EXAMPLE = '{"role": "user", "content": "..."}'
 _BATCH_MESSAGES = 100

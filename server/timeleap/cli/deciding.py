@@ -11,17 +11,15 @@ import threading
 from collections.abc import Iterable
 from typing import Annotated
 
-import typer
-from typer import Argument, Option
-
 from timeleap.cli.backend import OpenSession, change_session, read_state, writing
 from timeleap.cli.command import Session, Switch, command
 from timeleap.cli.formatting import Json, ago, one_line, safe
+from timeleap.cli.parameters import Argument, Commands, Option
 from timeleap.cli.terminal import Terminal, UsageError
 from timeleap_client.errors import TimeleapRpcError
 from timeleap_client.notifications import RECONNECTED, Notification
 
-app = typer.Typer(rich_help_panel="Write")
+app = Commands("Write")
 
 _REQUESTED = "approval/didRequest"
 _RESOLVED = "approval/didResolve"

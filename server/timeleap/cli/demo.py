@@ -16,14 +16,13 @@ from importlib.resources import as_file, files
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-import typer
-
 from timeleap.cli.backend import Backend, OpenSession
 from timeleap.cli.command import FAILED, command
 from timeleap.cli.create import parse, steps
 from timeleap.cli.formatting import Json, count, safe, size
 from timeleap.cli.graph import PLAIN, Graph, draw, glyphs_for, read_graph
-from timeleap.cli.terminal import Terminal, UsageError
+from timeleap.cli.parameters import Argument, Commands, Option
+from timeleap.cli.terminal import Exit, Terminal, UsageError
 from timeleap.clock import new_uid
 from timeleap_client.errors import TimeleapRpcError
 from timeleap_client.notifications import Notification
@@ -31,7 +30,7 @@ from timeleap_client.notifications import Notification
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-app = typer.Typer(rich_help_panel="Look")
+app = Commands("Look")
 
 _WIDTH = 110
 _MOST_TEXT = 72
@@ -50,9 +49,9 @@ def demo(
     terminal: Terminal,
     path: Annotated[
         Path | None,
-        typer.Argument(metavar="[PATH]", help="A session file (JSON lines) or directory; a sample if none is given."),
+        Argument(metavar="[PATH]", help="A session file (JSON lines) or directory; a sample if none is given."),
     ] = None,
-    keep: Annotated[bool, typer.Option("--keep", help="Do not remove the store it made.")] = False,
+    keep: Annotated[bool, Option("--keep", help="Do not remove the store it made.")] = False,
 ) -> None:
     """Tell in a minute what Timeleap is, with a real server in a store of its own.
 
@@ -81,7 +80,7 @@ def demo(
         checks = [asdict(check) for check in screen.checks]
         terminal.document({"ok": kept, "sessionId": story.session_id, "checks": checks})
     if not kept:
-        raise typer.Exit(FAILED)
+        raise Exit(FAILED)
 
 
 def _session_file(path: Path | None) -> AbstractContextManager[Path]:

@@ -6,15 +6,13 @@ import operator
 from pathlib import Path
 from typing import Annotated
 
-import typer
-from typer import Argument, Option
-
 from timeleap.cli.backend import change_session, read_state, reading
 from timeleap.cli.command import Session, Switch, command, subcommands, text_or_file
 from timeleap.cli.formatting import Json, ago, one_line
+from timeleap.cli.parameters import Argument, Commands, Option
 from timeleap.cli.terminal import Terminal, UsageError
 
-app = typer.Typer(rich_help_panel="Describe")
+app = Commands("Describe")
 subagents = subcommands(app, "subagents", "List, define and remove sub-agents.", "Describe")
 
 Text = Annotated[list[str] | None, Argument(metavar="[TEXT]", help="Without it: print the present one.")]

@@ -7,21 +7,19 @@ import itertools
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-from typer import Argument, Option
-
 from timeleap.cli.backend import Backend, OpenSession, given, reading
 from timeleap.cli.command import Full, Session, TimelineOption, command, complete_session, parse_time, place
 from timeleap.cli.following import TerminalFollower, describe
 from timeleap.cli.formatting import Json, ago, clock, count, one_line, process, render, safe, size
 from timeleap.cli.graph import read_graph, read_kin, shown
+from timeleap.cli.parameters import Argument, Commands, Option
 from timeleap.cli.terminal import Terminal, UsageError
 from timeleap_client.errors import TimeleapRpcError
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-app = typer.Typer(rich_help_panel="Look")
+app = Commands("Look")
 
 _MOST_LINES = 12
 """Lines of a message before the rest is only counted."""

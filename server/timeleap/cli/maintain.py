@@ -9,9 +9,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
-import typer
-from typer import Argument, Option
-
 from timeleap.cli.backend import Backend, OpenSession, given, reading, session_identity, writing
 from timeleap.cli.command import (
     FAILED,
@@ -27,12 +24,13 @@ from timeleap.cli.command import (
 )
 from timeleap.cli.formatting import Json, count, one_line, size
 from timeleap.cli.inspect import list_sessions
-from timeleap.cli.terminal import Terminal, UsageError
+from timeleap.cli.parameters import Argument, Commands, Option
+from timeleap.cli.terminal import Exit, Terminal, UsageError
 
-app = typer.Typer(rich_help_panel="Keep in order")
+app = Commands("Keep in order")
 trash = subcommands(app, "trash", "List, delete, undelete and purge sessions.", "Keep in order")
-space = typer.Typer(rich_help_panel="Keep in order")
-app.add_typer(space)  # after `trash` in the overview
+space = Commands("Keep in order")
+app.members.append(space)  # after `trash` in the overview
 
 _BY_SUFFIX = {".zip": "native", ".md": "markdown", ".markdown": "markdown", ".html": "html", ".htm": "html"}
 _MOST_FILES = 20
@@ -110,7 +108,7 @@ def _say_losses(terminal: Terminal, losses: list[Json]) -> None:
         terminal.hint(f"{before}{one_line(loss['message'])} ({one_line(loss['kind'])})")
 
 
-def _for_each(group: typer.Typer, name: str, method: str, done: str, text: str) -> None:
+def _for_each(group: Commands, name: str, method: str, done: str, text: str) -> None:
     """Register a command that does to each of several sessions what `text` says, and tells that it is `done`."""
 
     def run(terminal: Terminal, sessions: Ids) -> None:
@@ -263,7 +261,7 @@ def verify(terminal: Terminal, session: Session) -> None:
     if files < len(problems):
         terminal.hint(f"timeleap repair {opened.id} --dry-run says what could be done")
     if not result["ok"]:
-        raise typer.Exit(FAILED)
+        raise Exit(FAILED)
 
 
 def _listed(problems: Sequence[Json]) -> Iterator[str]:
@@ -437,6 +435,8 @@ def _secret(terminal: Terminal, on_stdin: bool) -> str:
     elif terminal.machine or not terminal.interactive:
         raise UsageError("nobody is there to be asked for the value: --value-stdin, --pattern or --secrets")
     else:
+        import typer
+
         value = str(typer.prompt("The text to take out (not shown)", hide_input=True, err=True))
     if not value:
         raise UsageError("there is nothing to take out: the value is empty")

@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
-import typer
-from typer import Argument, Option
-
 from timeleap.cli.backend import OpenSession, change_session, read_state, session_identity, writing
 from timeleap.cli.command import (
     DryRun,
@@ -21,10 +18,11 @@ from timeleap.cli.command import (
     text_or_file,
 )
 from timeleap.cli.formatting import Json, ago, count, gist, one_line, safe, size
+from timeleap.cli.parameters import Argument, Commands, Option
 from timeleap.cli.terminal import Terminal, UsageError
 from timeleap_client.errors import NothingToUndoError
 
-app = typer.Typer(rich_help_panel="Travel in time")
+app = Commands("Travel in time")
 dmail = subcommands(app, "dmail", "Leave notes to an earlier self, or to another session.", "Travel in time")
 
 _UNCHANGED = "nothing was changed (--dry-run)"

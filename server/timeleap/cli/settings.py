@@ -8,17 +8,15 @@ import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-from typer import Argument
-
 from timeleap.cli.command import command, subcommands
-from timeleap.cli.terminal import Terminal, UsageError
+from timeleap.cli.parameters import Argument, Commands
+from timeleap.cli.terminal import Exit, Terminal, UsageError
 from timeleap.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from timeleap.service.config import Setting
 
-app = typer.Typer()
+app = Commands()
 config = subcommands(app, "config", "Show and change the store's config.toml.", "Keep in order")
 
 
@@ -97,7 +95,7 @@ def get(terminal: Terminal, key: Key) -> None:
     stored = read(_file(terminal))
     if key not in stored:
         terminal.hint(f"{key} is not set in {_file(terminal)}; timeleap config show has what is in force")
-        raise typer.Exit(1)
+        raise Exit(1)
     value = stored[key]
     terminal.answer(value, value) if isinstance(value, str) else terminal.document(value)
 

@@ -5,24 +5,37 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future
-from concurrent.futures import wait as wait_for
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
-
-import typer
+from typing import TYPE_CHECKING, TextIO, TypeVar
 
 from timeleap.cli.formatting import Json, cell, one_line
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from rich.console import Console, RenderableType
 
 T = TypeVar("T")
 
 _PATIENCE = 1.0
 """Seconds after which work deserves a progress bar."""
+
+
+_STYLED_BY = frozenset({"FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"})
+"""Variables by which rich takes what is no terminal for one."""
+_NOT_AS_IT_IS = re.compile("[\t\a\b\v\f\r]")
+"""What rich leaves out of a line, or puts something else in its place."""
+
+
+class Exit(Exception):
+    """The command has ended, with this exit code."""
+
+    def __init__(self, exit_code: int) -> None:
+        super().__init__(exit_code)
+        self.exit_code = exit_code
 
 
 class UsageError(Exception):
@@ -87,13 +100,13 @@ class Terminal:
     def say(self, *lines: RenderableType) -> None:
         """A result in words; silent in `--json`."""
         if not self.machine:
-            out = self.out
             for line in lines:
-                out.print(line, soft_wrap=True)
+                if not _write_plain(sys.stdout, line):
+                    self.out.print(line, soft_wrap=True)
 
     def hint(self, text: str) -> None:
         """Something useful to know that is not the result; silent in `--json`."""
-        if not self.machine:
+        if not self.machine and (_styled(sys.stderr) or not _write_plain(sys.stderr, text)):
             self.err.print(text, style="dim", soft_wrap=True)
 
     def notice(self, text: str, members: Json) -> None:
@@ -107,10 +120,13 @@ class Terminal:
         if self.machine:
             sys.stderr.write(json.dumps({"error": error}, ensure_ascii=False) + "\n")
             return
-        from rich.text import Text
+        if _styled(sys.stderr) or not _write_plain(sys.stderr, f"error: {lines[0]}"):
+            from rich.text import Text
 
-        for line in (Text.assemble(("error: ", "bold red"), lines[0]), *lines[1:]):
-            self.err.print(line, soft_wrap=True)
+            self.err.print(Text.assemble(("error: ", "bold red"), lines[0]), soft_wrap=True)
+        for line in lines[1:]:
+            if not _write_plain(sys.stderr, line):
+                self.err.print(line, soft_wrap=True)
 
     def records(
         self,
@@ -131,7 +147,7 @@ class Terminal:
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[object]], right: Sequence[str] = ()) -> None:
         """A table, the columns of `right` to the right; for a pipe tab-separated values under a line of names."""
-        if not self.out.is_terminal:
+        if not (_styled(sys.stdout) and self.out.is_terminal):
             for row in [columns, *rows]:
                 sys.stdout.write("\t".join(map(cell, row)) + "\n")
             return
@@ -156,24 +172,29 @@ class Terminal:
         if not yes:
             if self.machine or not self.interactive:
                 raise UsageError("nobody is there to be asked: --yes says so beforehand, --dry-run only looks")
+            import typer
+
             if not typer.confirm(question, err=True):
                 self.hint("nothing was changed")
-                raise typer.Exit(1)
+                raise Exit(1)
         return True
 
     def wait(self, work: Future[T], progress: Progress, what: str) -> T:
         """The result of `work`; on a terminal, with a progress bar if it takes long."""
         try:
-            if not self.machine and self.err.is_terminal:
+            if not self.machine and _styled(sys.stderr):
                 with contextlib.suppress(TimeoutError):
                     return work.result(timeout=_PATIENCE)
-                self._show(work, progress, what)
+                if self.err.is_terminal:
+                    self._show(work, progress, what)
             return work.result()
         except BaseException:
             work.cancel()
             raise
 
     def _show(self, work: Future[T], progress: Progress, what: str) -> None:
+        from concurrent.futures import wait as wait_for
+
         from rich import progress as bars
 
         columns = (
@@ -189,6 +210,20 @@ class Terminal:
                 total = None if progress.percentage is None else 100
                 done = progress.percentage or 0
                 display.update(task, description=progress.message or what, total=total, completed=done)
+
+
+def _styled(stream: TextIO) -> bool:
+    """Whether rich may show styles there. If not, a line is written as it is, without loading rich for it."""
+    return stream.isatty() or not os.environ.keys().isdisjoint(_STYLED_BY)
+
+
+def _write_plain(stream: TextIO, line: RenderableType) -> bool:
+    """Write a line without a style; returns whether rich would have written just that."""
+    if not isinstance(line, str) or _NOT_AS_IT_IS.search(line):
+        return False
+    stream.write(f"{line}\n")
+    stream.flush()
+    return True
 
 
 def _console(*, stderr: bool) -> Console:

@@ -5,7 +5,6 @@ import signal
 from pathlib import Path
 
 import pytest
-import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 from typer.testing import CliRunner
@@ -16,7 +15,7 @@ from timeleap.cli.app import _MODULES, application, main
 from timeleap.cli.backend import session_identity
 from timeleap.cli.command import guarded
 from timeleap.cli.settings import _settings
-from timeleap.cli.terminal import Terminal, UsageError
+from timeleap.cli.terminal import Exit, Terminal, UsageError
 from timeleap.service import config
 from timeleap_client.errors import ConnectionLostError, TimeleapRpcError
 from timeleap_protocol.limits import DEFAULT_SUMMARIZER_TIMEOUT
@@ -116,7 +115,7 @@ def test_errors_end_a_command_with_their_code_and_without_a_traceback(error, cod
     def work():
         raise error
 
-    with pytest.raises(typer.Exit) as caught:
+    with pytest.raises(Exit) as caught:
         guarded(Terminal(None, machine), "s", work)
     assert caught.value.exit_code == code
     out, err = capsys.readouterr()
@@ -128,7 +127,7 @@ def test_ctrl_c_is_130(capsys):
     def work():
         raise KeyboardInterrupt
 
-    with pytest.raises(typer.Exit) as caught:
+    with pytest.raises(Exit) as caught:
         guarded(Terminal(None, False), None, work)
     assert caught.value.exit_code == 130
     assert "interrupted" in capsys.readouterr().err
@@ -141,7 +140,7 @@ def test_ctrl_c_in_the_exit_of_the_work_leaves_the_next_one_quiet(monkeypatch, c
     monkeypatch.setattr(interrupt.Raising, "__exit__", cut_short)
     before = signal.signal(signal.SIGINT, timeleap_command.end)
     try:
-        with pytest.raises(typer.Exit):
+        with pytest.raises(Exit):
             guarded(Terminal(None, False), None, lambda: None)
         assert signal.getsignal(signal.SIGINT) is timeleap_command.end
     finally:

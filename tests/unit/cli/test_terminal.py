@@ -7,6 +7,8 @@ import time
 from concurrent.futures import CancelledError, Future
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from tests.support.holding import PATIENCE
 
 from timeleap.cli import terminal as terminals
@@ -91,3 +93,25 @@ def test_work_that_is_waited_for_no_longer_is_cancelled(look, monkeypatch):
     monkeypatch.undo()
     with pytest.raises(CancelledError):
         work.result()
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.text(st.sampled_from("ab \n\t\a\b\v\f\r\x1b\x00[]é\u4e2d\U0001f389:\\"), max_size=12), st.integers(0, 2))
+def test_a_line_is_written_without_rich_as_rich_would_write_it(text, kind):
+    def written(plain):
+        out, err = io.StringIO(), io.StringIO()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sys, "stdout", out)
+            patch.setattr(sys, "stderr", err)
+            if not plain:
+                patch.setattr(terminals, "_write_plain", lambda *_: False)
+            terminal = Terminal(None, machine=False)
+            if kind == 0:
+                terminal.say(text, text)
+            elif kind == 1:
+                terminal.hint(text)
+            else:
+                terminal.fail([text, text], {})
+        return out.getvalue(), err.getvalue()
+
+    assert written(plain=True) == written(plain=False)
