@@ -30,8 +30,8 @@ from timeleap.storage.engine import (
 )
 from timeleap.storage.index import EntryStore
 from timeleap.storage.load import Loaded
-from timeleap.storage.reader import StoredLog
-from timeleap.storage.rewrite import Draft, copy_lines, copy_prefix, copy_timeline, same_bytes
+from timeleap.storage.reader import StoredLog, same_bytes
+from timeleap.storage.rewrite import Draft, copy_lines, copy_prefix, copy_timeline
 
 T = TypeVar("T")
 

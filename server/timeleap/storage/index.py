@@ -50,6 +50,7 @@ _PARSED: Final = 1
 _MEMORY_LIMIT: Final = 1 << 20
 _STEP: Final = 4096
 _NEIGHBOURHOOD: Final = 4
+_WINDOW: Final = 128
 
 _IRREGULAR: Final = int(RecordFlag.IRREGULAR)
 _HAS_DAMAGE: Final = int(RecordFlag.HAS_DAMAGE)
@@ -122,6 +123,7 @@ class EntryStore:
         self._writable = writable and base is not None
         self._spill: RawIOBase | None = None
         self._near = 0  # where the last search ended
+        self._window = 0, b""  # the bytes of the entries from a line on, of a writer's file: nobody else changes that
         self._lock = threading.RLock()  # the writer's thread adds while others read
 
     @property
@@ -136,6 +138,8 @@ class EntryStore:
             if start >= based:
                 return bytes(self._rest[(start - based) * ENTRY_SIZE : (stop - based) * ENTRY_SIZE])
             inside = min(stop, based)
+            if self._writable and stop - start == 1:  # searches ask for one after the other, close together
+                return self._in_window(start)
             raw = self._read(start * ENTRY_SIZE, (inside - start) * ENTRY_SIZE)
             if stop > inside:
                 raw += self._rest[: (stop - based) * ENTRY_SIZE]
@@ -199,8 +203,18 @@ class EntryStore:
             elif self._spill is not None or len(self._rest) > _MEMORY_LIMIT:
                 self._move_to_spill()
 
+    def _in_window(self, line: int) -> bytes:
+        first, raw = self._window
+        if not 0 <= (line - first) * ENTRY_SIZE < len(raw):
+            first = line - line % _WINDOW
+            count = min(_WINDOW, self._based - first)
+            self._window = first, (raw := self._read(first * ENTRY_SIZE, count * ENTRY_SIZE))
+        at = (line - first) * ENTRY_SIZE
+        return raw[at : at + ENTRY_SIZE]
+
     def truncate(self, count: int) -> None:
         with self._lock:
+            self._window = 0, b""
             if count >= self._based:
                 del self._rest[(count - self._based) * ENTRY_SIZE :]
                 return
@@ -224,6 +238,7 @@ class EntryStore:
             except OSError:
                 return  # the entries stay in memory
             self._writable = True
+            self._window = 0, b""
             self._flush()
 
     def aside(self) -> EntryStore:
@@ -245,6 +260,7 @@ class EntryStore:
     def replace_by(self, fresh: EntryStore, count: int) -> None:
         """Take over the first `count` entries from another store; those after them stay as they are."""
         with self._lock:
+            self._window = 0, b""
             try:
                 rest = self.raw(count, self.count)
             except IndexDamagedError:
@@ -375,7 +391,8 @@ def peek(log: Path) -> LogState | None:
 
 # Comparing a log with its index: is every line still what was written?
 
-_AT_ONCE: Final = 1 << 22  # bytes of the log that are looked at together
+_PLACE: Final = struct.Struct("<QII60xI")  # of an entry: where its line is, its checksum, and that of the entry
+_AT_ONCE: Final = 1 << 18  # bytes of the log that are read together: few enough for the processor's cache
 _LINES_AT_ONCE: Final = 1024
 _LOOK_AHEAD: Final = 1024  # lines that may differ one behind the other and still be told apart
 
@@ -476,40 +493,22 @@ def not_as_written(line: int, offset: int, length: int) -> Damage:
 def first_difference(
     file: Readable, store: EntryStore, start: int, stop: int, progress: Progress | None = None
 ) -> int | None:
-    """The first of the lines `[start, stop)` whose bytes are not those of its entry, or None."""
-    total = store.state(stop).length
-    for at in range(start, stop, _LINES_AT_ONCE):
-        raw = store.raw(at, min(at + _LINES_AT_ONCE, stop))
-        differs = _first_unlike(file, raw, store.state(at).length)
-        if differs is not None:
-            return at + differs
+    """The first of the lines `[start, stop)` that does not follow the one before it, or whose bytes are not those of its
+    entry; None if all are."""
+    begin, end = store.state(start).length, store.state(stop).length
+    data, position, size = memoryview(b""), 0, 0
+    for first in range(start, stop, _LINES_AT_ONCE):
+        raw = memoryview(store.raw(first, min(first + _LINES_AT_ONCE, stop)))
+        at = 0
+        for offset, length, crc, check in _PLACE.iter_unpack(raw):
+            if crc32(raw[at : at + ENTRY_SIZE - 4]) != check:
+                raise IndexDamagedError(f"entry of line {first + at // ENTRY_SIZE}")
+            if position + length > size:
+                data = memoryview(file.pread(offset, max(length, min(_AT_ONCE, end - offset))))
+                position, size = 0, len(data)
+            if offset != begin or position + length > size or crc32(data[position : position + length]) != crc:
+                return first + at // ENTRY_SIZE
+            at, begin, position = at + ENTRY_SIZE, begin + length, position + length
         if progress is not None:
-            progress(_end(raw), total)
+            progress(begin, end)
     return None
-
-
-def _first_unlike(file: Readable, raw: bytes, begin: int) -> int | None:
-    """Index of the first of some entries that does not follow the one before it (the first: `begin`, a byte of the
-    log), or does not match the log's bytes; None if all do."""
-    size = _end(raw) - begin
-    if size > _AT_ONCE and len(raw) > ENTRY_SIZE:
-        half = len(raw) // ENTRY_SIZE // 2
-        left, right = raw[: half * ENTRY_SIZE], raw[half * ENTRY_SIZE :]
-        differs = _first_unlike(file, left, begin)
-        if differs is None and (differs := _first_unlike(file, right, _end(left))) is not None:
-            differs += half
-        return differs
-    entries, data = memoryview(raw), memoryview(file.pread(begin, max(0, size)))
-    at = position = 0
-    for offset, length, crc, _, _, _, _, _, _, _, _, _, _, _, _, check in ENTRY.iter_unpack(raw):
-        if crc32(entries[at : at + ENTRY_SIZE - 4]) != check:
-            raise IndexDamagedError(f"entry at {at}")
-        end = position + length
-        if offset != begin + position or end > len(data) or crc32(data[position:end]) != crc:
-            return at // ENTRY_SIZE
-        at, position = at + ENTRY_SIZE, end
-    return None
-
-
-def _end(raw: bytes) -> int:
-    return unpack_entry(raw, 0, len(raw) - ENTRY_SIZE).state.length

@@ -7,6 +7,7 @@ what changes it).
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -44,6 +45,7 @@ Ts = TypeVarTuple("Ts")
 
 # Polling, because it sees the same on every platform and on network file systems, and costs a microsecond.
 PERIOD_SECONDS: Final = 0.1
+_PATIENCE_SECONDS: Final = 1.0
 
 
 class Watch:
@@ -119,6 +121,7 @@ class Follower:
         self.thread = LogThread(f"timeleap {path.parent.name}")
         self._seen = 0  # bytes of the file that were looked at, what does not count included
         self._parsed = True
+        self._working = 0  # so many steps wait for the log's thread, or are done there
         self.just_checked = False  # opening has looked at everything
 
     def head_at(self, state: LogState) -> str:
@@ -185,7 +188,7 @@ class Follower:
                 self.log,
                 parsed=self._parsed,
                 writable=self._access == "write" and self.owned,
-                abandoned=lambda: self.closed or (checking is not None and checking.unwanted),
+                abandoned=lambda: self._stand_back() or (checking is not None and checking.unwanted),
                 progress=progress,
             )
         )
@@ -223,12 +226,22 @@ class Follower:
 
     async def in_thread(self, work: Callable[[*Ts], T], *args: *Ts) -> T:
         """Do blocking work in this log's own thread; never torn. Raises StorageFailureError for an OSError."""
+        self._working += 1
         try:
             return await self.thread.do(work, *args)
         except StorageFailureError:
             raise
         except OSError as error:
             raise StorageFailureError.of(error, "use the log", self.path) from error
+        finally:
+            self._working -= 1
+
+    def _stand_back(self) -> bool:
+        """Called now and then by the thread that checks the log: what somebody waits for goes first, for a while."""
+        patience = time.monotonic() + _PATIENCE_SECONDS
+        while self._working and not self.closed and time.monotonic() < patience:
+            time.sleep(0.002)
+        return self.closed
 
     def _show(self, found: Loaded, *, owned: bool = False) -> None:
         self.log = found.log

@@ -59,6 +59,7 @@ _EMPTY: Final = LogState()
 _NO_RECORD: Final = (RecordKind.BLANK, RecordKind.DAMAGED)
 _MARKS: Final = RecordFlag.BATCH_OPEN | RecordFlag.BATCH_TAIL
 _LF: Final = ord("\n")
+_COMPARED: Final = 1 << 18  # bytes of two files at once: they are still in the processor's cache when compared
 _NOT_READABLE: Final = "the original program cannot read this record"
 
 
@@ -494,3 +495,16 @@ def is_file(path: Path, identity: Identity | None) -> bool:
     """True if the path names that file. Never where the file system has no inode numbers: any two files would match."""
     there = durable.status(path)
     return there is not None and there.identity == identity and there.identity.inode != 0
+
+
+def same_bytes(file: OpenFile, other: OpenFile) -> bool:
+    """True if two files have the same bytes."""
+    size, offset = file.status().size, 0
+    if size != other.status().size:
+        return False
+    while offset < size:
+        data = file.pread(offset, _COMPARED)
+        if not data or data != other.pread(offset, _COMPARED):
+            return False
+        offset += len(data)
+    return True

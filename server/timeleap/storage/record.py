@@ -201,6 +201,7 @@ Style = Literal["spaced", "compact"]
 `compact` as its `JsonlLinearStorage` does. Messages are compact in both."""
 
 _ROLES: Final = {"user": Role.USER, "assistant": Role.ASSISTANT, "tool": Role.TOOL, "system": Role.SYSTEM}
+_ROLE_NUMBERS: Final = {name: int(role) for name, role in _ROLES.items()}
 _NUMBERS: Final = range(1 - 2**53, 2**53)  # what every JSON parser reads exactly: others cannot go over the wire
 _NO_FLAGS: Final = RecordFlag(0)
 _NUMBER: Final = b"+-.0123456789eE"
@@ -347,15 +348,24 @@ def classify(line: bytes) -> NewRecord:
         message = _decode_message(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return _classify_slowly(body)
-    content = message.content
-    if content is None:
-        value = 0
-    elif isinstance(content, str):
-        value = len(content)
-    else:
-        value = sum(len(part.text) for part in content if isinstance(part, _Text))
     flags = _NO_FLAGS if message.tl is msgspec.UNSET else tl_flags(message.tl)
-    return NewRecord(body, RecordKind.MESSAGE, _ROLES[message.role], value, flags)
+    return NewRecord(body, RecordKind.MESSAGE, _ROLES[message.role], _characters(message), flags)
+
+
+def ordinary(line: bytes) -> tuple[int, int] | None:
+    """Role and characters of a line that is a message without marks, as nearly all are; None for any other."""
+    try:
+        message = _decode_message(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    return (_ROLE_NUMBERS[message.role], _characters(message)) if message.tl is msgspec.UNSET else None
+
+
+def _characters(message: _Message) -> int:
+    content = message.content
+    if isinstance(content, str):
+        return len(content)
+    return 0 if content is None else sum(len(part.text) for part in content if isinstance(part, _Text))
 
 
 def may_go_on(tail: bytes) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple, Self
@@ -64,6 +65,7 @@ from timeleap.storage.reader import (
     highest_number,
     is_file,
     same_as_live,
+    same_bytes,
     timeline_file,
     timeline_names,
 )
@@ -74,6 +76,7 @@ MAX_GONE: Final = 100
 _STEP: Final = 1024
 _FLUSH: Final = 1 << 20
 _logger = logging.getLogger(__name__)
+_syncing: Final = ThreadPoolExecutor(thread_name_prefix="timeleap sync")
 
 
 # Timelines
@@ -113,6 +116,7 @@ class Timelines:
         self._log = log
         self._keep_index = keep_index  # write the index of a timeline that had to be scanned beside it
         self._known: dict[tuple[str, Identity, int], tuple[int, int, int]] = {}
+        self.restored: tuple[FileStatus | None, FileStatus] | None = None  # a timeline, and the live log copied from it
 
     def listed(self, live: OpenFile | None = None) -> list[Timeline]:
         """All timelines, newest first; with `live` those there were while that file was the live log: not that log
@@ -183,7 +187,10 @@ class Timelines:
         for timeline in self.listed():
             if timeline.may_equal(log.state):
                 try:
-                    if same_bytes(OpenFile(self._log.parent / timeline.file), log.file):
+                    path = self._log.parent / timeline.file
+                    if self.restored == (durable.status(path), log.file.status()):
+                        return timeline.timeline_id  # nobody has written to either since
+                    if same_bytes(OpenFile(path), log.file):
                         return timeline.timeline_id
                 except OSError:
                     continue  # what cannot be read cannot stand for the log
@@ -209,18 +216,6 @@ class Timelines:
         return state
 
 
-def same_bytes(file: OpenFile, other: OpenFile) -> bool:
-    size, offset = file.status().size, 0
-    if size != other.status().size:
-        return False
-    while offset < size:
-        data = file.pread(offset, _FLUSH)
-        if not data or data != other.pread(offset, _FLUSH):
-            return False
-        offset += len(data)
-    return True
-
-
 # The new log
 
 
@@ -230,6 +225,7 @@ class Draft(Struct):
     log: StoredLog  # what it holds so far
     index: OpenFile
     parsed: bool = True  # every line of it was parsed at least once
+    _sync: Future[None] | None = None  # of all that is in the file
 
     @classmethod
     def for_log(cls, path: Path) -> Draft:
@@ -257,6 +253,7 @@ class Draft(Struct):
         """Add records at the end; they need no batch marks, since the draft becomes live as a whole."""
         if not records:
             return
+        self._end_sync()
         group = group_on(self.log)
         group.add(records)
         self.file.pwrite(group.data, self.log.state.length)
@@ -268,10 +265,20 @@ class Draft(Struct):
         """The draft in its place, where it is `file`."""
         return StoredLog(self.log.path, file, self.log.store, self.log.state, open_ended=self.log.open_ended)
 
+    def begin_sync(self) -> None:
+        """Let the disk take what is in the file by now, while that is being compared with what was written."""
+        self._sync = self._sync or _syncing.submit(self.file.sync)
+
+    def _end_sync(self) -> None:
+        sync, self._sync = self._sync, None
+        if sync is not None:
+            sync.result()
+
     def finish(self) -> None:
         """Make the draft durable (its index need not be)."""
         self.index.pwrite(header(self.file.identity.inode, parsed=self.parsed), 0)
-        self.file.sync()
+        self.begin_sync()
+        self._end_sync()
 
     def __enter__(self) -> Self:
         return self
@@ -281,6 +288,8 @@ class Draft(Struct):
             self.discard()
 
     def discard(self) -> None:
+        with suppress(OSError):  # nobody needs it any more
+            self._end_sync()
         for file in (self.file, self.index):
             file.close()
             with suppress(OSError):  # the next open removes it
@@ -316,11 +325,16 @@ def _replace(log: StoredLog, replacement: Replacement, timelines: Timelines, low
         assert log.file is not None
         for leftover in same_as_live(log.path):
             durable.remove_file(leftover)
+        source: FileStatus | None = None
         with Draft.for_log(log.path) as draft:
             if replacement.from_timeline is not None:
                 path = timelines.path(replacement.from_timeline)
-                known = damaged_before(timelines.notes.facts(replacement.from_timeline))
-                copy_timeline(draft, load(path, writable=False), known)
+                source = durable.status(path)
+                loaded = load(path, writable=False)
+                copy_timeline(draft, loaded, damaged_before(timelines.notes.facts(replacement.from_timeline)))
+                if not loaded.parsed and source is not None:
+                    with suppress(OSError):  # so that it is parsed only once, however often it is restored
+                        save(draft.log.store, path, source.identity.inode, parsed=draft.parsed)
             else:
                 copy_prefix(draft, log, replacement.keep_lines)
             draft.add(replacement.records)
@@ -346,9 +360,11 @@ def _replace(log: StoredLog, replacement: Replacement, timelines: Timelines, low
             log.file.sync()
             check_untouched(log)
             live = OpenFile(draft.file.path, writable=True, appending=True)  # now: after the step nothing may fail
+            restored = source, live.status()
             _exchange(log, draft, timeline)
     live.path = log.path
     _move_indexes(log.path, draft, timeline)
+    timelines.restored = restored
     _settle(replacement, prepared, timelines)
     return ReplacedLog(draft.live(live), prepared.kept_as or "", number)
 
@@ -379,7 +395,23 @@ def copy_prefix(draft: Draft, log: StoredLog, keep_lines: int) -> None:
     if log.file is None or keep_lines <= 0:
         return
     state = log.store.state(keep_lines)
-    damaged = first_difference(log.file, log.store, 0, keep_lines)
+    if state.has_damage:
+        _check(log.file, log, 0, keep_lines)
+        copy_lines(draft, log, keep_lines, None)
+        _unmark_cut_batch(draft, cut_through(draft.log))
+        return
+    log.file.copy_to(draft.file, 0, state.length)
+    _take_entries(draft, log, keep_lines)
+    keep = cut_through(draft.log)
+    _check(draft.file, log, keep, keep_lines)
+    _unmark_cut_batch(draft, keep)
+    draft.begin_sync()
+    _check(draft.file, log, 0, keep)
+
+
+def _check(file: OpenFile, log: StoredLog, start: int, stop: int) -> None:
+    """Compare lines of a log, as they are in it or in a copy, with what was written; raises CorruptedError."""
+    damaged = first_difference(file, log.store, start, stop)
     if damaged is not None:
         raise CorruptedError(
             f"line {damaged} of {log.path.name} is not what was written; verify the session",
@@ -387,14 +419,11 @@ def copy_prefix(draft: Draft, log: StoredLog, keep_lines: int) -> None:
             line=damaged,
             offset=log.store.entry(damaged).offset,
         )
-    if state.has_damage:
-        copy_lines(draft, log, keep_lines, None)
-    else:
-        log.file.copy_to(draft.file, 0, state.length)
-        _take_entries(draft, log, keep_lines)
-    # A batch that was cut through on purpose is no incomplete one: its members lose their marks.
+
+
+def _unmark_cut_batch(draft: Draft, keep: int) -> None:
+    """A batch that was cut through on purpose, at the line `keep`, is no incomplete one: its members lose their marks."""
     log = draft.log
-    keep = cut_through(log)
     if lines := log.read(keep, log.state.lines):
         state = log.store.state(keep)
         draft.file.truncate(state.length)
@@ -461,10 +490,12 @@ def copy_timeline(draft: Draft, source: Loaded, known_damage: Collection[int] = 
         return
     if not source.cut:
         log.file.copy_to(draft.file, 0, log.state.length)
-        if _is_known(draft, source):
+        draft.begin_sync()
+        intact = _is_intact(draft, log)
+        if intact and source.parsed and log.state.lines and log.state.pending_chars >= 0:
             _take_entries(draft, log, log.state.lines)
         else:
-            known = Reference(log.store, log.state.lines)
+            known = None if intact else Reference(log.store, log.state.lines)
             scanned = scan.thoroughly(draft.file, LogState(), log.state.length, draft.log.store, reference=known)
             draft.holds(scanned.state, open_ended=scanned.open_ended)
     damaged = next(iter(new_damage(draft.log, known_damage)), None)
@@ -472,13 +503,10 @@ def copy_timeline(draft: Draft, source: Loaded, known_damage: Collection[int] = 
         raise not_restored(log.path, damaged.offset if damaged else log.state.length)
 
 
-def _is_known(draft: Draft, source: Loaded) -> bool:
-    """True if each line was parsed when its entry was made, none is damaged, and the copy has the same bytes."""
-    log = source.log
-    if not source.parsed or log.state.has_damage or log.state.pending_chars < 0 or not log.state.lines:
-        return False
+def _is_intact(draft: Draft, log: StoredLog) -> bool:
+    """True if no line of a log is known to be damaged, and its copy has the same bytes."""
     try:
-        return first_difference(draft.file, log.store, 0, log.state.lines) is None
+        return not log.state.has_damage and first_difference(draft.file, log.store, 0, log.state.lines) is None
     except IndexDamagedError:
         return False
 

@@ -7,7 +7,7 @@ VALIDATED, and its characters are not counted.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from io import BufferedReader, RawIOBase
 from typing import Final
 from zlib import crc32
@@ -17,17 +17,8 @@ from msgspec.structs import replace
 
 from timeleap.storage.durable import Readable
 from timeleap.storage.engine import LogState, NewRecord, Progress, RecordFlag, RecordKind, Role
-from timeleap.storage.index import (
-    CRC,
-    ENTRY_SIZE,
-    PACK,
-    USAGES,
-    EntryStore,
-    Line,
-    Reference,
-    pack_entry,
-)
-from timeleap.storage.record import CHAIN_P, CHAIN_Q, ID_LIMIT, MASK, TL_MARK, advance, classify, may_go_on
+from timeleap.storage.index import CRC, PACK, USAGES, EntryStore, Line, Reference, pack_entry
+from timeleap.storage.record import CHAIN_P, CHAIN_Q, ID_LIMIT, MASK, TL_MARK, advance, classify, may_go_on, ordinary
 
 BLOCK: Final = 1 << 22
 _FLUSH: Final = 4096
@@ -58,26 +49,11 @@ def thoroughly(
     Where `reference` knows the lines, they are those that were written, also if a line feed between two of them is gone
     or one came into them: a line that is not what was written is damaged, and no other line with it.
     """
-    found: Iterator[tuple[bytes, bool]]
     if reference is None:
-        found = ((line, False) for line in _lines(file, state.length, stop, progress))
+        lines: Iterable[bytes] = _lines(file, state.length, stop, progress)
     else:
-        found = _known_lines(file, state.length, stop, reference, progress)
-    packed = bytearray()
-    line = b"\n"
-    for line, condemned in found:
-        record = NewRecord(line, RecordKind.DAMAGED) if condemned else classify(line)
-        ends = not condemned or state.length + len(line) == stop
-        if ends and _is_torn(record, line):
-            store.extend(packed)
-            return Scanned(state, torn=len(line))
-        entry, state = entry_of(record, state, crc32(line), len(line))
-        packed += entry
-        if len(packed) >= _FLUSH * ENTRY_SIZE:
-            store.extend(packed)
-            packed = bytearray()
-    store.extend(packed)
-    return Scanned(state, open_ended=line[-1] != _LF)
+        lines = _known_lines(file, state.length, stop, reference, progress)
+    return _sweep(lines, state, stop, store, parse=True)
 
 
 def quickly(
@@ -85,7 +61,7 @@ def quickly(
 ) -> Scanned:
     """Like `thoroughly`, at the cost of reading; the messages after the last `_usage` are parsed all the same, so that
     the pending characters at the end are known."""
-    scanned = _sweep(file, state, stop, store, progress)
+    scanned = _sweep(_lines(file, state.length, stop, progress), state, stop, store, parse=False)
     if scanned.state.pending_chars >= 0:
         return scanned
     counted = count_pending(file, store, scanned.state, progress)
@@ -125,10 +101,14 @@ def _lines(file: Readable, start: int, stop: int, progress: Progress | None) -> 
     return BufferedReader(_Range(file, start, stop, progress), _BUFFER)
 
 
+class _Condemned(bytes):
+    """A line that is damaged, whatever it looks like."""
+
+
 def _known_lines(
     file: Readable, start: int, stop: int, reference: Reference, progress: Progress | None
-) -> Iterator[tuple[bytes, bool]]:
-    """The lines of a range as they were written, as far as that is known, and whether they must be taken as damaged."""
+) -> Iterator[bytes]:
+    """The lines of a range as they were written, as far as that is known."""
     at, replaced = start, start  # up to `replaced` other lines were put in the places of the known ones
     lines = _lines(file, at, stop, progress)
     while at < stop:
@@ -155,7 +135,7 @@ def _known_lines(
         at += len(line)
         if condemned and not reference.binding:
             condemned = line.find(b"\n") < len(line) - 1 and at < stop  # no line feed at its end, or one before it
-        yield line, condemned
+        yield _Condemned(line) if condemned else line
 
 
 def _were_these_lines(file: Readable, spans: list[Line], stop: int, *, framed: bool) -> bool:
@@ -221,8 +201,8 @@ _COUNTED: Final = {
 }
 
 
-def _sweep(file: Readable, state: LogState, stop: int, store: EntryStore, progress: Progress | None) -> Scanned:
-    """One pass that parses only what does not look like an ordinary record.
+def _sweep(found: Iterable[bytes], state: LogState, stop: int, store: EntryStore, *, parse: bool) -> Scanned:
+    """One pass over lines, up to the byte `stop`; without `parse` only what does not look like an ordinary record is parsed.
 
     The loop keeps the state in local names: it is run for every line of logs of gigabytes.
     """
@@ -232,7 +212,7 @@ def _sweep(file: Readable, state: LogState, stop: int, store: EntryStore, progre
     offset, lines, messages, checkpoints, usages, tokens, pending, next_id, prompt, last, chain = _unfold(state)
     regular, has_damage, lasting = state.regular, state.has_damage, _lasting(state)
     line = b"\n"
-    for line in _lines(file, offset, stop, progress):
+    for line in found:
         length = len(line)
         crc = crc32(line)
         start = line[:13]
@@ -241,17 +221,20 @@ def _sweep(file: Readable, state: LogState, stop: int, store: EntryStore, progre
             and line[-2:] == b"}\n"
             and line.startswith(message[0])
             and not (line[-3] == _BRACE and TL_MARK in line)
+            and type(line) is bytes
+            and (known := ordinary(line) if parse else (message[1], -1)) is not None
         ):
             messages += 1
-            pending = -1
-            last = message[1]
-            kind, flags, roles, value = message_kind, lasting, last * 17, -1
+            last, value = known
+            pending = -1 if value < 0 or pending < 0 else pending + value
+            kind, flags, roles = message_kind, lasting | validated if parse else lasting, last * 17
         elif (
             (counted := counted_of(start)) is not None
             and line.startswith(counted[0])
             and (digits := line[len(counted[0]) : -2]).isdigit()
             and len(digits) <= _DIGITS
             and line[-2:] == b"}\n"
+            and type(line) is bytes
         ):
             kind, value = counted[1], int(digits)
             if kind == usage_kind:
@@ -269,8 +252,9 @@ def _sweep(file: Readable, state: LogState, stop: int, store: EntryStore, progre
                 offset, lines, messages, checkpoints, usages, tokens, pending,
                 next_id, prompt, Role(last), chain, regular, has_damage,
             )  # fmt: skip
-            record = classify(line)
-            if _is_torn(record, line):
+            condemned = type(line) is not bytes
+            record = NewRecord(line, RecordKind.DAMAGED) if condemned else classify(line)
+            if (not condemned or offset + length == stop) and _is_torn(record, line):
                 store.extend(b"".join(packed))
                 return Scanned(before, torn=length)
             entry, after = entry_of(record, before, crc, length)
