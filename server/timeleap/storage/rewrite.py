@@ -188,9 +188,8 @@ class Timelines:
             if timeline.may_equal(log.state):
                 try:
                     path = self._log.parent / timeline.file
-                    if self.restored == (durable.status(path), log.file.status()):
-                        return timeline.timeline_id  # nobody has written to either since
-                    if same_bytes(OpenFile(path), log.file):
+                    untouched = self.restored == (durable.status(path), log.file.status())
+                    if untouched or same_bytes(OpenFile(path), log.file):
                         return timeline.timeline_id
                 except OSError:
                     continue  # what cannot be read cannot stand for the log
@@ -329,8 +328,7 @@ def _replace(log: StoredLog, replacement: Replacement, timelines: Timelines, low
         with Draft.for_log(log.path) as draft:
             if replacement.from_timeline is not None:
                 path = timelines.path(replacement.from_timeline)
-                source = durable.status(path)
-                loaded = load(path, writable=False)
+                source, loaded = durable.status(path), load(path, writable=False)
                 copy_timeline(draft, loaded, damaged_before(timelines.notes.facts(replacement.from_timeline)))
                 if not loaded.parsed and source is not None:
                     with suppress(OSError):  # so that it is parsed only once, however often it is restored
@@ -491,12 +489,15 @@ def copy_timeline(draft: Draft, source: Loaded, known_damage: Collection[int] = 
     if not source.cut:
         log.file.copy_to(draft.file, 0, log.state.length)
         draft.begin_sync()
-        intact = _is_intact(draft, log)
-        if intact and source.parsed and log.state.lines and log.state.pending_chars >= 0:
+        if source.parsed and log.state.lines and log.state.pending_chars >= 0 and _is_intact(draft, log):
             _take_entries(draft, log, log.state.lines)
         else:
-            known = None if intact else Reference(log.store, log.state.lines)
-            scanned = scan.thoroughly(draft.file, LogState(), log.state.length, draft.log.store, reference=known)
+            store, length = draft.log.store, log.state.length
+            scanned = None if log.state.has_damage else scan.thoroughly(draft.file, LogState(), length, store)
+            if scanned is None or scanned.state.chain != log.state.chain:  # not what was written: which lines are not?
+                store.truncate(0)
+                known = Reference(log.store, log.state.lines)
+                scanned = scan.thoroughly(draft.file, LogState(), length, store, reference=known)
             draft.holds(scanned.state, open_ended=scanned.open_ended)
     damaged = next(iter(new_damage(draft.log, known_damage)), None)
     if source.cut or source.lost or damaged is not None or draft.log.state.length != log.state.length:

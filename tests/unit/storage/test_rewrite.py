@@ -17,9 +17,9 @@ from timeleap.errors import (
     StorageFailureError,
     TimelineNotFoundError,
 )
-from timeleap.storage import durable, load, rewrite
+from timeleap.storage import durable, load, rewrite, scan
 from timeleap.storage.engine import LogState, Prepared, Replacement, TimelineFacts
-from timeleap.storage.index import HEADER_SIZE, first_difference, index_path, peek
+from timeleap.storage.index import HEADER_SIZE, first_difference, index_path, open_index, peek
 from timeleap.storage.jsonl import JsonlEngine
 from timeleap.storage.log_files import fork_log
 from timeleap.storage.reader import StoredLog
@@ -185,6 +185,51 @@ async def test_a_long_timeline_that_was_never_parsed_is_parsed_before_it_is_rest
     with pytest.raises(CorruptedError, match="context_1"):
         await restore(engine, kept.timeline_id)
     await engine.aclose()
+
+
+async def test_a_long_timeline_is_parsed_only_when_it_is_first_restored(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log.write_bytes(line("a") * 20 + b'{"role": "_usage", "token_count": 1}\n')
+    monkeypatch.setattr(load, "SMALL", 10)
+    engine = await JsonlEngine.open(log)
+    kept = await keep(engine, 0)
+    timeline = log.parent / f"{kept.timeline_id}.jsonl"
+
+    def parsed() -> bool:
+        found = open_index(timeline, timeline.stat().st_ino, writable=False)
+        assert found is not None
+        return found[1]
+
+    assert not parsed()
+    await restore(engine, kept.timeline_id)
+    assert parsed()
+    await keep(engine, 0)
+    monkeypatch.setattr(scan, "classify", None)
+    monkeypatch.setattr(scan, "ordinary", None)
+    await restore(engine, kept.timeline_id)
+    assert log.read_bytes() == timeline.read_bytes()
+    assert engine.verify() == []
+    await engine.aclose()
+
+
+@pytest.mark.parametrize("changed", [False, True])
+async def test_a_restored_timeline_stands_for_the_log_until_somebody_changes_it(
+    engine: JsonlEngine, changed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await say(engine, "aaaa")
+    kept = await keep(engine, 0)
+    timeline = engine.path.parent / f"{kept.timeline_id}.jsonl"
+    await restore(engine, kept.timeline_id)
+    before = names(engine.path.parent)
+    if changed:
+        timeline.write_bytes(timeline.read_bytes().replace(b"aaaa", b"aaab"))
+        os.utime(timeline, ns=(1, 1))  # also where the clock of the file system is slow
+    else:
+        monkeypatch.setattr(rewrite, "same_bytes", lambda *_: False)
+    done = await engine.replace(lambda _: Replacement(TimelineFacts("revert"), reuse=True))
+    assert (done.timeline_id == kept.timeline_id) is not changed
+    assert (names(engine.path.parent) == before) is not changed
 
 
 async def test_an_incomplete_batch_is_not_restored(engine: JsonlEngine) -> None:

@@ -198,3 +198,25 @@ async def test_there_is_nothing_to_check_without_a_log(tmp_path: Path) -> None:
     engine = await JsonlEngine.open(tmp_path / "none.jsonl", access="read")
     assert await engine.validate() == []
     await engine.aclose()
+
+
+async def test_a_check_stands_back_while_somebody_waits_for_the_log(log: Path) -> None:
+    engine = await JsonlEngine.open(log)
+    holding, looking = threading.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+    done: list[str] = []
+
+    def work() -> None:
+        loop.call_soon_threadsafe(looking.set)
+        holding.wait(PATIENCE)
+        done.append("work")
+
+    working = asyncio.create_task(engine._shown.in_thread(work))
+    await looking.wait()
+    checking = asyncio.create_task(engine.validate(lambda *_: None))
+    await asyncio.sleep(0.1)
+    checking.add_done_callback(lambda _: done.append("check"))
+    holding.set()
+    await asyncio.gather(working, checking)
+    assert done == ["work", "check"]
+    await engine.aclose()
