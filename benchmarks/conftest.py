@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+import tempfile
 from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -62,6 +64,16 @@ def _one_core() -> Iterator[None]:
     os.sched_setaffinity(0, {max(allowed)})
     yield
     os.sched_setaffinity(0, allowed)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _bytecode() -> Iterator[None]:
+    """Let processes keep what they compiled, as an installed program has it, where this one must not."""
+    with pytest.MonkeyPatch.context() as patch:
+        if sys.dont_write_bytecode:
+            patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+            patch.setenv("PYTHONPYCACHEPREFIX", str(Path(tempfile.gettempdir(), "timeleap-tests-bytecode")))
+        yield
 
 
 MISSED: Final = pytest.StashKey[list[str]]()

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -32,6 +33,9 @@ ECHO_PYGLS = (
 HEADER = b"Content-Length: "
 PIPE = 1 << 20
 """Bytes that a pipe to or from a server may hold, so that 64 large requests never wait for room."""
+
+GREETING: dict[str, Any] = {"capabilities": {}, "processId": None, "rootUri": None}
+"""What `initialize` is sent, to a server of either kind."""
 
 
 class Server(Child):
@@ -143,3 +147,15 @@ class Server(Child):
             at = stop
         self._rest = data[at:]
         return bodies
+
+
+def first_open(home: Path, params: dict[str, Any], idle: float = 0) -> float:
+    """Seconds that the first open takes in a server that was greeted just before, or so many seconds ago."""
+    server = Server(TIMELEAP, "--home", str(home))
+    server.request("initialize", GREETING)
+    time.sleep(idle)
+    started = time.perf_counter()
+    server.request("session/open", params)
+    taken = time.perf_counter() - started
+    server.kill()
+    return taken

@@ -2,20 +2,51 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
+from benchmarks.conftest import Judge
 from benchmarks.corpus import write_session
 from benchmarks.original import Original
-from benchmarks.server import Server
+from benchmarks.server import BARE_PYGLS, GREETING, TIMELEAP, Server
 from rich.console import Console
 
 pytestmark = pytest.mark.bench
 
 MESSAGES = 20_000
+SESSIONS = 50
 
 
-def test_memory_of_a_message(tmp_path: Path, server: Server, original: Original) -> None:
+IDLE = 0.5
+"""Seconds after which a server has loaded what it loads by itself."""
+
+
+@pytest.mark.rows("21", "21-session")
+def test_memory_of_a_server_and_of_its_sessions(tmp_path: Path, judge: Judge) -> None:
+    ratios, sessions, note = [], [], ""
+    for number in range(7):
+        servers = [Server(BARE_PYGLS), Server(TIMELEAP, "--home", str(tmp_path / str(number)))]
+        for server in servers:
+            server.request("initialize", GREETING)
+        time.sleep(IDLE)
+        bare, ours = (server.memory for server in servers)
+        ratios.append(ours / bare)
+        note = f"{ours / 1e6:.1f} over {bare / 1e6:.1f} MB"
+        server = servers[1]
+        server.request("session/open", {})
+        before = server.memory
+        for _ in range(SESSIONS):
+            server.request("session/open", {})
+        sessions.append((server.memory - before) / SESSIONS / 1e6)
+        for server in servers:
+            server.kill()
+    judge("21", values=ratios, note=note)
+    judge("21-session", values=sessions)
+
+
+@pytest.mark.rows("13-memory")
+def test_memory_of_a_message(tmp_path: Path, server: Server, original: Original, judge: Judge) -> None:
     small = write_session(tmp_path / "small", 10)
     log = write_session(tmp_path / "session", MESSAGES)
     original.restore(small)
@@ -26,6 +57,7 @@ def test_memory_of_a_message(tmp_path: Path, server: Server, original: Original)
     before = server.memory
     server.open(log)
     ours = (server.memory - before) / MESSAGES
+    judge("13-memory", values=[ours])
     Console(stderr=True).print(
         f"Resident bytes per message of an open session of {MESSAGES} (4.4 KB each): "
         f"original {theirs:,.0f}, timeleap {ours:,.0f}: {theirs / max(ours, 1):,.0f} times less"

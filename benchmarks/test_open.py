@@ -11,7 +11,7 @@ from benchmarks.conftest import Judge
 from benchmarks.corpus import write_session
 from benchmarks.measure import interleaved
 from benchmarks.original import Original
-from benchmarks.server import Server
+from benchmarks.server import Server, first_open
 
 pytestmark = pytest.mark.bench
 
@@ -33,6 +33,24 @@ def test_open_beside_the_original(tmp_path: Path, server: Server, original: Orig
         rounds=5,
     )
     assert measured["timeleap"].over(measured["original, restore"]) <= 1 / 20
+
+
+@pytest.mark.rows("6")
+def test_open_by_index_in_a_fresh_server(tmp_path: Path, server: Server, original: Original, judge: Judge) -> None:
+    """What is measured is all that a client waits for the first time, imports included."""
+    log = write_session(tmp_path / "session", 100_000)
+    opening(server, log)  # makes the index
+    params = {"path": str(log.parent), "access": "write"}
+    measured = interleaved(
+        "Open a session of 100 000 messages (444 MB) in a fresh server",
+        {
+            "original, restore": lambda: original.restore(log),
+            "timeleap": lambda: first_open(tmp_path / "fresh", params),
+            "timeleap, in a server that has opened one": lambda: opening(server, log),
+        },
+        rounds=3,
+    )
+    judge("6", measured["timeleap"], measured["original, restore"])
 
 
 @pytest.mark.rows("8")

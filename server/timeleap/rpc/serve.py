@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import gc
 import logging
 import os
 import signal
@@ -186,6 +187,8 @@ async def _serve(service: Callable[[], ServicePort], descriptors: stdio.Descript
         connection.close_input()
         transport.hurry(PATIENCE)
 
+    gc.freeze()  # what was imported is never looked through again
+    gc.enable()
     log.info("serving, process %d", os.getpid())
     with _signals(stop):
         transport.start()

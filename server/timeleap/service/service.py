@@ -22,6 +22,7 @@ from timeleap.attach.notified import NotifiedApprovals
 from timeleap.errors import OverloadedError, ReadOnlyError, SessionLockedError, SessionNotOpenError, TimeleapError
 from timeleap.service import config as settings
 from timeleap.service.scheduling import WHOLE_TRASH, RequestOrder, Slices
+from timeleap.service.trash import keep_trash
 from timeleap.sessions.session_files import move_in
 from timeleap.sessions.shapes import (
     APPROVAL_REQUESTED,
@@ -34,9 +35,11 @@ from timeleap.sessions.shapes import (
     Mutation,
     Shapes,
 )
+from timeleap.sessions.store import SessionStore
 from timeleap.sessions.warnings import recovered
 from timeleap.storage.record import MADE_HERE
 from timeleap_protocol.methods import ANSWERED, REQUESTS
+from timeleap_protocol.session_rows import OPEN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,7 +53,7 @@ if TYPE_CHECKING:
     from timeleap.sessions.open_sessions import SessionLocation
     from timeleap.sessions.session import Session
     from timeleap.sessions.shapes import Json
-    from timeleap.sessions.store import OpenedSession, SessionStore
+    from timeleap.sessions.store import OpenedSession
     from timeleap.storage.engine import Progress
     from timeleap_protocol.params import LenientStruct
 
@@ -60,7 +63,7 @@ MAX_ASKING = 256
 """Requests for approvals of one connection that may wait: far fewer than may be in flight, so that there is room."""
 
 WARM_UP = 0.005
-"""Seconds after the reply to `initialize`."""
+"""Seconds from the reply to `initialize`, and from each step of what is done then to the next."""
 
 IGNORED = frozenset({"expected_head", "request_id", "meta", "work_done_token", "partial_result_token", "timeout"})
 """Params that do not change the effect of a request."""
@@ -221,8 +224,6 @@ class Service:
     def store(self) -> SessionStore:
         """The session store of the configured home; opened at first need."""
         if self._store is None:
-            from timeleap.sessions.store import SessionStore
-
             self._store = SessionStore(
                 self.config.home,
                 durability=self.config.durability,
@@ -235,7 +236,7 @@ class Service:
     async def initialize(self, client: Client, options: Mapping[str, Any]) -> list[str]:
         """Take over `initializationOptions`, and see that the home can be used; returns warnings in words.
 
-        The store itself is loaded right after the reply: a client waits for that first.
+        What the first open needs besides is loaded after the reply: a client waits for that first.
 
         Raises:
             InvalidInputError: A known option has an unusable value.
@@ -246,15 +247,24 @@ class Service:
                 self.config = settings.load(self.config.home, options=options, flags=self.config.flags)
                 self.shapes = Shapes(self.config.budget)
             move_in(self.config.home)
-            asyncio.get_running_loop().call_later(WARM_UP, self._warm_up)
+            # What the first open needs, and no reply has to wait for.
+            first: Any = (lambda: self._handlers[OPEN.name], lambda: OPEN.read_params({}), lambda: self.network)
+            self._soon(iter((*first, self._keep_trash)))
         self._connections[id(client)] = _Connection(client)
         return [] if client.is_peer else list(self.config.warnings)
 
-    def _warm_up(self) -> None:
-        """Load the store, and look after its trash."""
-        from timeleap.service.trash import keep_trash
+    def _soon(self, steps: Iterator[Callable[[], object]]) -> None:
+        """Do the steps, each in a turn of the loop of its own: a request that comes waits for one at most."""
 
-        if self._trash_keeper is None and self._connections:
+        def next_step() -> None:
+            if self._connections and (step := next(steps, None)) is not None:
+                step()
+                self._soon(steps)
+
+        asyncio.get_running_loop().call_later(WARM_UP, next_step)
+
+    def _keep_trash(self) -> None:
+        if self._trash_keeper is None:
             keeping = keep_trash(self.store, self.config.trash_max_age, self._tell_all)
             self._trash_keeper = asyncio.get_running_loop().create_task(keeping)
 
