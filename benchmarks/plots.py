@@ -127,19 +127,19 @@ def growth(title: str, curves: Mapping[str, Mapping[int, float]]) -> str:
         parts.append(f'<line class="grid" x1="{left}" x2="{right}" y1="{y:.1f}" y2="{y:.1f}"/>')
         parts.append(_text(left - 10, y + 4, _number(value), "pale", "end"))
     parts.append(_text(right, bottom + 40, "messages in the session", "pale", "end"))
-    names: list[tuple[float, str]] = []
+    ends: list[tuple[float, float, str, str]] = []
     for number, (name, points) in enumerate(curves.items()):
         places = [(across(at), up(points[at] * 1e3)) for at in sorted(points)]
         path = " L".join(f"{x:.1f} {y:.1f}" for x, y in places)
         dots = "".join(f'<circle class="dot" cx="{x:.1f}" cy="{y:.1f}" r="3.5"/>' for x, y in places)
-        parts.append(f'<g class="c{number % 5}"><path class="curve" d="M{path}"/>{dots}</g>')
-        names.append((places[-1][1], f"c{number % 5}|{name}"))
-    free = 0.0
-    for y, marked in sorted(names):  # two ends that are near each other must not hide each other's names
-        place = max(y, free)
-        free = place + 18
-        kind, _, name = marked.partition("|")
-        parts.append(f'<g class="{kind}">{_text(right + 16, place + 4, name, "name")}</g>')
+        colour = f"c{number % 5}"
+        parts.append(f'<g class="{colour}"><path class="curve" d="M{path}"/>{dots}</g>')
+        ends.append((*places[-1], colour, name))
+    free: dict[float, float] = {}
+    for x, y, colour, name in sorted(ends):  # of two ends that are near each other one name is moved down
+        place = max(y, free.get(x, 0.0))
+        free[x] = place + 18
+        parts.append(f'<g class="{colour}">{_text(x + 14, place + 4, name, "name")}</g>')
     return _picture(900, bottom + 56, title, parts)
 
 
@@ -167,9 +167,7 @@ def _grid(axis: Axis, top: float, bottom: float, labels: float) -> list[str]:
     for value in axis.decades:
         x = axis(value)
         parts.append(f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="{top}" y2="{bottom}"/>')
-        parts.append(
-            _text(x, top - 6 if top < 100 and bottom - top < 1e9 else bottom, _number(value), "pale", "middle")
-        )
+        parts.append(_text(x, labels, _number(value), "pale", "middle"))
     return parts
 
 
