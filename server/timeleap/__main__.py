@@ -53,4 +53,6 @@ def command_position(arguments: Sequence[str]) -> int | None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    from timeleap_command import at_end
+
+    sys.exit(at_end(main))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -170,3 +171,43 @@ def test_asked_to_end_while_nothing_can_be_left_half(tmp_path: Path) -> None:
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (-signal.SIGTERM, "")
     assert [each["message"]["content"] for each in cli.run("show", "s", "--json").lines()] == ["once"]
+
+
+ENDING = """
+import atexit, sys, threading, time
+import timeleap_command
+
+def command():
+    atexit.register(lambda: print("an exit handler", flush=True))
+    threading.Thread(target=lambda: (time.sleep(0.2), print("a thread", flush=True))).start()
+    sys.stdout.write("not flushed yet, ")
+    return 7
+
+before = sys.argv[1] == "before"
+if before:
+    atexit.register(lambda: print("one that was there before", flush=True))
+sys.exit(timeleap_command.at_end(command))
+"""
+
+
+@pytest.mark.parametrize(("case", "last"), [("alone", ""), ("before", "one that was there before\n")])
+def test_the_end_skips_the_teardown_and_nothing_else(case: str, last: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", ENDING, case], capture_output=True, text=True, timeout=180, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (
+        7,
+        f"not flushed yet, a thread\nan exit handler\n{last}",
+        "",
+    )
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device")
+def test_an_output_that_takes_nothing_at_the_end_is_said_by_the_interpreter(tmp_path: Path) -> None:
+    code = "import sys, timeleap_command; sys.exit(timeleap_command.at_end(lambda: bool(sys.stdout.write('x')) and 0))"
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-c", code]
+        done = subprocess.run(command, env=env, stdout=full, stderr=subprocess.PIPE, timeout=180, check=False)
+    assert done.returncode == 120
+    assert b"No space left" in done.stderr

@@ -10,7 +10,6 @@ import sys
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Protocol
 
 from timeleap_client.errors import StartFailedError
@@ -41,13 +40,13 @@ class Launch:
     """
 
     command: Sequence[str] = field(default_factory=default_command)
-    home: Path | None = None
+    home: str | None = None
     env: Mapping[str, str] = field(default_factory=dict)
-    cwd: Path | None = None
+    cwd: str | None = None
 
     def argv(self) -> list[str]:
         """The complete command line."""
-        home = [] if self.home is None else ["--home", str(self.home)]
+        home = [] if self.home is None else ["--home", self.home]
         return [*self.command, *home]
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Self
 
 from timeleap_client.connection import Handler, OnProgress, Params, Trace
@@ -67,11 +66,13 @@ class RawTimeleap:
         patience: float = 10.0,
         trace: Trace | None = None,
     ) -> None:
+        # Not by pathlib, which is a part of the time that the import of this takes.
+        home = None if home is None else os.path.join(os.getcwd(), home)  # noqa: PTH109, PTH118
         launch = Launch(
             command=tuple(command or default_command()),
-            home=None if home is None else Path(home).absolute(),
+            home=home,
             env=dict(env or {}),
-            cwd=None if cwd is None else Path(cwd),
+            cwd=None if cwd is None else os.fspath(cwd),
         )
         self._timeout = timeout
         self._bus = Bus()

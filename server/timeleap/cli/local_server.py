@@ -10,6 +10,7 @@ import contextlib
 import logging
 import os
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from timeleap.rpc import serve
@@ -42,10 +43,10 @@ class LocalServer:
 
     stderr_tail = ""
 
-    def __init__(self, launch: Launch) -> None:
+    def __init__(self, home: Path | None) -> None:
         @cache
         def service() -> ServicePort:
-            return serve.make_service(launch.home, os.environ)
+            return serve.make_service(home, os.environ)
 
         self._loop = asyncio.get_running_loop()
         self._replies = _Replies()
@@ -58,8 +59,9 @@ class LocalServer:
     async def start(cls, launch: Launch) -> LocalServer:
         # What it has to say is said in answers; without a handler the rest would go to the standard error output.
         logging.getLogger("timeleap").addHandler(logging.NullHandler())
-        serve.make_home(launch.home)
-        return cls(launch)
+        home = None if launch.home is None else Path(launch.home)
+        serve.make_home(home)
+        return cls(home)
 
     @property
     def pid(self) -> int:
