@@ -29,6 +29,10 @@ class Original(Worker):
         """Seconds to append messages, one after the other."""
         return float(self.ask(do="append", path=str(log), messages=messages))
 
+    def dump(self, messages: list[dict[str, Any]]) -> float:
+        """Seconds to make one JSON text of the models of messages."""
+        return float(self.ask(do="dump", messages=messages))
+
     def hold(self, log: Path) -> None:
         """Restore a context and keep it."""
         self.ask(do="hold", path=str(log))

@@ -18,6 +18,11 @@ from kosong.message import Message
 
 
 async def _timed(request: dict[str, Any]) -> float:
+    if request["do"] == "dump":
+        models = [Message.model_validate(message) for message in request["messages"]]
+        started = time.perf_counter()
+        json.dumps([model.model_dump() for model in models])
+        return time.perf_counter() - started
     context = Context(Path(request["path"]))
     if request["do"] == "append":
         messages = [Message.model_validate(message) for message in request["messages"]]

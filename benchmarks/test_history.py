@@ -1,4 +1,4 @@
-"""What does a page of history cost, beside building the same page of objects, and anywhere in a long session?"""
+"""What does a page of history cost, beside dumping the same models, or building it of objects; and anywhere in a log?"""
 
 from __future__ import annotations
 
@@ -6,14 +6,46 @@ import json
 from pathlib import Path
 
 import pytest
-from benchmarks.corpus import write_session
+from benchmarks.conftest import Judge
+from benchmarks.corpus import messages, write_session
 from benchmarks.measure import interleaved
+from benchmarks.original import Original
 from benchmarks.server import Server
 
 pytestmark = pytest.mark.bench
 
 MESSAGES = 20_000
 PAGE = 500
+MEGABYTE = 1000
+"""Messages, of such a size that their page has one."""
+SIZE = 0.21
+
+
+@pytest.mark.rows("11")
+def test_a_page_of_a_megabyte(tmp_path: Path, server: Server, original: Original, judge: Judge) -> None:
+    said = messages(MEGABYTE, size=SIZE)
+    plain = server.open(write_session(tmp_path / "plain", MEGABYTE, size=SIZE))["sessionId"]
+    server.request("session/open", {"sessionId": "marked"})
+    for number, message in enumerate(said):
+        server.request("context/appendMessage", {"sessionId": "marked", "message": message, "requestId": f"r{number}"})
+    asked = {"limit": MEGABYTE, "maxBytes": 8 << 20}
+
+    def page(session: str) -> None:
+        (reply,) = server.exchange(server.frames("context/getHistory", [{"sessionId": session, **asked}]))
+        assert len(reply) > 1_000_000
+
+    for session in (plain, "marked"):
+        assert len(server.request("context/getHistory", {"sessionId": session, **asked})["messages"]) == MEGABYTE
+    measured = interleaved(
+        f"A page of {MEGABYTE} messages",
+        {
+            "dump the models": lambda: original.dump(said),
+            "timeleap": lambda: page(plain),
+            "timeleap, each with a request id": lambda: page("marked"),
+        },
+        rounds=25,
+    )
+    judge("11", measured["timeleap"], measured["dump the models"])
 
 
 def test_a_page_of_history(tmp_path: Path, server: Server) -> None:

@@ -11,22 +11,35 @@ from __future__ import annotations
 
 import base64
 import binascii
-from bisect import bisect_left
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+import re
+from bisect import bisect_left, bisect_right
+from itertools import accumulate, compress
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from timeleap.errors import HeadConflictError, InvalidInputError
-from timeleap.sessions.logs import begin_of, end_of, fitting, messages_among
-from timeleap.storage.engine import LogReader, RecordFlag, Row
-from timeleap.storage.record import SENDER, as_sent, read_tl
+from timeleap.rpc.codec import encode
+from timeleap.sessions.logs import begin_of, end_of, fitting
+from timeleap.storage.engine import LogLines, LogReader, RecordKind
+from timeleap.storage.record import SENDER, TL_MARK, as_sent, read_tl
 
 if TYPE_CHECKING:
     from timeleap.sessions.session import Session
 
 T = TypeVar("T")
+
+_IS_MESSAGE: Final = bytes(kind == RecordKind.MESSAGE for kind in range(256))
+_IS_MARKED: Final = bytes(flags & 1 for flags in range(256))  # RecordFlag.HAS_TL
+_TEXT: Final = rb'"[^"\\\x00-\x1f]*"'
+_USUAL_MARKS: Final = re.compile(
+    rb',"_tl":\{(?=")(?:"r":(?P<r>%b))?,?(?:"f":(?P<f>%b))?,?(?:"b":(?P<b>%b),"i":[0-9]+,"n":[0-9]+)?\}\}'
+    % ((_TEXT,) * 3)
+)
+_META: Final = (("requestId", "r"), ("batchId", "b"), ("fromSessionId", SENDER))
+"""Members of `meta`, and the marks they come from."""
 
 
 def encode_cursor(listing: str, **position: Any) -> str:
@@ -110,28 +123,47 @@ def position_of(cursor: str, listing: str, position: type[T], session: Session) 
     return found
 
 
-def page(reader: LogReader, span: Span, limit: int, max_bytes: int) -> tuple[list[dict[str, Any]], Span]:
+class HistoryPage(NamedTuple):
+    """Messages of a log as JSON.
+
+    Attributes:
+        entries: The list of `{index, message, meta?}`.
+        messages: How many.
+        size: Bytes of the messages.
+    """
+
+    entries: msgspec.Raw = msgspec.Raw(b"[]")
+    messages: int = 0
+    size: int = 0
+
+
+def page(reader: LogReader, span: Span, limit: int, max_bytes: int, *, meta: bool = True) -> tuple[HistoryPage, Span]:
     """The next messages of `span`, at least one and at most `limit` and about `max_bytes`; and what is left of it.
 
     Raises:
         InvalidInputError: The log has no such messages: the cursor is not one we gave.
     """
     if span.start >= span.stop:
-        return [], span
+        return HistoryPage(), span
     if not 0 <= span.start < span.stop <= reader.state.messages:
         raise unknown_cursor()
     wanted = min(limit, span.stop - span.start)
+    first = span.stop - wanted if span.newest_first else span.start
+    lines = _lines(reader, first, first + wanted, max_bytes, last=span.newest_first)
+    messages = lines.kinds.translate(_IS_MESSAGE)
+    bodies = list(compress(lines.bodies, messages))
+    marked = bytes(compress(lines.flags.translate(_IS_MARKED), messages))
+    indexes = range(lines.messages, lines.messages + len(bodies))
     if span.newest_first:
-        rows = _within(_rows(reader, span.stop - wanted, span.stop, max_bytes, last=True)[::-1], max_bytes)
-        left = replace(span, stop=span.stop - len(rows))
-    else:
-        rows = _within(_rows(reader, span.start, span.start + wanted, max_bytes, last=False), max_bytes)
-        left = replace(span, start=span.start + len(rows))
-    return [message_of(row) for row in rows], left
+        bodies, marked, indexes = bodies[::-1], marked[::-1], indexes[::-1]
+    sizes = list(accumulate(len(body) + 1 for body in bodies))
+    count = max(1, bisect_right(sizes, max_bytes))
+    left = replace(span, stop=span.stop - count) if span.newest_first else replace(span, start=span.start + count)
+    return _spliced(indexes[:count], bodies[:count], marked[:count], meta=meta), left
 
 
-def _rows(reader: LogReader, first: int, after: int, max_bytes: int, *, last: bool) -> list[Row]:
-    """Rows of the messages `[first, after)`: the first or the last of them, a little more than `max_bytes` at most."""
+def _lines(reader: LogReader, first: int, after: int, max_bytes: int, *, last: bool) -> LogLines:
+    """Lines with the messages `[first, after)`: the first or the last of them, a little more than `max_bytes` at most."""
     start = reader.line_of_message(first)
     stop = reader.line_of_message(after - 1) + 1
     if not last:
@@ -139,25 +171,29 @@ def _rows(reader: LogReader, first: int, after: int, max_bytes: int, *, last: bo
     elif (end := end_of(reader, stop - 1)) - begin_of(reader, start) > max_bytes:
         lines = range(start, stop - 1)
         start += bisect_left(lines, end - max_bytes, key=lambda line: begin_of(reader, line))
-    return messages_among(reader.rows(start, stop))
+    return reader.lines(start, stop)
 
 
-def _within(rows: list[Row], max_bytes: int) -> list[Row]:
-    """As many of the first rows as fit, at least one."""
-    total = 0
-    for count, row in enumerate(rows):
-        total += len(row.body) + 1
-        if count and total > max_bytes:
-            return rows[:count]
-    return rows
+def _spliced(indexes: range, bodies: list[bytes], marked: bytes, *, meta: bool) -> HistoryPage:
+    """Some messages, each with its index and, where it is `marked`, with what its marks say."""
+    at = marked.find(1)
+    while at >= 0:
+        bodies[at] = _unmarked(bodies[at], meta=meta)
+        at = marked.find(1, at + 1)
+    pieces = [b"}]"] * (2 * len(bodies) + 1)
+    pieces[:-1:2] = [b'},{"index":%d,"message":' % index for index in indexes]
+    pieces[1::2] = bodies
+    pieces[0] = b"[" + pieces[0][2:]
+    return HistoryPage(msgspec.Raw(b"".join(pieces)), len(bodies), sum(map(len, bodies)))
 
 
-def message_of(row: Row) -> dict[str, Any]:
-    """`{index, message, meta?}` of one message line."""
-    if not row.flags & RecordFlag.HAS_TL:
-        return {"index": row.messages_before, "message": msgspec.Raw(row.body)}
-    tl = read_tl(row.body)
-    meta = {"requestId": tl.get("r"), "batchId": tl.get("b"), "fromSessionId": tl.get(SENDER)}
-    meta = {name: value for name, value in meta.items() if value is not None}
-    found = {"index": row.messages_before, "message": msgspec.Raw(as_sent(row.body))}
-    return {**found, "meta": meta} if meta else found
+def _unmarked(body: bytes, *, meta: bool) -> bytes:
+    """A message as its sender wrote it and, if `meta`, the member `meta` behind it, from our marks."""
+    at = body.rfind(TL_MARK)
+    if at >= 0 and (usual := _USUAL_MARKS.fullmatch(body, at)) is not None:  # as we write it: nothing need be parsed
+        message = body[:at] + b"}"
+        found = b",".join([b'"%b":%b' % (name.encode(), usual[mark]) for name, mark in _META if usual[mark]])
+    else:
+        message, tl = as_sent(body), read_tl(body)
+        found = encode({name: tl[mark] for name, mark in _META if tl.get(mark) is not None})[1:-1]
+    return b'%b,"meta":{%b}' % (message, found) if meta and found else message

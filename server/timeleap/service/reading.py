@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from timeleap.service import paging
-from timeleap.service.paging import Span
+from timeleap.service.paging import HistoryPage, Span
 from timeleap.sessions import shapes
 from timeleap.sessions.logs import (
     LogPoint,
@@ -84,8 +84,8 @@ def get_history(session: Session, params: GetHistoryParams, call: Call) -> Json:
         era = paging.era_of(session.head)
         span = Span(session.session_id, start, stop, params.order == "desc", params.timeline_id, era)
     limit, max_bytes = params.limit or DEFAULT_PAGE, params.max_bytes or DEFAULT_PAGE_BYTES
-    messages, left = paging.page(reader, span, limit, max_bytes)
-    return {"messages": messages, **shapes.set_members(nextCursor=left.cursor(call.method))}
+    found, left = paging.page(reader, span, limit, max_bytes)
+    return {"messages": found.entries, **shapes.set_members(nextCursor=left.cursor(call.method))}
 
 
 def messages_of_checkpoint(reader: LogReader, uid: str) -> tuple[int, int]:
@@ -229,16 +229,18 @@ def _compare(
         base, other = _as_long(base, left.lines[0]), _as_long(other, left.lines[1])
     before, after = base.state, other.state
     removed, left_of_base = _page(base, left.removed, left, limit, max_bytes)
-    room = max_bytes - sum(len(bytes(each["message"])) for each in removed)
-    more_room = left_of_base >= before.message_count and len(removed) < limit and room > 0
-    added, left_of_other = _page(other, left.added, left, limit - len(removed), room) if more_room else ([], left.added)
+    room = max_bytes - removed.size
+    more_room = left_of_base >= before.message_count and removed.messages < limit and room > 0
+    added, left_of_other = HistoryPage(), left.added
+    if more_room:
+        added, left_of_other = _page(other, left.added, left, limit - removed.messages, room)
     rest = None
     if left_of_base < before.message_count or left_of_other < after.message_count:
         rest = replace(left, removed=left_of_base, added=left_of_other)
     page = {
         "common": left.common,
-        "removed": removed,
-        "added": added,
+        "removed": removed.entries,
+        "added": added.entries,
         "removedCount": before.message_count - left.common,
         "addedCount": after.message_count - left.common,
         "tokens": {"from": before.token_count, "to": after.token_count},
@@ -247,12 +249,12 @@ def _compare(
     return page, rest
 
 
-def _page(side: Stretch, start: int, left: DiffCursor, limit: int, max_bytes: int) -> tuple[list[Json], int]:
+def _page(side: Stretch, start: int, left: DiffCursor, limit: int, max_bytes: int) -> tuple[HistoryPage, int]:
     """The next messages of one side, and where the rest begins."""
     stop = side.state.message_count
     span = paging.Span(left.session_id, start, stop, False, side.timeline_id, left.era)
-    found, rest = paging.page(side.log, span, limit, max_bytes)
-    return [{"index": message["index"], "message": message["message"]} for message in found], rest.start
+    found, rest = paging.page(side.log, span, limit, max_bytes, meta=False)
+    return found, rest.start
 
 
 def _as_long(side: Stretch, lines: int) -> Stretch:

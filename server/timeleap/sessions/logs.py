@@ -23,6 +23,7 @@ from timeleap.sessions.past import find_line, has_uid, prompt_at, read_checkpoin
 from timeleap.sessions.shapes import Checkpoint
 from timeleap.storage.engine import (
     LogEngine,
+    LogLines,
     LogReader,
     LogState,
     RecordFlag,
@@ -34,7 +35,7 @@ from timeleap.storage.engine import (
 )
 from timeleap.storage.record import as_sent
 
-PAGE_LINES: Final = 256
+PAGE_LINES: Final = 1024
 PAGE_BYTES: Final = 1 << 20
 _PAUSE: Final = 128  # messages compared between two reports
 
@@ -78,9 +79,8 @@ def fitting(reader: LogReader, start: int, stop: int, max_bytes: int) -> int:
     return start + max(1, bisect_right(lines, begin + max_bytes, key=lambda line: end_of(reader, line)))
 
 
-def pages(reader: LogReader, start: int, stop: int, lost: list[CorruptedError] | None = None) -> Iterator[list[Row]]:
-    """The messages of the lines `[start, stop)`, some at a time; a page may be empty. What is not what was written is
-    left out and put on the list `lost`.
+def blocks(reader: LogReader, start: int, stop: int, lost: list[CorruptedError] | None = None) -> Iterator[LogLines]:
+    """The lines `[start, stop)`, some at a time. What is not what was written is left out and put on the list `lost`.
 
     Raises:
         CorruptedError: Without such a list.
@@ -88,18 +88,24 @@ def pages(reader: LogReader, start: int, stop: int, lost: list[CorruptedError] |
     while start < stop:
         end = fitting(reader, start, min(start + PAGE_LINES, stop), PAGE_BYTES)
         try:
-            rows = reader.rows(start, end)
+            yield reader.lines(start, end)
         except CorruptedError:
             if lost is None:
                 raise
-            rows = []
+            sound = [LogLines(end, [])]
             for line in range(start, end):
                 try:
-                    rows += reader.rows(line, line + 1)
+                    sound.append(reader.lines(line, line + 1))
                 except CorruptedError as error:
                     lost.append(error)
-        yield messages_among(rows)
+            yield from sound  # not before `lost` is complete: its reader looks at it with each block
         start = end
+
+
+def pages(reader: LogReader, start: int, stop: int, lost: list[CorruptedError] | None = None) -> Iterator[list[Row]]:
+    """The messages of `blocks`; a page may be empty."""
+    for block in blocks(reader, start, stop, lost):
+        yield list(block.rows(RecordKind.MESSAGE))
 
 
 def left_out(reader: LogReader, start: int, stop: int) -> list[str]:
@@ -110,10 +116,6 @@ def left_out(reader: LogReader, start: int, stop: int) -> list[str]:
         for damaged in gone
         if start <= damaged.line < stop
     ]
-
-
-def messages_among(rows: list[Row]) -> list[Row]:
-    return [row for row in rows if row.kind == RecordKind.MESSAGE]
 
 
 def state_after_lines(reader: LogReader, lines: int) -> LogState:

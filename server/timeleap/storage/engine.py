@@ -15,7 +15,7 @@ Adding an engine: implement `LogEngine`, add a line to `tests/unit/storage/engin
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from enum import IntEnum, IntFlag
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, Protocol, TypeVar
@@ -111,9 +111,36 @@ class Row(NamedTuple):
 
     line: int
     kind: RecordKind
-    flags: RecordFlag
+    flags: int  # its flags up to LENIENT
     messages_before: int  # for a message: its index
     body: bytes  # as `read` gives it
+
+
+class LogLines(NamedTuple):
+    """Lines of a log with their text, in columns: what is asked of a thousand is asked of all at once.
+
+    Attributes:
+        first: The number of the first.
+        bodies: The text of each, as `read` gives it.
+        messages: How many messages there are before them.
+        kinds, flags: A `RecordKind` and the `RecordFlag`s up to LENIENT for each.
+        data: All of them as they are in the file.
+    """
+
+    first: int
+    bodies: list[bytes]
+    messages: int = 0
+    kinds: bytes = b""
+    flags: bytes = b""
+    data: bytes = b""
+
+    def rows(self, kind: RecordKind | None = None) -> Iterator[Row]:
+        """One by one; those of a kind alone."""
+        index = self.messages
+        for at, number in enumerate(self.kinds):
+            if kind is None or number == kind:
+                yield Row(self.first + at, RecordKind(number), self.flags[at], index, self.bodies[at])
+            index += number == RecordKind.MESSAGE
 
 
 class NewRecord(Struct, frozen=True):
@@ -275,17 +302,17 @@ class LogReader(ABC):
         """The entries of the lines `[start, stop)`, clipped to the log."""
 
     @abstractmethod
-    def rows(self, start: int, stop: int) -> list[Row]:
+    def lines(self, start: int, stop: int) -> LogLines:
         """The lines `[start, stop)` without line feeds, verified against their checksums; strict JSON where they are no
-        damaged lines.
+        damaged lines. Raises CorruptedError: the bytes are not those that were written."""
 
-        Raises:
-            CorruptedError: The bytes are not those that were written.
-        """
+    def rows(self, start: int, stop: int) -> list[Row]:
+        """The same, one by one."""
+        return list(self.lines(start, stop).rows())
 
     def read(self, start: int, stop: int) -> list[bytes]:
-        """The bytes of `rows`."""
-        return [row.body for row in self.rows(start, stop)]
+        """The bytes of the same."""
+        return self.lines(start, stop).bodies
 
     @abstractmethod
     def line_of_message(self, index: int) -> int:
@@ -355,8 +382,8 @@ class LogEngine(LogReader):
     def entries(self, start: int, stop: int) -> list[Entry]:
         return self.view.entries(start, stop)
 
-    def rows(self, start: int, stop: int) -> list[Row]:
-        return self.view.rows(start, stop)
+    def lines(self, start: int, stop: int) -> LogLines:
+        return self.view.lines(start, stop)
 
     def line_of_message(self, index: int) -> int:
         return self.view.line_of_message(index)

@@ -23,8 +23,9 @@ import threading
 from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
-from functools import cache
+from functools import cache, lru_cache
 from io import RawIOBase
+from operator import or_
 from pathlib import Path
 from typing import Final, NamedTuple
 from zlib import crc32
@@ -103,6 +104,21 @@ def unpack_entry(raw: bytes, line: int, at: int = 0) -> Entry:
     return Entry(line, offset, length, crc, _KINDS[kind], own_flags(flags), _ROLES[roles & 15], value, state)
 
 
+def check_entries(raw: bytes, line: int) -> None:
+    """Raise IndexDamagedError if some of the entries from `line` on are not what was written.
+
+    In one step for all of them: the checksum of bytes that end with their own checksum does not depend on them.
+    """
+    if crc32(raw) != _checksum_of_sound(len(raw) // ENTRY_SIZE):
+        raise IndexDamagedError(f"entries from line {line} on")
+
+
+@lru_cache(4096)
+def _checksum_of_sound(entries: int) -> int:
+    body = bytes(ENTRY_SIZE - CRC.size)
+    return crc32((body + CRC.pack(crc32(body))) * entries)
+
+
 @cache
 def own_flags(flags: int) -> RecordFlag:
     """The flags of a line itself, without the cumulative ones (making a flag is slow, and few combinations occur)."""
@@ -124,6 +140,7 @@ class EntryStore:
         self._spill: RawIOBase | None = None
         self._near = 0  # where the last search ended
         self._window = 0, b""  # the bytes of the entries from a line on, of a writer's file: nobody else changes that
+        self._strict = bytearray()  # a 1 for each line that proved to be strict JSON, though its entry does not say so
         self._lock = threading.RLock()  # the writer's thread adds while others read
 
     @property
@@ -212,9 +229,23 @@ class EntryStore:
         at = (line - first) * ENTRY_SIZE
         return raw[at : at + ENTRY_SIZE]
 
+    def found_strict(self, start: int, stop: int) -> bytes:
+        """For each of the lines `[start, stop)` 1 if it is known to be strict JSON (see `note_strict`), else 0."""
+        with self._lock:
+            return bytes(self._strict[start:stop]).ljust(stop - start, b"\0")
+
+    def note_strict(self, start: int, found: bytes) -> None:
+        """Remember that lines from `start` on, those with a 1, were parsed and are strict JSON; not in the file."""
+        with self._lock:
+            stop = start + len(found)
+            known = self._strict.ljust(stop, b"\0")
+            known[start:stop] = bytes(map(or_, known[start:stop], found))
+            self._strict = known
+
     def truncate(self, count: int) -> None:
         with self._lock:
             self._window = 0, b""
+            del self._strict[count:]
             if count >= self._based:
                 del self._rest[(count - self._based) * ENTRY_SIZE :]
                 return
@@ -261,6 +292,7 @@ class EntryStore:
         """Take over the first `count` entries from another store; those after them stay as they are."""
         with self._lock:
             self._window = 0, b""
+            self._strict.clear()
             try:
                 rest = self.raw(count, self.count)
             except IndexDamagedError:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import lru_cache
+from io import BytesIO
 from pathlib import Path
 from typing import Concatenate, Final, NamedTuple, ParamSpec, TypeVar
 from zlib import crc32
@@ -24,12 +25,12 @@ from timeleap.storage.engine import (
     Damage,
     DamageKind,
     Entry,
+    LogLines,
     LogReader,
     LogState,
     Progress,
     RecordFlag,
     RecordKind,
-    Row,
 )
 from timeleap.storage.index import (
     CHECKPOINTS,
@@ -40,7 +41,7 @@ from timeleap.storage.index import (
     EntryStore,
     IndexDamagedError,
     Reference,
-    own_flags,
+    check_entries,
     unpack_entry,
 )
 from timeleap.storage.record import classify, decode_json, read_tl, strict_json
@@ -51,14 +52,12 @@ P = ParamSpec("P")
 _STEP: Final = 4096
 _CARRIES_REQUEST: Final = bytes(flags & int(RecordFlag.REQUEST) > 0 for flags in range(256))
 _MADE_HERE: Final = bytes(flags << 8 & int(RecordFlag.MADE_HERE) > 0 for flags in range(256))
-_KINDS: Final = tuple(RecordKind)
-_MESSAGE: Final = int(RecordKind.MESSAGE)
-_VALIDATED: Final = int(RecordFlag.VALIDATED)
-_STRICT: Final = int(RecordFlag.VALIDATED | RecordFlag.LENIENT)
+_OWN_FLAGS: Final = bytes(flags & ~int(RecordFlag.IRREGULAR) for flags in range(256))
+_DOUBTFUL: Final = bytes(flags & 160 != 32 for flags in range(256))  # LENIENT, or not VALIDATED
+_WORDS: Final = ENTRY_SIZE // 4
 _EMPTY: Final = LogState()
 _NO_RECORD: Final = (RecordKind.BLANK, RecordKind.DAMAGED)
 _MARKS: Final = RecordFlag.BATCH_OPEN | RecordFlag.BATCH_TAIL
-_LF: Final = ord("\n")
 _COMPARED: Final = 1 << 18  # bytes of two files at once: they are still in the processor's cache when compared
 _NOT_READABLE: Final = "the original program cannot read this record"
 
@@ -139,41 +138,57 @@ class StoredLog(LogReader):
         return [unpack_entry(raw, line, (line - start) * ENTRY_SIZE) for line in range(start, stop)]
 
     @_trusting
-    def rows(self, start: int, stop: int) -> list[Row]:
+    def lines(self, start: int, stop: int) -> LogLines:
         start, stop = max(0, start), min(stop, self._state.lines)
         if start >= stop or self.file is None:
-            return []
+            return LogLines(start, [])
         raw = self.store.raw(start, stop)
-        last = unpack_entry(raw, 0, len(raw) - ENTRY_SIZE)
-        base, end = unpack_entry(raw, 0).offset, last.offset + last.length
+        check_entries(raw, start)
+        first, last = unpack_entry(raw, start), unpack_entry(raw, stop - 1, len(raw) - ENTRY_SIZE)
+        base, end = first.offset, last.offset + last.length
         data = self.file.pread(base, end - base)
         if len(data) != end - base:
             raise self._not_what_was_written(stop - 1, base + len(data))
-        view, entries = memoryview(data), memoryview(raw)
+        written = BytesIO(data).readlines()
+        # Few steps of the interpreter for each line: a page of a thousand messages is made here.
+        words = memoryview(raw).cast("I")  # where the machine is not little-endian nothing matches: the other way
+        if words[2::_WORDS].tolist() != [*map(len, written)] or words[3::_WORDS].tolist() != [*map(crc32, written)]:
+            written = self._cut_out(data, raw, start, base)
+        bodies = [line.removesuffix(b"\n") for line in written]
+        kinds, flags = raw[16::ENTRY_SIZE], raw[17::ENTRY_SIZE].translate(_OWN_FLAGS)
+        self._make_strict(bodies, kinds, flags, start)
+        before = first.state.messages - (first.kind == RecordKind.MESSAGE)
+        return LogLines(start, bodies, before, kinds, flags, data)
+
+    def _cut_out(self, data: bytes, raw: bytes, line: int, base: int) -> list[bytes]:
+        """The lines whose entries are `raw`, where these say they are in `data`, that begins at the byte `base`.
+
+        Lines with a line feed within them, which are damaged, and those that are not what was written, come here.
+        """
         found = []
-        number, at = start, 0
-        # Written out, not through `unpack_entry`: a page of a thousand messages is made here.
-        for offset, length, crc, kind, flags, _, _, messages, _, _, _, _, _, _, _, check in ENTRY.iter_unpack(raw):
-            if crc32(entries[at : at + 76]) != check:
-                raise IndexDamagedError(f"entry of line {number}")
-            begin, end = offset - base, offset - base + length
-            if crc32(view[begin:end]) != crc:
+        for number, (offset, length, crc, *_) in enumerate(ENTRY.iter_unpack(raw), line):
+            found.append(data[offset - base : offset - base + length])
+            if crc32(found[-1]) != crc:
                 raise self._not_what_was_written(number, offset)
-            body = data[begin : end - 1] if data[end - 1] == _LF else data[begin:end]
-            if flags & _STRICT != _VALIDATED:
-                body = self._made_strict(body, number, kind, offset)
-            before = messages - 1 if kind == _MESSAGE else messages
-            found.append(Row(number, _KINDS[kind], own_flags(flags), before, body))
-            number, at = number + 1, at + ENTRY_SIZE
         return found
 
-    def _made_strict(self, body: bytes, line: int, kind: int, offset: int) -> bytes:
-        """A line that strict parsers may refuse, so that it can be spliced into a reply; it is parsed for that, if it
-        has not been yet."""
-        record = classify(body)
-        if record.kind == RecordKind.DAMAGED and kind != RecordKind.DAMAGED:
-            raise self._not_what_was_written(line, offset)
-        return strict_json(body) if record.flags & RecordFlag.LENIENT else body
+    def _make_strict(self, bodies: list[bytes], kinds: bytes, flags: bytes, start: int) -> None:
+        """Make lines that strict parsers would refuse such that they can be spliced into a reply. What was never parsed
+        is, once."""
+        doubtful = flags.translate(_DOUBTFUL)
+        if 1 not in doubtful:
+            return
+        doubtful = _only(doubtful, self.store.found_strict(start, start + len(bodies)), False)
+        at = doubtful.find(1)
+        while at >= 0:
+            record = classify(bodies[at])
+            if record.kind == RecordKind.DAMAGED and kinds[at] != RecordKind.DAMAGED:
+                raise self._not_what_was_written(start + at, self.store.entry(start + at).offset)
+            if record.flags & RecordFlag.LENIENT:
+                bodies[at] = strict_json(bodies[at])
+                doubtful = doubtful[:at] + b"\0" + doubtful[at + 1 :]
+            at = doubtful.find(1, at + 1)
+        self.store.note_strict(start, doubtful)
 
     def _not_what_was_written(self, line: int, offset: int) -> CorruptedError:
         message = f"line {line} of {self.path.name} is not what was written"
