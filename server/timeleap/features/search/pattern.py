@@ -18,12 +18,15 @@ MAX_MEMORY: Final = 8 << 20  # bytes of one compiled expression, its caches incl
 SMALL_PROGRAM: Final = 100  # instructions of an expression that is matched with texts of any length
 MAX_STEPS: Final = 500_000_000  # instructions times characters: seconds, where RE2 has to try all of them
 _PATIENCE: Final = 512  # empty matches in a row
-_HIDING: Final = (b"\\u", b"\\/", b'"tool_calls"')
-"""Signs of a record in which words may stand that its bytes do not show: escapes we do not write, several texts."""
+_SEVERAL_TEXTS: Final = 4
+"""How often `"text"` stands in a record with two text parts, whose texts words may cross: as type and as name of each."""
+_MANY: Final = 64  # characters of words whose escapes are not told from others any more
 
 
 class Pattern(ABC):
     """A pattern to search for."""
+
+    _filter: JsonFilter | None = None
 
     @abstractmethod
     def spans(self, text: str) -> Iterator[Span | None]:
@@ -37,10 +40,13 @@ class Pattern(ABC):
         del text
         return False
 
-    def may_be_in(self, line: bytes) -> bool:
-        """True if a record could contain a match: saves parsing most of those that do not."""
-        del line
-        return True
+    def may_be_in(self, data: bytes) -> bool:
+        """True if one of some records could contain a match: saves parsing most of those that do not.
+
+        Args:
+            data: Lines of a log as they are in the file, checked or not, or the text of one.
+        """
+        return self._filter is None or self._filter.may_be_in(data)
 
 
 def pattern(query: str, *, regex: bool = False, ignore_case: bool = False) -> Pattern:
@@ -61,14 +67,53 @@ def pattern(query: str, *, regex: bool = False, ignore_case: bool = False) -> Pa
     return Expression(query, literal=not regex, ignore_case=ignore_case) if regex or ignore_case else Words(query)
 
 
+class JsonFilter:
+    """Tells of records, by their bytes alone, that they do not contain some words.
+
+    In the JSON of a record each character of its text is written in one way that is ours (`encode_json`), or as an
+    escape or a raw control character that we would not write. So where words stand in a text, either they stand in the
+    record as we write them, or one of the other ways for one of their characters does; or they cross the border
+    between two texts of the message.
+    """
+
+    def __init__(self, words: str, *, ignore_case: bool) -> None:
+        import re2  # not before somebody needs it
+
+        options = re2.Options()
+        options.never_capture = True
+        options.case_sensitive = not ignore_case
+        text = words.encode("utf-16-be")
+        units = {text[at : at + 2].hex().encode() for at in range(0, len(text), 2)}
+        escaped = [b"00[5-7]", *units]  # the first: letters of names such as "text", which nobody writes so
+        if "\ufffd" in words:
+            escaped.append(b"d[89a-f]")  # half of a pair is shown as that
+        if ignore_case or len(units) > _MANY:
+            escaped = [b""]  # what else is the same letter RE2 knows
+        hidden = [rb"\\u(?i:%b)" % b"|".join(escaped)]
+        if "/" in words:
+            hidden.append(rb"\\/")
+        hidden += [rb"\x%02x" % ord(character) for character in words if character < " "]
+        if "\n" in words:
+            hidden += [b'"think"', b'"tool_calls"']  # texts that stand on lines of their own
+        # One by one: alternatives with nothing in common at their beginning are far slower to look for.
+        written = re2.escape(encode_json(words)[1:-1])
+        self._signs = [re2.compile(sign, options) for sign in dict.fromkeys([written, *hidden])]
+        self._part = re2.compile(b'"text"', options)
+
+    def may_be_in(self, data: bytes) -> bool:
+        """True if the words may be in one of the records."""
+        if any(sign.search(data) for sign in self._signs):
+            return True
+        return self._part.search(data) is not None and data.count(b'"text"') >= _SEVERAL_TEXTS
+
+
 class Words(Pattern):
     """Text that is looked for as it is."""
 
     def __init__(self, words: str) -> None:
         self._words = words
         self._units = utf16_length(words)
-        written = encode_json(words)[1:-1]
-        self._written = written if b"\\u" not in written else b""  # control characters: others write them otherwise
+        self._filter = JsonFilter(words, ignore_case=False)
 
     def spans(self, text: str) -> Iterator[Span | None]:
         """Every place from left to right."""
@@ -79,10 +124,6 @@ class Words(Pattern):
             done, units = at + len(self._words), begin + self._units
             yield begin, units
             at = text.find(self._words, done)
-
-    def may_be_in(self, line: bytes) -> bool:
-        """True if the words are in the record's JSON, or it is written in a way that may hide them."""
-        return self._written in line or any(sign in line for sign in _HIDING) or line.count(b'"type"') > 1
 
 
 class Expression(Pattern):
@@ -101,6 +142,8 @@ class Expression(Pattern):
             self._compiled: Any = re2.compile(expression.encode(), options)
         except re2.error as error:
             raise _refused(_explained(error, expression), "regex") from None
+        if literal:
+            self._filter = JsonFilter(expression, ignore_case=ignore_case)
 
     def too_dear(self, text: str) -> bool:
         """True if so large an expression could take minutes for the text: linear time is steps times characters."""

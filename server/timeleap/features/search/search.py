@@ -15,8 +15,8 @@ from msgspec import Struct, field
 from timeleap.errors import CorruptedError, StorageFailureError, TimelineNotFoundError
 from timeleap.features.search.pattern import Pattern
 from timeleap.message_text import Span, excerpt, text_of
-from timeleap.sessions.logs import Logs, line_of_message, pages, shared_lines, state_after_lines
-from timeleap.storage.engine import LogReader, Row
+from timeleap.sessions.logs import Logs, blocks, line_of_message, shared_lines, state_after_lines
+from timeleap.storage.engine import LogReader, RecordKind, Row
 from timeleap.storage.record import decode_json
 
 MAX_RANGES: Final = 1000  # of one message
@@ -164,9 +164,9 @@ def _search_log(
     lines = log.state.lines
     lost: list[CorruptedError] = []
     looked_at = 0
-    for page in pages(log, line_of_message(log, index, lines), lines, lost):
-        for row in page:
-            looked_at += len(row.body) + 1
+    for block in blocks(log, line_of_message(log, index, lines), lines, lost):
+        looked_at += len(block.data)
+        for row in block.rows(RecordKind.MESSAGE) if query.pattern.may_be_in(block.data) else ():
             if not query.pattern.may_be_in(row.body):
                 continue
             hit = yield from _look(row, name, query, found, looked_at)

@@ -16,6 +16,7 @@ from tests.unit.features.search.test_wording import CHARACTERS, TEXTS, units
 from timeleap.errors import InvalidInputError
 from timeleap.features.search.pattern import pattern
 from timeleap.message_text import text_of, utf16_length
+from timeleap.storage.record import decode_json
 
 QUERIES = st.text(CHARACTERS, min_size=1, max_size=3)
 
@@ -61,6 +62,67 @@ def test_no_record_is_passed_over_in_which_the_words_stand(
             line = line.replace("/", "\\/")
         assert spans(query, text_of(record))
         assert pattern(query).may_be_in(line.encode())
+
+
+SHORT = {"\n": "\\n", "\t": "\\t", "\b": "\\b", "/": "\\/", '"': '\\"', "\\": "\\\\"}
+LETTERS = st.one_of(CHARACTERS, st.sampled_from("aAkK\u212asSſ\t\b\x1b\n/\ufffd"))
+PHRASES = st.text(LETTERS, min_size=1, max_size=4)
+
+
+@st.composite
+def spelled(draw: st.DrawFn, text: str, half: bool = False) -> str:
+    """A JSON string in any of its spellings, raw control characters and halves of pairs included."""
+    found = []
+    for character in text:
+        raw = character.encode("utf-16-be", "surrogatepass")
+        escape = "".join(f"\\u{raw[at : at + 2].hex()}" for at in range(0, len(raw), 2))
+        ways = [escape, escape.upper().replace("\\U", "\\u")]
+        if character not in '"\\\n' and not "\ud800" <= character <= "\udfff":
+            ways += [character] * 4
+        if character in SHORT:
+            ways += [SHORT[character]] * 4
+        found.append(draw(st.sampled_from(ways)))
+    if half and draw(st.integers(0, 3)) == 0:
+        found.insert(draw(st.integers(0, len(found))), draw(st.sampled_from(["\\uD83D", "\\udead"])))
+    return '"' + "".join(found) + '"'
+
+
+@st.composite
+def written_records(draw: st.DrawFn, pieces: list[str]) -> str:
+    """A message with these texts in parts of it, written by a program with habits of its own."""
+
+    def key(name: str) -> str:
+        return draw(spelled(name)) if draw(st.integers(0, 5)) == 0 else f'"{name}"'
+
+    space = draw(st.sampled_from(["", " "]))
+    parts, calls = [], []
+    for piece in pieces:
+        match draw(st.sampled_from(["text", "text", "think", "name", "arguments"])):
+            case "text" | "think" as kind:
+                members = [f"{key('type')}:{space}{key(kind)}", f"{key(kind)}:{space}{draw(spelled(piece, True))}"]
+                parts.append("{" + ",".join(draw(st.permutations(members))) + "}")
+            case name:
+                calls.append(f"{{{key('function')}:{{{key(name)}:{space}{draw(spelled(piece, True))}}}}}")
+    content = f"[{','.join(parts)}]"
+    if draw(st.booleans()) and not parts:
+        content = draw(spelled(draw(TEXTS)))
+    return f'{{{key("role")}:{space}"user",{key("content")}:{space}{content},{key("tool_calls")}:[{",".join(calls)}]}}'
+
+
+@settings(deadline=None, max_examples=500)
+@given(st.data(), PHRASES, st.lists(st.one_of(TEXTS, PHRASES), max_size=3), st.booleans(), st.booleans())
+def test_no_spelling_of_a_message_hides_the_words(
+    data: st.DataObject, query: str, others: list[str], split: bool, ignore_case: bool
+) -> None:
+    said = query.swapcase() if ignore_case and data.draw(st.booleans()) else query
+    cut = data.draw(st.integers(0, len(said))) if split else 0
+    pieces = [said] if not split else [said[:cut], said[cut:]]
+    at = data.draw(st.integers(0, len(others)))
+    line = data.draw(written_records([*others[:at], *pieces, *others[at:]])).encode()
+    looked_for = pattern(query, ignore_case=ignore_case)
+    if spans(query, text_of(decode_json(line)), ignore_case=ignore_case):
+        assert looked_for.may_be_in(line)
+        assert looked_for.may_be_in(b'{"role":"user","content":"hay"}\n' + line + b"\n")
 
 
 def test_words_across_two_parts_are_found() -> None:
