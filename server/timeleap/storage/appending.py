@@ -21,7 +21,6 @@ from contextlib import suppress
 from queue import SimpleQueue
 from threading import Thread
 from typing import Any, Final, NamedTuple, TypeVar, TypeVarTuple
-from zlib import crc32
 
 from msgspec import Struct, field
 
@@ -29,7 +28,7 @@ from timeleap import clock
 from timeleap.errors import ExternallyModifiedError, StorageFailureError
 from timeleap.failpoints import failpoint
 from timeleap.storage import durable
-from timeleap.storage.durable import OpenFile
+from timeleap.storage.durable import OpenFile, crc32
 from timeleap.storage.engine import Appended, Durability, LogState, NewRecord
 from timeleap.storage.index import IndexDamagedError, first_difference
 from timeleap.storage.load import extend, new_log

@@ -26,6 +26,13 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from timeleap.errors import StorageFailureError
 
+try:
+    import deflate as _zlib  # pyright: ignore[reportMissingImports]
+except ImportError:  # there is none for this platform: the same, several times slower
+    import zlib as _zlib
+
+crc32: Final = _zlib.crc32
+
 # Descriptors of regular files (also for `lock`); what a platform lacks is made up for here
 
 FILE_MODE: Final = 0o600

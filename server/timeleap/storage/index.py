@@ -28,10 +28,9 @@ from io import RawIOBase
 from operator import or_
 from pathlib import Path
 from typing import Final, NamedTuple
-from zlib import crc32
 
 from timeleap.storage import durable
-from timeleap.storage.durable import Readable
+from timeleap.storage.durable import Readable, crc32
 from timeleap.storage.engine import Damage, Entry, LogState, Progress, RecordFlag, RecordKind, Role
 
 ENTRY_SIZE: Final = 80

@@ -12,13 +12,12 @@ from functools import lru_cache
 from io import BytesIO
 from pathlib import Path
 from typing import Concatenate, Final, NamedTuple, ParamSpec, TypeVar
-from zlib import crc32
 
 from msgspec.structs import replace
 
 from timeleap.errors import CorruptedError, StorageFailureError
 from timeleap.storage import durable, scan
-from timeleap.storage.durable import Identity, OpenFile
+from timeleap.storage.durable import Identity, OpenFile, crc32
 from timeleap.storage.engine import (
     DAMAGE_LIMIT,
     MAX_ROTATION,

@@ -12,11 +12,11 @@ import json
 import math
 from collections.abc import Mapping
 from typing import Any, Final, Literal
-from zlib import crc32
 
 import msgspec
 
 from timeleap.errors import InvalidInputError, TooLargeError
+from timeleap.storage.durable import crc32
 from timeleap.storage.engine import LogState, NewRecord, RecordFlag, RecordKind, Role
 
 # JSON as the log has it: written strictly and exactly, read as leniently as the original program reads

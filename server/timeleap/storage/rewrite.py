@@ -14,7 +14,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple, Self
-from zlib import crc32
 
 from msgspec import Struct
 
@@ -28,7 +27,7 @@ from timeleap.errors import (
 from timeleap.failpoints import failpoint
 from timeleap.storage import durable, scan
 from timeleap.storage.appending import UnwritableError, check_untouched, group_on
-from timeleap.storage.durable import FileStatus, Identity, OpenFile, storage_errors
+from timeleap.storage.durable import FileStatus, Identity, OpenFile, crc32, storage_errors
 from timeleap.storage.engine import (
     Damage,
     Edit,

@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from io import BufferedReader, RawIOBase
 from typing import Final
-from zlib import crc32
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from timeleap.storage.durable import Readable
+from timeleap.storage.durable import Readable, crc32
 from timeleap.storage.engine import LogState, NewRecord, Progress, RecordFlag, RecordKind, Role
 from timeleap.storage.index import CRC, PACK, USAGES, EntryStore, Line, Reference, pack_entry
 from timeleap.storage.record import CHAIN_P, CHAIN_Q, ID_LIMIT, MASK, TL_MARK, advance, classify, may_go_on, ordinary
