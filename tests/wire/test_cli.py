@@ -559,3 +559,20 @@ def test_no_color_where_nobody_looks_or_nobody_wants_it(cli, session):
     assert "\x1b[1;3" in cli.terminal("show", session).out
     assert "\x1b[1;3" not in Cli(cli.home, {"NO_COLOR": "1"}).terminal("show", session).out
     assert "\x1b" not in cli.run("show", session).out
+
+
+def test_a_server_that_is_to_write_a_log_writes_it(cli, session, tmp_path):
+    log = tmp_path / "log"
+    told = Cli(cli.home, {"TIMELEAP_LOG_FILE": str(log), "TIMELEAP_LOG_LEVEL": "info"}).execute("append", session, "x")
+    assert told.err == ""
+    assert f"context/appendMessage {session} ok" in log.read_text()
+
+
+def test_a_plain_command_loads_neither_the_parser_nor_what_draws_nor_models(cli, session):
+    code = (
+        "import sys; from timeleap.__main__ import main; sys.argv[1:] = ['append', sys.argv[1], 'text']; code = main(); "
+        "sys.exit(code or ' '.join({'typer', 'rich', 'pydantic'} & sys.modules.keys()) or 0)"
+    )
+    command = [sys.executable, "-c", code, session]
+    done = subprocess.run(command, env=cli.environment(), capture_output=True, text=True, timeout=180, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"appended 1 message to {session}\n", "")
