@@ -156,8 +156,8 @@ def page(reader: LogReader, span: Span, limit: int, max_bytes: int, *, meta: boo
     indexes = range(lines.messages, lines.messages + len(bodies))
     if span.newest_first:
         bodies, marked, indexes = bodies[::-1], marked[::-1], indexes[::-1]
-    sizes = list(accumulate(len(body) + 1 for body in bodies))
-    count = max(1, bisect_right(sizes, max_bytes))
+    sizes = list(accumulate(map(len, bodies)))
+    count = max(1, bisect_right(range(len(sizes)), max_bytes, key=lambda at: sizes[at] + at + 1))
     left = replace(span, stop=span.stop - count) if span.newest_first else replace(span, start=span.start + count)
     return _spliced(indexes[:count], bodies[:count], marked[:count], meta=meta), left
 
