@@ -59,4 +59,5 @@ def _print(title: str, results: list[Measured]) -> None:
             f"{min(each.seconds) * 1e3:.2f} ms",
             f"{each.over(results[0]):.2f}",
         )
-    Console(stderr=True).print(table)
+    console = Console(stderr=True)
+    console.print(table, width=max(console.width, 120), soft_wrap=True)

@@ -30,17 +30,18 @@ def pygls() -> Iterator[Server]:
 def test_a_request_beside_bare_pygls(server: Server, pygls: Server, judge: Judge) -> None:
     """Ours asks whether a tool with a name of 1 KB is approved: read, checked against its model, answered from memory."""
     server.request("session/open", {"sessionId": "bench"})
-    ours = server.frames("session/isApproved", [{"sessionId": "bench", "action": TEXT}] * REQUESTS)
-    theirs = pygls.frames("echo", [{"sessionId": "bench", "text": TEXT}] * REQUESTS)
+    asked = server.frames("session/isApproved", [{"sessionId": "bench", "action": TEXT}] * REQUESTS)
+    echoed = pygls.frames("echo", [{"sessionId": "bench", "text": TEXT}] * REQUESTS)
     measured = interleaved(
         f"{REQUESTS} requests of 1 KB",
         {
-            "bare pygls, one at a time": lambda: pygls.answered(theirs, 1),
-            "timeleap, one at a time": lambda: server.answered(ours, 1),
-            "bare pygls, 64 in flight": lambda: pygls.answered(theirs, IN_FLIGHT),
-            "timeleap, 64 in flight": lambda: server.answered(ours, IN_FLIGHT),
+            "bare pygls, one at a time": lambda: pygls.answered(echoed, 1),
+            "timeleap, one at a time": lambda: server.answered(asked, 1),
+            "bare pygls, 64 in flight": lambda: pygls.answered(echoed, IN_FLIGHT),
+            "timeleap, 64 in flight": lambda: server.answered(asked, IN_FLIGHT),
         },
         rounds=15,
     )
-    judge("10", measured["timeleap, one at a time"], measured["bare pygls, one at a time"], per=REQUESTS)
-    judge("10-64", measured["timeleap, 64 in flight"], measured["bare pygls, 64 in flight"], per=REQUESTS)
+    for key, flight in (("10", "one at a time"), ("10-64", "64 in flight")):
+        ours, theirs = measured[f"timeleap, {flight}"], measured[f"bare pygls, {flight}"]
+        judge(key, ours, theirs, per=REQUESTS, note="`session/isApproved` with a name of 1 KB")

@@ -41,7 +41,7 @@ FIRST_FRAME_SECONDS = 5.0
 LINGER = 30.0
 """Seconds after the end of a connection in which the other side may still take what was written."""
 
-PAUSE = 10
+PAUSE = 5
 """How many times the processor time that a write of notifications to all windows took nothing more is written for their
 sake: a write to each of twenty costs several times what the append did that they hear of."""
 
