@@ -115,7 +115,8 @@ def check_entries(raw: bytes, line: int) -> None:
 @lru_cache(4096)
 def _checksum_of_sound(entries: int) -> int:
     body = bytes(ENTRY_SIZE - CRC.size)
-    return crc32((body + CRC.pack(crc32(body))) * entries)
+    checksum: int = crc32((body + CRC.pack(crc32(body))) * entries)
+    return checksum
 
 
 @cache
