@@ -20,8 +20,8 @@ from timeleap.errors import CancelledError, ExternallyModifiedError
 from timeleap.storage.engine import LogEngine, LogState, NewRecord, RecordKind
 from timeleap.storage.index import index_path
 from timeleap.storage.jsonl import JsonlEngine
+from timeleap.storage.reader import MemoryNotes
 from timeleap.storage.record import checkpoint_record, message_record, system_prompt_record, usage_record
-from timeleap.storage.rewrite import MemoryNotes
 
 T = TypeVar("T")
 

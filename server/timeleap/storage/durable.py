@@ -31,7 +31,12 @@ try:
 except ImportError:  # there is none for this platform: the same, several times slower
     import zlib as _zlib
 
-crc32: Final = _zlib.crc32
+
+class _Checksum(Protocol):
+    def __call__(self, data: Buffer, value: int = 0, /) -> int: ...
+
+
+crc32: Final[_Checksum] = _zlib.crc32
 
 # Descriptors of regular files (also for `lock`); what a platform lacks is made up for here
 

@@ -423,7 +423,7 @@ def peek(log: Path) -> LogState | None:
 
 # Comparing a log with its index: is every line still what was written?
 
-_PLACE: Final = struct.Struct("<QII60xI")  # of an entry: where its line is, its checksum, and that of the entry
+_PLACE: Final = struct.Struct("<QII64x")  # of an entry: where its line is, and its checksum
 _AT_ONCE: Final = 1 << 18  # bytes of the log that are read together: few enough for the processor's cache
 _LINES_AT_ONCE: Final = 1024
 _LOOK_AHEAD: Final = 1024  # lines that may differ one behind the other and still be told apart
@@ -530,17 +530,15 @@ def first_difference(
     begin, end = store.state(start).length, store.state(stop).length
     data, position, size = memoryview(b""), 0, 0
     for first in range(start, stop, _LINES_AT_ONCE):
-        raw = memoryview(store.raw(first, min(first + _LINES_AT_ONCE, stop)))
-        at = 0
-        for offset, length, crc, check in _PLACE.iter_unpack(raw):
-            if crc32(raw[at : at + ENTRY_SIZE - 4]) != check:
-                raise IndexDamagedError(f"entry of line {first + at // ENTRY_SIZE}")
+        raw = store.raw(first, min(first + _LINES_AT_ONCE, stop))
+        check_entries(raw, first)
+        for line, (offset, length, crc) in enumerate(_PLACE.iter_unpack(raw), first):
             if position + length > size:
                 data = memoryview(file.pread(offset, max(length, min(_AT_ONCE, end - offset))))
                 position, size = 0, len(data)
             if offset != begin or position + length > size or crc32(data[position : position + length]) != crc:
-                return first + at // ENTRY_SIZE
-            at, begin, position = at + ENTRY_SIZE, begin + length, position + length
+                return line
+            begin, position = begin + length, position + length
         if progress is not None:
             progress(begin, end)
     return None

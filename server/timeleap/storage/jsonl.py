@@ -37,8 +37,8 @@ from timeleap.storage.engine import (
 )
 from timeleap.storage.load import Loaded, Validation
 from timeleap.storage.lock import Endpoint, LockMode, SessionLock
-from timeleap.storage.reader import StoredLog
-from timeleap.storage.rewrite import MemoryNotes, Timelines
+from timeleap.storage.reader import MemoryNotes, StoredLog
+from timeleap.storage.rewrite import Timelines
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")

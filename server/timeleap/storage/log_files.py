@@ -17,8 +17,8 @@ from timeleap.storage.index import index_path, peek
 from timeleap.storage.jsonl import JsonlEngine
 from timeleap.storage.load import load
 from timeleap.storage.lock import Endpoint, LockMode
-from timeleap.storage.reader import StoredLog, timeline_names
-from timeleap.storage.rewrite import Draft, MemoryNotes, Timelines, copy_prefix
+from timeleap.storage.reader import MemoryNotes, StoredLog, timeline_names
+from timeleap.storage.rewrite import Draft, Timelines, copy_prefix
 
 _Key = tuple[Identity | str, str, Access]
 

@@ -41,7 +41,6 @@ from timeleap.storage.engine import (
     Timeline,
     TimelineFacts,
     damaged_before,
-    highest_noted,
     new_damage,
     not_restored,
 )
@@ -81,41 +80,13 @@ _syncing: Final = ThreadPoolExecutor(thread_name_prefix="timeleap sync")
 # Timelines
 
 
-class MemoryNotes:
-    """Notes for logs that have nothing beside them; forgotten with the object."""
-
-    def __init__(self) -> None:
-        self.epoch = 0
-        self.rotation = 0
-        self._facts: dict[str, TimelineFacts] = {}
-
-    @property
-    def noted(self) -> int:
-        return highest_noted(self._facts)
-
-    def facts(self, timeline_id: str) -> TimelineFacts | None:
-        return self._facts.get(timeline_id)
-
-    def note(self, timeline_id: str, facts: TimelineFacts) -> None:
-        self._facts[timeline_id] = facts
-
-    def refresh(self) -> None:
-        return
-
-    def bump_epoch(self) -> None:
-        self.epoch += 1
-
-    def remember(self, *, rotation: int) -> None:
-        self.rotation = max(self.rotation, rotation)
-
-
 class Timelines:
     def __init__(self, log: Path, notes: Notes, *, keep_index: bool) -> None:
         self.notes = notes
         self._log = log
         self._keep_index = keep_index  # write the index of a timeline that had to be scanned beside it
         self._known: dict[tuple[str, Identity, int], tuple[int, int, int]] = {}
-        self.restored: tuple[FileStatus | None, FileStatus] | None = None  # a timeline, and the live log copied from it
+        self._origins: dict[FileStatus, FileStatus] = {}  # of copies as they were made: what they are the beginning of
 
     def listed(self, live: OpenFile | None = None) -> list[Timeline]:
         """All timelines, newest first; with `live` those there were while that file was the live log: not that log
@@ -187,12 +158,20 @@ class Timelines:
             if timeline.may_equal(log.state):
                 try:
                     path = self._log.parent / timeline.file
-                    untouched = self.restored == (durable.status(path), log.file.status())
-                    if untouched or same_bytes(OpenFile(path), log.file):
+                    there, live = durable.status(path), log.file.status()
+                    copied = self._origins.get(there, there) == self._origins.get(live, live) if there else False
+                    if copied or same_bytes(OpenFile(path), log.file):
                         return timeline.timeline_id
                 except OSError:
                     continue  # what cannot be read cannot stand for the log
         return None
+
+    def note_copy(self, source: FileStatus, copy: FileStatus) -> None:
+        """A file has been made that is the beginning of another one: two such of one length are the same, as long as
+        nobody writes to either."""
+        self._origins[copy] = self._origins.get(source, source)
+        if len(self._origins) > MAX_GONE:
+            del self._origins[next(iter(self._origins))]
 
     def _counts(self, path: Path, there: FileStatus) -> tuple[int, int, int]:
         key = (path.name, there.identity, there.size)
@@ -223,6 +202,7 @@ class Draft(Struct):
     log: StoredLog  # what it holds so far
     index: OpenFile
     parsed: bool = True  # every line of it was parsed at least once
+    copied: bool = False  # it is the beginning of another file
     _sync: Future[None] | None = None  # of all that is in the file
 
     @classmethod
@@ -252,6 +232,7 @@ class Draft(Struct):
         if not records:
             return
         self._end_sync()
+        self.copied = False
         group = group_on(self.log)
         group.add(records)
         self.file.pwrite(group.data, self.log.state.length)
@@ -323,13 +304,13 @@ def _replace(log: StoredLog, replacement: Replacement, timelines: Timelines, low
         assert log.file is not None
         for leftover in same_as_live(log.path):
             durable.remove_file(leftover)
-        source: FileStatus | None = None
+        source = log.file.status()
         with Draft.for_log(log.path) as draft:
             if replacement.from_timeline is not None:
                 path = timelines.path(replacement.from_timeline)
-                source, loaded = durable.status(path), load(path, writable=False)
+                source, loaded = durable.status(path) or source, load(path, writable=False)
                 copy_timeline(draft, loaded, damaged_before(timelines.notes.facts(replacement.from_timeline)))
-                if not loaded.parsed and source is not None:
+                if not loaded.parsed:
                     with suppress(OSError):  # so that it is parsed only once, however often it is restored
                         save(draft.log.store, path, source.identity.inode, parsed=draft.parsed)
             else:
@@ -357,11 +338,12 @@ def _replace(log: StoredLog, replacement: Replacement, timelines: Timelines, low
             log.file.sync()
             check_untouched(log)
             live = OpenFile(draft.file.path, writable=True, appending=True)  # now: after the step nothing may fail
-            restored = source, live.status()
+            made = live.status()
             _exchange(log, draft, timeline)
     live.path = log.path
     _move_indexes(log.path, draft, timeline)
-    timelines.restored = restored
+    if draft.copied:
+        timelines.note_copy(source, made)
     _settle(replacement, prepared, timelines)
     return ReplacedLog(draft.live(live), prepared.kept_as or "", number)
 
@@ -398,6 +380,7 @@ def copy_prefix(draft: Draft, log: StoredLog, keep_lines: int) -> None:
         _unmark_cut_batch(draft, cut_through(draft.log))
         return
     log.file.copy_to(draft.file, 0, state.length)
+    draft.copied = True
     _take_entries(draft, log, keep_lines)
     keep = cut_through(draft.log)
     _check(draft.file, log, keep, keep_lines)
@@ -487,6 +470,7 @@ def copy_timeline(draft: Draft, source: Loaded, known_damage: Collection[int] = 
         return
     if not source.cut:
         log.file.copy_to(draft.file, 0, log.state.length)
+        draft.copied = True
         draft.begin_sync()
         if source.parsed and log.state.lines and log.state.pending_chars >= 0 and _is_intact(draft, log):
             _take_entries(draft, log, log.state.lines)

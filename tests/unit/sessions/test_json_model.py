@@ -41,8 +41,8 @@ from timeleap.storage.engine import MAX_ROTATION, LogState, TimelineFacts, highe
 from timeleap.storage.index import EntryStore
 from timeleap.storage.load import intent_path, settle_intent
 from timeleap.storage.lock import SessionLock, decode_record
-from timeleap.storage.reader import StoredLog, highest_number, timeline_names
-from timeleap.storage.rewrite import MAX_GONE, MemoryNotes, Timelines
+from timeleap.storage.reader import MemoryNotes, StoredLog, highest_number, timeline_names
+from timeleap.storage.rewrite import MAX_GONE, Timelines
 
 DEEP: Any = json.loads("[" * (MAX_DEPTH + 2) + "]" * (MAX_DEPTH + 2))
 

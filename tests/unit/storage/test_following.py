@@ -22,8 +22,8 @@ from timeleap.storage import lock as locks
 from timeleap.storage.jsonl import JsonlEngine, Watch
 from timeleap.storage.lock import SessionLock
 from timeleap.storage.log_files import share
+from timeleap.storage.reader import MemoryNotes
 from timeleap.storage.record import message_record
-from timeleap.storage.rewrite import MemoryNotes
 
 
 @pytest.fixture

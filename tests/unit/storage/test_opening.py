@@ -14,8 +14,8 @@ from timeleap.storage import durable, load, scan
 from timeleap.storage.engine import LogState, RecordKind
 from timeleap.storage.index import ENTRY_SIZE, HEADER_SIZE, index_path
 from timeleap.storage.jsonl import JsonlEngine
+from timeleap.storage.reader import MemoryNotes
 from timeleap.storage.record import message_record
-from timeleap.storage.rewrite import MemoryNotes
 
 
 @pytest.fixture

@@ -17,8 +17,8 @@ from timeleap.storage.engine import Damage, RecordFlag
 from timeleap.storage.index import EntryStore, index_path, save
 from timeleap.storage.jsonl import JsonlEngine
 from timeleap.storage.log_files import fork_log
+from timeleap.storage.reader import MemoryNotes
 from timeleap.storage.record import after_record, batch_member, message_record, usage_record
-from timeleap.storage.rewrite import MemoryNotes
 
 
 def line(text: str) -> bytes:
