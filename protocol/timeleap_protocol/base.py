@@ -243,7 +243,10 @@ class Choice(WireModel):
 
     @model_validator(mode="after")
     def _choose(self) -> Self:
-        given = [group for group in self.alternatives if any(getattr(self, field) is not None for field in group)]
+        values = self.__dict__  # of a model that is made for each request
+        given = [group for group in self.alternatives for field in group if values.get(field) is not None]
+        if len(given) > 1:
+            given = list(dict.fromkeys(given))
         if len(given) > 1 or (self.must_choose and not given):
             quantity = "exactly" if self.must_choose else "at most"
             named = [one for one in self.alternatives if not given or one in given or one not in self.optional_ways]

@@ -181,6 +181,8 @@ class FrameReader:
         return None
 
     def _frame(self) -> bytes | Fault | None:
+        if self._start == len(self._buffer):
+            return None
         if self._passing:
             passed = min(self._passing, len(self._buffer) - self._start)
             self._passing -= passed

@@ -106,6 +106,11 @@ class Method:
     planned: bool = False
 
     @cached_property
+    def at_once(self) -> bool:
+        """True if it can be worked on as soon as it is read, without a task of its own before it has to wait."""
+        return self.scope == "open" and self.order in ("queue", "ahead") and not self.waits and not self.progress
+
+    @cached_property
     def params_model(self) -> type[Model]:
         """The model of the params."""
         return cast("type[Model]", _class("", self.params))

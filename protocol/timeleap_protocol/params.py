@@ -86,6 +86,6 @@ class ParamsStruct(StrictStruct, kw_only=True):
 
 def choose(*groups: tuple[object, ...], required: bool) -> None:
     """Raise `ValueError` where fields of more than one group are given, or of none though one is `required`."""
-    given = sum(any(value is not None for value in group) for group in groups)
+    given = sum(group.count(None) < len(group) for group in groups)
     if given > 1 or (required and not given):
         raise ValueError("fields exclude each other")  # the model has the words

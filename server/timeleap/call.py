@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 ReportProgress = Callable[[str | None, int | None], None]
 """Takes a message and a percentage (0 to 100), either of them None where unknown."""
@@ -65,7 +65,7 @@ class Call(Struct, frozen=True):
     client: Client
     method: str
     progress: ReportProgress | None = None
-    params: Mapping[str, Any] = field(default_factory=dict)
+    params: Mapping[str, Any] = {}
     again: bool = False
 
     def say(self, message: str) -> None:

@@ -138,7 +138,7 @@ class Connection(asyncio.Protocol):
         self._parked = 0  # bytes of the frames in the inbox
         self._outbox: list[bytes] = []
         self._flush_due = False
-        self._pump_due = False
+        self._pump_due = self._pumping = False
         self._reading = True
         self._congested = False
         self._backlog = 0  # bytes of notifications queued since it became congested
@@ -243,14 +243,16 @@ class Connection(asyncio.Protocol):
         if self._transport is None or self.dropped:
             return
         self._outbox.append((self._frames.framing or Framing.NDJSON).wrap(body))
-        if not self._flush_due:
+        if not self._flush_due and not self._pumping:
             self._flush_due = True
             self._loop.call_soon(self._flush)
 
     def request_ended(self) -> None:
         """A request was answered: there may be room for the next."""
+        if self._pumping:
+            return
         if self._inbox:
-            self._pump()
+            self._pump_soon()  # those whose answers have come just now go on first
         elif self._flush_due and not self._rpc.in_flight:
             self._flush()  # nothing to collect: a client that asks one thing at a time need not wait a turn
         if self._closing:
@@ -404,18 +406,32 @@ class Connection(asyncio.Protocol):
 
     def _pump(self) -> None:
         """Begin what waits in the inbox, as far as there is room."""
-        for _ in range(SLICE):
-            if not self._inbox or self._blocked():
-                break
-            message = self._inbox.popleft()
-            self._parked -= message.size
-            self._rpc.handle_message(message)
-        if self._inbox and not self._blocked() and not self._pump_due:
-            self._pump_due = True
-            self._loop.call_soon(self._pump_again)
+        self._pumping = True  # those that are answered at once need not begin the next
+        try:
+            for _ in range(SLICE):
+                if not self._inbox or self._blocked():
+                    break
+                message = self._inbox.popleft()
+                self._parked -= message.size
+                self._rpc.handle_message(message)
+        finally:
+            self._pumping = False
+        if self._outbox and not self._flush_due:
+            if self._rpc.in_flight:
+                self._flush_due = True
+                self._loop.call_soon(self._flush)
+            else:
+                self._flush()  # nothing more to collect: a client that waits for them need not wait a turn
+        if self._inbox and not self._blocked():
+            self._pump_soon()
         self.regulate()
         if self._closing:
             self._check_finished()
+
+    def _pump_soon(self) -> None:
+        if not self._pump_due:
+            self._pump_due = True
+            self._loop.call_soon(self._pump_again)
 
     def _pump_again(self) -> None:
         self._pump_due = False

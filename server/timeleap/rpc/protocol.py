@@ -1,8 +1,8 @@
 """JSON-RPC 2.0 on one connection: pygls' dispatcher under our own envelope, ids, cancellation and errors.
 
 Written against pygls 2.1 (pinned in `pyproject.toml`); `tests/unit/rpc/test_pygls_contract.py` fails when a name
-changes that is overridden or called. From pygls come the registry of handlers (`fm`, `_get_handler`), their execution
-as tasks (`_execute_handler`) and the table of running ones (`_request_futures`). How it takes messages in and answers
+changes that is overridden or called. From pygls come the execution of handlers as tasks
+(`_execute_handler`) and the table of running ones (`_request_futures`). How it takes messages in and answers
 them is not used: it makes named tuples of params, with other keys, and what it cannot read or write gets no reply.
 Here params stay the JSON they were until their model judges them, in order of arrival; every request gets one reply,
 encoded before any of it is sent; a change that has begun is not cancelled; requests of ours have a table of their own,
@@ -18,11 +18,12 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable, Generator
+import types
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any, Protocol, cast
 
+import msgspec
 from cattrs import Converter
 
 from timeleap.call import Call, Client
@@ -68,7 +69,6 @@ def without_lsp() -> Generator[None]:
 
 
 with without_lsp():
-    from pygls.exceptions import JsonRpcMethodNotFound
     from pygls.protocol.json_rpc import JsonRPCProtocol
 
 log = logging.getLogger(__name__)
@@ -84,8 +84,7 @@ PROGRESS_INTERVAL = 0.1
 would send thousands. What comes too early is kept, and the latest of it is told when its time has come."""
 
 
-@dataclass(slots=True)
-class ClientMessage:
+class ClientMessage(msgspec.Struct):
     """A request of the client's, or, without an `id`, a notification; `size`: bytes of its frame."""
 
     id: MessageId | None
@@ -94,8 +93,7 @@ class ClientMessage:
     size: int = 0
 
 
-@dataclass(slots=True)
-class Reply:
+class Reply(msgspec.Struct):
     """The client's answer to a request of ours, or what looks like one. `error` is None where it succeeded."""
 
     id: Any
@@ -155,8 +153,7 @@ class WorkDone:
         self._notify("$/progress", {"token": self._token, "value": value})
 
 
-@dataclass(slots=True)
-class Running:
+class Running(msgspec.Struct):
     """A request that was taken and is not answered yet; `weight`: bytes it holds, and its reply is expected to have."""
 
     message: ClientMessage
@@ -165,7 +162,7 @@ class Running:
     weight: int
     work_done: WorkDone | None
     began: bool = False
-    received: float = field(default_factory=time.perf_counter)
+    received: float = msgspec.field(default_factory=time.perf_counter)
 
 
 class ConnectionPort(Client, Protocol):
@@ -204,8 +201,7 @@ class EdgeProtocol(JsonRPCProtocol):
         self._asked: dict[MessageId, asyncio.Future[Any]] = {}
         self._numbers = itertools.count(1)
         self._client_gone = False
-        for name in ANSWERED:
-            self.fm.add_builtin_feature(name, self._run)
+        self._unbegun = 0  # requests whose tasks have not begun
 
     @property
     def in_flight(self) -> int:
@@ -272,13 +268,12 @@ class EdgeProtocol(JsonRPCProtocol):
             if message_id in self._running:
                 raise RefusedError(ErrorKind.INVALID_REQUEST, "a request of this id is in flight")
             self._link.admit(method)
-            handler = self._get_handler(method)
-            row = ANSWERED[method]
+            row = ANSWERED.get(method)
+            if row is None:
+                kind = self.refuse(message_id, RefusedError(ErrorKind.METHOD_NOT_FOUND, f"no method {_shown(method)}"))
+                log.debug("- - %s %d B in", kind, message.size)  # not its name: it may hold anything
+                return
             work = self._link.accept(row, params)
-        except JsonRpcMethodNotFound:
-            kind = self.refuse(message_id, RefusedError(ErrorKind.METHOD_NOT_FOUND, f"no method {_shown(method)}"))
-            log.debug("- - %s %d B in", kind, message.size)  # not its name: it may hold anything
-            return
         except Exception as error:
             kind = self.refuse(message_id, error, method)
             log.debug("%s - %s %d B in", method, kind, message.size)
@@ -290,15 +285,33 @@ class EdgeProtocol(JsonRPCProtocol):
         running = self._running[message_id] = Running(message, row, call, weight, work_done)
         self.weight += weight
 
+        if row.at_once and not self._unbegun:
+            self._begin(running, work)
+            return
+
         def ended(task: asyncio.Future[Any]) -> None:
-            if task.cancelled():  # before it began: nobody has answered
+            if not running.began:  # it was cancelled: nobody has answered
+                self._unbegun -= 1
                 self._answer(running, None, asyncio.CancelledError())
 
-        self._execute_handler(message_id, handler, cast("Any", ended), args=(running, work))
+        self._unbegun += 1
+        self._execute_handler(message_id, cast("Any", self._run), cast("Any", ended), args=(running, work))
+
+    def _begin(self, running: Running, work: Callable[[Call], Awaitable[Any]]) -> None:
+        """Do the work of a request in this very call; a task goes on with it only if it waits for something."""
+        self._unbegun += 1
+        steps = self._run(running, work)
+        try:
+            awaited = steps.send(None)
+        except StopIteration:
+            return
+        tasks: dict[Any, Any] = self._request_futures
+        tasks[running.message.id] = asyncio.get_running_loop().create_task(_rest(steps, awaited))
 
     async def _run(self, running: Running, work: Callable[[Call], Awaitable[Any]]) -> None:
         """Do the work of a request and answer it from within the task: a callback would cost a turn of the loop."""
         running.began = True
+        self._unbegun -= 1
         try:
             result = await work(running.call)
         except (Exception, asyncio.CancelledError) as error:
@@ -308,8 +321,15 @@ class EdgeProtocol(JsonRPCProtocol):
 
     def _cancel(self, message_id: Any) -> None:
         running = self._running.get(message_id) if is_message_id(message_id) else None
-        if running is not None and not (running.began and running.row.cancel == "unbegun"):
-            self._request_futures[message_id].cancel()
+        if running is None:
+            return
+        task = self._request_futures[message_id]
+        if not running.began:
+            task.cancel()
+        elif running.row.cancel != "unbegun":
+            asyncio.get_running_loop().call_soon(
+                task.cancel
+            )  # a task that was made just now has to take the request over first
 
     def _take_answer(self, reply: Reply) -> None:
         answer = self._asked.pop(reply.id, None) if is_message_id(reply.id) else None
@@ -432,6 +452,21 @@ class EdgeProtocol(JsonRPCProtocol):
         futures: dict[Any, Any] = self._request_futures
         while others := [future for future in futures.values() if future is not mine]:
             await asyncio.wait(others)
+
+
+@types.coroutine
+def _rest(steps: Coroutine[Any, Any, None], awaited: Any) -> Generator[Any, Any, None]:
+    """What is left of `steps`, which waits for `awaited`: for a task, which takes over as if it had begun it."""
+    try:
+        while True:
+            try:
+                sent = yield awaited
+            except BaseException as error:
+                awaited = steps.throw(error)
+            else:
+                awaited = steps.send(sent)
+    except StopIteration:
+        return
 
 
 def _shown(method: str) -> str:

@@ -83,7 +83,7 @@ def depth(value: Any) -> int:
             child
             for node in level
             for child in (node.values() if isinstance(node, dict) else node)
-            if isinstance(child, (dict, list))
+            if type(child) is dict or type(child) is list
         ]
     return levels
 

@@ -35,7 +35,7 @@ from timeleap.sessions.requests import (
     window_of,
 )
 from timeleap.sessions.session_state import StateManager
-from timeleap.sessions.shapes import Checkpoint, Effect, Event, Mutation, Shapes
+from timeleap.sessions.shapes import Cause, Checkpoint, Effect, Event, Mutation, Shapes
 from timeleap.storage.engine import LogEngine, LogState, RecordFlag, RecordKind
 from timeleap.storage.record import read_tl
 
@@ -340,7 +340,7 @@ class RequestTable:
                 said = "tokenCountUpdated", {"tokenCount": entry.value}
             elif entry.kind is RecordKind.SYSTEM_PROMPT:
                 said = "systemPromptSet", {}
-        return shapes.appended_events(head, made, said, self._before(first).messages, messages)
+        return shapes.appended_events(head, made, said, (self._before(first).messages, messages), Cause())
 
     def _head_before(self, known: StoredResponse) -> str:
         return self._head_of(known, self._before(known.line)) if known.era else ""

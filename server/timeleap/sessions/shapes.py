@@ -50,7 +50,8 @@ class Cause(Struct, frozen=True):
     client: str | None = None  # name of the client program
 
     def wire(self) -> Json:
-        return set_members(requestId=self.request_id, client=self.client)
+        members: Json = {} if self.request_id is None else {"requestId": self.request_id}
+        return members if self.client is None else {**members, "client": self.client}
 
 
 class Mutation(Struct, frozen=True):
@@ -72,7 +73,7 @@ class Event(Struct, frozen=True):
 
     kind: str  # of change, or of warning
     head: str  # after it
-    members: Json = field(default_factory=dict)  # the notification's own
+    members: Json = {}  # the notification's own
     method: str = SESSION  # the notification's
     cause: Cause = Cause()  # empty where no request asked for it
 
@@ -203,15 +204,16 @@ class Retention(Struct, frozen=True):
 
 
 def appended_events(
-    head: str, made: Sequence[Checkpoint], told: tuple[str, Json] | None, before: int, after: int
+    head: str, made: Sequence[Checkpoint], told: tuple[str, Json] | None, messages: tuple[int, int], cause: Cause
 ) -> list[Event]:
-    """What listeners are told of an append that made checkpoints, and took a log from `before` messages to `after`."""
-    found = [Event("checkpointCreated", head, {"checkpoint": checkpoint.wire()}, CONTEXT) for checkpoint in made]
+    """What listeners are told of an append that made checkpoints; `messages` were in the log before and after it."""
+    before, after = messages
+    found = [Event("checkpointCreated", head, {"checkpoint": made.wire()}, CONTEXT, cause) for made in made]
     if told is not None:
         kind, members = told
-        found.append(Event(kind, head, members, CONTEXT))
+        found.append(Event(kind, head, members, CONTEXT, cause))
     if after > before:
-        found.append(Event("messagesAppended", head, {"firstIndex": before, "count": after - before}, CONTEXT))
+        found.append(Event("messagesAppended", head, {"firstIndex": before, "count": after - before}, CONTEXT, cause))
     return found
 
 

@@ -185,9 +185,10 @@ class SessionTransactions:
             before, after = done.before, done.after
             result = planned.result if planned.result is not None else self.shapes.appended(before, after)
             transaction.result = {"head": done.head, **result}
-            told = shapes.appended_events(done.head, planned.made, planned.told, before.messages, after.messages)
+            counts = before.messages, after.messages
+            told = shapes.appended_events(done.head, planned.made, planned.told, counts, request.cause)
             transaction.appended(done.head, before.lines)
-            self.tell(told, request.cause)
+            self.emit(*told)
 
         return await self._once(guard, attempt)
 
@@ -431,7 +432,7 @@ class SessionTransactions:
 
     async def at_turn(self, read: Callable[[], T]) -> T:
         """The result of `read`, called when all earlier requests have taken effect."""
-        if self.access == "readOnly":
+        if self.access == "readOnly" or self.engine.idle:
             return read()
 
         async def job(_: LogState) -> T:

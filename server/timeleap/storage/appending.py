@@ -162,7 +162,7 @@ class WriteGroup(Struct):
     first_line: int  # of `entries`
     data: bytearray = field(default_factory=bytearray)  # what to write
     entries: bytearray = field(default_factory=bytearray)  # the index entries of the new lines
-    spans: list[tuple[LogState, LogState]] = field(default_factory=list)  # by append: around its own records
+    spans: list[tuple[LogState, LogState]] = []  # by append: around its own records
 
     @property
     def empty(self) -> bool:
@@ -212,6 +212,7 @@ class WriteQueue(ABC):
     def __init__(self) -> None:
         self._waiting: deque[_Append | _Job] = deque()
         self._task: asyncio.Task[None] | None = None
+        self._resting = False  # nothing is left to do, but the task has not ended
 
     @abstractmethod
     def group(self) -> WriteGroup:
@@ -238,12 +239,17 @@ class WriteQueue(ABC):
         return
 
     @property
+    def idle(self) -> bool:
+        """True if nothing waits, and nobody is yet to be told of a step that is done."""
+        return self._task is None and not self._waiting
+
+    @property
     def busy(self) -> bool:
-        return self._task is not None
+        return self._task is not None and not self._resting
 
     async def append(self, plan: Plan, *, mark: bool) -> Appended:
         """Append at its turn. Cancelled while it waits it does nothing; later it is finished, its result returned."""
-        if self._task is None and not self._waiting and self.immediate():
+        if self.idle and self.immediate():
             group = self.group()
             group.add(marked(plan(group.after), mark=mark))
             return self.commit_now(group)[0]
@@ -267,7 +273,14 @@ class WriteQueue(ABC):
 
     async def _drain(self) -> None:
         try:
-            while self._waiting:
+            while True:
+                if not self._waiting:
+                    # Those who wait for the last step go on before anything is written at once, past this queue.
+                    self._resting = True
+                    await asyncio.sleep(0)
+                    self._resting = False
+                    if not self._waiting:
+                        break
                 steps = [self._waiting.popleft()]
                 if isinstance(steps[0], _Append):
                     while self._waiting and len(steps) < GROUP_LIMIT and isinstance(self._waiting[0], _Append):
@@ -277,7 +290,7 @@ class WriteQueue(ABC):
                     # Who waits for it goes on with the log as the job left it, before the next step changes that.
                     await asyncio.sleep(0)
         finally:
-            self._task = None
+            self._task, self._resting = None, False
 
     async def _take_turn(self, steps: list[_Append | _Job]) -> None:
         """Do one job, or appends together."""

@@ -107,7 +107,7 @@ if sys.platform == "win32":
             os.lseek(fd, offset, os.SEEK_SET)
             return os.read(fd, size)
 
-    def pwrite(fd: int, data: memoryview, offset: int) -> int:
+    def pwrite(fd: int, data: Buffer, offset: int) -> int:
         """Write at `offset`, from any thread; says how much was taken."""
         with _seek_lock:
             os.lseek(fd, offset, os.SEEK_SET)
@@ -118,7 +118,7 @@ else:
     def pread(fd: int, size: int, offset: int) -> bytes:
         return os.pread(fd, size, offset)
 
-    def pwrite(fd: int, data: memoryview, offset: int) -> int:
+    def pwrite(fd: int, data: Buffer, offset: int) -> int:
         return os.pwrite(fd, data, offset)
 
 
@@ -234,11 +234,14 @@ class OpenFile:
             return b"".join(parts)
 
     def pwrite(self, data: Buffer, offset: int) -> None:
-        view = memoryview(data).cast("B")
         with _Access(self) as fd:
-            while view:
-                done = pwrite(fd, view, offset)
-                view, offset = view[done:], offset + done
+            done = pwrite(fd, data, offset) if data else 0
+            if done < len(data):
+                view = memoryview(data).cast("B")[done:]
+                while view:
+                    offset += done
+                    done = pwrite(fd, view, offset)
+                    view = view[done:]
 
     def append(self, data: Buffer) -> int:
         """Write all of `data` at the end (the file was opened for appending) and say where it ended.
@@ -246,10 +249,12 @@ class OpenFile:
         One system call unless the operating system takes less than all of it; then the rest is offered again, because
         only that tells why.
         """
-        view = memoryview(data).cast("B")
         with _Access(self) as fd:
-            while view:
-                view = view[os.write(fd, view) :]
+            written = os.write(fd, data)
+            if written < len(data):
+                view = memoryview(data).cast("B")[written:]
+                while view:
+                    view = view[os.write(fd, view) :]
             return os.lseek(fd, 0, os.SEEK_CUR)
 
     def status(self) -> FileStatus:

@@ -417,6 +417,11 @@ class LogEngine(LogReader):
         return self.view
 
     @property
+    def idle(self) -> bool:
+        """True if no change is under way or waits: what is read now is read at its turn."""
+        return False
+
+    @property
     def head(self) -> str:
         """Opaque; changes with every change of the log; never repeats in a session (G7)."""
         return self.head_at(self.state)

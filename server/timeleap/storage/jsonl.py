@@ -315,6 +315,10 @@ class LockedLog(WriteQueue):
     def immediate(self) -> bool:
         return self.durability == "os" and self.lock_mode == "hold"
 
+    @property
+    def idle(self) -> bool:
+        return super().idle and self.lock_mode == "hold"
+
     def group(self) -> WriteGroup:
         return group_on(self._shown.log)
 
@@ -512,6 +516,10 @@ class JsonlEngine(LogEngine):
     async def append(self, plan: Callable[[LogState], Sequence[NewRecord]], *, mark: bool = True) -> Appended:
         self._check_writable()
         return await self._locked.append(plan, mark=mark)
+
+    @property
+    def idle(self) -> bool:
+        return self._locked.idle and not self._shown.closed
 
     async def run(self, job: Callable[[LogState], Awaitable[T]]) -> T:
         self._check_writable()

@@ -420,6 +420,7 @@ class BatchCheck:
 
 
 @lru_cache(8)
+@lru_cache(64)
 def _base36(number: int) -> str:
     digits, rest = "", abs(number)
     while rest or not digits:

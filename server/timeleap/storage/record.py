@@ -438,11 +438,10 @@ def _measure(message: Mapping[str, Any]) -> tuple[bool, int]:
     readable = (
         message["role"] in _ROLES
         and "content" in message
-        and isinstance(message.get("name"), str | None)
-        and isinstance(message.get("tool_call_id"), str | None)
-        and _is_lenient_bool(message.get("partial"))
-        and isinstance(calls := message.get("tool_calls"), list | tuple | None)
-        and all(_is_tool_call(call) for call in calls or ())
+        and ((name := message.get("name")) is None or isinstance(name, str))
+        and ((answers := message.get("tool_call_id")) is None or isinstance(answers, str))
+        and ((partial := message.get("partial")) is None or _is_lenient_bool(partial))
+        and ((calls := message.get("tool_calls")) is None or _are_tool_calls(calls))
     )
     if content is None:
         return readable, 0
@@ -483,10 +482,15 @@ def _is_lenient_bool(value: object) -> bool:
     return value is None or (isinstance(value, (bool, int, float)) and value in (0, 1))
 
 
+def _are_tool_calls(calls: object) -> bool:
+    return isinstance(calls, list | tuple) and all(map(_is_tool_call, calls))
+
+
 def _is_tool_call(call: Any) -> bool:
     match call:
         case {"id": str(), "function": {"name": str(), "arguments": str() | None}}:
-            return call.get("type", "function") == "function" and isinstance(call.get("extras"), Mapping | None)
+            extras = call.get("extras")
+            return call.get("type", "function") == "function" and (extras is None or isinstance(extras, Mapping))
         case _:
             return False
 

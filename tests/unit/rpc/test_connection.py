@@ -316,12 +316,12 @@ async def test_a_read_can_be_cancelled(edge: Edge) -> None:
 
 
 async def test_a_change_cancelled_before_it_begins_does_nothing(edge: Edge) -> None:
-    edge.send(change(1, "never"))
+    edge.send(request(2, "session/list", {}), change(1, "never"))
     edge.notify("$/cancelRequest", {"id": 1})
-    assert edge.connection._rpc.in_flight == 1
+    assert edge.connection._rpc.in_flight == 2
     error = (await edge.reply(1))["error"]
     assert (error["code"], error["data"]["kind"]) == (-32800, "cancelled")
-    assert edge.service.log == []
+    assert not any("never" in line for line in edge.service.log)
 
 
 async def test_a_change_that_has_begun_gets_its_real_result(edge: Edge) -> None:
@@ -390,7 +390,7 @@ async def test_nothing_begins_while_the_client_does_not_read(edge: Edge) -> None
 
 async def test_a_burst_begins_in_slices(edge: Edge) -> None:
     edge.send(*[change(n, "fine") for n in range(200)])
-    assert edge.connection._rpc.in_flight == connection_module.SLICE
+    assert len(edge.received) == connection_module.SLICE
     edge.connection.pause_writing()
     await edge.settle()
     assert len(edge.received) < 100

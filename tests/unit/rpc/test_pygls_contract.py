@@ -9,8 +9,6 @@ from typing import Any, cast
 
 import pytest
 from cattrs import Converter
-from pygls.exceptions import JsonRpcMethodNotFound
-from pygls.feature_manager import FeatureManager
 from pygls.protocol import JsonRPCProtocol
 
 from timeleap.rpc import protocol
@@ -49,19 +47,6 @@ def test_a_protocol_can_do_without_a_server() -> None:
     """So a connection costs no thread pool."""
     assert parameters(JsonRPCProtocol.__init__) == ["self", "server", "converter"]
     assert protocol_of_pygls()._server is None
-
-
-def test_the_registry() -> None:
-    assert parameters(FeatureManager.add_builtin_feature) == ["self", "feature_name", "func"]
-    rpc = protocol_of_pygls()
-
-    async def function() -> None: ...
-
-    handler: Any = function
-    rpc.fm.add_builtin_feature("a/b", handler)
-    assert rpc._get_handler("a/b") is handler
-    with pytest.raises(JsonRpcMethodNotFound):
-        rpc._get_handler("c/d")
 
 
 async def test_the_execution_of_handlers() -> None:
