@@ -107,8 +107,10 @@ class Method:
 
     @cached_property
     def at_once(self) -> bool:
-        """True if it can be worked on as soon as it is read, without a task of its own before it has to wait."""
-        return self.scope == "open" and self.order in ("queue", "ahead") and not self.waits and not self.progress
+        """True if it can be worked on as soon as it is read, without a task of its own before it has to wait: it uses
+        nothing that only a task has, such as a limit of time, before it waits for the session."""
+        plain = self.order in ("queue", "ahead") and self.forward == "owner"
+        return self.scope == "open" and plain and not self.waits and not self.progress
 
     @cached_property
     def params_model(self) -> type[Model]:

@@ -295,9 +295,7 @@ class Service:
         if session_id in order.blocked:
             await (order.turn_to_read if row.leaves_log_alone(params) else order.turn)(session_id)
         elif row.at_once and session_id in connection.held:
-            return await self._handlers[method](
-                self, params, call
-            )  # as `act` would: most requests, by the shortest way
+            return await self._handlers[method](self, params, call)  # as `act` would, by the shortest way
         return await self.act(method, params, call)
 
     async def act(self, method: str, params: Any, call: Call) -> Any:

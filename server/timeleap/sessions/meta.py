@@ -254,6 +254,8 @@ class Meta:
                 self._warnings = kept.warnings("metaDamaged", f"the damaged file is kept as {aside.name}")
 
     def _read(self) -> Document:
+        if (read := self._document) is not None:
+            return read
         with self._lock:
             if self._document is None:
                 self._load()

@@ -324,6 +324,22 @@ async def test_a_change_cancelled_before_it_begins_does_nothing(edge: Edge) -> N
     assert not any("never" in line for line in edge.service.log)
 
 
+async def test_what_can_begin_at_once_does_not_overtake_what_needs_a_task(edge: Edge) -> None:
+    edge.send(change(1, "first"), request(2, "session/list", {}), change(3, "third"))
+    assert [entry[1] for entry in edge.service.log] == ["session/setTitle", "session/setTitle"]  # begun, and at its end
+    await edge.settle()
+    begun = [method for what, method, _ in edge.service.log if what == "begin"]
+    assert begun == ["session/setTitle", "session/list", "session/setTitle"]
+
+
+async def test_a_request_that_begins_at_once_can_be_cancelled_in_the_same_turn(edge: Edge) -> None:
+    edge.order(1, "wait")  # at work already
+    edge.notify("$/cancelRequest", {"id": 1})
+    assert (await edge.reply(1))["error"]["code"] == -32800
+    assert ("end", "session/isApproved", "wait") in edge.service.log
+    assert edge.connection._rpc.in_flight == 0
+
+
 async def test_a_change_that_has_begun_gets_its_real_result(edge: Edge) -> None:
     edge.send(change(1, "wait"))
     await edge.settle()

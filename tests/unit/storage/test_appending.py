@@ -107,6 +107,32 @@ async def test_durability_os_syncs_nothing(log: Path, monkeypatch: pytest.Monkey
     await engine.aclose()
 
 
+async def test_nothing_is_written_at_once_before_who_waited_in_the_queue_goes_on(log: Path) -> None:
+    engine = await JsonlEngine.open(log, durability="os")
+    went_on: list[str] = []
+    found: list[list[str]] = []
+
+    async def job(_: LogState) -> None:
+        await asyncio.sleep(0)
+
+    async def wait() -> None:
+        await engine.append(lambda _: [message_record({"role": "user", "content": "queued"})])
+        went_on.append("queued")
+
+    async def watch() -> None:
+        while not engine.idle:
+            await asyncio.sleep(0)
+        found.append(list(went_on))
+
+    busy = asyncio.create_task(engine.run(job))
+    await asyncio.sleep(0)
+    assert not engine.idle
+    watchers = [watch(), watch()]
+    await asyncio.gather(watchers[0], wait(), watchers[1], busy)
+    assert found == [["queued"], ["queued"]]
+    await engine.aclose()
+
+
 async def test_memory_changes_only_after_the_sync(engine: JsonlEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[int] = []
     real = OpenFile.sync
