@@ -47,6 +47,9 @@ log = logging.getLogger(__name__)
 SLICE = 32
 """Requests begun in one turn of the loop: replies that nobody reads show before all of a burst has been worked on."""
 
+MAX_COLLECTED = 256 * 1024
+"""Bytes of replies that are collected for one write while requests are begun: beyond, a client that does not read shows."""
+
 MAX_WEIGHT = 64 * 1024 * 1024
 """Bytes that the requests in flight, and the replies expected of them, may hold together before others wait."""
 
@@ -137,6 +140,7 @@ class Connection(asyncio.Protocol):
         self._inbox: deque[ClientMessage] = deque()
         self._parked = 0  # bytes of the frames in the inbox
         self._outbox: list[bytes] = []
+        self._collected = 0  # bytes of replies since the last write
         self._flush_due = False
         self._pump_due = self._pumping = False
         self._reading = True
@@ -171,6 +175,7 @@ class Connection(asyncio.Protocol):
         self._congest(False)
         self._outbox.clear()
         self.close_input(ExitCode.STREAM_LOST)
+        self._pump()  # what was accepted is finished, though it waited for a reader
 
     def pause_writing(self) -> None:
         """The client reads too slowly: read nothing more from it, begin nothing more."""
@@ -243,7 +248,11 @@ class Connection(asyncio.Protocol):
         if self._transport is None or self.dropped:
             return
         self._outbox.append((self._frames.framing or Framing.NDJSON).wrap(body))
-        if not self._flush_due and not self._pumping:
+        self._collected += len(body)
+        if self._pumping:
+            if self._collected > MAX_COLLECTED:
+                self._flush()
+        elif not self._flush_due:
             self._flush_due = True
             self._loop.call_soon(self._flush)
 
@@ -456,7 +465,7 @@ class Connection(asyncio.Protocol):
     # Output
 
     def _flush(self) -> None:
-        self._flush_due = False
+        self._flush_due, self._collected = False, 0
         if self._congested and not self._closing:
             return  # what waits here can still be taken back
         if self._outbox and self._transport is not None:

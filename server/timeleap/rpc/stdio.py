@@ -190,13 +190,30 @@ def _unblocking(fd: int, resources: ExitStack) -> TryWrite:
     if stat.S_ISREG(status.st_mode) or null:
         return lambda data: os.write(fd, data)
     if stat.S_ISFIFO(status.st_mode) and hasattr(select, "poll"):
-        return _pipe_writer(fd)
+        return _pipe_writer(fd, resources)
     if stat.S_ISSOCK(status.st_mode) and hasattr(socket, "MSG_DONTWAIT"):
         return _socket_writer(resources.enter_context(closing(socket.socket(fileno=os.dup(fd)))))
     return lambda data: 0
 
 
-def _pipe_writer(fd: int) -> TryWrite:
+def _pipe_writer(fd: int, resources: ExitStack) -> TryWrite:
+    try:
+        # What is opened anew has its own flags: this does not block, though the descriptor does for all who share it.
+        own = os.open(f"/proc/self/fd/{fd}", os.O_WRONLY | os.O_NONBLOCK)
+    except OSError:  # only Linux has such names
+        return _careful_pipe_writer(fd)
+    resources.callback(os.close, own)
+
+    def try_write(data: bytes) -> int:
+        try:
+            return os.write(own, data)
+        except BlockingIOError:
+            return 0
+
+    return try_write
+
+
+def _careful_pipe_writer(fd: int) -> TryWrite:
     poll = select.poll()
     poll.register(fd, select.POLLOUT)
 
