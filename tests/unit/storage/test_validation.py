@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from tests.crash.storage.faults import faults
 from tests.support.holding import PATIENCE
+from tests.support.turns import until
 from tests.unit.storage.logs import always, hidden, keep, said, say, texts
 
 from timeleap.errors import StorageFailureError
@@ -213,8 +214,16 @@ async def test_a_check_stands_back_while_somebody_waits_for_the_log(log: Path) -
 
     working = asyncio.create_task(engine._shown.in_thread(work))
     await looking.wait()
+    stood_back = threading.Event()
+    stand_back = engine._shown._stand_back
+
+    def note() -> bool:
+        stood_back.set()
+        return stand_back()
+
+    engine._shown._stand_back = note  # type: ignore[method-assign]
     checking = asyncio.create_task(engine.validate(lambda *_: None))
-    await asyncio.sleep(0.1)
+    await until(stood_back.is_set)
     checking.add_done_callback(lambda _: done.append("check"))
     holding.set()
     await asyncio.gather(working, checking)
