@@ -306,7 +306,7 @@ class EdgeProtocol(JsonRPCProtocol):
         except StopIteration:
             return
         tasks: dict[Any, Any] = self._request_futures
-        tasks[running.message.id] = asyncio.get_running_loop().create_task(_rest(steps, awaited))
+        tasks[running.message.id] = asyncio.get_running_loop().create_task(cast("Any", _rest(steps, awaited)))
 
     async def _run(self, running: Running, work: Callable[[Call], Awaitable[Any]]) -> None:
         """Do the work of a request and answer it from within the task: a callback would cost a turn of the loop."""
