@@ -7,6 +7,7 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 from benchmarks import plots
+from benchmarks.frameworks import NAMES
 from benchmarks.results import Result, interval
 from benchmarks.rows import BY_KEY, ROWS
 from tests.architecture.sources import ROOT
@@ -22,12 +23,13 @@ def test_the_page_shows_every_row() -> None:
     assert [row.key for row in ROWS if f"| {row.number} | {row.question} |" not in PAGE] == []
 
 
-def test_marks_name_rows_that_exist() -> None:
+def test_marks_name_rows_that_exist_and_all_of_them() -> None:
     named = set()
     for file in (ROOT / "benchmarks").glob("test_*.py"):
         for mark in re.findall(r'mark\.rows\(([^)]*"[^)]*)\)', file.read_text("utf-8")):
             named |= {key for key in re.findall(r'"([^"{]+)"', mark) if not key.endswith("-")}
     assert named - BY_KEY.keys() == set()
+    assert BY_KEY.keys() - named - {f"5-{name}" for name in NAMES} == set()
 
 
 @pytest.mark.parametrize(
