@@ -52,7 +52,7 @@ _TOKEN_BYTES = 32
 
 
 class SharedNotifications:
-    """Notifications to several connections: framed once for all, and written to each in one piece as far as they come fast."""
+    """Notifications to several connections: framed once for all, and written together where they come fast."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
