@@ -9,6 +9,7 @@ what is rare: 3.0 for 3, and what LSP wants lenient.
 from __future__ import annotations
 
 from collections.abc import Set
+from functools import cache
 from typing import Annotated, Any, Self
 
 from msgspec import Meta, Struct, convert, field, structs
@@ -39,17 +40,19 @@ class LenientStruct(Struct, kw_only=True, rename="camel"):
 
     def to_wire(self, ignored: Set[str] = frozenset()) -> JsonObject:
         """The JSON value: wire names, absent fields left out; `ignored`: others to leave out, by their names in Python."""
-        wire = dict(zip(self.__struct_fields__, self.__struct_encode_fields__, strict=True))
         return {
-            wire[name]: value.to_wire() if isinstance(value, LenientStruct) else value
-            for name, value in self.given(ignored).items()
+            wire: value.to_wire() if isinstance(value, LenientStruct) else value
+            for name, wire, optional in _fields(type(self))
+            if name not in ignored and ((value := getattr(self, name)) is not None or not optional)
         }
 
     def given(self, ignored: Set[str] = frozenset()) -> JsonObject:
         """By its name in Python: every field that is required, or was given, but for those that are `ignored`."""
-        absent = self.optional_fields()
-        values = ((name, getattr(self, name)) for name in self.__struct_fields__ if name not in ignored)
-        return {name: value for name, value in values if value is not None or name not in absent}
+        return {
+            name: value
+            for name, _, optional in _fields(type(self))
+            if name not in ignored and ((value := getattr(self, name)) is not None or not optional)
+        }
 
     def replace(self, **values: Any) -> Self:
         """The same with other values."""
@@ -58,18 +61,24 @@ class LenientStruct(Struct, kw_only=True, rename="camel"):
     @classmethod
     def without_nulls(cls, value: JsonObject) -> JsonObject:
         """`value` without the members that are absent but for a null."""
-        optional = cls.optional_fields()
-        wire = zip(cls.__struct_fields__, cls.__struct_encode_fields__, strict=True)
-        absent = {encoded for name, encoded in wire if name in optional}
+        if None not in value.values():
+            return value
+        absent = {wire for _, wire, optional in _fields(cls) if optional}
         return {name: member for name, member in value.items() if member is not None or name not in absent}
 
     @classmethod
     def optional_fields(cls) -> set[str]:
         """The names of the fields that may be absent."""
-        names, defaults = cls.__struct_fields__, cls.__struct_defaults__  # of the last names, as in a signature
-        return {
-            name for name, default in zip(names[len(names) - len(defaults) :], defaults, strict=True) if default is None
-        }
+        return {name for name, _, optional in _fields(cls) if optional}
+
+
+@cache
+def _fields(struct: type[LenientStruct]) -> tuple[tuple[str, str, bool], ...]:
+    """Of each field its name in Python, its name on the wire, and whether it may be absent."""
+    names, defaults = struct.__struct_fields__, struct.__struct_defaults__  # of the last names, as in a signature
+    required = len(names) - len(defaults)
+    optional = [number >= required and defaults[number - required] is None for number in range(len(names))]
+    return tuple(zip(names, struct.__struct_encode_fields__, optional, strict=True))
 
 
 class StrictStruct(LenientStruct, kw_only=True, forbid_unknown_fields=True):

@@ -100,7 +100,8 @@ class AttachedConnection(Connection):
             super().notify(method, params)
         elif self._transport is not None and not self.dropped and method not in self._rpc.unwanted:
             self._outbox.append(self._shared.frame(self._frames.framing or Framing.NDJSON, method, params))
-            self._shared.write_soon(self)
+            if not self._pumping:  # else it goes along with the reply
+                self._shared.write_soon(self)
 
     def write_collected(self) -> None:
         """Write what is queued, unless it was written with a reply."""

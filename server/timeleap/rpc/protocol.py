@@ -165,6 +165,36 @@ class Running(msgspec.Struct):
     received: float = msgspec.field(default_factory=time.perf_counter)
 
 
+class Begun(asyncio.Future[None]):
+    """What is left of a request that was begun and had to wait. Where it waits once, for a future, as most do, it goes on
+    in the future's callback; else a task goes on with it."""
+
+    def __init__(self, steps: Coroutine[Any, Any, None], awaited: Any) -> None:
+        super().__init__(loop=asyncio.get_running_loop())
+        self._steps = steps
+        self._waits_for: asyncio.Future[Any] = awaited
+        if asyncio.isfuture(awaited):
+            awaited._asyncio_future_blocking = False  # as a task does that takes it over
+            awaited.add_done_callback(self._go_on)
+        else:
+            self._make_task(awaited)
+
+    def cancel(self, msg: Any | None = None) -> bool:
+        return self._waits_for.cancel(msg)
+
+    def _go_on(self, _: object) -> None:
+        try:
+            awaited = self._steps.send(None)
+        except StopIteration:
+            self.set_result(None)
+        else:
+            self._make_task(awaited)
+
+    def _make_task(self, awaited: Any) -> None:
+        self._waits_for = self.get_loop().create_task(cast("Any", _rest(self._steps, awaited)))
+        self._waits_for.add_done_callback(lambda _: self.set_result(None))
+
+
 class ConnectionPort(Client, Protocol):
     """What requests need of their connection, `timeleap.rpc.connection.Connection`."""
 
@@ -305,8 +335,8 @@ class EdgeProtocol(JsonRPCProtocol):
             awaited = steps.send(None)
         except StopIteration:
             return
-        tasks: dict[Any, Any] = self._request_futures
-        tasks[running.message.id] = asyncio.get_running_loop().create_task(cast("Any", _rest(steps, awaited)))
+        futures: dict[Any, Any] = self._request_futures
+        futures[running.message.id] = Begun(steps, awaited)
 
     async def _run(self, running: Running, work: Callable[[Call], Awaitable[Any]]) -> None:
         """Do the work of a request and answer it from within the task: a callback would cost a turn of the loop."""
