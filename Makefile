@@ -63,7 +63,8 @@ test: setup $(TYPESCRIPT)/dist/.built $(CLIENTS)/.installed  ## Set up and run a
 
 .PHONY: test-long
 test-long: setup  ## The tests of minutes: crowds of processes on one session, owners that die or hang
-	$(PYTEST) -m "long and not torture" $(TESTS)
+	$(PYTEST) -m "long and not torture and not alone" $(TESTS)
+	$(RUN) -m pytest -m "long and alone" $(TESTS)
 
 .PHONY: test-vscode
 test-vscode: setup $(EXTENSION)/node_modules/.installed  ## The tests of the VS Code extension that need no editor, on the real server too
